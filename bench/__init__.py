@@ -1,0 +1,1 @@
+"""Benchmarks of pydp; run them by ``pydp bench``."""

@@ -1,0 +1,1 @@
+"""The OpenCL templates of pydp (package data)."""

@@ -1,0 +1,71 @@
+"""Data-parallel primitives and user-written tiled kernels, from Python, on any OpenCL device.
+
+The public names are imported from their modules when they are first used, so that ``import pydp`` costs
+next to nothing and touches no driver.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "Device": "pydp.runtime.device",
+    "devices": "pydp.runtime.device",
+    "device": "pydp.runtime.device",
+    "using": "pydp.runtime.device",
+    "Field": "pydp.runtime.field",
+    "field": "pydp.runtime.construct",
+    "empty": "pydp.runtime.construct",
+    "zeros": "pydp.runtime.construct",
+    "full": "pydp.runtime.construct",
+    "tile": "pydp.runtime.views",
+    "read_only": "pydp.runtime.views",
+    "section": "pydp.runtime.views",
+    "project": "pydp.runtime.views",
+    "extent": "pydp.space",
+    "index": "pydp.space",
+    "grid": "pydp.space",
+    "vector": "pydp.lang.vector",
+    "local_field": "pydp.lang.vector",
+    "private_field": "pydp.lang.vector",
+    "group_barrier": "pydp.lang.vector",
+    "atomic_add": "pydp.lang.vector",
+    "atomic_min": "pydp.lang.vector",
+    "atomic_max": "pydp.lang.vector",
+    "where": "pydp.lang.vector",
+    "fma": "pydp.lang.vector",
+    "record": "pydp.lang.vector",
+    "checked": "pydp.lang.checked",
+    "forall": "pydp.algorithms.forall",
+    "matmul": "pydp.algorithms.matmul",
+    "scan": "pydp.algorithms.scan",
+    "reduce": "pydp.algorithms.reduce",
+    "sort": "pydp.algorithms.sort",
+    "argsort": "pydp.algorithms.sort",
+    "sort_by_key": "pydp.algorithms.sort",
+    "explain": "pydp.specialize.explanation",
+    "Explanation": "pydp.specialize.explanation",
+    "PydpError": "pydp.errors",
+    "InvalidArgument": "pydp.errors",
+    "UnsupportedOnDevice": "pydp.errors",
+    "BuildFailed": "pydp.errors",
+    "OutOfResources": "pydp.errors",
+    "NoUsableDevice": "pydp.errors",
+}
+
+__version__ = "0.1.0"
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - the names are the keys above
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pydp' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,405 @@
+"""The typed intermediate form of vector functions: what the front end makes, what every lowering reads.
+
+A function's body is structured (no goto, no early return), its expressions are pure, and every conversion
+is an explicit `Cast`. An index is written in the coordinates of the argument's own view (tiles are resolved
+to ``t * T + local`` by the front end); strides, offsets and extents are run-time values of the launch.
+
+Types are NumPy dtypes; booleans are ``np.bool_``. Integers wrap. Reads outside an array's extent give its
+fill value, writes outside are dropped: a lowering may leave the test out where it can prove it needless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in the user's source."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+NOWHERE = Where("<unknown>", 0, 0, "", "")
+
+
+# --- what holds data -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A private scalar or record of a lane. Names are unique within a function."""
+
+    name: str
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class GlobalArray:
+    """An array argument: element address = offset + sum(stride[k] * index[k]), all of them run-time values.
+
+    `position` counts the call's arguments (after the index) from 0. `fill` is read outside the extents.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    rank: int
+    writable: bool
+    position: int
+    fill: Any = 0
+
+
+@dataclass(frozen=True)
+class LocalArray:
+    """A local_field: shared by the lanes of a group, not initialised."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    where: Where = NOWHERE
+
+
+@dataclass(frozen=True)
+class PrivateArray:
+    """A private_field: one for each lane, not initialised."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    where: Where = NOWHERE
+
+
+Array = GlobalArray | LocalArray | PrivateArray
+
+
+# --- expressions (pure; `dtype` is the type of the value) -------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Expr:
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class Const(Expr):
+    value: Any
+
+
+@dataclass(frozen=True)
+class Read(Expr):
+    """The value of a variable."""
+
+    variable: Variable
+
+
+@dataclass(frozen=True)
+class Parameter(Expr):
+    """A number (or record) given to the call: the same for all lanes. `position` as in GlobalArray;
+    `item` picks one of a tuple of numbers, None where the argument is one number."""
+
+    name: str
+    position: int
+    item: int | None = None
+
+
+@dataclass(frozen=True)
+class GroupIndex(Expr):
+    axis: int
+
+
+@dataclass(frozen=True)
+class LocalIndex(Expr):
+    axis: int
+
+
+@dataclass(frozen=True)
+class GridExtent(Expr):
+    """The launch grid's extent along an axis, in lanes (not groups)."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class ArrayExtent(Expr):
+    array: GlobalArray
+    axis: int
+
+
+@dataclass(frozen=True)
+class Unary(Expr):
+    """op: 'neg' (numbers), 'invert' (integers), 'not' (bool)."""
+
+    op: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Binary(Expr):
+    """op: add sub mul truediv floordiv mod pow shl shr and or xor. Both operands have the result's dtype
+    (the shift count too). Integer floordiv and mod round down as Python's do and give 0 for a divisor of 0;
+    float floordiv and mod as NumPy's. Shifts by >= the width give 0 (or -1); 'pow' of integers wraps and
+    has a non-negative exponent. and/or/xor also take bool."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Compare(Expr):
+    """op: lt le gt ge eq ne; both operands of one dtype (records: eq and ne only)."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Logical(Expr):
+    """op: 'and' | 'or' of bools. The right operand is read only where the left one does not decide."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Select(Expr):
+    """One of two values of one dtype. Only the chosen one is read."""
+
+    condition: Expr
+    yes: Expr
+    no: Expr
+
+
+@dataclass(frozen=True)
+class Cast(Expr):
+    """Conversion as astype does: float to integer truncates toward zero, to bool tests for non-zero."""
+
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Math(Expr):
+    """name: sqrt rsqrt exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh
+    asinh acosh atanh floor ceil trunc rint hypot copysign fmod erf cbrt isnan isinf isfinite abs minimum maximum fma.
+    minimum and maximum propagate NaN as NumPy's; rint rounds half to even."""
+
+    name: str
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Member(Expr):
+    """One member of a record value."""
+
+    record: Expr
+    name: str
+
+
+@dataclass(frozen=True)
+class MakeRecord(Expr):
+    """A record from its members' values, in the dtype's order."""
+
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A promise for checked mode: 0 <= index < size, where size is a tile's extent along an axis."""
+
+    index: Expr
+    size: int
+
+
+@dataclass(frozen=True)
+class Load(Expr):
+    """An element of an array; `bounds` are checked in checked mode only; `exact` says that an index outside a
+    GlobalArray is an error of the user's (plain field) and not a partial tile: also checked mode only."""
+
+    array: Array
+    indices: tuple[Expr, ...]
+    bounds: tuple[Bound, ...] = ()
+    exact: bool = False
+    where: Where = NOWHERE
+
+
+# --- statements ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Stmt:
+    where: Where
+
+
+@dataclass
+class Assign(Stmt):
+    """variable = value, or variable.members[0].members[1] ... = value."""
+
+    variable: Variable
+    value: Expr
+    members: tuple[str, ...] = ()
+
+
+@dataclass
+class Store(Stmt):
+    array: Array
+    indices: tuple[Expr, ...]
+    value: Expr
+    members: tuple[str, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    exact: bool = False
+
+
+@dataclass
+class Atomic(Stmt):
+    """array[indices] = op(array[indices], value), indivisibly; op: add min max and or xor."""
+
+    op: str
+    array: Array
+    indices: tuple[Expr, ...]
+    value: Expr
+    bounds: tuple[Bound, ...] = ()
+    exact: bool = False
+
+
+@dataclass
+class If(Stmt):
+    condition: Expr
+    then: list[Stmt]
+    orelse: list[Stmt] = field(default_factory=list)
+
+
+@dataclass
+class For(Stmt):
+    """Python's for over range: start, stop and step (never 0; a Const wherever the user wrote one) are evaluated
+    once; `variable` is only set by the loop (assignments to it inside the body do not steer the loop)."""
+
+    variable: Variable
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: list[Stmt]
+
+
+@dataclass
+class While(Stmt):
+    condition: Expr
+    body: list[Stmt]
+
+
+@dataclass
+class Break(Stmt):
+    pass
+
+
+@dataclass
+class Continue(Stmt):
+    pass
+
+
+@dataclass
+class Barrier(Stmt):
+    """All lanes of the group (or of each run of `width` lanes) meet; local memory is then coherent among them."""
+
+    width: Expr | None = None
+    number: int = 0
+
+
+@dataclass
+class Function:
+    """A vector function for given argument types.
+
+    group: extents of the group (None where the call gave none and the function uses none: the lowering picks).
+    index_dtype: int32, or int64 where extents or addresses need it; the type of indexes and of plain integers.
+    grid_rank: rank of the launch grid. Lanes outside the grid (partial groups) run with their global accesses
+    masked where the function has barriers or local fields, and do not run where it has neither.
+    """
+
+    name: str
+    grid_rank: int
+    group: tuple[int, ...] | None
+    index_dtype: np.dtype[Any]
+    arrays: list[GlobalArray]
+    parameters: list[Parameter]
+    variables: list[Variable]
+    locals: list[LocalArray]
+    privates: list[PrivateArray]
+    body: list[Stmt]
+    where: Where = NOWHERE
+    uses_group: bool = False
+
+
+@dataclass
+class ValueFunction:
+    """A function of plain values: an operator, predicate or key. `result` is read after `body` has run."""
+
+    name: str
+    arguments: list[Variable]
+    variables: list[Variable]
+    privates: list[PrivateArray]
+    body: list[Stmt]
+    result: Expr
+    where: Where = NOWHERE
+
+
+# --- walking ---------------------------------------------------------------------------------------------
+
+
+def children(expr: Expr) -> Iterator[Expr]:
+    """The expressions directly inside an expression (those of `bounds` left out)."""
+    for item in fields(expr):
+        value = getattr(expr, item.name)
+        if isinstance(value, Expr):
+            yield value
+        elif isinstance(value, tuple) and item.name in ("indices", "values"):
+            yield from value
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """An expression and everything inside it, outermost first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def expressions(statement: Stmt) -> Iterator[Expr]:
+    """The expressions of one statement, not those of statements nested in it."""
+    for item in fields(statement):
+        value = getattr(statement, item.name)
+        if isinstance(value, Expr):
+            yield value
+        elif isinstance(value, tuple) and item.name == "indices":
+            yield from value
+
+
+def blocks(statement: Stmt) -> Iterator[list[Stmt]]:
+    """The lists of statements directly inside a statement."""
+    for item in fields(statement):
+        value = getattr(statement, item.name)
+        if isinstance(value, list):
+            yield value
+
+
+def statements(body: list[Stmt]) -> Iterator[Stmt]:
+    """All statements of a body, nested ones too, in source order."""
+    for statement in body:
+        yield statement
+        for block in blocks(statement):
+            yield from statements(block)
+
+
+def barriers(body: list[Stmt]) -> list[Barrier]:
+    """All barriers of a body in source order."""
+    return [statement for statement in statements(body) if isinstance(statement, Barrier)]

@@ -1,0 +1,23 @@
+"""What all tests share: the lane's device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("pydp", deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("pydp-ci", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+settings.load_profile("pydp-ci" if os.environ.get("CI") else "pydp")
+
+
+@pytest.fixture(scope="session")
+def device() -> Iterator[object]:
+    """The device that PYDP_DEVICE names, else the best one; the default device of every test."""
+    import pydp
+
+    chosen = pydp.device()
+    with pydp.using(chosen):
+        yield chosen
