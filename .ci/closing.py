@@ -1,0 +1,27 @@
+"""Prints the closing line of every command that tox ran: the test runner's counts, lane by lane."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+
+def closing(output: str) -> str:
+    """The last line that sums a run up: pytest's counts, else whatever was printed last."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    counts = [line for line in lines if re.search(r"\d+ (passed|failed|error|findings)", line)]
+    return "\n".join(counts[-2:] if counts else lines[-1:])
+
+
+def main(path: str) -> None:
+    with open(path) as file:
+        result = json.load(file)
+    for name, environment in sorted(result.get("testenvs", {}).items()):
+        for run in environment.get("test", []):
+            print(f"-- {name}: exit {run.get('retcode')}")
+            print(closing(run.get("output", "")))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
