@@ -124,6 +124,15 @@ class LocalIndex(Expr):
 
 
 @dataclass(frozen=True)
+class GlobalIndex(Expr):
+    """The lane's place in the launch grid, the grid's offset included: offset + GroupIndex * group + LocalIndex
+    (what `idx` is without .group or .local). The only index of a lane where Function.group is None: the lowering
+    picks the group then. A lane is in the grid where offset <= GlobalIndex < offset + GridExtent on every axis."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
 class GridExtent(Expr):
     """The launch grid's extent along an axis, in lanes (not groups)."""
 
@@ -321,7 +330,8 @@ class Barrier(Stmt):
 class Function:
     """A vector function for given argument types.
 
-    group: extents of the group (None where the call gave none and the function uses none: the lowering picks).
+    group: extents of the group (None where the call gave none and the function uses none: the lowering picks, and
+    the body has no GroupIndex or LocalIndex, only GlobalIndex).
     index_dtype: int32, or int64 where extents or addresses need it; the type of indexes and of plain integers.
     grid_rank: rank of the launch grid. Lanes outside the grid (partial groups) run with their global accesses
     masked where the function has barriers or local fields, and do not run where it has neither.
