@@ -1,0 +1,333 @@
+"""NumPy dtypes as OpenCL C types: names, record declarations, exact literals.
+
+A record dtype becomes a packed struct whose members lie at the very offsets of the dtype, padding
+included, so that a NumPy array and a ``__global`` array of the struct share their bytes. Needs no driver.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
+
+_SCALARS = {
+    "b1": "uchar",
+    "i1": "char",
+    "u1": "uchar",
+    "i2": "short",
+    "u2": "ushort",
+    "i4": "int",
+    "u4": "uint",
+    "i8": "long",
+    "u8": "ulong",
+    "f2": "half",
+    "f4": "float",
+    "f8": "double",
+    "c8": "float2",
+    "c16": "double2",
+}
+_ACCEPTED = "bool, integers of 8 to 64 bits, float16/32/64, complex64/128, OpenCL vectors and records of these"
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+# Words of OpenCL C that cannot name a struct member, and the macros that would be expanded in one.
+# fmt: off
+_RESERVED = frozenset([
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
+    "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed",
+    "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "bool",
+    "uchar", "ushort", "uint", "ulong", "half", "quad", "complex", "imaginary", "size_t", "ptrdiff_t", "intptr_t",
+    "uintptr_t", "event_t", "sampler_t", "queue_t", "ndrange_t", "clk_event_t", "reserve_id_t", "cl_mem_fence_flags",
+    "image1d_t", "image2d_t", "image3d_t", "kernel", "global", "local", "constant", "private", "generic", "read_only",
+    "write_only", "read_write", "uniform", "pipe", "true", "false", "NULL", "NAN", "INFINITY", "MAXFLOAT",
+    "HUGE_VALF", "HUGE_VAL", "CHAR_BIT", "CHAR_MAX", "CHAR_MIN", "SCHAR_MAX", "SCHAR_MIN", "UCHAR_MAX", "SHRT_MAX",
+    "SHRT_MIN", "USHRT_MAX", "INT_MAX", "INT_MIN", "UINT_MAX", "LONG_MAX", "LONG_MIN", "ULONG_MAX",
+])
+# fmt: on
+_RESERVED_VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|half|float|double|bool)(2|3|4|8|16)\Z")
+_RESERVED_MACRO = re.compile(r"(M_|FLT_|DBL_|HALF_|CL_|CLK_|ATOMIC_|OPENCL_)\w+\Z|linux\Z|unix\Z|i386\Z|asm\Z")
+
+
+class _HasProfile(Protocol):
+    name: str
+
+    @property
+    def profile(self) -> Any: ...
+
+
+def native(dtype: Any) -> np.dtype:
+    """`dtype` in this machine's byte order, its members included; raises InvalidArgument for no dtype at all."""
+    try:
+        return np.dtype(dtype).newbyteorder("=")
+    except TypeError as error:
+        raise InvalidArgument(f"{dtype!r} is not a dtype; {_ACCEPTED} are accepted") from error
+
+
+def is_record(dtype: np.dtype) -> bool:
+    """True for a structured dtype that is not one of pyopencl's vector dtypes."""
+    return dtype.names is not None and vector_parts(dtype) is None
+
+
+def vector_parts(dtype: np.dtype) -> tuple[np.dtype, int] | None:
+    """(element dtype, count) of one of pyopencl's vector dtypes (``pyopencl.cltypes.float4``), else None.
+
+    They are told from user records by the names ``s0``, ``s1``, ... that pyopencl gives the components.
+    """
+    if dtype.names is None or dtype.fields is None or "s0" not in dtype.fields:
+        return None
+    names = [name for name in dtype.names if not name.startswith("padding")]
+    element = dtype.fields[names[0]][0]
+    count = len(names)
+    if names != [f"s{n}" for n in range(count)] or count not in (2, 3, 4, 8, 16) or element.kind not in "iuf":
+        return None
+    stored = 4 if count == 3 else count
+    exact = dtype.itemsize == stored * element.itemsize and all(
+        dtype.fields[name][:2] == (element, position * element.itemsize) for position, name in enumerate(names)
+    )
+    return (element, count) if exact else None
+
+
+def c_member(name: str) -> str:
+    """The struct member that holds record field `name`: the name itself where OpenCL C allows it, else an escape."""
+    if (
+        _IDENTIFIER.match(name)
+        and name not in _RESERVED
+        and not name.startswith("m_x")
+        and not _RESERVED_VECTOR.match(name)
+        and not _RESERVED_MACRO.match(name)
+    ):
+        return name
+    return "m_x" + name.encode().hex()
+
+
+def c_name(dtype: Any) -> str:
+    """The OpenCL C type of one element of `dtype`.
+
+    Scalars and pyopencl's vectors have their OpenCL names, bool is stored as ``uchar``, complex numbers
+    are ``float2`` / ``double2``; a record is ``rec_`` and a hash of its layout, declared by
+    :func:`c_declarations`. Raises InvalidArgument for anything else.
+
+    >>> c_name("int32"), c_name(bool), c_name("complex64")
+    ('int', 'uchar', 'float2')
+    """
+    return _c_name(native(dtype))
+
+
+@functools.lru_cache(maxsize=512)
+def _c_name(dtype: np.dtype) -> str:
+    vector = vector_parts(dtype)
+    if vector is not None:
+        return f"{_c_name(vector[0])}{vector[1]}"
+    if dtype.names is not None:
+        _check_layout(dtype)
+        return "rec_" + hashlib.sha1(_layout(dtype).encode()).hexdigest()[:12]
+    name = _SCALARS.get(f"{dtype.kind}{dtype.itemsize}")
+    if name is None or dtype.subdtype is not None:
+        raise InvalidArgument(f"dtype {dtype} has no OpenCL C type; {_ACCEPTED} are accepted")
+    return name
+
+
+def _members(dtype: np.dtype) -> list[tuple[str, np.dtype, tuple[int, ...], int]]:
+    """(name, element dtype, array shape, byte offset) of a record's fields, by offset."""
+    assert dtype.names is not None and dtype.fields is not None
+    found = []
+    for name in dtype.names:
+        member, offset = dtype.fields[name][:2]
+        base, shape = member.subdtype if member.subdtype is not None else (member, ())
+        found.append((name, base, shape, offset))
+    return sorted(found, key=lambda member: member[3])
+
+
+def _check_layout(dtype: np.dtype) -> None:
+    end = 0
+    if dtype.itemsize == 0 or not dtype.names:
+        raise InvalidArgument(f"record dtype {dtype} has no bytes; records of at least one byte are accepted")
+    for name, base, shape, offset in _members(dtype):
+        size = base.itemsize * math.prod(shape)
+        if size == 0:
+            raise InvalidArgument(f"field {name!r} of record dtype {dtype} has no bytes; at least one is needed")
+        if offset < end:
+            raise InvalidArgument(f"field {name!r} of record dtype {dtype} overlaps another; it must not")
+        _c_name(base)
+        end = offset + size
+
+
+def _layout(dtype: np.dtype) -> str:
+    parts = [f"{c_member(name)}:{_c_name(base)}{list(shape)}@{offset}" for name, base, shape, offset in _members(dtype)]
+    return ",".join(parts) + f"/{dtype.itemsize}"
+
+
+def scalars(dtype: Any) -> Iterator[np.dtype]:
+    """The scalar dtypes that `dtype` is made of, in order (itself, for a scalar; float32 twice for complex64)."""
+    dtype = native(dtype)
+    vector = vector_parts(dtype)
+    if vector is not None:
+        yield from [vector[0]] * vector[1]
+    elif dtype.names is not None:
+        for _, base, shape, _ in _members(dtype):
+            for _ in range(math.prod(shape)):
+                yield from scalars(base)
+    elif dtype.kind == "c":
+        yield from [np.dtype(f"f{dtype.itemsize // 2}")] * 2
+    else:
+        yield dtype
+
+
+def c_declarations(dtypes: Iterable[Any]) -> str:
+    """OpenCL C text that must stand before the first use of `dtypes`: extension pragmas and record structs.
+
+    Each record (and each record inside it) is declared once, inner ones first, packed and byte-exact.
+    """
+    structs: dict[str, str] = {}
+    kinds: set[str] = set()
+    for dtype in dtypes:
+        _collect(native(dtype), structs, kinds)
+    pragmas = []
+    if "half" in kinds:
+        pragmas.append("#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n")
+    if "double" in kinds:
+        pragmas.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n")
+    return "".join(pragmas) + "".join(structs.values())
+
+
+def _collect(dtype: np.dtype, structs: dict[str, str], kinds: set[str]) -> None:
+    name = _c_name(dtype)
+    if not is_record(dtype):
+        kinds.add(name.rstrip("0123456789"))
+        return
+    if name in structs:
+        return
+    for _, base, _, _ in _members(dtype):
+        _collect(base, structs, kinds)
+    structs[name] = _struct(dtype, name)
+
+
+def _struct(dtype: np.dtype, name: str) -> str:
+    lines = [f"typedef struct __attribute__((packed)) {name} {{"]
+    end = 0
+    for member, base, shape, offset in _members(dtype):
+        if offset > end:
+            lines.append(f"    uchar m_xpad{end}[{offset - end}];")
+        dims = "".join(f"[{n}]" for n in shape)
+        lines.append(f"    {_c_name(base)} {c_member(member)}{dims};")
+        end = offset + base.itemsize * math.prod(shape)
+    if dtype.itemsize > end:
+        lines.append(f"    uchar m_xpad{end}[{dtype.itemsize - end}];")
+    return "\n".join(lines) + f"\n}} {name};\n"
+
+
+def check_supported(dtype: Any, device: _HasProfile, what: str, *, storage_only: bool = False) -> np.dtype:
+    """`dtype` in native byte order, when `device` can compute with it; `what` names the argument in errors.
+
+    Raises InvalidArgument for a dtype that OpenCL C has no type for, UnsupportedOnDevice for float64 or
+    float16 (bare, in a vector, complex number or record) on a device without it. With `storage_only`,
+    elements are only moved, which every device can do.
+    """
+    try:
+        dtype = native(dtype)
+        name = _c_name(dtype)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{what}: {error}") from None
+    if storage_only:
+        return dtype
+    needed = {name.rstrip("0123456789")} if not is_record(dtype) else {_c_name(d) for d in scalars(dtype)}
+    for kind, flag, width in (("double", "fp64", "float64"), ("half", "fp16", "float16")):
+        if kind in needed and not getattr(device.profile, flag):
+            raise UnsupportedOnDevice(f"{what}: dtype {dtype} needs {width}, which {device.name!r} does not have")
+    return dtype
+
+
+def c_literal(value: Any, dtype: Any) -> str:
+    """OpenCL C text of exactly `value` as an element of `dtype` (an int, float, tuple for vectors and records).
+
+    Floats are written in hexadecimal, so that no bit is lost; raises InvalidArgument where the value does
+    not fit.
+
+    >>> c_literal(-128, "int8"), c_literal(1.5, "float32"), c_literal(7, "uint64")
+    ('((char)-128)', '0x1.8000000000000p+0f', '7UL')
+    """
+    dtype = native(dtype)
+    name = _c_name(dtype)
+    vector = vector_parts(dtype)
+    if vector is not None:
+        parts = list(_sequence(value, dtype, vector[1]))
+        return f"(({name})({', '.join(c_literal(part, vector[0]) for part in parts)}))"
+    if dtype.names is not None:
+        return f"(({name}){_initializer(value, dtype)})"
+    if dtype.kind == "c":
+        number = complex(value)
+        half = np.dtype(f"f{dtype.itemsize // 2}")
+        return f"(({name})({c_literal(number.real, half)}, {c_literal(number.imag, half)}))"
+    if dtype.kind == "f":
+        return _float_literal(value, dtype)
+    return _integer_literal(value, dtype, name)
+
+
+def _sequence(value: Any, dtype: np.dtype, count: int) -> list[Any]:
+    if isinstance(value, np.ndarray) and value.shape == () and value.dtype.names is not None:
+        value = value[()]
+    parts = list(value.tolist() if isinstance(value, np.ndarray) else value)
+    if len(parts) < count:
+        raise InvalidArgument(f"{value!r} has {len(parts)} parts; {dtype} needs {count}")
+    return parts[:count]
+
+
+def _initializer(value: Any, dtype: np.dtype) -> str:
+    assert dtype.names is not None and dtype.fields is not None
+    if isinstance(value, dict):
+        given = dict(value)
+    else:
+        given = dict(zip(dtype.names, _sequence(value, dtype, len(dtype.names)), strict=True))
+    parts = []
+    for member, base, shape, _ in _members(dtype):
+        if member not in given:
+            raise InvalidArgument(f"{value!r} has no field {member!r}; {dtype} needs one")
+        parts.append(f".{c_member(member)} = {_nested(given[member], base, shape)}")
+    return "{" + ", ".join(parts) + "}"
+
+
+def _nested(value: Any, base: np.dtype, shape: tuple[int, ...]) -> str:
+    if shape:
+        return "{" + ", ".join(_nested(part, base, shape[1:]) for part in _sequence(value, base, shape[0])) + "}"
+    return _initializer(value, base) if is_record(base) else c_literal(value, base)
+
+
+def _float_literal(value: Any, dtype: np.dtype) -> str:
+    try:
+        with np.errstate(over="ignore"):
+            number = float(dtype.type(value))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(f"{value!r} is not a {dtype}; real numbers are accepted") from error
+    cast = {"f2": "half", "f8": "double"}.get(f"f{dtype.itemsize}", "float")
+    if math.isnan(number):
+        text = "NAN" if cast == "float" else f"(({cast})NAN)"
+        return f"(-{text})" if math.copysign(1.0, number) < 0 else text
+    if math.isinf(number):
+        text = "INFINITY" if cast == "float" else f"(({cast})INFINITY)"
+        return f"(-{text})" if number < 0 else text
+    text = number.hex() + ("" if cast == "double" else "f")
+    if cast == "half":
+        return f"((half){text})"
+    return f"({text})" if text.startswith("-") else text
+
+
+def _integer_literal(value: Any, dtype: np.dtype, name: str) -> str:
+    try:
+        number = int(value)
+        exact = number == value
+    except (TypeError, ValueError, OverflowError):
+        exact = False
+    low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    if not exact or not low <= number <= high:
+        raise InvalidArgument(f"{value!r} is not a {dtype}; integers from {low} to {high} are accepted")
+    if dtype.itemsize < 4:
+        return f"(({name}){number})"
+    suffix = {"int": "", "uint": "u", "long": "L", "ulong": "UL"}[name]
+    if number == low < 0:  # the magnitude of the smallest integer has no literal of its own type
+        return f"(-{high}{suffix} - 1)"
+    return f"({number}{suffix})" if number < 0 else f"{number}{suffix}"
