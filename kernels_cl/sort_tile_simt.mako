@@ -1,0 +1,99 @@
+## Sorts tiles of a row by a group: the first stage of a stable merge sort where lanes run together (GPU mapping).
+## Phases: each lane reads `items` neighbours and sorts them by insertion; then the group merges runs in local memory,
+## doubling their width, every lane producing `items` results found by merge path; the tile is written to contiguous rows.
+## Launch: global (tiles of a row * lanes, rows), group (lanes, 1).
+## Parameters: declarations, key, less (C function `int less(key, key)`), lanes, items (powers of two),
+## carried (C type carried along, or None), positions (what is carried is the element's position).
+<%namespace name="barriers" file="wg_barrier.mako"/>
+<%  tile = lanes * items  %>
+${declarations}
+${less}
+
+kernel void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,
+                      const long row_stride, global ${key}* restrict target, const ulong n
+% if carried:
+% if not positions:
+                      , global const ${carried}* restrict values
+% endif
+                      , global ${carried}* restrict target_values
+% endif
+                      ) {
+    local ${key} keys[${tile}];
+    ${key} mine[${items}];
+% if carried:
+    local ${carried} held[${tile}];
+    ${carried} my_value[${items}];
+% endif
+    const ulong row = get_global_id(1);
+    const ulong start = get_group_id(0) * (ulong) ${tile};
+    const int count = (int) min((ulong) ${tile}, n - start);
+    const int lane = (int) get_local_id(0);
+    const int first = lane * ${items};
+    source += (long) source_offset + (long) row * row_stride + (long) start * stride;
+    for (int i = lane; i < count; i += ${lanes}) {
+        keys[i] = source[i * stride];
+% if carried:
+        held[i] = ${f'({carried}) (start + (ulong) i)' if positions else 'values[row * n + start + (ulong) i]'};
+% endif
+    }
+    ${barriers.group_barrier()}
+    const int own = clamp(count - first, 0, ${items});
+    for (int i = 0; i < own; ++i) {
+        const ${key} moved = keys[first + i];
+        int j = i;
+        while (j > 0 && less(moved, mine[j - 1])) {
+            mine[j] = mine[j - 1];
+% if carried:
+            my_value[j] = my_value[j - 1];
+% endif
+            --j;
+        }
+        mine[j] = moved;
+% if carried:
+        my_value[j] = held[first + i];
+% endif
+    }
+    for (int width = ${items}; width < ${tile}; width *= 2) {
+        ${barriers.group_barrier()}
+        for (int i = 0; i < own; ++i) {
+            keys[first + i] = mine[i];
+% if carried:
+            held[first + i] = my_value[i];
+% endif
+        }
+        ${barriers.group_barrier()}
+        const int pair = first / (2 * width) * (2 * width);
+        const int middle = min(pair + width, count), end = min(pair + 2 * width, count);
+        const int diagonal = first - pair;
+        int low = max(0, diagonal - (end - middle)), high = min(diagonal, middle - pair);
+        while (low < high) {
+            const int probe = (low + high) / 2;
+            if (less(keys[middle + diagonal - 1 - probe], keys[pair + probe]))
+                high = probe;
+            else
+                low = probe + 1;
+        }
+        int a = pair + low, b = middle + diagonal - low;
+        for (int i = 0; i < own; ++i) {
+            int second = a >= middle;
+            if (!second && b < end) second = less(keys[b], keys[a]);
+            const int chosen = second ? b : a;
+            mine[i] = keys[chosen];
+% if carried:
+            my_value[i] = held[chosen];
+% endif
+            b += second;
+            a += 1 - second;
+        }
+    }
+    target += row * n + start;
+% if carried:
+    target_values += row * n + start;
+% endif
+    for (int i = 0; i < own; ++i) {
+        target[first + i] = mine[i];
+% if carried:
+        target_values[first + i] = my_value[i];
+% endif
+    }
+}

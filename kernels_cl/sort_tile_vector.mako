@@ -1,0 +1,98 @@
+## Sorts runs of a row: the first stage of a stable merge sort where a work-item runs alone (CPU mapping).
+## Phases: read a run (any stride), insertion sort of pieces of `small`, merges of pieces within private
+## memory until the run is sorted, write it to contiguous rows.
+## Launch: one work-item for a run: global (runs of a row, rows), group (1, 1).
+## Parameters: declarations, key (C type), less (C function `int less(key, key)`), run (elements: a power of two
+## times small), small, carried (C type carried along, or None), positions (what is carried is the element's position).
+${declarations}
+${less}
+% if carried is None:
+#define MOVE(to, i, from, j) to##_key[i] = from##_key[j]
+% else:
+#define MOVE(to, i, from, j) (to##_key[i] = from##_key[j], to##_value[i] = from##_value[j])
+% endif
+<%def name="block(name, qualifier='')">${qualifier}${key}* ${name}_key${f', {qualifier}{carried}* {name}_value' if carried else ''}</%def>
+<%def name="given(name, at)">${name}_key + ${at}${f', {name}_value + {at}' if carried else ''}</%def>
+
+static void insertion(${block("x")}, int n) {
+    for (int i = 1; i < n; ++i) {
+        const ${key} moved = x_key[i];
+        if (!less(moved, x_key[i - 1])) continue;
+% if carried:
+        const ${carried} moved_value = x_value[i];
+% endif
+        int j = i;
+        do {
+            MOVE(x, j, x, j - 1);
+            --j;
+        } while (j > 0 && less(moved, x_key[j - 1]));
+        x_key[j] = moved;
+% if carried:
+        x_value[j] = moved_value;
+% endif
+    }
+}
+
+static void merge(${block("from", "const ")}, ${block("to")}, int left, int middle, int right) {
+    int a = left, b = middle, at = left;
+    while (a < middle && b < right) {
+        const int second = less(from_key[b], from_key[a]);
+        const int chosen = second ? b : a;
+        MOVE(to, at, from, chosen);
+        ++at;
+        b += second;
+        a += 1 - second;
+    }
+    for (; a < middle; ++a, ++at) MOVE(to, at, from, a);
+    for (; b < right; ++b, ++at) MOVE(to, at, from, b);
+}
+
+static void merge_all(${block("from", "const ")}, ${block("to")}, int width, int count) {
+    for (int left = 0; left < count; left += 2 * width)
+        merge(${given("from", 0)}, ${given("to", 0)}, left, min(left + width, count), min(left + 2 * width, count));
+}
+
+kernel void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,
+                      const long row_stride, global ${key}* restrict target, const ulong n
+% if carried:
+% if not positions:
+                      , global const ${carried}* restrict values
+% endif
+                      , global ${carried}* restrict target_values
+% endif
+                      ) {
+    const ulong row = get_global_id(1);
+    const ulong start = get_global_id(0) * (ulong) ${run};
+    const int count = (int) min((ulong) ${run}, n - start);
+    ${key} one_key[${run}], two_key[${run}];
+% if carried:
+    ${carried} one_value[${run}], two_value[${run}];
+% endif
+    source += (long) source_offset + (long) row * row_stride + (long) start * stride;
+    for (int i = 0; i < count; ++i) {
+        one_key[i] = source[i * stride];
+% if carried:
+        one_value[i] = ${f'({carried}) (start + (ulong) i)' if positions else 'values[row * n + start + (ulong) i]'};
+% endif
+    }
+    for (int i = 0; i < count; i += ${small})
+        insertion(${given("one", "i")}, min(${small}, count - i));
+    int in_one = 1;
+    for (int width = ${small}; width < count; width *= 2) {
+        if (in_one)
+            merge_all(${given("one", 0)}, ${given("two", 0)}, width, count);
+        else
+            merge_all(${given("two", 0)}, ${given("one", 0)}, width, count);
+        in_one = !in_one;
+    }
+    target += row * n + start;
+% if carried:
+    target_values += row * n + start;
+% endif
+    for (int i = 0; i < count; ++i) {
+        target[i] = in_one ? one_key[i] : two_key[i];
+% if carried:
+        target_values[i] = in_one ? one_value[i] : two_value[i];
+% endif
+    }
+}
