@@ -333,8 +333,10 @@ class Function:
     group: extents of the group (None where the call gave none and the function uses none: the lowering picks, and
     the body has no GroupIndex or LocalIndex, only GlobalIndex).
     index_dtype: int32, or int64 where extents or addresses need it; the type of indexes and of plain integers.
-    grid_rank: rank of the launch grid. Lanes outside the grid (partial groups) run with their global accesses
-    masked where the function has barriers or local fields, and do not run where it has neither.
+    grid_rank: rank of the launch grid. Lanes outside the grid (partial groups) run where the function has
+    barriers or local fields, and do not run where it has neither. Those that run read as the others do (they may fetch
+    what others need) and store to local and private arrays; their stores to GlobalArrays and all their atomics, on
+    local arrays too, are dropped.
     """
 
     name: str
