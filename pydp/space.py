@@ -1,0 +1,292 @@
+"""Shapes and places of N-dimensional data, and the arithmetic of tiles (SPEC S1). No OpenCL here.
+
+An `Extent` is N sizes, an `Index` N integers, a `Grid` an extent that starts at an offset. All of them are
+plain tuples or hold plain tuples, of rank 0 to 6, and do their arithmetic axis by axis:
+
+    >>> extent(4, 6) // 2
+    Extent(2, 3)
+    >>> split(index(5, 9), (4, 4))
+    (Index(1, 2), Index(1, 1))
+
+The identity that everything about tiles rests on is ``global = t * T + local`` with ``0 <= local < T``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
+from typing import Any, TypeVar
+
+from .errors import InvalidArgument
+
+MAX_RANK = 6
+
+_Self = TypeVar("_Self", bound="_Axes")
+
+
+def integers(values: object, what: str) -> tuple[int, ...]:
+    """One integer or a sequence of integers as a tuple of Python ints; `what` names it in the error."""
+    try:
+        return (operator.index(values),)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    try:
+        axes = tuple(operator.index(value) for value in values)  # type: ignore[attr-defined]
+    except TypeError:
+        raise InvalidArgument(f"{what} takes integers, not {values!r}") from None
+    if len(axes) > MAX_RANK:
+        raise InvalidArgument(f"{what} has {len(axes)} axes; ranks 0 to {MAX_RANK} are accepted")
+    return axes
+
+
+def _gather(values: tuple[Any, ...], what: str) -> tuple[int, ...]:
+    """The axes that a constructor was given: `f(2, 3)`, `f((2, 3))` and `f()` (rank 0) are accepted."""
+    return integers(values[0] if len(values) == 1 else values, what)
+
+
+class _Axes(tuple[int, ...]):
+    """A tuple of integers with arithmetic axis by axis; what Extent and Index share."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy's scalars leave the arithmetic to us
+
+    def __new__(cls: type[_Self], values: Iterable[int] | int = ()) -> _Self:
+        return tuple.__new__(cls, integers(values, cls.__name__))
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self)
+
+    def _pair(self, other: object, op: Callable[[int, int], int], swapped: bool = False) -> Any:
+        if isinstance(other, (int, tuple, list)) or hasattr(other, "__index__"):
+            axes = integers(other, type(self).__name__)
+        else:
+            return NotImplemented
+        if not isinstance(other, (tuple, list)):
+            axes *= len(self)
+        elif len(axes) != len(self):
+            raise InvalidArgument(f"{self!r} and {other!r} differ in rank; arithmetic goes axis by axis")
+        pairs = zip(axes, self, strict=True) if swapped else zip(self, axes, strict=True)
+        try:
+            values = tuple(op(left, right) for left, right in pairs)
+        except ZeroDivisionError:
+            raise InvalidArgument(f"{self!r} and {other!r}: division by zero along an axis") from None
+        # An extent cannot be negative; its arithmetic with a place gives a place.
+        kind: type[_Axes] = Index if isinstance(other, Index) else type(self)
+        return kind(values)
+
+    def __add__(self, other: object) -> Any:
+        return self._pair(other, operator.add)
+
+    def __radd__(self, other: object) -> Any:
+        return self._pair(other, operator.add, swapped=True)
+
+    def __sub__(self, other: object) -> Any:
+        return self._pair(other, operator.sub)
+
+    def __rsub__(self, other: object) -> Any:
+        return self._pair(other, operator.sub, swapped=True)
+
+    def __mul__(self, other: object) -> Any:
+        return self._pair(other, operator.mul)
+
+    def __rmul__(self, other: object) -> Any:
+        return self._pair(other, operator.mul, swapped=True)
+
+    def __floordiv__(self, other: object) -> Any:
+        return self._pair(other, operator.floordiv)
+
+    def __rfloordiv__(self, other: object) -> Any:
+        return self._pair(other, operator.floordiv, swapped=True)
+
+    def __mod__(self, other: object) -> Any:
+        return self._pair(other, operator.mod)
+
+    def __rmod__(self, other: object) -> Any:
+        return self._pair(other, operator.mod, swapped=True)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(str, self))})"
+
+
+class Extent(_Axes):
+    """N sizes, none of them negative; `size` is their product (1 for rank 0).
+
+    Called with an axis it gives the size along it, so that ``field.extent(1)`` reads as in the source.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, values: Iterable[int] | int = ()) -> Extent:
+        self = super().__new__(cls, values)
+        if any(size < 0 for size in self):
+            raise InvalidArgument(f"an extent has sizes of 0 or more, not {tuple(self)}")
+        return self
+
+    @property
+    def size(self) -> int:
+        """The number of points."""
+        return prod(self)
+
+    def __call__(self, axis: int) -> int:
+        return self[axis]
+
+
+class Index(_Axes):
+    """N integers: a place. Negative ones are places too (they lie before the origin)."""
+
+    __slots__ = ()
+
+
+class Grid:
+    """The shape of an indexable: `extent` sizes that start at the index `offset`.
+
+    >>> Grid((2, 3), (10, 0)).stop
+    Index(12, 3)
+    """
+
+    __slots__ = ("extent", "offset")
+
+    extent: Extent
+    offset: Index
+
+    def __init__(self, extent: Sequence[int] | int, offset: Sequence[int] | int | None = None) -> None:
+        sizes = extent if type(extent) is Extent else Extent(extent)
+        start = Index((0,) * len(sizes)) if offset is None else Index(offset)
+        if len(start) != len(sizes):
+            raise InvalidArgument(f"a grid's extent {tuple(sizes)} and offset {tuple(start)} differ in rank")
+        object.__setattr__(self, "extent", sizes)
+        object.__setattr__(self, "offset", start)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a Grid cannot be changed; make a new one")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Grid, (tuple(self.extent), tuple(self.offset))
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.extent)
+
+    @property
+    def size(self) -> int:
+        """The number of points."""
+        return self.extent.size
+
+    @property
+    def stop(self) -> Index:
+        """The first index beyond the grid along every axis."""
+        return self.offset + self.extent
+
+    def __contains__(self, place: object) -> bool:
+        axes = integers(place, "an index")
+        if len(axes) != self.rank:
+            raise InvalidArgument(f"index {axes} has {len(axes)} axes, the grid has {self.rank}")
+        return all(low <= axis < high for low, axis, high in zip(self.offset, axes, self.stop, strict=True))
+
+    def __iter__(self) -> Iterator[Index]:
+        """All indexes, the last axis fastest."""
+        ranges = [range(low, high) for low, high in zip(self.offset, self.stop, strict=True)]
+        return (Index(axes) for axes in itertools.product(*ranges))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __bool__(self) -> bool:
+        return self.size > 0
+
+    def tiles(self, tile: Sequence[int] | int) -> Grid:
+        """The grid of the tiles of this grid: as many as cover it, numbered from 0."""
+        return Grid(tile_count(self.extent, tile))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Grid):
+            return NotImplemented
+        return self.extent == other.extent and self.offset == other.offset
+
+    def __hash__(self) -> int:
+        return hash((self.extent, self.offset))
+
+    def __repr__(self) -> str:
+        start = "" if not any(self.offset) else f", offset={tuple(self.offset)}"
+        return f"Grid({tuple(self.extent)}{start})"
+
+
+def extent(*sizes: Any) -> Extent:
+    """An `Extent` from sizes: ``extent(4, 6)``, ``extent((4, 6))``, or of something that has one."""
+    if len(sizes) == 1 and isinstance(getattr(sizes[0], "extent", None), Extent):
+        return sizes[0].extent  # type: ignore[no-any-return]
+    return Extent(_gather(sizes, "extent"))
+
+
+def index(*places: Any) -> Index:
+    """An `Index` from integers: ``index(1, 2)`` or ``index((1, 2))``."""
+    return Index(_gather(places, "index"))
+
+
+def grid(*sizes: Any, offset: Sequence[int] | int | None = None) -> Grid:
+    """A `Grid`: ``grid(4, 6)``, ``grid((4, 6), offset=(1, 1))``, ``grid((4, 6), (1, 1))``, or of an indexable.
+
+    Raises InvalidArgument for ranks beyond 6, negative sizes, and an offset of another rank.
+    """
+    if len(sizes) == 1:
+        only = sizes[0] if isinstance(sizes[0], Grid) else getattr(sizes[0], "grid", None)
+        if isinstance(only, Grid):
+            return only if offset is None else Grid(only.extent, offset)
+        shape = getattr(sizes[0], "shape", None)
+        if isinstance(shape, tuple):
+            return Grid(shape, offset)
+    if len(sizes) == 2 and offset is None and all(isinstance(part, (tuple, list)) for part in sizes):
+        return Grid(*sizes)
+    return Grid(_gather(sizes, "grid"), offset)
+
+
+# --- tiles -------------------------------------------------------------------------------------------------
+
+
+def tile_extent(tile: Sequence[int] | int, rank: int) -> Extent:
+    """A tile's extent, checked: as many axes as `rank`, every size 1 or more."""
+    sizes = Extent(tile)
+    if len(sizes) != rank:
+        raise InvalidArgument(f"a tile of extent {tuple(sizes)} has {len(sizes)} axes; the data has {rank}")
+    if any(size < 1 for size in sizes):
+        raise InvalidArgument(f"a tile has sizes of 1 or more, not {tuple(sizes)}")
+    return sizes
+
+
+def tile_count(sizes: Sequence[int] | int, tile: Sequence[int] | int) -> Extent:
+    """The number of tiles along every axis: ``(extent + T - 1) // T``."""
+    whole = Extent(sizes)
+    part = tile_extent(tile, len(whole))
+    return Extent((size + t - 1) // t for size, t in zip(whole, part, strict=True))
+
+
+def split(place: Sequence[int] | int, tile: Sequence[int] | int) -> tuple[Index, Index]:
+    """The one (tile, local) pair of a place: ``place == t * T + local`` and ``0 <= local < T``."""
+    where = Index(place)
+    part = tile_extent(tile, len(where))
+    return where // part, where % part
+
+
+def join(t: Sequence[int] | int, local: Sequence[int] | int, tile: Sequence[int] | int) -> Index:
+    """The place of `local` in tile number `t`: ``t * T + local``."""
+    number = Index(t)
+    return number * tile_extent(tile, len(number)) + Index(local)
+
+
+def tile_grid(sizes: Sequence[int] | int, t: Sequence[int] | int, tile: Sequence[int] | int) -> Grid:
+    """The part of an extent that tile number `t` covers: offset ``t * T``, cut off at the extent's end.
+
+    Raises InvalidArgument for a tile that does not exist.
+    """
+    whole, number = Extent(sizes), Index(t)
+    count = tile_count(whole, tile)
+    if number not in Grid(count):
+        raise InvalidArgument(f"there is no tile {tuple(number)}: the tiles' extent is {tuple(count)}")
+    start = number * tile_extent(tile, len(number))
+    sizes_here = [min(size, end - low) for size, end, low in zip(Extent(tile), whole, start, strict=True)]
+    return Grid(sizes_here, start)
