@@ -1,0 +1,28 @@
+## What the reduction kernels share: their common arguments, the address of a row, the use of a first value.
+## `outer_dims` axes count the rows, the last one fastest; each has a size and a step between its elements.
+<%def name="functions(source, accumulator, convert)">
+static ${accumulator} converted(const ${source} x) { return ${convert}; }
+</%def>
+<%def name="arguments(outer_dims, initial, accumulator)">
+% for d in range(outer_dims):
+, const ulong size${d}, const long step${d}
+% endfor
+% if initial:
+, global const ${accumulator}* restrict initial
+% endif
+</%def>
+<%def name="address(row, outer_dims)">
+    long row_start = 0;
+    {
+        ulong left = ${row};
+% for d in reversed(range(outer_dims)):
+% if d:
+        row_start += (long) (left % size${d}) * step${d};
+        left /= size${d};
+% else:
+        row_start += (long) left * step${d};
+% endif
+% endfor
+    }
+</%def>
+<%def name="seeded(initial, value)">${f'combine(initial[0], {value})' if initial else value}</%def>

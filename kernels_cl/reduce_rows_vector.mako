@@ -1,0 +1,46 @@
+## Folds rows, or parts of rows, where a work-item runs alone (CPU mapping). Elements of a row are `step` apart.
+## Phases: the first elements start the accumulators, which take every later block; the accumulators are folded, then
+## the rest of the part. With width 0 the fold is strictly left to right, for any associative operator; with a width,
+## `width` * `unroll` interleaved accumulators serve operators that also commute (step 1 only).
+## Launch: one work-item for a part of a row: global (parts, rows); results lie as (parts, rows).
+## Parameters: declarations, operator (C function `T combine(T, T)`), source (C type), accumulator (C type), convert
+## (C expression of x), width, unroll, wide_combine (C expression of vectors a and b), wide (vector type), wide_convert
+## (function name or empty), outer_dims (axes of the rows), initial (a first value is given).
+<%namespace name="parts" file="reduce_parts.mako"/>
+${declarations}
+${operator}
+${parts.functions(source, accumulator, convert)}
+% if width:
+static ${wide} wide_combine(const ${wide} a, const ${wide} b) { return ${wide_combine}; }
+% endif
+
+kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
+                        const ulong part, global ${accumulator}* restrict result
+                        ${parts.arguments(outer_dims, initial, accumulator)}) {
+    const ulong row = get_global_id(1);
+    const ulong start = get_global_id(0) * part;
+    const long count = (long) min(part, n - start);
+    ${parts.address("row", outer_dims)}
+    x += (long) offset + row_start + (long) start * step;
+    long i = 1;
+    ${accumulator} sum;
+% if width:
+<%  block = width * unroll  %>
+    if (count >= ${block}) {
+        ${wide} s[${unroll}];
+        for (int u = 0; u < ${unroll}; ++u) s[u] = ${wide_convert}(vload${width}(u, x));
+        for (i = ${block}; i + ${block} <= count; i += ${block})
+            for (int u = 0; u < ${unroll}; ++u) s[u] = wide_combine(s[u], ${wide_convert}(vload${width}(u, x + i)));
+        ${accumulator} lanes[${width}];
+% for u in range(1, unroll):
+        s[0] = wide_combine(s[0], s[${u}]);
+% endfor
+        vstore${width}(s[0], 0, lanes);
+        sum = lanes[0];
+        for (int lane = 1; lane < ${width}; ++lane) sum = combine(sum, lanes[lane]);
+    } else
+% endif
+        sum = converted(x[0]);
+    for (; i < count; ++i) sum = combine(sum, converted(x[i * step]));
+    result[get_global_id(0) * get_global_size(1) + row] = ${parts.seeded(initial, "sum")};
+}
