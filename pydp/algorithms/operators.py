@@ -1,0 +1,262 @@
+"""Associative operators of scan, reduce and sort: by name, as OpenCL C expressions, or as Python functions.
+
+An :class:`Operator` is the text of one C function ``T combine(T a, T b)`` and what is known of it: an exact
+identity where there is one, whether operands may change places, and the same function on OpenCL vectors.
+:func:`operator_text` makes one of anything that a public function accepts as `op`:
+
+* a name: ``+ * min max & | ^ logaddexp`` (or NumPy's ufunc of that meaning, as ``np.add``);
+* an expression in ``a`` and ``b``, as ``"a * b + 1"`` or ``"a.s0 > b.s0 ? a : b"``, checked word by word;
+* for a record dtype, a dict with one such expression for every field, as ``{"lo": "min(a.lo, b.lo)", ...}``;
+* a Python function of two values (see ``pydp.vector``), or a ready :class:`Operator`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms._expression import checked_expression
+from pydp.dtypes import c_literal, c_member, c_name, is_record, native, vector_parts
+from pydp.errors import InvalidArgument
+
+__all__ = ["NAMES", "Operator", "operator_text"]
+
+NAMES = ("+", "*", "min", "max", "&", "|", "^", "logaddexp")
+"""The named operators."""
+
+_UFUNCS = {
+    "add": "+",
+    "multiply": "*",
+    "minimum": "min",
+    "maximum": "max",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+    "logaddexp": "logaddexp",
+}
+_ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One associative operator on one dtype, as OpenCL C.
+
+    `body` and `vector_body` are statements with ``$T`` for the type, ``$U`` for the unsigned integer type and
+    ``$S`` for the signed one of its width. `identity` is a value e with ``combine(e, x) == x`` bit for bit, `start`
+    what a scan or reduction of nothing gives (0.0 where the identity is -0.0); both are None where none is known.
+    `declarations` stands before the function (not the record structs: those come from `c_declarations`).
+    `operands_in_order` is True when a and b must not change places.
+    """
+
+    name: str
+    dtype: np.dtype
+    body: str
+    vector_body: str | None = None
+    identity: Any = None
+    start: Any = None
+    operands_in_order: bool = True
+    declarations: str = ""
+
+    def function(self, name: str = "combine") -> str:
+        """The text of ``static T name(T a, T b)``."""
+        return self._text(name, self.body, c_name(self.dtype), "")
+
+    def vector_function(self, width: int, name: str = "combine_vector") -> str:
+        """The same on vectors of `width` elements; only where `vector_body` is not None."""
+        if self.vector_body is None:
+            raise InvalidArgument(f"operator {self.name!r} on {self.dtype} has no vector form")
+        return self._text(name, self.vector_body, c_name(self.dtype) + str(width), str(width))
+
+    def _text(self, name: str, body: str, c_type: str, width: str) -> str:
+        parts = vector_parts(self.dtype)
+        size = (parts[0] if parts else self.dtype).itemsize
+        width = width or (str(parts[1]) if parts else "")
+        signed = {1: "char", 2: "short", 4: "int", 8: "long"}.get(size, "long")
+        body = body.replace("$T", c_type).replace("$U", f"u{signed}{width}").replace("$S", f"{signed}{width}")
+        return f"static {c_type} {name}(const {c_type} a, const {c_type} b) {{ {body} }}\n"
+
+    @property
+    def identity_text(self) -> str | None:
+        """`identity` as OpenCL C, or None."""
+        return None if self.identity is None else _literal(self.identity, self.dtype)
+
+    @property
+    def start_text(self) -> str | None:
+        """`start` as OpenCL C, or None."""
+        return None if self.start is None else _literal(self.start, self.dtype)
+
+
+def operator_text(op: Any, dtype: Any) -> Operator:
+    """The operator that `op` names on elements of `dtype`; raises InvalidArgument for anything else.
+
+    >>> operator_text("+", "int32").start
+    0
+    """
+    dtype = native(dtype)
+    c_name(dtype)
+    if isinstance(op, Operator):
+        if op.dtype != dtype:
+            raise InvalidArgument(f"the operator {op.name!r} is one on {op.dtype}; {dtype} is needed here")
+        return op
+    if isinstance(op, np.ufunc):
+        if op.__name__ not in _UFUNCS:
+            raise InvalidArgument(f"op {op.__name__!r} is not an associative ufunc that pydp knows; {_ACCEPTED}")
+        op = _UFUNCS[op.__name__]
+    if isinstance(op, str):
+        return _from_text(op, dtype)
+    if isinstance(op, Mapping):
+        return _from_fields(op, dtype)
+    if callable(op):
+        return _from_function(op, dtype)
+    raise InvalidArgument(f"op {op!r} is not an operator; {_ACCEPTED}")
+
+
+@functools.lru_cache(maxsize=512)
+def _from_text(op: str, dtype: np.dtype) -> Operator:
+    if op in NAMES:
+        return _named(op, dtype)
+    text = checked_expression(op, dtype, "op")
+    return Operator(op, dtype, f"return {text};")
+
+
+def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
+    if not is_record(dtype) or set(op) != set(dtype.names or ()):
+        names = list(dtype.names or ()) if is_record(dtype) else "a record dtype"
+        raise InvalidArgument(f"op has expressions for {sorted(op)}, which are not the fields of {dtype}: {names}")
+    assert dtype.fields is not None
+    lines = ["$T r = a;"]
+    for field, expression in op.items():
+        if dtype.fields[field][0].subdtype is not None:
+            raise InvalidArgument(f"op: field {field!r} of {dtype} is an array, which an expression cannot give")
+        if not isinstance(expression, str):
+            raise InvalidArgument(f"op[{field!r}] is {expression!r}; an OpenCL C expression in a and b is accepted")
+        text = checked_expression(expression, dtype, f"op[{field!r}]")
+        lines.append(f"r.{c_member(field)} = {text};")
+    name = "{" + ", ".join(f"{field}: {text}" for field, text in sorted(op.items())) + "}"
+    return Operator(name, dtype, " ".join([*lines, "return r;"]))
+
+
+def _from_function(op: Any, dtype: np.dtype) -> Operator:
+    from pydp.lang import vector_operator as lowering  # the language is only read in where it is used
+
+    text = lowering.vector_operator(op, (dtype, dtype), dtype)
+    name = getattr(op, "__name__", type(op).__name__)
+    return Operator(f"{name}@{text.key}", dtype, f"return {text.function}(a, b);", declarations=text.declarations)
+
+
+# --- the named ones --------------------------------------------------------------------------------------
+
+
+def _named(op: str, dtype: np.dtype) -> Operator:
+    if is_record(dtype):
+        raise InvalidArgument(
+            f"op {op!r} is not defined on records such as {dtype}; "
+            "a dict of one expression per field or a Python function is accepted"
+        )
+    parts = vector_parts(dtype)
+    if dtype.kind == "c":
+        return _complex(op, dtype)
+    element = parts[0] if parts else dtype
+    make = {"+": _sum, "*": _product, "min": _extreme, "max": _extreme, "logaddexp": _logaddexp}.get(op, _bits)
+    scalar, vector, identity, start = make(op, element)
+    if parts:
+        wide = np.zeros((), dtype)
+        return Operator(op, dtype, vector, None, _filled(wide, identity), _filled(wide, start), False)
+    return Operator(op, dtype, scalar, vector, identity, start, False)
+
+
+_Named = tuple[str, str, Any, Any]
+
+
+def _sum(op: str, dtype: np.dtype) -> _Named:
+    if dtype.kind == "b":
+        return "return a | b;", "return a | b;", False, False
+    if dtype.kind == "i":  # in unsigned arithmetic, which wraps as NumPy's does
+        wide = "return as_$T(as_$U(a) + as_$U(b));"
+        return wide if dtype.itemsize >= 4 else "return as_$T(($U)(as_$U(a) + as_$U(b)));", wide, 0, 0
+    if dtype.kind == "f":
+        return "return a + b;", "return a + b;", dtype.type(-0.0), dtype.type(0)
+    return "return a + b;", "return a + b;", 0, 0
+
+
+def _product(op: str, dtype: np.dtype) -> _Named:
+    if dtype.kind == "b":
+        return "return a & b;", "return a & b;", True, True
+    if dtype.kind == "i":
+        narrow = "return as_$T(($U)((uint)as_$U(a) * (uint)as_$U(b)));"
+        text = narrow if dtype.itemsize < 4 else "return as_$T(as_$U(a) * as_$U(b));"
+        return text, "return as_$T(as_$U(a) * as_$U(b));", 1, 1
+    if dtype.kind == "u" and dtype.itemsize < 4:
+        return "return ($T)((uint)a * (uint)b);", "return a * b;", 1, 1
+    one = dtype.type(1)
+    return "return a * b;", "return a * b;", one, one
+
+
+def _extreme(op: str, dtype: np.dtype) -> _Named:
+    """NumPy's minimum and maximum: a NaN on either side is the result."""
+    sign = "<" if op == "min" else ">"
+    if dtype.kind == "f":
+        worst = dtype.type(np.inf if op == "min" else -np.inf)
+        scalar = f"return (a {sign}= b || a != a) ? a : b;"
+        return scalar, f"return select(b, a, (a {sign}= b) | (a != a));", worst, worst
+    if dtype.kind == "b":
+        text = "return a & b;" if op == "min" else "return a | b;"
+        return text, text, op == "min", op == "min"
+    limits = np.iinfo(dtype)
+    worst = limits.max if op == "min" else limits.min
+    return f"return {op}(a, b);", f"return {op}(a, b);", int(worst), int(worst)
+
+
+def _bits(op: str, dtype: np.dtype) -> _Named:
+    if dtype.kind not in "iub":
+        raise InvalidArgument(f"op {op!r} is not defined on {dtype}; integers and bool are accepted")
+    identity: Any = 0
+    if op == "&":
+        identity = {"b": True, "i": -1}.get(dtype.kind) or int(np.iinfo(dtype).max)
+    if dtype.kind == "b":
+        identity = bool(identity)
+    return f"return a {op} b;", f"return a {op} b;", identity, identity
+
+
+def _logaddexp(op: str, dtype: np.dtype) -> _Named:
+    """log(exp(a) + exp(b)), exact for infinities: equal operands give a + log 2 without a subtraction."""
+    if dtype.kind != "f":
+        raise InvalidArgument(f"op 'logaddexp' is not defined on {dtype}; float16, float32 and float64 are accepted")
+    log2 = c_literal(np.log(2.0), dtype)
+    scalar = (
+        "const $T d = -fabs(a - b); const $T m = fmax(a, b); if (a == b) return a + "
+        f"{log2}; if (d != d) return a + b; return m + log1p(exp(d));"
+    )
+    vector = (
+        "const $T d = -fabs(a - b); const $T near = fmax(a, b) + log1p(exp(d)); "
+        f"return select(select(near, a + b, d != d), a + ($T)({log2}), a == b);"
+    )
+    worst = dtype.type(-np.inf)
+    return scalar, vector, worst, worst
+
+
+def _complex(op: str, dtype: np.dtype) -> Operator:
+    if op == "+":
+        return Operator(op, dtype, "return a + b;", None, dtype.type(complex(-0.0, -0.0)), dtype.type(0), False)
+    if op == "*":
+        body = "return ($T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);"
+        return Operator(op, dtype, body, None, None, dtype.type(1), False)
+    raise InvalidArgument(f"op {op!r} is not defined on {dtype}; + and * are accepted")
+
+
+def _filled(record: np.ndarray, value: Any) -> Any:
+    for name in record.dtype.names or ():
+        record[name] = value
+    return record[()]
+
+
+def _literal(value: Any, dtype: np.dtype) -> str:
+    parts = vector_parts(dtype)
+    if parts:
+        items = [c_literal(value[f"s{n}"], parts[0]) for n in range(parts[1])]
+        return f"(({c_name(dtype)})({', '.join(items)}))"
+    return c_literal(value, dtype)
