@@ -2,10 +2,11 @@
 ## Phases: each work-item finds by binary search where its stretch of the result begins in both runs (merge path:
 ## Green, McColl, Bader 2012), then merges one element after the other. Equal keys: the left run's first.
 ## Launch: one work-item for `stretch` elements of the result: global (stretches of a row, rows).
-## Parameters: declarations, key, less (C function `int less(key, key)`), stretch (a power of two, at most 2 * width),
+## Parameters: declarations, key, ordering (see sort_order), stretch (a power of two, at most 2 * width),
 ## carried (C type carried along, or None).
+<%namespace name="order" file="sort_order.mako"/>
 ${declarations}
-${less}
+${order.less(key, ordering)}
 
 kernel void sort_merge(global const ${key}* restrict source, global ${key}* restrict target, const ulong n, const ulong width
 % if carried:

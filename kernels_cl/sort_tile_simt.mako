@@ -2,12 +2,13 @@
 ## Phases: each lane reads `items` neighbours and sorts them by insertion; then the group merges runs in local memory,
 ## doubling their width, every lane producing `items` results found by merge path; the tile is written to contiguous rows.
 ## Launch: global (tiles of a row * lanes, rows), group (lanes, 1).
-## Parameters: declarations, key, less (C function `int less(key, key)`), lanes, items (powers of two),
+## Parameters: declarations, key, ordering (see sort_order), lanes, items (powers of two),
 ## carried (C type carried along, or None), positions (what is carried is the element's position).
+<%namespace name="order" file="sort_order.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%  tile = lanes * items  %>
 ${declarations}
-${less}
+${order.less(key, ordering)}
 
 kernel void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,
                       const long row_stride, global ${key}* restrict target, const ulong n

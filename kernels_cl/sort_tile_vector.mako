@@ -2,10 +2,11 @@
 ## Phases: read a run (any stride), insertion sort of pieces of `small`, merges of pieces within private
 ## memory until the run is sorted, write it to contiguous rows.
 ## Launch: one work-item for a run: global (runs of a row, rows), group (1, 1).
-## Parameters: declarations, key (C type), less (C function `int less(key, key)`), run (elements: a power of two
+## Parameters: declarations, key (C type), ordering (see sort_order), run (elements: a power of two
 ## times small), small, carried (C type carried along, or None), positions (what is carried is the element's position).
+<%namespace name="order" file="sort_order.mako"/>
 ${declarations}
-${less}
+${order.less(key, ordering)}
 % if carried is None:
 #define MOVE(to, i, from, j) to##_key[i] = from##_key[j]
 % else:

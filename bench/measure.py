@@ -1,0 +1,63 @@
+"""Timing as ratios: candidates take turns in one run, and medians are compared.
+
+Machines are shared and noisy, so a figure is only ever told beside its peers' of the same run.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class Row:
+    """One measured case.
+
+    seconds: median of one call; value and unit: the rate it means (GFLOP/s, GB/s, Gitem/s);
+    ratios: this candidate's rate over each peer's or limit's, of the same run (above 1 is better than the peer).
+    """
+
+    algorithm: str
+    case: str
+    device: str
+    seconds: float
+    value: float
+    unit: str
+    ratios: dict[str, float] = field(default_factory=dict)
+    notes: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def alternating(
+    candidates: Mapping[str, Callable[[], Any]], repeats: int = 7, budget: float = 6.0, warm: int = 1
+) -> dict[str, float]:
+    """Median seconds of each candidate, called in turn.
+
+    Each is called `warm` times unmeasured; then at least 3 and at most `repeats` rounds are run, until `budget`
+    seconds are spent. A candidate must block until its work is done.
+    """
+    for call in candidates.values():
+        for _ in range(warm):
+            call()
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    began = time.perf_counter()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for turn in range(repeats):
+            if turn >= 3 and time.perf_counter() - began > budget:
+                break
+            for name, call in candidates.items():
+                start = time.perf_counter()
+                call()
+                times[name].append(time.perf_counter() - start)
+    finally:
+        if enabled:
+            gc.enable()
+    return {name: statistics.median(values) for name, values in times.items()}

@@ -1,0 +1,68 @@
+"""Rows of a benchmark as a table, a JSON file and a plot."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydp.bench.measure import Row
+
+
+def table(rows: Iterable[Row]) -> Any:
+    """A rich table: a line for each case, its rate, and its ratios to peers and limits."""
+    from rich.table import Table
+
+    out = Table("algorithm", "case", "ms", "rate", "ratios (above 1: faster than the peer)", "notes")
+    for row in rows:
+        ratios = "  ".join(f"{name} {ratio:.2f}" for name, ratio in row.ratios.items())
+        out.add_row(row.algorithm, row.case, f"{row.seconds * 1e3:.3f}", f"{row.value:.2f} {row.unit}", ratios, row.notes)
+    return out
+
+
+def save(rows: Iterable[Row], device: Any, path: Path) -> None:
+    """Writes the rows with the device and the versions that they were measured with."""
+    import numpy
+    import pyopencl
+
+    import pydp
+
+    about = {
+        "device": device.name,
+        "platform": device.platform,
+        "driver": device.driver_version,
+        "processor": platform.processor() or platform.machine(),
+        "numpy": numpy.__version__,
+        "pyopencl": pyopencl.VERSION_TEXT,
+        "pydp": pydp.__version__,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"about": about, "rows": [row.as_dict() for row in rows]}, indent=1) + "\n")
+
+
+def plot(rows: Iterable[Row], path: Path) -> None:
+    """Bars of every ratio, one panel for each algorithm; needs matplotlib."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    grouped: dict[str, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(row.algorithm, []).append(row)
+    figure, panels = pyplot.subplots(len(grouped), 1, figsize=(9, 3.2 * len(grouped)), squeeze=False)
+    for panel, (algorithm, cases) in zip(panels[:, 0], grouped.items(), strict=True):
+        peers = sorted({peer for row in cases for peer in row.ratios})
+        for place, peer in enumerate(peers):
+            at = [i + 0.8 * place / len(peers) for i in range(len(cases))]
+            panel.bar(at, [row.ratios.get(peer, 0.0) for row in cases], 0.8 / len(peers), label=peer)
+        panel.axhline(1.0, color="black", linewidth=0.8)
+        panel.set_xticks(range(len(cases)), [row.case for row in cases], rotation=20, ha="right", fontsize=7)
+        panel.set_title(algorithm)
+        panel.set_ylabel("pydp's rate / peer's")
+        panel.legend(fontsize=7)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
