@@ -1,0 +1,105 @@
+## Functions of one lane's values (or of a vector of lanes) that the language needs and OpenCL C does not have.
+## No kernel here: the text stands before the kernel or function that calls `lane_KIND_TYPE`.
+## Parameters: helpers, a list of {kind, type, base, width, bits, wide, unsigned, signed}: KIND and TYPE of the function;
+##   TYPE is base and width (1: a scalar), bits the base's width, wide the type of the arithmetic (int for narrower
+##   ones: one driver divides bytes wrongly), unsigned that type without a sign, signed the integer type as wide as base.
+## `?:` picks by component for vectors; comparisons are joined by | and & which mean the same for both.
+% for h in helpers:
+<% kind, T, base, W, U, width = h["kind"], h["type"], h["base"], h["wide"], h["unsigned"], h["width"]
+   v = "" if width == 1 else str(width)
+   floating, plain = base in ("half", "float", "double"), base[0] == "u" %>\
+% if kind == "floordiv" and floating:
+${T} lane_floordiv_${T}(${T} a, ${T} b) {
+    const ${T} zero = (${T})0, one = (${T})1;
+    const ${T} rest = fmod(a, b);
+    ${T} quotient = (a - rest) / b;
+    quotient = ((rest != zero) & ((b < zero) ^ (rest < zero))) ? quotient - one : quotient;
+    ${T} down = floor(quotient);
+    down = (quotient - down > (${T})0.5f) ? down + one : down;
+    down = (quotient != zero) ? down : copysign(zero, a / b);
+    return (b == zero) ? a / b : down;
+}
+% elif kind == "mod" and floating:
+${T} lane_mod_${T}(${T} a, ${T} b) {
+    const ${T} zero = (${T})0;
+    const ${T} rest = fmod(a, b);
+    const ${T} moved = ((rest != zero) & ((b < zero) ^ (rest < zero))) ? rest + b : rest;
+    return (rest == zero) ? copysign(zero, b) : moved;
+}
+% elif kind in ("floordiv", "mod"):
+${T} lane_${kind}_${T}(${T} first, ${T} second) {
+    const ${W} a = convert_${W}(first), b = convert_${W}(second), zero = (${W})0, one = (${W})1;
+% if plain:
+    const ${W} safe = (b == zero) ? one : b;
+    return convert_${T}((b == zero) ? zero : a ${"/" if kind == "floordiv" else "%"} safe);
+% else:
+    const ${W} safe = ((b == zero) | (b == -one)) ? one : b;
+    const ${W} rest = a % safe;
+% if kind == "mod":
+    return convert_${T}(((rest != zero) & ((rest ^ b) < zero)) ? rest + b : rest);
+% else:
+    const ${W} toward_zero = a / safe;
+    const ${W} down = ((rest != zero) & ((rest ^ safe) < zero)) ? toward_zero - one : toward_zero;
+    const ${W} opposite = as_${W}((${U})0 - as_${U}(a));
+    return convert_${T}((b == zero) ? zero : ((b == -one) ? opposite : down));
+% endif
+% endif
+}
+% elif kind == "pow":
+${T} lane_pow_${T}(${T} base, ${T} exponent) {
+    ${U} result = (${U})1, factor = convert_${U}(base);
+% if width == 1:
+    for (; exponent > 0; exponent >>= 1) {
+        result = (exponent & 1) ? result * factor : result;
+        factor *= factor;
+    }
+% else:
+    for (int bit = 0; bit < ${h["bits"]}; bit++) {
+        const ${U} times = convert_${U}((exponent >> (${T})bit) & (${T})1);
+        result = (times != (${U})0) ? result * factor : result;
+        factor *= factor;
+    }
+% endif
+    return convert_${T}(result);
+}
+% elif kind == "shl":
+${T} lane_shl_${T}(${T} a, ${T} count) {
+    const ${T} inside = count & (${T})${h["bits"] - 1};
+    return (inside == count) ? ${f"({T})(({U})a << inside)" if width == 1 else f"a << inside"} : (${T})0;
+}
+% elif kind == "shr":
+${T} lane_shr_${T}(${T} a, ${T} count) {
+    const ${T} inside = count & (${T})${h["bits"] - 1};
+    const ${T} gone = ${f"({T})0" if plain else f"a >> ({T}){h['bits'] - 1}"};
+    return (inside == count) ? (${T})(a >> inside) : gone;
+}
+% elif kind in ("minimum", "maximum"):
+${T} lane_${kind}_${T}(${T} a, ${T} b) {
+    return ((a ${"<" if kind == "minimum" else ">"} b)${" | (a != a)" if floating else ""}) ? a : b;
+}
+% elif kind == "abs":
+${T} lane_abs_${T}(${T} a) {
+    return (a < (${T})0) ? ${f"({T})(0u - ({U})a)" if width == 1 else f"({T})0 - a"} : a;
+}
+% elif kind.endswith("_to"):
+<% source = kind[:-3] if width == 1 else kind[:-3].rstrip("0123456789")
+   F = ("double" if source == "double" else "float") + v
+   middle = "int" if base in ("char", "uchar", "short", "ushort", "int") else "long"
+   low = "-0x1p31" if middle == "int" else "-0x1p63"
+   high = low[1:]
+   suffix = "" if source == "double" else "f"
+   smallest = "INT_MIN" if middle == "int" else "LONG_MIN"
+   M = middle + v %>\
+${T} lane_${kind}_${T}(${source}${v} given) {
+    const ${F} x = convert_${F}(given);
+    const ${M} fits = convert_${M}((x >= (${F})${low}${suffix}) & (x < (${F})${high}${suffix}));
+    const ${M} whole = fits ? convert_${M}(x) : (${M})${smallest};
+% if base == "ulong":
+    const ${M} large = convert_${M}((x >= (${F})0x1p63${suffix}) & (x < (${F})0x1p64${suffix}));
+    return large ? convert_${T}(x) : as_${T}(whole);
+% else:
+    return convert_${T}(whole);
+% endif
+}
+% endif
+% endfor
