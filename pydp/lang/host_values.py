@@ -1,0 +1,128 @@
+"""Values of many lanes at once: uniform ones, affine indexes, arrays that broadcast over the lanes' axes.
+
+A value is a NumPy scalar (the same for all lanes), an :class:`Affine` (an integer that steps evenly along the
+lanes' axes, never written out unless something needs it) or an array with one axis for each axis of the lanes,
+of extent 1 where the value does not change along it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Mask = Any  # True (all lanes), False (none) or an array of bools over the lanes
+
+
+@dataclass(frozen=True)
+class Affine:
+    """base + sum(steps[k] * position[k]) over the lanes' axes; it fits `dtype` in every lane."""
+
+    base: int
+    steps: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def low(self) -> int:
+        return self.base + sum(min(0, step * (n - 1)) for step, n in zip(self.steps, self.shape, strict=True))
+
+    @property
+    def high(self) -> int:
+        return self.base + sum(max(0, step * (n - 1)) for step, n in zip(self.steps, self.shape, strict=True))
+
+    def array(self) -> np.ndarray:
+        """The value in each lane, of extent 1 along axes where it does not change."""
+        rank = len(self.shape)
+        value = np.full((1,) * rank, self.base, np.int64)
+        for axis, step in enumerate(self.steps):
+            if step:
+                along = [1] * rank
+                along[axis] = self.shape[axis]
+                value = value + (np.arange(self.shape[axis], dtype=np.int64) * step).reshape(along)
+        return value.astype(self.dtype)
+
+
+def affine(base: int, steps: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """An affine value; a scalar where it does not step, an array where it would wrap."""
+    steps = tuple(step if n > 1 else 0 for step, n in zip(steps, shape, strict=True))
+    value = Affine(base, steps, shape, dtype)
+    limits = np.iinfo(dtype)
+    if limits.min <= value.low and value.high <= limits.max:
+        return value if any(steps) else dtype.type(base)
+    return value.array() if any(steps) else np.asarray(base & (2**64 - 1), np.uint64).astype(dtype)[()]
+
+
+def is_uniform(value: Any) -> bool:
+    return not isinstance(value, Affine) and np.ndim(value) == 0
+
+
+def plain(value: Any) -> Any:
+    """The value as a scalar or an array."""
+    return value.array() if isinstance(value, Affine) else value
+
+
+def bounds_of(value: Any) -> tuple[int, int]:
+    """The smallest and the largest integer among the lanes."""
+    if isinstance(value, Affine):
+        return value.low, value.high
+    if np.ndim(value) == 0:
+        return int(value), int(value)
+    return int(value.min()), int(value.max())
+
+
+def combine_affine(op: str, left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
+    """left op right as an affine value, None where it is none. op: add, sub or mul."""
+    if op == "mul":
+        if isinstance(left, Affine) and isinstance(right, Affine):
+            return None
+        one, factor = (left, int(right)) if isinstance(left, Affine) else (right, int(left))
+        return affine(one.base * factor, tuple(step * factor for step in one.steps), one.shape, dtype)
+    shape = left.shape if isinstance(left, Affine) else right.shape
+    sign = -1 if op == "sub" else 1
+    (base, steps), (other, more) = (
+        (v.base, v.steps) if isinstance(v, Affine) else (int(v), (0,) * len(shape)) for v in (left, right)
+    )
+    return affine(base + sign * other, tuple(a + sign * b for a, b in zip(steps, more, strict=True)), shape, dtype)
+
+
+# --- masks -----------------------------------------------------------------------------------------------
+
+
+def both(left: Mask, right: Mask) -> Mask:
+    """Lanes of both masks."""
+    if left is False or right is False:
+        return False
+    if left is True:
+        return right
+    return left if right is True else left & right
+
+
+def either(left: Mask, right: Mask) -> Mask:
+    """Lanes of one mask or the other."""
+    if left is True or right is True:
+        return True
+    if left is False:
+        return right
+    return left if right is False else left | right
+
+
+def without(left: Mask, right: Mask) -> Mask:
+    """Lanes of the first mask that are not in the second."""
+    if right is False or left is False:
+        return left
+    if right is True:
+        return False
+    return ~right if left is True else left & ~right
+
+
+def simple(mask: Any) -> Mask:
+    """A mask of one truth value as True or False."""
+    if mask is True or mask is False:
+        return mask
+    if np.ndim(mask) == 0:
+        return bool(mask)
+    if not mask.any():
+        return False
+    return True if mask.all() else mask

@@ -1,0 +1,294 @@
+"""An interpreter of the typed form for tests: one lane at a time, in plain Python, slow on purpose.
+
+Each lane is a generator that yields at barriers; the lanes of a group take turns from barrier to barrier, in an
+order that `seed` shuffles. Integers are Python integers wrapped by hand; floats are NumPy scalars.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pydp.lang import ir
+
+
+class BrokenBarrier(Exception):
+    """Some lanes of a group ended while others wait."""
+
+
+class _Break(Exception):
+    pass
+
+
+class _Continue(Exception):
+    pass
+
+
+def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None):
+    """Same arguments as pydp.lang.host.run, and the seed of the lanes' order."""
+    extent = tuple(grid_extent)
+    group = function.group or (1,) * len(extent)
+    shuffle = random.Random(seed) if seed is not None else None
+    counts = [-(-n // g) for n, g in zip(extent, group, strict=True)]
+    groups = list(itertools.product(*(range(n) for n in counts)))
+    if shuffle:
+        shuffle.shuffle(groups)
+    launch = {
+        "memory": {a.name: data for a, data in zip(function.arrays, arrays, strict=True)},
+        "parameters": parameters,
+        "extent": extent,
+        "offset": tuple(grid_offset or (0,) * len(extent)),
+        "group": group,
+        "runs_outside": bool(function.locals or ir.barriers(function.body)),
+    }
+    with np.errstate(all="ignore"):
+        for place in groups:
+            _run_group(function, place, launch, shuffle)
+
+
+def run_value(function, *values):
+    """The result of a value function for one set of arguments."""
+    with np.errstate(all="ignore"):
+        lane = _Lane(function, (), (), {"group": (), "extent": (), "offset": (), "memory": {}, "parameters": ()}, {})
+        for variable, value in zip(function.arguments, values, strict=True):
+            lane.variables[variable.name] = np.asarray(value, variable.dtype)[()]
+        for _ in lane.block(function.body):
+            raise BrokenBarrier
+        return lane.value(function.result)
+
+
+def _run_group(function, place, launch, shuffle):
+    shared = {a.name: np.zeros(a.shape, a.dtype) for a in function.locals}
+    lanes = []
+    for local in itertools.product(*(range(n) for n in launch["group"])):
+        lane = _Lane(function, place, local, launch, shared)
+        if lane.in_grid or launch["runs_outside"]:
+            lanes.append(lane.block(function.body))
+    waiting = lanes
+    while waiting:
+        if shuffle:
+            shuffle.shuffle(waiting)
+        arrived = [lane for lane in waiting if _goes_on(lane)]
+        if arrived and len(arrived) != len(waiting):
+            raise BrokenBarrier
+        waiting = arrived
+
+
+def _goes_on(lane: Iterator[None]) -> bool:
+    return next(lane, "end") is None
+
+
+def wrap(value, dtype):
+    """A Python integer as a value of an integer dtype."""
+    bits = dtype.itemsize * 8
+    value &= (1 << bits) - 1
+    if dtype.kind == "i" and value >> (bits - 1):
+        value -= 1 << bits
+    return dtype.type(value)
+
+
+class _Lane:
+    def __init__(self, function, place, local, launch, shared):
+        self.place, self.local, self.launch = place, local, launch
+        self.group = launch["group"]
+        spot = [p * g + i for p, g, i in zip(place, self.group, local, strict=True)]
+        self.in_grid = all(s < n for s, n in zip(spot, launch["extent"], strict=True))
+        self.spot = [s + o for s, o in zip(spot, launch["offset"], strict=True)]
+        self.variables: dict[str, Any] = {}
+        self.memory = {**launch["memory"], **shared}
+        for private in function.privates:
+            self.memory[private.name] = np.zeros(private.shape, private.dtype)
+
+    # --- statements
+
+    def block(self, body):
+        for statement in body:
+            yield from getattr(self, "do_" + type(statement).__name__)(statement)
+
+    def do_Assign(self, s):
+        value = self.value(s.value)
+        name = s.variable.name
+        if s.members:
+            record = np.array(self.variables.get(name, np.zeros((), s.variable.dtype)))
+            target = record
+            for member in s.members[:-1]:
+                target = target[member]
+            target[s.members[-1]] = value
+            value = record[()]
+        self.variables[name] = value.copy() if isinstance(value, np.void) else value
+        yield from ()
+
+    def do_Store(self, s):
+        value = self.value(s.value)
+        at = self.element(s)
+        if at is not None and (self.in_grid or not isinstance(s.array, ir.GlobalArray)):
+            target = self.memory[s.array.name]
+            for member in s.members:
+                target = target[member]
+            target[at] = value
+        yield from ()
+
+    def do_Atomic(self, s):
+        value = self.value(s.value)
+        at = self.element(s)
+        if at is not None and self.in_grid:
+            memory = self.memory[s.array.name]
+            memory[at] = self.binary(s.op, memory[at], value, s.value.dtype)
+        yield from ()
+
+    def do_If(self, s):
+        yield from self.block(s.then if self.value(s.condition) else s.orelse)
+
+    def do_For(self, s):
+        bounds = [int(self.value(e)) for e in (s.start, s.stop, s.step)]
+        for counter in range(*bounds):
+            self.variables[s.variable.name] = s.variable.dtype.type(counter)
+            try:
+                yield from self.block(s.body)
+            except _Continue:
+                pass
+            except _Break:
+                break
+
+    def do_While(self, s):
+        while self.value(s.condition):
+            try:
+                yield from self.block(s.body)
+            except _Continue:
+                pass
+            except _Break:
+                break
+
+    def do_Break(self, s):
+        raise _Break
+        yield
+
+    def do_Continue(self, s):
+        raise _Continue
+        yield
+
+    def do_Barrier(self, s):
+        yield
+
+    # --- expressions
+
+    def element(self, access):
+        at = tuple(int(self.value(index)) for index in access.indices)
+        shape = self.memory[access.array.name].shape
+        return at if all(0 <= i < n for i, n in zip(at, shape, strict=True)) else None
+
+    def value(self, e):
+        return getattr(self, "of_" + type(e).__name__)(e)
+
+    def of_Const(self, e):
+        return np.array(e.value).astype(e.dtype)[()]
+
+    def of_Read(self, e):
+        return self.variables[e.variable.name]
+
+    def of_Parameter(self, e):
+        value = self.launch["parameters"][e.position]
+        return np.asarray(value if e.item is None else value[e.item]).astype(e.dtype)[()]
+
+    def of_GroupIndex(self, e):
+        return e.dtype.type(self.place[e.axis])
+
+    def of_LocalIndex(self, e):
+        return e.dtype.type(self.local[e.axis])
+
+    def of_GlobalIndex(self, e):
+        return e.dtype.type(self.spot[e.axis])
+
+    def of_GridExtent(self, e):
+        return e.dtype.type(self.launch["extent"][e.axis])
+
+    def of_ArrayExtent(self, e):
+        return e.dtype.type(self.memory[e.array.name].shape[e.axis])
+
+    def of_Unary(self, e):
+        value = self.value(e.value)
+        if e.op == "not":
+            return np.bool_(not value)
+        if e.dtype.kind in "iu":
+            return wrap(-int(value) if e.op == "neg" else ~int(value), e.dtype)
+        return -value
+
+    def of_Binary(self, e):
+        return self.binary(e.op, self.value(e.left), self.value(e.right), e.dtype)
+
+    def binary(self, op, left, right, dtype):
+        if op in ("min", "max"):
+            return {"min": min, "max": max}[op](left, right)
+        if dtype.kind == "b":
+            return np.bool_({"and": operator.and_, "or": operator.or_, "xor": operator.xor}[op](bool(left), bool(right)))
+        if dtype.kind in "iu":
+            return wrap(_integer(op, int(left), int(right), dtype.itemsize * 8), dtype)
+        plain = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv}
+        other = {"floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power}
+        return (plain.get(op) or other[op])(left, right)
+
+    def of_Compare(self, e):
+        return np.bool_(getattr(operator, e.op)(self.value(e.left), self.value(e.right)))
+
+    def of_Logical(self, e):
+        left = bool(self.value(e.left))
+        if left == (e.op == "or"):
+            return np.bool_(left)
+        return np.bool_(self.value(e.right))
+
+    def of_Select(self, e):
+        return self.value(e.yes if self.value(e.condition) else e.no)
+
+    def of_Cast(self, e):
+        value = self.value(e.value)
+        if e.dtype.kind in "iu" and np.asarray(value).dtype.kind in "iub":
+            return wrap(int(value), e.dtype)
+        return np.asarray(value).astype(e.dtype)[()]
+
+    def of_Math(self, e):
+        values = [self.value(v) for v in e.values]
+        if e.name == "rsqrt":
+            return e.dtype.type(1) / np.sqrt(values[0])
+        if e.name == "erf":
+            return e.dtype.type(math.erf(float(values[0])))
+        names = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
+        names |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+        return getattr(np, names.get(e.name, e.name))(*values).astype(e.dtype)
+
+    def of_Member(self, e):
+        return self.value(e.record)[e.name]
+
+    def of_MakeRecord(self, e):
+        record = np.zeros((), e.dtype)
+        for name, value in zip(e.dtype.names, e.values, strict=True):
+            record[name] = self.value(value)
+        return record[()]
+
+    def of_Load(self, e):
+        at = self.element(e)
+        if at is None:
+            fill = np.zeros((), e.dtype)
+            if e.dtype.names is None and isinstance(e.array, ir.GlobalArray):
+                fill[()] = e.array.fill
+            return fill[()]
+        value = self.memory[e.array.name][at]
+        return value.copy() if isinstance(value, np.void) else value
+
+
+def _integer(op, left, right, bits):
+    if op in ("floordiv", "mod"):
+        return 0 if right == 0 else (left // right if op == "floordiv" else left % right)
+    if op in ("shl", "shr"):
+        if not 0 <= right < bits:
+            return 0 if op == "shl" or left >= 0 else -1
+        return left << right if op == "shl" else left >> right
+    if op == "pow":
+        return pow(left, max(0, right), 1 << bits)
+    plain = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+    return {**plain, "and": operator.and_, "or": operator.or_, "xor": operator.xor}[op](left, right)
