@@ -1,0 +1,300 @@
+"""Devices: finding the best one, naming one, and the default of a block.
+
+Device discovery touches no driver before it is first asked for, and trusts none before its probe passed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from pydp.errors import InvalidArgument, NoUsableDevice
+from pydp.runtime import drivers, probe
+from pydp.runtime.profile import Profile, read_profile
+from pydp.runtime.quirks import DRIVER_KEYS, driver_key, quirks_of
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+_KINDS = ("gpu", "accelerator", "cpu")
+_MAX_FOREIGN = 16  # contexts of the caller's that are remembered with their kernels
+_lock = threading.RLock()
+_all: list[Device] | None = None
+_foreign: dict[tuple[int, int], Device] = {}
+_defaults: dict[tuple[str | None, str | None], Device] = {}
+_current: ContextVar[Device | None] = ContextVar("pydp_device", default=None)
+
+
+class Device:
+    """One OpenCL device, with one context and one in-order queue for the whole process.
+
+    ``name``, ``vendor``, ``platform``, ``driver_version``, ``kind`` ("cpu", "gpu", "accelerator") and ``driver``
+    ("pocl", "intel", ...) describe it; ``cl``, ``context`` and ``queue`` are pyopencl's objects; ``profile`` holds
+    what choices are made from; ``uid`` is the same in every process; ``reason`` says why it cannot be used
+    (None: it passed the trust probe).
+    """
+
+    def __init__(self, cl_device: cl.Device, context: cl.Context | None = None) -> None:
+        self.cl = cl_device
+        self.name = cl_device.name.strip(" \0")
+        self.vendor = cl_device.vendor.strip(" \0")
+        self.platform = cl_device.platform.name.strip(" \0")
+        self.driver_version = cl_device.driver_version.strip(" \0")
+        self.driver = driver_key(self.platform)
+        self.kind = _kind(cl_device, self.driver)
+        self.quirks = quirks_of(self.platform, self.name, self.driver_version, self.kind)
+        identity = "\n".join((self.platform, cl_device.platform.version, self.name, self.driver_version, cl_device.version))
+        self.uid = f"{self.driver}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+        self.kernels: dict[Any, Any] = {}  # kept by pydp.runtime.program
+        self.pools: dict[int, Any] = {}  # kept by pydp.runtime.scratch
+        self._context = context
+        self._queue: cl.CommandQueue | None = None
+        self._profile: Profile | None = None
+        self._lock = threading.RLock()
+
+    @property
+    def profile(self) -> Profile:
+        """What choices are made from: see :class:`pydp.runtime.profile.Profile`."""
+        if self._profile is None:
+            with self._lock:
+                if self._profile is None:
+                    self._profile = read_profile(self.cl, self.kind, self.quirks)
+        return self._profile
+
+    @property
+    def context(self) -> cl.Context:
+        """The pyopencl context of this device, made when first asked for."""
+        if self._context is None:
+            with self._lock:
+                if self._context is None:
+                    import pyopencl as cl
+
+                    self._context = cl.Context([self.cl])
+        return self._context
+
+    @property
+    def queue(self) -> cl.CommandQueue:
+        """The in-order queue that calls without ``queue=`` use."""
+        if self._queue is None:
+            with self._lock:
+                if self._queue is None:
+                    import pyopencl as cl
+
+                    self._queue = cl.CommandQueue(self.context, self.cl)
+        return self._queue
+
+    @property
+    def reason(self) -> str | None:
+        """Why the device cannot be used, in one sentence; None where its trust probe passed."""
+        return probe.verdict(self)
+
+    @property
+    def usable(self) -> bool:
+        """True where the trust probe passed."""
+        return self.reason is None
+
+    def __repr__(self) -> str:
+        return f"<pydp.Device {self.name!r} ({self.kind}) on {self.platform!r} {self.driver_version}>"
+
+    def _texts(self) -> str:
+        return f"{self.name}\n{self.platform}\n{self.vendor}\n{self.driver}".lower()
+
+
+def _kind(cl_device: cl.Device, driver: str) -> str:
+    import pyopencl as cl
+
+    if driver == "oclgrind":  # claims to be of every type; it runs groups as a GPU does
+        return "accelerator"
+    if cl_device.type & cl.device_type.GPU:
+        return "gpu"
+    return "cpu" if cl_device.type & cl.device_type.CPU else "accelerator"
+
+
+def _order(device: Device) -> tuple[Any, ...]:
+    profile = device.profile
+    integrated = device.kind == "gpu" and profile.shares_host_memory
+    return (
+        profile.is_simulator,
+        _KINDS.index(device.kind),
+        integrated,
+        device.quirks.rank,
+        -profile.compute_units,
+        -profile.global_bytes,
+    )
+
+
+def all_devices() -> list[Device]:
+    """Every device that a driver lists, usable or not, in the order of preference."""
+    global _all
+    with _lock:
+        if _all is None:
+            _all = sorted((Device(cl_device) for _, cl_device in drivers.raw_devices()), key=_order)
+        return list(_all)
+
+
+def devices() -> list[Device]:
+    """The usable devices, best first: GPUs, then CPUs; a simulator comes last.
+
+    A device is usable when a small kernel with a barrier, local memory and atomics gave the right answer on it;
+    the others are shown, with the reason, by the command ``pydp devices``.
+    """
+    return [device for device in all_devices() if device.usable]
+
+
+def device(which: object = None) -> Device:
+    """One usable device.
+
+    which: None for the default (of ``using``, of the environment variables PYDP_DEVICE or PYOPENCL_CTX, else the
+    best); an index into :func:`devices`; "cpu" or "gpu"; a driver's short name ("pocl", "intel", "nvidia",
+    "rusticl", ...); a part of the device's name, platform or vendor; a ``pyopencl.Device``; a :class:`Device`.
+    Raises NoUsableDevice where nothing matches or what matches failed its probe, InvalidArgument for other types.
+
+    >>> pydp.device("cpu").kind          # doctest: +SKIP
+    'cpu'
+    """
+    if which is None:
+        return _current.get() or _default()
+    if isinstance(which, Device):
+        return which
+    if isinstance(which, bool):
+        raise InvalidArgument(f"{which!r} is not a device; an index, a name, a kind or a device is accepted")
+    if isinstance(which, int):
+        return _by_index(which)
+    if isinstance(which, str):
+        return _by_index(int(which)) if which.isdecimal() else _by_name(which)
+    import pyopencl as cl
+
+    if isinstance(which, cl.Device):
+        return _by_cl(which)
+    raise InvalidArgument(f"{which!r} is not a device; an index, a name, a kind or a device is accepted")
+
+
+def _by_index(index: int) -> Device:
+    usable = devices()
+    if not 0 <= index < len(usable):
+        raise NoUsableDevice(f"there is no device {index}; {len(usable)} usable ones are there: {_names(usable)}")
+    return usable[index]
+
+
+def _by_name(name: str) -> Device:
+    wanted = name.strip().lower()
+    known = all_devices()
+    if wanted in _KINDS:
+        matching = [one for one in known if one.kind == wanted]
+    elif wanted in DRIVER_KEYS:  # a PoCL device may carry "Intel" in its name; a driver's name means the driver
+        matching = [one for one in known if one.driver == wanted]
+    else:
+        matching = [one for one in known if wanted in one._texts()]
+    return _first_usable(matching, f"no OpenCL device matches {name!r}; these are there: {_names(known)}")
+
+
+def _first_usable(matching: list[Device], otherwise: str) -> Device:
+    for one in matching:
+        if one.usable:
+            return one
+    if matching:
+        raise NoUsableDevice(f"{matching[0].name!r} on {matching[0].platform!r} cannot be used: {matching[0].reason}")
+    raise NoUsableDevice(otherwise)
+
+
+def _names(known: list[Device]) -> str:
+    return "; ".join(f"{one.name} ({one.platform})" for one in known) or "none"
+
+
+def _by_cl(cl_device: cl.Device) -> Device:
+    for one in all_devices():
+        if one.cl == cl_device:
+            return _first_usable([one], "")
+    made = Device(cl_device)  # a sub-device, or one of a platform that came later
+    with _lock:
+        assert _all is not None
+        _all.append(made)
+    return _first_usable([made], "")
+
+
+def _default() -> Device:
+    asked = (os.environ.get("PYDP_DEVICE") or None, os.environ.get("PYOPENCL_CTX") or None)
+    found = _defaults.get(asked)
+    if found is None:
+        found = _defaults[asked] = _find_default(*asked)
+    return found
+
+
+def _find_default(name: str | None, choice: str | None) -> Device:
+    if name is not None:
+        return device(name)
+    if choice is not None:
+        return _by_pyopencl_choice(choice)
+    return _first_usable(
+        all_devices(),
+        "no OpenCL device is there; install a driver, for example pocl-opencl-icd, or intel-opencl-rt by pip "
+        "(`pydp doctor` says more)",
+    )
+
+
+def _by_pyopencl_choice(choice: str) -> Device:
+    """PYOPENCL_CTX as pyopencl reads it: PLATFORM[:DEVICE], each an index or a part of a name."""
+    parts = choice.split(":")
+    pairs = drivers.raw_devices()
+    platforms = list(dict.fromkeys(platform for platform, _ in pairs))
+    chosen = _pick(platforms, parts[0])
+    candidates = [one for platform, one in pairs if platform in chosen]
+    if len(parts) > 1 and parts[1]:
+        candidates = _pick(candidates, parts[1].split(",")[0])
+    matching = [one for one in all_devices() if one.cl in candidates]
+    return _first_usable(matching, f"PYOPENCL_CTX={choice!r} names no device; these are there: {_names(all_devices())}")
+
+
+def _pick(things: list[Any], choice: str) -> list[Any]:
+    if choice.strip().isdecimal():
+        index = int(choice)
+        return things[index : index + 1]
+    return [thing for thing in things if choice.strip().lower() in thing.name.lower()]
+
+
+def from_queue(queue: cl.CommandQueue) -> Device:
+    """The Device behind a pyopencl queue: this process's own where the queue is of its context, else one of the
+    queue's context, so that a caller's own contexts, queues and arrays work as they are."""
+    return from_context(queue.context, queue.device)
+
+
+def from_context(context: cl.Context, cl_device: cl.Device) -> Device:
+    """The Device whose ``context`` is `context`: see :func:`from_queue`."""
+    own = _by_cl(cl_device)
+    if own._context is not None and own._context == context:
+        return own
+    key = (context.int_ptr, cl_device.int_ptr)
+    with _lock:
+        found = _foreign.get(key)
+        if found is None:
+            found = Device(cl_device, context)
+            while len(_foreign) >= _MAX_FOREIGN:
+                _foreign.pop(next(iter(_foreign)))
+            _foreign[key] = found
+        return found
+
+
+@contextlib.contextmanager
+def using(which: object) -> Iterator[Device]:
+    """Make a device the default of a block, in this thread.
+
+    >>> with pydp.using("pocl"):         # doctest: +SKIP
+    ...     pydp.reduce(x)
+    """
+    chosen = device(which)
+    token = _current.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _current.reset(token)
+
+
+def known_devices() -> list[Device]:
+    """Every Device object of this process, those of callers' own contexts included."""
+    with _lock:
+        return [*(_all or []), *_foreign.values()]

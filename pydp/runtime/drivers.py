@@ -1,0 +1,135 @@
+"""Finding the OpenCL drivers: one process sees the system's, the pip-installed ones and, on request, the simulator.
+
+The ICD loader reads a folder of ``.icd`` files, by default /etc/OpenCL/vendors. Drivers installed by pip are
+not in it, so a folder that names all of them is written and given to the loader before its first query, which
+is the only time it looks. A user's own ``OCL_ICD_VENDORS``, ``OPENCL_VENDOR_PATH`` or ``OCL_ICD_FILENAMES``
+is left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import site
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from pydp.runtime.cache import atomic_write, cache_dir, log_once
+
+_SYSTEM = Path("/etc/OpenCL/vendors")
+_LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
+_OCLGRIND = (
+    "/usr/lib/oclgrind/liboclgrind-rt-icd.so",
+    "/usr/local/lib/oclgrind/liboclgrind-rt-icd.so",
+    "/usr/local/lib/liboclgrind-rt-icd.so",
+)
+_NVIDIA = "libnvidia-opencl.so.1"
+_lock = threading.Lock()
+_found: list[tuple[Any, Any]] | None = None
+
+
+def raw_devices() -> list[tuple[Any, Any]]:
+    """All (pyopencl.Platform, pyopencl.Device) pairs, in the loader's order; found once per process."""
+    global _found
+    with _lock:
+        if _found is None:
+            _found = _query()
+        return list(_found)
+
+
+def vendor_files() -> dict[str, str]:
+    """The ``.icd`` files that pydp shows the loader: name -> content (one library)."""
+    files = {}
+    for folder in (_SYSTEM, Path(sys.prefix) / "etc" / "OpenCL" / "vendors"):
+        for path in sorted(folder.glob("*.icd")) if folder.is_dir() else []:
+            try:
+                library = path.read_text().strip()
+            except (OSError, UnicodeDecodeError):
+                continue
+            # A bare name is the dynamic loader's to find; a path must exist (the pip package's own does not).
+            if library and (not library.startswith("/") or os.path.exists(library)):
+                files.setdefault(path.name, library)
+    files.update(_pip_drivers())
+    if os.path.exists("/dev/nvidiactl") and not any("nvidia" in library for library in files.values()):
+        files["nvidia-container.icd"] = _NVIDIA  # containers often carry the library without its .icd file
+    oclgrind = _oclgrind_library()
+    if oclgrind is not None:
+        files["oclgrind.icd"] = oclgrind
+    return files
+
+
+def _pip_drivers() -> dict[str, str]:
+    """Drivers that pip installed: Intel's CPU runtime beside the interpreter, PoCL inside a package."""
+    files = {}
+    for root in dict.fromkeys((sys.prefix, sys.base_prefix, site.getuserbase())):
+        library = Path(root) / "lib" / "libintelocl.so"
+        if library.exists():
+            files["intel-pip.icd"] = str(library)
+            break
+    for folder in [*site.getsitepackages(), site.getusersitepackages()]:
+        for library in sorted(Path(folder).glob("pocl_binary_distribution*/libpocl.so*")):
+            files["pocl-pip.icd"] = str(library)
+        for icd in sorted(Path(folder).glob("pyopencl/.libs/*.icd")):
+            files[f"pyopencl-{icd.name}"] = icd.read_text().strip()
+    return files
+
+
+def _oclgrind_library() -> str | None:
+    """The simulator's library, only where it is asked for: it carries an LLVM of its own, and is never a default."""
+    asked = "oclgrind" in os.environ.get("PYDP_DEVICE", "").lower() or any(
+        name.startswith("OCLGRIND_") for name in os.environ
+    )
+    if not asked or "oclgrind" in os.environ.get("LD_PRELOAD", ""):
+        return None
+    return next((path for path in _OCLGRIND if os.path.exists(path)), None)
+
+
+def _icd_folder(files: dict[str, str]) -> str | None:
+    """A folder that holds `files`, named by their content; None if none can be written."""
+    content = "\n".join(f"{name}={library}" for name, library in sorted(files.items()))
+    name = "icd-" + hashlib.sha256(content.encode()).hexdigest()[:16]
+    for parent in (cache_dir(), Path(tempfile.gettempdir()) / f"pydp-{os.getuid() if hasattr(os, 'getuid') else 0}"):
+        folder = parent / name
+        present = folder.is_dir() and {path.name for path in folder.glob("*.icd")} == set(files)
+        if present or all(atomic_write(folder / file, f"{library}\n".encode()) for file, library in files.items()):
+            return str(folder)
+    return None
+
+
+def _query() -> list[tuple[Any, Any]]:
+    asked = os.environ.get("PYDP_DEVICE", "").lower()
+    if ("rusticl" in asked or "llvmpipe" in asked) and "RUSTICL_ENABLE" not in os.environ:
+        os.environ["RUSTICL_ENABLE"] = "llvmpipe"
+    folder = None
+    if sys.platform.startswith("linux") and not any(name in os.environ for name in _LOADER_VARIABLES):
+        files = vendor_files()
+        folder = _icd_folder(files) if files else None
+    if folder is not None:
+        os.environ["OCL_ICD_VENDORS"] = folder
+    try:
+        return _enumerate()
+    finally:
+        if folder is not None:  # the loader has read it; programs that this one starts keep their own choice
+            os.environ.pop("OCL_ICD_VENDORS", None)
+
+
+def _enumerate() -> list[tuple[Any, Any]]:
+    import pyopencl as cl
+
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:  # no platform at all is an error to the loader
+        log_once(f"the OpenCL loader finds no platform: {error}")
+        return []
+    found = []
+    for platform in platforms:
+        try:
+            devices = platform.get_devices()
+        except cl.Error as error:  # a platform without devices may be an error too
+            log_once(f"platform {platform.name.strip()} lists no devices: {error}", level=20)
+            continue
+        found += [(platform, device) for device in devices]
+    return found

@@ -1,0 +1,54 @@
+"""What the host's own processor says of itself, for CPU devices: cache sizes and vector instructions."""
+
+from __future__ import annotations
+
+import functools
+import platform
+from pathlib import Path
+
+_SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
+_CPUINFO = Path("/proc/cpuinfo")
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@functools.cache
+def caches() -> dict[int, int]:
+    """Bytes of the data (or unified) cache of each level that sysfs lists: {1: 49152, 2: ..., 3: ...}."""
+    sizes: dict[int, int] = {}
+    for folder in sorted(_SYSFS.glob("index*")) if _SYSFS.is_dir() else []:
+        try:
+            level = int((folder / "level").read_text())
+            text = (folder / "size").read_text().strip()
+            if (folder / "type").read_text().strip() != "Instruction":
+                sizes[level] = int(text[:-1]) * _UNITS[text[-1]] if text[-1:] in _UNITS else int(text)
+        except (OSError, ValueError):
+            continue
+    return sizes
+
+
+@functools.cache
+def flags() -> frozenset[str]:
+    """The feature words of /proc/cpuinfo; empty where there is none."""
+    try:
+        lines = _CPUINFO.read_text().splitlines()
+    except OSError:
+        return frozenset()
+    words = next((line.split(":", 1)[1] for line in lines if line.lower().startswith(("flags", "features"))), "")
+    return frozenset(words.split())
+
+
+def is_arm() -> bool:
+    """True on 64-bit Arm, which has 32 vector registers of 16 bytes."""
+    return platform.machine().lower() in ("aarch64", "arm64")
+
+
+def simd_bytes() -> int:
+    """Bytes of the widest vector register: 64 with AVX-512, 32 with AVX, else 16."""
+    if "avx512f" in flags():
+        return 64
+    return 32 if "avx" in flags() else 16
+
+
+def has_fma() -> bool:
+    """True where fused multiply-add is one instruction (all 64-bit Arm; x86 with FMA3)."""
+    return is_arm() or "fma" in flags()

@@ -1,0 +1,265 @@
+"""From a template and its parameters to a kernel that is ready to enqueue, built once per process.
+
+    kernel(device, "scan_chained.mako", "scan", {"T": "int", ...}).enqueue(queue, (n,), (64,), [buffer, ...])
+
+A kernel is found by the content of its parameters, then its program by the rendered text, so that the same
+text is never built twice; built programs are kept on disk for drivers that do not do so themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pydp.errors import BuildFailed, OutOfResources
+from pydp.runtime import binaries
+from pydp.runtime.cache import atomic_write, cache_dir
+from pydp.runtime.template import render
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from pydp.runtime.device import Device
+
+__all__ = ["Kernel", "build_source", "kernel", "render"]
+
+_MEMORY_CODES = (-4, -5, -6)  # MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY
+_INVALID_WORK_GROUP_SIZE = -54
+
+
+class _Once:
+    """A value that the first thread makes while the others wait for it."""
+
+    __slots__ = ("lock", "made", "value")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.made = False
+        self.value: Any = None
+
+
+class Kernel:
+    """A built kernel, safe to enqueue from several threads.
+
+    ``cl`` is pyopencl's kernel; ``source`` the rendered text and ``params`` what it was rendered with.
+    """
+
+    __slots__ = ("_device", "_enqueue", "_flush", "_lock", "_num_args", "_set", "cl", "name", "params", "source", "template")
+
+    def __init__(self, device: Device, cl_kernel: cl.Kernel, template: str, params: Mapping[str, object], source: str):
+        import pyopencl
+
+        self.cl = cl_kernel
+        self.name = cl_kernel.function_name
+        self.template = template
+        self.params = dict(params)
+        self.source = source
+        self._device = device
+        self._lock = threading.Lock()
+        self._num_args = int(cl_kernel.num_args)
+        self._set = cl_kernel.set_arg
+        self._enqueue = pyopencl.enqueue_nd_range_kernel
+        self._flush = device.quirks.flush_before_wait
+
+    def enqueue(
+        self,
+        queue: cl.CommandQueue,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...] | None,
+        args: Sequence[object],
+        wait_for: Sequence[cl.Event] | None = (),
+    ) -> cl.Event:
+        """Enqueue over `global_size` work-items in groups of `local_size`; returns the event.
+
+        args: one buffer, NumPy scalar, ``pyopencl.LocalMemory`` or None (a null pointer) per parameter. A range
+        of no work-items enqueues a marker. Raises OutOfResources where the device has too little for it.
+        """
+        if 0 in global_size:
+            import pyopencl
+
+            return pyopencl.enqueue_marker(queue, wait_for=list(wait_for) if wait_for else None)
+        if len(args) != self._num_args:
+            raise TypeError(f"kernel {self.name} of {self.template} takes {self._num_args} arguments, not {len(args)}")
+        if wait_for and self._flush:
+            _flush(wait_for)
+        set_arg = self._set
+        try:
+            with self._lock:
+                for index, arg in enumerate(args):
+                    set_arg(index, arg)
+                return self._enqueue(queue, self.cl, global_size, local_size, None, wait_for or None)
+        except Exception as error:
+            raise self._explained(error, global_size, local_size) from error
+
+    def _explained(
+        self, error: Exception, global_size: tuple[int, ...], local_size: tuple[int, ...] | None
+    ) -> Exception:
+        """The error to raise for what pyopencl raised: OutOfResources, or the error itself with the kernel's name."""
+        code = getattr(error, "code", None)
+        group = int(np.prod(local_size)) if local_size else 0
+        too_large = code == _INVALID_WORK_GROUP_SIZE and group > self.max_group_size
+        if code in _MEMORY_CODES or too_large:
+            return OutOfResources(
+                f"{self._device.name!r} has not enough memory or registers for kernel {self.name} of {self.template} "
+                f"with {global_size} work-items in groups of {local_size} ({self.local_bytes} bytes of local memory "
+                f"each): {error}"
+            )
+        error.add_note(f"in kernel {self.name} of {self.template}") if hasattr(error, "add_note") else None
+        return error
+
+    def _group_info(self, name: str) -> int:
+        import pyopencl
+
+        try:
+            param = getattr(pyopencl.kernel_work_group_info, name)
+            return int(self.cl.get_work_group_info(param, self._device.cl))
+        except pyopencl.Error:
+            return 0
+
+    @property
+    def local_bytes(self) -> int:
+        """Bytes of local memory per group that the driver reports."""
+        return self._group_info("LOCAL_MEM_SIZE")
+
+    @property
+    def private_bytes(self) -> int:
+        """Bytes of private memory (spills) per work-item that the driver reports; 0 where it does not know."""
+        return self._group_info("PRIVATE_MEM_SIZE")
+
+    @property
+    def max_group_size(self) -> int:
+        """The largest group that this kernel can be enqueued with, by the driver's word."""
+        return self._group_info("WORK_GROUP_SIZE")
+
+    def __repr__(self) -> str:
+        return f"<pydp Kernel {self.name} of {self.template} on {self._device.name!r}>"
+
+
+def _flush(events: Sequence[cl.Event]) -> None:
+    """Hand the queues of `events` to the device: some drivers never start what another queue waits for."""
+    import pyopencl
+
+    for event in events:
+        try:
+            event.command_queue.flush()
+        except pyopencl.Error:  # a user event has no queue
+            continue
+
+
+def kernel(
+    device: Device, template: str, name: str, params: Mapping[str, object], options: Sequence[str] = ()
+) -> Kernel:
+    """The kernel `name` of `template` rendered with `params`, built for `device`; kept, and shared by all threads.
+
+    params: plain values only. A ``cl_std`` among them ("CL2.0", "CL3.0"), or a ``-cl-std=`` in `options`, asks for
+    another OpenCL C than 1.2. Raises BuildFailed, which keeps the rendered source and the compiler's log.
+    """
+    key = ("kernel", template, name, _content(params), tuple(options))
+    once = device.kernels.get(key) or device.kernels.setdefault(key, _Once())
+    if not once.made:
+        with once.lock:
+            if not once.made:
+                once.value = _make(device, template, name, params, options)
+                once.made = True
+    return once.value
+
+
+def _content(value: object) -> object:
+    """A hashable stand-in for a parameter that tells 1, 1.0 and True apart."""
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(key), _content(part)) for key, part in value.items()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        parts = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+        return (type(value).__name__, *(_content(part) for part in parts))
+    return repr(value)
+
+
+def _make(device: Device, template: str, name: str, params: Mapping[str, object], options: Sequence[str]) -> Kernel:
+    import pyopencl as cl
+
+    source = render(template, params)
+    asked = params.get("cl_std")
+    program = build_source(
+        device, source, [f"-cl-std={asked}", *options] if asked else options, template=template, params=params
+    )
+    try:
+        return Kernel(device, cl.Kernel(program, name), template, params, source)
+    except cl.Error as error:
+        raise _failed(device, source, f"it has no kernel {name!r}: {error}", template, params) from error
+
+
+def build_source(
+    device: Device,
+    source: str,
+    options: Sequence[str] = (),
+    *,
+    template: str = "source",
+    params: Mapping[str, object] | None = None,
+) -> Any:
+    """A built pyopencl program of OpenCL C text; kept by its content. Raises BuildFailed."""
+    options = _options(device, options)
+    key = ("program", hashlib.sha256("\n".join((*options, source)).encode()).hexdigest())
+    once = device.kernels.get(key) or device.kernels.setdefault(key, _Once())
+    with once.lock:
+        if not once.made:
+            once.value = _build(device, source, options, template, params or {})
+            once.made = True
+    return once.value
+
+
+def _options(device: Device, options: Sequence[str]) -> list[str]:
+    standard = [option for option in options if option.startswith("-cl-std=")] or ["-cl-std=CL1.2"]
+    others = [option for option in options if not option.startswith("-cl-std=")]
+    return [standard[-1], *device.profile.build_options, *others]
+
+
+def _build(device: Device, source: str, options: list[str], template: str, params: Mapping[str, object]) -> Any:
+    import pyopencl as cl
+
+    kept = binaries.load(device, source, options)
+    if kept is not None:
+        return kept
+    # The inner program type builds without pyopencl's own cache (whose left-over lock costs a minute) and without
+    # a Python warning for each remark of the compiler.
+    program = cl._cl._Program(device.context, source)
+    try:
+        program.build(" ".join(options).encode(), [device.cl])
+    except cl.Error as error:
+        code = getattr(error, "code", None)
+        if code in _MEMORY_CODES:
+            raise OutOfResources(f"{device.name!r} has not enough memory to build {template}: {error}") from error
+        raise _failed(device, source, _build_log(program, device) or str(error), template, params) from error
+    binaries.store(device, source, options, program)
+    return program
+
+
+def _build_log(program: Any, device: Device) -> str:
+    import pyopencl as cl
+
+    try:
+        return str(program.get_build_info(device.cl, cl.program_build_info.LOG)).strip(" \n\0")
+    except cl.Error:
+        return ""
+
+
+def _failed(device: Device, source: str, log: str, template: str, params: Mapping[str, object]) -> BuildFailed:
+    digest = hashlib.sha256(source.encode()).hexdigest()[:12]
+    path = cache_dir() / "failed" / f"{template.removesuffix('.mako')}-{digest}.cl"
+    kept = str(path) if atomic_write(path, source.encode()) else None
+    lines = log.splitlines()
+    first = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no log")
+    where = f"the source is kept in {kept}" if kept else "the source is the error's cause"
+    message = f"{template} does not build on {device.name!r} ({device.platform} {device.driver_version}): {first}; {where}"
+    return BuildFailed(
+        f"{message}\nparams: {dict(params)}\n{log[:4000]}",
+        template=template,
+        device=device.name,
+        driver=f"{device.platform} {device.driver_version}",
+        params=dict(params),
+        log=log,
+        source_path=kept,
+    )

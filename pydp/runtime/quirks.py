@@ -1,0 +1,148 @@
+"""What is known of particular drivers and cannot be asked of them: every peculiarity in one place.
+
+A quirk is chosen by the driver and its version, never by the machine. Each carries its reason, which
+``pydp devices --verbose`` and ``Profile.sources`` show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_DRIVERS = (  # (part of the platform's name, key), first match wins
+    ("oclgrind", "oclgrind"),
+    ("portable computing language", "pocl"),
+    ("rusticl", "rusticl"),
+    ("clover", "clover"),
+    ("nvidia", "nvidia"),
+    ("amd", "amd"),
+    ("intel", "intel"),
+    ("apple", "apple"),
+    ("arm", "arm"),
+    ("qualcomm", "qualcomm"),
+)
+DRIVER_KEYS = frozenset(key for _, key in _DRIVERS)
+
+
+@dataclass(frozen=True)
+class Quirks:
+    """The peculiarities of one driver on one device; the defaults are those of a driver without any."""
+
+    driver: str
+    version: tuple[int, ...]
+    is_simulator: bool = False
+    barriers_under_conditions: bool = True
+    loop_limit: int | None = None
+    fma_fast: bool | None = None
+    group_progress: bool = True
+    keeps_own_binaries: bool = False
+    binaries_usable: bool = True
+    subgroup_sizes: tuple[int, ...] | None = None
+    simd_bytes: int | None = None
+    flush_before_wait: bool = False
+    rank: int = 50
+    reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+def driver_key(platform_name: str) -> str:
+    """The short name of the driver behind an OpenCL platform, ``other`` where it is none of the known."""
+    name = platform_name.lower()
+    return next((key for part, key in _DRIVERS if part in name), "other")
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """The leading numbers of a version text: ``3.1+debian`` is (3, 1)."""
+    match = re.search(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in match.group().split(".")) if match else ()
+
+
+def quirks_of(platform_name: str, device_name: str, driver_version: str, kind: str) -> Quirks:
+    """The quirks of a device; `kind` is "cpu", "gpu" or "accelerator"."""
+    driver = driver_key(platform_name)
+    version = version_of(driver_version)
+    make = {"pocl": _pocl, "intel": _intel, "rusticl": _rusticl, "oclgrind": _oclgrind, "nvidia": _nvidia, "amd": _amd}
+    return make.get(driver, _other)(driver, version, device_name, kind)
+
+
+def _pocl(driver: str, version: tuple[int, ...], device_name: str, kind: str) -> Quirks:
+    return Quirks(
+        driver,
+        version,
+        barriers_under_conditions=False,
+        keeps_own_binaries=True,
+        rank=20,
+        reasons={
+            "barriers_under_conditions": "PoCL has miscompiled barriers in non-uniform loops and branches in "
+            "several releases",
+            "keeps_own_binaries": "PoCL keeps built kernels in its own cache",
+        },
+    )
+
+
+def _intel(driver: str, version: tuple[int, ...], device_name: str, kind: str) -> Quirks:
+    return Quirks(
+        driver,
+        version,
+        subgroup_sizes=(8, 16, 32, 64) if kind == "cpu" else (8, 16, 32),
+        rank=10,
+        reasons={"subgroup_sizes": "sizes that intel_reqd_sub_group_size takes on this family"},
+    )
+
+
+def _rusticl(driver: str, version: tuple[int, ...], device_name: str, kind: str) -> Quirks:
+    if "llvmpipe" not in device_name.lower():
+        return Quirks(driver, version, flush_before_wait=True, keeps_own_binaries=True, rank=30)
+    bits = re.search(r"(\d+) bits", device_name)
+    return Quirks(
+        driver,
+        version,
+        loop_limit=65535,
+        fma_fast=False,
+        simd_bytes=int(bits.group(1)) // 8 if bits else 16,
+        flush_before_wait=True,
+        keeps_own_binaries=True,
+        rank=40,
+        reasons={
+            "loop_limit": "llvmpipe ends all loops of a work-item after 65,535 iterations, silently",
+            "fma_fast": "llvmpipe calls a library routine for fma()",
+            "simd_bytes": "llvmpipe names its vector width in the device's name",
+        },
+    )
+
+
+def _oclgrind(driver: str, version: tuple[int, ...], device_name: str, kind: str) -> Quirks:
+    return Quirks(
+        driver,
+        version,
+        is_simulator=True,
+        fma_fast=False,
+        simd_bytes=16,
+        binaries_usable=False,
+        rank=90,
+        reasons={"fma_fast": "a simulator", "simd_bytes": "a simulator"},
+    )
+
+
+def _nvidia(driver: str, version: tuple[int, ...], device_name: str, kind: str) -> Quirks:
+    return Quirks(
+        driver,
+        version,
+        keeps_own_binaries=True,
+        rank=0,
+        reasons={"keeps_own_binaries": "NVIDIA's driver keeps built kernels in its own cache"},
+    )
+
+
+def _amd(driver: str, version: tuple[int, ...], device_name: str, kind: str) -> Quirks:
+    return Quirks(driver, version, rank=5)
+
+
+def _other(driver: str, version: tuple[int, ...], device_name: str, kind: str) -> Quirks:
+    return Quirks(
+        driver,
+        version,
+        group_progress=False,
+        rank=60,
+        reasons={"group_progress": "an unknown driver promises no progress between groups"},
+    )
