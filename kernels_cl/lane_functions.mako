@@ -77,6 +77,12 @@ ${T} lane_shr_${T}(${T} a, ${T} count) {
 ${T} lane_${kind}_${T}(${T} a, ${T} b) {
     return ((a ${"<" if kind == "minimum" else ">"} b)${" | (a != a)" if floating else ""}) ? a : b;
 }
+% elif kind == "trips":
+${U} lane_trips_${T}(${T} start, ${T} stop, ${T} step) {
+    if (step > 0) return (start < stop) ? ((${U})stop - (${U})start - 1u) / (${U})step + 1u : (${U})0;
+    if (step < 0) return (start > stop) ? ((${U})start - (${U})stop - 1u) / ((${U})0 - (${U})step) + 1u : (${U})0;
+    return (${U})0;
+}
 % elif kind == "abs":
 ${T} lane_abs_${T}(${T} a) {
     return (a < (${T})0) ? ${f"({T})(0u - ({U})a)" if width == 1 else f"({T})0 - a"} : a;

@@ -197,9 +197,9 @@ class ScalarC:
 
     def _math(self, expr: ir.Math) -> str:
         values = [self.expr(value) for value in expr.values]
-        return self.function(expr.name, values, expr.values[0].dtype)
+        return self.function_of(expr.name, values, expr.values[0].dtype)
 
-    def function(self, name: str, values: list[str], dtype: np.dtype[Any]) -> str:
+    def function_of(self, name: str, values: list[str], dtype: np.dtype[Any]) -> str:
         """The text of Math(name) of operands' texts; `dtype` is theirs."""
         if name in ("minimum", "maximum"):
             return self.helper(name, private_type(dtype), *values)
@@ -276,24 +276,6 @@ def member_dtype(dtype: np.dtype[Any], path: Iterable[str]) -> np.dtype[Any]:
         assert dtype.fields is not None
         dtype = dtype.fields[name][0]
     return dtype
-
-
-def member_value(value: Any, dtype: np.dtype[Any], path: Iterable[str]) -> Any:
-    """The member at `path` of a record's value (a fill of 0 stands for a record of zeros)."""
-    record = record_value(value, dtype)
-    for name in path:
-        record = record[name]
-    return record
-
-
-def record_value(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A value of `dtype`; for a record, 0 and None are a record of zeros."""
-    if dtype.names is None:
-        return value
-    cell = np.zeros((), dtype)
-    if value is not None and not (np.isscalar(value) and value == 0):
-        cell[()] = value
-    return cell[()]
 
 
 def leaf_members(dtype: np.dtype[Any]) -> list[str]:

@@ -1,0 +1,23 @@
+## A vector function, one lane to a work-item (pydp/lang/lower_simt.py writes the body).
+## Phases: the lane's indexes, then the user's statements; barriers are reached by all lanes of a group.
+## Launch: whole groups; dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is all of them).
+## Parameters: name; declarations, functions (C text: record types, helpers); barriers (see wg_barrier.mako);
+##   arguments (C declarations), local_arrays (same), shape (the group, by dimension), body (C text);
+##   int64_atomics (enable the extension).
+<%namespace name="wg" file="wg_barrier.mako"/>\
+% if int64_atomics:
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
+% endif
+${declarations}
+#pragma OPENCL FP_CONTRACT OFF
+${functions}
+${wg.barrier_macros(barriers)}
+__kernel __attribute__((reqd_work_group_size(${", ".join(str(size) for size in shape)})))
+void ${name}(${", ".join(arguments)})
+{
+% for declaration in local_arrays:
+    ${declaration};
+% endfor
+${body}
+}

@@ -1,0 +1,26 @@
+## Atomic updates of one element, returning nothing: `lane_atomic_OP_SPACE_TYPE(pointer, value)`.
+## No kernel here: the text stands before the kernel. Integers of 32 and 64 bits use the built-in functions; floats go
+## round a compare-and-exchange of their bits; min and max of floats keep NaN, as minimum and maximum do.
+## Parameters: atomics, a list of {op, space, type, word}: word is the integer type with the value's bits.
+% for a in atomics:
+<% op, space, T, word = a["op"], a["space"], a["type"], a["word"]
+   floating = T in ("float", "double"); prefix = "atom_" if word.endswith("long") else "atomic_" %>\
+void lane_atomic_${op}_${space}_${T}(volatile __${space} ${T}* place, ${T} value) {
+% if not floating:
+    ${prefix}${op}(place, value);
+% else:
+    volatile __${space} ${word}* bits = (volatile __${space} ${word}*)place;
+    ${word} seen = as_${word}(*place), expected;
+    do {
+        const ${T} old = as_${T}(seen);
+        expected = seen;
+% if op == "add":
+        const ${T} updated = old + value;
+% else:
+        const ${T} updated = ((old ${"<" if op == "min" else ">"} value) | (old != old)) ? old : value;
+% endif
+        seen = ${prefix}cmpxchg(bits, expected, as_${word}(updated));
+    } while (seen != expected);
+% endif
+}
+% endfor

@@ -1,0 +1,62 @@
+"""A vector function of plain values (operator, predicate, key) as a C function that kernels call."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp import dtypes
+from pydp.lang import helpers, ir
+from pydp.lang.c_body import BodyC
+from pydp.lang.c_text import Block, identifier, private_type
+from pydp.lang.lowered import dtypes_of
+from pydp.runtime import program
+
+
+@dataclass(frozen=True)
+class ValueText:
+    """A C function.
+
+    name: to call it by (it holds a hash of the text: equal names are equal functions). arguments, result: dtypes.
+    text: its definition, with the helpers that it calls. declarations: record types and extensions, which must
+    stand before it; :func:`pydp.dtypes.c_declarations` of `dtypes` gives the same (and joins with those of others).
+    """
+
+    name: str
+    arguments: tuple[np.dtype[Any], ...]
+    result: np.dtype[Any]
+    text: str
+    declarations: str
+    dtypes: tuple[np.dtype[Any], ...]
+
+
+def lower_value(function: ir.ValueFunction) -> ValueText:
+    """The C function of `function`; bool arguments and results are ints of 0 and 1."""
+    writer = BodyC(Block(1))
+    arguments = {variable.name for variable in function.arguments}
+    writer.declare([one for one in function.variables if one.name not in arguments], function.privates)
+    writer.statements(function.body)
+    value = writer.expr(function.result)
+    params: dict[str, object] = {
+        "functions": helpers.text(writer.helpers),
+        "result": private_type(function.result.dtype),
+        "arguments": [f"{private_type(one.dtype)} {writer.variable(one)}" for one in function.arguments],
+        "body": str(writer.block),
+        "value": value,
+    }
+    digest = hashlib.sha1(repr(sorted(params.items())).encode()).hexdigest()[:10]
+    name = f"{identifier('f_', function.name if function.name.isidentifier() else 'lambda')}_{digest}"
+    # Two functions in one kernel may need the same helper: each has its own copy, by its own name.
+    text = program.render("value_function.mako", {**params, "name": name}).replace("lane_", f"{name}_lane_")
+    used = tuple(sorted(set(dtypes_of(function)), key=str))
+    return ValueText(
+        name=name,
+        arguments=tuple(one.dtype for one in function.arguments),
+        result=function.result.dtype,
+        text=text,
+        declarations=dtypes.c_declarations(used),
+        dtypes=used,
+    )

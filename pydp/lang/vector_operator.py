@@ -1,0 +1,31 @@
+"""Operators, predicates and keys from Python functions: what scan, reduce, sort and select take as `op`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pydp.lang.front import translate_value
+from pydp.lang.lower_value import ValueText, lower_value
+
+
+def vector_operator(
+    fn: Callable[..., Any], argument_dtypes: Sequence[Any], result: Any = None
+) -> ValueText:
+    """`fn`, a vector function, plain function or lambda of values, as C text for the given argument dtypes.
+
+    result: the dtype to convert the returned value to (None: the one that the language's rules give). Raises
+    VectorError, with the line of Python, for what the language does not have.
+
+    >>> vector_operator(lambda a, b: a + b, ["float32", "float32"]).result
+    dtype('float32')
+    """
+    arguments = [np.dtype(one) for one in argument_dtypes]
+    return lower_value(translate_value(fn, arguments, None if result is None else np.dtype(result)))
+
+
+def is_vector_operator(op: object) -> bool:
+    """Whether `op` is a function for :func:`vector_operator` (and not a name, or a C expression)."""
+    return callable(op) and not isinstance(op, (str, type))
