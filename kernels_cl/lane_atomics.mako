@@ -3,8 +3,10 @@
 ## round a compare-and-exchange of their bits; min and max of floats keep NaN, as minimum and maximum do.
 ## Parameters: atomics, a list of {op, space, type, word}: word is the integer type with the value's bits.
 % for a in atomics:
-<% op, space, T, word = a["op"], a["space"], a["type"], a["word"]
-   floating = T in ("float", "double"); prefix = "atom_" if word.endswith("long") else "atomic_" %>\
+<%
+    op, space, T, word = a["op"], a["space"], a["type"], a["word"]
+    floating = T in ("float", "double"); prefix = "atom_" if word.endswith("long") else "atomic_"
+%>\
 void lane_atomic_${op}_${space}_${T}(volatile __${space} ${T}* place, ${T} value) {
 % if not floating:
     ${prefix}${op}(place, value);

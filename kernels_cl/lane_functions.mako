@@ -5,9 +5,11 @@
 ##   ones: one driver divides bytes wrongly), unsigned that type without a sign, signed the integer type as wide as base.
 ## `?:` picks by component for vectors; comparisons are joined by | and & which mean the same for both.
 % for h in helpers:
-<% kind, T, base, W, U, width = h["kind"], h["type"], h["base"], h["wide"], h["unsigned"], h["width"]
-   v = "" if width == 1 else str(width)
-   floating, plain = base in ("half", "float", "double"), base[0] == "u" %>\
+<%
+    kind, T, base, W, U, width = h["kind"], h["type"], h["base"], h["wide"], h["unsigned"], h["width"]
+    v = "" if width == 1 else str(width)
+    floating, plain = base in ("half", "float", "double"), base[0] == "u"
+%>\
 % if kind == "floordiv" and floating:
 ${T} lane_floordiv_${T}(${T} a, ${T} b) {
     const ${T} zero = (${T})0, one = (${T})1;
@@ -88,14 +90,16 @@ ${T} lane_abs_${T}(${T} a) {
     return (a < (${T})0) ? ${f"({T})(0u - ({U})a)" if width == 1 else f"({T})0 - a"} : a;
 }
 % elif kind.endswith("_to"):
-<% source = kind[:-3] if width == 1 else kind[:-3].rstrip("0123456789")
-   F = ("double" if source == "double" else "float") + v
-   middle = "int" if base in ("char", "uchar", "short", "ushort", "int") else "long"
-   low = "-0x1p31" if middle == "int" else "-0x1p63"
-   high = low[1:]
-   suffix = "" if source == "double" else "f"
-   smallest = "INT_MIN" if middle == "int" else "LONG_MIN"
-   M = middle + v %>\
+<%
+    source = kind[:-3] if width == 1 else kind[:-3].rstrip("0123456789")
+    F = ("double" if source == "double" else "float") + v
+    middle = "int" if base in ("char", "uchar", "short", "ushort", "int") else "long"
+    low = "-0x1p31" if middle == "int" else "-0x1p63"
+    high = low[1:]
+    suffix = "" if source == "double" else "f"
+    smallest = "INT_MIN" if middle == "int" else "LONG_MIN"
+    M = middle + v
+%>\
 ${T} lane_${kind}_${T}(${source}${v} given) {
     const ${F} x = convert_${F}(given);
     const ${M} fits = convert_${M}((x >= (${F})${low}${suffix}) & (x < (${F})${high}${suffix}));

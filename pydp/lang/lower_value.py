@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from pydp.lang.c_body import BodyC
 from pydp.lang.c_text import Block, identifier, private_type
 from pydp.lang.lowered import dtypes_of
 from pydp.runtime import program
+
+_HELPER_CALL = re.compile(r"(?<![\w.])lane_(?=\w+\()")
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
     digest = hashlib.sha1(repr(sorted(params.items())).encode()).hexdigest()[:10]
     name = f"{identifier('f_', function.name if function.name.isidentifier() else 'lambda')}_{digest}"
     # Two functions in one kernel may need the same helper: each has its own copy, by its own name.
-    text = program.render("value_function.mako", {**params, "name": name}).replace("lane_", f"{name}_lane_")
+    text = program.render("value_function.mako", {**params, "name": name})
+    text = _HELPER_CALL.sub(f"{name}_lane_", text)
     used = tuple(sorted(set(dtypes_of(function)), key=str))
     return ValueText(
         name=name,
