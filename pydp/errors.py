@@ -32,8 +32,8 @@ class UnsupportedOnDevice(PydpError):
 class BuildFailed(PydpError):
     """A kernel did not compile on a device.
 
-    ``template``, ``device``, ``driver``, ``params``, ``log`` and ``source_path`` (the rendered source,
-    kept on disk where the cache directory is writable, else None) say which, where and why.
+    ``template``, ``device``, ``driver``, ``params`` and ``log`` say which, where and why; ``source`` is the
+    rendered text and ``source_path`` the file it is kept in (None where the cache folder is not writable).
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class BuildFailed(PydpError):
         driver: str = "",
         params: object = None,
         log: str = "",
+        source: str = "",
         source_path: str | None = None,
     ) -> None:
         super().__init__(message)
@@ -53,6 +54,7 @@ class BuildFailed(PydpError):
         self.driver = driver
         self.params = params
         self.log = log
+        self.source = source
         self.source_path = source_path
 
 

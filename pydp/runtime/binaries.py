@@ -7,6 +7,7 @@ damaged, or that the driver refuses, is a miss and one log line, never an error.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,21 @@ if TYPE_CHECKING:
     from pydp.runtime.device import Device
 
 _MAGIC = b"pydp-binary-1\n"
+
+
+def compile_program(program: Any, device: Device, options: Sequence[str]) -> None:
+    """Build a pyopencl inner program; raises pyopencl.Error. The compiler's remarks stay in the build log.
+
+    pyopencl's public ``build`` turns each remark into a Python warning, which a caller may have made an error.
+    """
+    text = " ".join(options).encode()
+    quiet = getattr(program, "_build", None)
+    if quiet is not None:
+        quiet(options=text, devices=[device.cl])
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program.build(text, [device.cl])
 
 
 def _kept_here(device: Device) -> bool:
@@ -44,7 +60,7 @@ def load(device: Device, source: str, options: Sequence[str]) -> Any | None:
         return None
     try:
         program = cl._cl._Program(device.context, [device.cl], [binary])
-        program.build(" ".join(options).encode(), [device.cl])
+        compile_program(program, device, options)
     except cl.Error as error:
         log_once(f"the driver refuses {path}; building its kernel again ({error})")
         return None

@@ -48,7 +48,8 @@ class Device:
         self.driver = driver_key(self.platform)
         self.kind = _kind(cl_device, self.driver)
         self.quirks = quirks_of(self.platform, self.name, self.driver_version, self.kind)
-        identity = "\n".join((self.platform, cl_device.platform.version, self.name, self.driver_version, cl_device.version))
+        versions = (cl_device.platform.version, self.driver_version, cl_device.version)
+        identity = "\n".join((self.platform, self.name, *versions))
         self.uid = f"{self.driver}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
         self.kernels: dict[Any, Any] = {}  # kept by pydp.runtime.program
         self.pools: dict[int, Any] = {}  # kept by pydp.runtime.scratch

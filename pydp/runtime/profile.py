@@ -83,7 +83,7 @@ class _Reader:
 
 
 def read_profile(cl_device: Any, kind: str, quirks: Quirks) -> Profile:
-    """The profile of a pyopencl device of `kind` with its driver's `quirks`; asks the driver and, for CPUs, the host."""
+    """The profile of a pyopencl device of `kind` with its driver's `quirks`, from the driver and, for CPUs, the host."""
     reader = _Reader(cl_device, quirks)
     reader.put("kind", kind, "driver: type")
     reader.put("mapping", "vector" if kind == "cpu" else "simt", f"kind is {kind}")
@@ -115,7 +115,7 @@ def _caches(reader: _Reader, kind: str) -> None:
     if kind == "cpu":
         for level, default in ((1, 32 << 10), (2, 512 << 10), (3, 8 << 20)):
             known = host.get(level)
-            reader.put(f"l{level}_bytes", known or default, "host: sysfs" if known else "common size; sysfs does not say")
+            reader.put(f"l{level}_bytes", known or default, "host: sysfs" if known else "common size")
         return
     reader.put("l1_bytes", 32 << 10, "common size; OpenCL cannot be asked")
     reader.query("l2_bytes", "global_mem_cache_size", 0)

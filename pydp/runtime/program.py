@@ -48,7 +48,19 @@ class Kernel:
     ``cl`` is pyopencl's kernel; ``source`` the rendered text and ``params`` what it was rendered with.
     """
 
-    __slots__ = ("_device", "_enqueue", "_flush", "_lock", "_num_args", "_set", "cl", "name", "params", "source", "template")
+    __slots__ = (
+        "_device",
+        "_enqueue",
+        "_flush",
+        "_lock",
+        "_num_args",
+        "_set",
+        "cl",
+        "name",
+        "params",
+        "source",
+        "template",
+    )
 
     def __init__(self, device: Device, cl_kernel: cl.Kernel, template: str, params: Mapping[str, object], source: str):
         import pyopencl
@@ -223,11 +235,10 @@ def _build(device: Device, source: str, options: list[str], template: str, param
     kept = binaries.load(device, source, options)
     if kept is not None:
         return kept
-    # The inner program type builds without pyopencl's own cache (whose left-over lock costs a minute) and without
-    # a Python warning for each remark of the compiler.
+    # The inner program type builds without pyopencl's own cache, whose left-over lock costs a minute.
     program = cl._cl._Program(device.context, source)
     try:
-        program.build(" ".join(options).encode(), [device.cl])
+        binaries.compile_program(program, device, options)
     except cl.Error as error:
         code = getattr(error, "code", None)
         if code in _MEMORY_CODES:
@@ -252,14 +263,16 @@ def _failed(device: Device, source: str, log: str, template: str, params: Mappin
     kept = str(path) if atomic_write(path, source.encode()) else None
     lines = log.splitlines()
     first = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no log")
-    where = f"the source is kept in {kept}" if kept else "the source is the error's cause"
-    message = f"{template} does not build on {device.name!r} ({device.platform} {device.driver_version}): {first}; {where}"
+    where = f"the source is kept in {kept}" if kept else "the source is this error's .source"
+    driver = f"{device.platform} {device.driver_version}"
+    message = f"{template} does not build on {device.name!r} ({driver}): {first}; {where}"
     return BuildFailed(
         f"{message}\nparams: {dict(params)}\n{log[:4000]}",
         template=template,
         device=device.name,
-        driver=f"{device.platform} {device.driver_version}",
+        driver=driver,
         params=dict(params),
         log=log,
+        source=source,
         source_path=kept,
     )

@@ -68,7 +68,7 @@ class _Pool:
 
         limit = self.device.profile.max_allocation
         if limit and size > limit:
-            raise OutOfResources(f"{size} bytes of scratch are beyond the {limit} that {self.device.name!r} gives at once")
+            raise OutOfResources(f"{size} bytes of scratch are more than the {limit} that {self.device.name!r} gives")
         for last_try in (False, True):
             try:
                 return pyopencl.Buffer(self.device.context, pyopencl.mem_flags.READ_WRITE, size)

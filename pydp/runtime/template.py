@@ -19,7 +19,7 @@ _extra_folders: list[str] = []
 
 
 def folder() -> Path:
-    """Where the kernels lie: ``kernels_cl`` beside the package in a checkout, else the installed ``pydp.kernels_cl``."""
+    """Where the kernels lie: ``kernels_cl`` beside the package in a checkout, else installed as ``pydp.kernels_cl``."""
     import pydp
 
     package = Path(pydp.__file__).parent

@@ -1,0 +1,52 @@
+"""Explanations: what a call would run here, and why, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydp.errors import InvalidArgument
+
+
+@dataclass
+class Explanation:
+    """What would run: printable as it is.
+
+    ``facts`` are named values (device, dtype, sizes, specialization, launch shape); ``choices`` are sentences, each
+    one decision with its reason; ``sources`` are the rendered kernels, by name.
+    """
+
+    title: str
+    facts: dict[str, object] = field(default_factory=dict)
+    choices: list[str] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        width = max((len(name) for name in self.facts), default=0)
+        lines = [self.title, "-" * len(self.title)]
+        lines += [f"{name.ljust(width)}  {value}" for name, value in self.facts.items()]
+        if self.choices:
+            lines += ["", "why"]
+            lines += [f"  - {sentence}" for sentence in self.choices]
+        if self.sources:
+            lines += ["", "kernels (the text of each is in .sources)"]
+            lines += [f"  {name}: {len(text.splitlines())} lines" for name, text in self.sources.items()]
+        return "\n".join(lines)
+
+
+def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
+    """What ``fn(*args, **kw)`` would run here, and why; nothing is launched.
+
+    fn: a function of pydp (``pydp.scan``) or a vector function. The arguments are those of the call; their values
+    are not read. Raises what the call itself would raise for wrong arguments, InvalidArgument for another function.
+
+    >>> print(pydp.explain(pydp.reduce, x, "+"))          # doctest: +SKIP
+    """
+    describe = getattr(fn, "__pydp_explain__", None)
+    if describe is None:
+        name = getattr(fn, "__name__", None) or repr(fn)
+        raise InvalidArgument(f"{name} cannot be explained; a function of pydp or a vector function is accepted")
+    found = describe(*args, **kw)
+    assert isinstance(found, Explanation)
+    return found

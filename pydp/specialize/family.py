@@ -1,0 +1,47 @@
+"""Kernel families: what an algorithm tells the choosing layer about itself.
+
+An algorithm describes one call as a :class:`Problem` and its policy as a :class:`Family`; the choosing layer
+knows nothing else of it. A specialization ("spec") is a frozen dataclass of the algorithm's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydp.runtime.profile import Profile
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a choice depends on, besides the device: the same description gets the same choice.
+
+    family: the family's name. dtype: what is computed with, as text ("float32", or "int32,float64" for keys and
+    values). sizes: the shape, or a class of shapes. flags: layout and variant words ("transposed_b", "exclusive").
+    """
+
+    family: str
+    dtype: str
+    sizes: tuple[int, ...]
+    flags: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        shape = "x".join(str(size) for size in self.sizes) or "()"
+        return " ".join((self.family, self.dtype, shape, *self.flags))
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of kernels and its policy; all functions are pure.
+
+    ``default(profile, problem)`` is a good spec without measuring; ``candidates(profile, problem)`` are those worth
+    measuring, the default among them; ``check(profile, problem, spec)`` says in one sentence why a spec cannot
+    run there, or is None.
+    """
+
+    name: str
+    spec_type: type
+    default: Callable[[Profile, Problem], Any]
+    candidates: Callable[[Profile, Problem], list[Any]]
+    check: Callable[[Profile, Problem, Any], str | None]
