@@ -42,7 +42,7 @@ def raw_devices() -> list[tuple[Any, Any]]:
 
 def vendor_files() -> dict[str, str]:
     """The ``.icd`` files that pydp shows the loader: name -> content (one library)."""
-    files = {}
+    files: dict[str, str] = {}
     for folder in (_SYSTEM, Path(sys.prefix) / "etc" / "OpenCL" / "vendors"):
         for path in sorted(folder.glob("*.icd")) if folder.is_dir() else []:
             try:

@@ -83,7 +83,7 @@ class _Reader:
 
 
 def read_profile(cl_device: Any, kind: str, quirks: Quirks) -> Profile:
-    """The profile of a pyopencl device of `kind` with its driver's `quirks`, from the driver and, for CPUs, the host."""
+    """The profile of a pyopencl device of `kind` with its driver's `quirks`; a CPU's caches are the host's."""
     reader = _Reader(cl_device, quirks)
     reader.put("kind", kind, "driver: type")
     reader.put("mapping", "vector" if kind == "cpu" else "simt", f"kind is {kind}")
