@@ -11,6 +11,7 @@ import math
 import operator
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,25 @@ def wrap(value, dtype):
     if dtype.kind == "i" and value >> (bits - 1):
         value -= 1 << bits
     return dtype.type(value)
+
+
+def fma(a, b, c):
+    """a * b + c rounded once, ties to even, by rational arithmetic."""
+    dtype = a.dtype
+    if not all(np.isfinite(v) for v in (a, b, c)):
+        return dtype.type(a * b + c)
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    if exact == 0:
+        return dtype.type(a * b + c)
+    try:
+        near = dtype.type(float(exact))
+    except OverflowError:
+        near = dtype.type(math.inf if exact > 0 else -math.inf)
+    if not np.isfinite(near):
+        return near
+    around = [v for v in (near, np.nextafter(near, -dtype.type(np.inf)), np.nextafter(near, dtype.type(np.inf)))]
+    last_bit = {v: int(v.view(f"u{dtype.itemsize}")) & 1 for v in around}
+    return min((v for v in around if np.isfinite(v)), key=lambda v: (abs(Fraction(float(v)) - exact), last_bit[v]))
 
 
 class _Lane:
@@ -226,7 +246,7 @@ class _Lane:
         if op in ("min", "max"):
             return {"min": min, "max": max}[op](left, right)
         if dtype.kind == "b":
-            return np.bool_({"and": operator.and_, "or": operator.or_, "xor": operator.xor}[op](bool(left), bool(right)))
+            return np.bool_(getattr(operator, op + "_" * (op != "xor"))(bool(left), bool(right)))
         if dtype.kind in "iu":
             return wrap(_integer(op, int(left), int(right), dtype.itemsize * 8), dtype)
         plain = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv}
@@ -253,6 +273,8 @@ class _Lane:
 
     def of_Math(self, e):
         values = [self.value(v) for v in e.values]
+        if e.name == "fma":
+            return fma(*values)
         if e.name == "rsqrt":
             return e.dtype.type(1) / np.sqrt(values[0])
         if e.name == "erf":
