@@ -1,0 +1,154 @@
+## Packing blocks of the "vector" matmul: strided operands into panels that the register tile reads in order.
+##
+## Purpose: pack_a: `rows` x depth of a into one panel, k-major, alpha folded in; pack_b: depth x columns of b into
+##   panels of `columns`. Every element is widened to `work`; what lies outside the matrix is written as zero.
+##   Up to one vector beyond the panel of a is overwritten. Unit strides take vector loads; the transposing case interleaves vectors in registers; any stride works.
+## Phases: none (device functions).   Launch shape: called by one work-item.
+## Parameters: width, rows, columns (a multiple of width), is_complex, scaled (alpha is not one).
+<%!
+    def interleaving(count, name):
+        """The steps (low, high, one, two) that transpose `count` vectors, and the names of the result in order."""
+        rows, steps = [[f"{name}{i}"] for i in range(count)], []
+        while len(rows) > 1:
+            half, merged = len(rows) // 2, []
+            for i in range(half):
+                joined = []
+                for one, two in zip(rows[i], rows[i + half]):
+                    low, high = f"{name}_{2 * len(steps)}", f"{name}_{2 * len(steps) + 1}"
+                    steps.append((low, high, one, two))
+                    joined += [low, high]
+                merged.append(joined)
+            rows = merged
+        return steps, rows[0]
+
+    def lanes(piece, j, count, width):
+        """Lanes j * count .. of a vector."""
+        return piece if count == width else piece + ".s" + "".join("0123456789abcdef"[j * count : (j + 1) * count])
+
+    LOADS = {"re": "LOAD", "im": "IMAG"}
+%>
+<%def name="transpose(count, name)">\
+% for low, high, one, two in interleaving(count, name)[0]:
+        VEC ${low}, ${high};
+        ${low}.even = ${one}.lo; ${low}.odd = ${two}.lo; ${high}.even = ${one}.hi; ${high}.odd = ${two}.hi;
+% endfor
+</%def>
+<%def name="declare(width, rows, columns, is_complex, scaled)">
+<%
+    planes = ["re", "im"] if is_complex else ["re"]
+    padded = 1 << (rows - 1).bit_length()
+    scale = " * alpha_re" if scaled and not is_complex else ""
+%>\
+static void pack_a(const __global TYPE_a *restrict a, long a_row, long a_col, int valid, int depth,
+                   __global WORK *restrict panel, WORK alpha_re, WORK alpha_im)
+{
+% for plane in planes:
+<% load = LOADS[plane] %>\
+  {
+    __global WORK *to = panel${f" + (long)depth * {rows}" if plane == "im" else ""};
+    int k = 0;
+% if padded <= width:
+    if (valid == ${rows} && a_col == 1) {
+      for (; k + ${width} <= depth; k += ${width}, to += ${rows * width}) {
+% for r in range(padded):
+        VEC v${r} = ${f"V{load}_a(a, {r} * a_row + k){scale}" if r < rows else "(VEC)(0)"};
+% endfor
+${transpose(padded, "v")}\
+% for i, piece in enumerate(interleaving(padded, "v")[1]):
+% if padded == rows:
+        *(__global VEC *)(to + ${i * width}) = ${piece};
+% else:
+## A step of k is `padded` lanes of which `rows` count: each store covers the surplus of the one before it.
+% for j in range(width // padded):
+        vstore${padded}(${lanes(piece, j, padded, width)}, 0, to + ${(i * (width // padded) + j) * rows});
+% endfor
+% endif
+% endfor
+      }
+    } else
+% endif
+    if (valid == ${rows} && a_row == 1) {
+      for (; k < depth; k++, to += ${rows}) {
+% for r in range(rows):
+        to[${r}] = ${load}_a(a, ${r} + k * a_col)${scale};
+% endfor
+      }
+    }
+    for (; k < depth; k++, to += ${rows}) {
+% for r in range(rows):
+      to[${r}] = ${r} < valid ? ${load}_a(a, ${r} * a_row + k * a_col)${scale} : (WORK)0;
+% endfor
+    }
+  }
+% endfor
+% if scaled and is_complex:
+  for (int i = 0; i < depth * ${rows}; i++) {
+    WORK re = panel[i], im = panel[depth * ${rows} + i];
+    panel[i] = re * alpha_re - im * alpha_im;
+    panel[depth * ${rows} + i] = re * alpha_im + im * alpha_re;
+  }
+% endif
+}
+
+/* One panel of b whose columns are contiguous along k: blocks of width x width are transposed in registers. */
+static void pack_b_turned(const __global TYPE_b *restrict b, long b_col, int valid, int depth,
+                          __global WORK *restrict panel)
+{
+% for plane in planes:
+<% load = LOADS[plane] %>\
+  {
+    __global WORK *plane = panel${f" + (long)depth * {columns}" if plane == "im" else ""};
+    for (int j = 0; j < ${columns}; j += ${width}) {
+      int k = 0;
+      const __global TYPE_b *from = b + j * b_col;
+      if (j + ${width} <= valid)
+        for (; k + ${width} <= depth; k += ${width}) {
+% for r in range(width):
+          VEC v${r} = V${load}_b(from, ${r} * b_col + k);
+% endfor
+${transpose(width, "v")}\
+% for i, piece in enumerate(interleaving(width, "v")[1]):
+          *(__global VEC *)(plane + (k + ${i}) * ${columns} + j) = ${piece};
+% endfor
+        }
+      if (j < valid)
+        for (; k < depth; k++)
+          for (int i = 0; i < ${width}; i++)
+            plane[k * ${columns} + j + i] = j + i < valid ? ${load}_b(from, i * b_col + k) : (WORK)0;
+    }
+  }
+% endfor
+}
+
+/* One row of all panels; vectors wholly outside the matrix are neither written nor read by the register tile. */
+static void pack_b_row(const __global TYPE_b *restrict b, long b_col, int valid, int depth,
+                       __global WORK *restrict to)
+{
+  const long panel = ${len(planes)}L * depth * ${columns};
+  for (int j = 0; j < valid; j += ${columns}, to += panel) {
+% for v in range(columns // width):
+% for plane in planes:
+<% load = LOADS[plane]; plane_at = f" + (long)depth * {columns}" if plane == "im" else "" %>\
+    if (b_col == 1 && j + ${(v + 1) * width} <= valid)
+      *(__global VEC *)(to + ${v * width}${plane_at}) = V${load}_b(b, j + ${v * width});
+    else if (j + ${v * width} < valid)
+      for (int i = ${v * width}; i < ${(v + 1) * width}; i++)
+        (to${plane_at})[i] = j + i < valid ? ${load}_b(b, (j + i) * b_col) : (WORK)0;
+% endfor
+% endfor
+  }
+}
+
+static void pack_b(const __global TYPE_b *restrict b, long b_row, long b_col, int valid, int depth,
+                   __global WORK *restrict to)
+{
+  if (b_row == 1 && b_col != 1) {
+    for (int j = 0; j < valid; j += ${columns})
+      pack_b_turned(b + j * b_col, b_col, min(${columns}, valid - j), depth,
+                    to + (long)j * depth * ${len(planes)});
+  } else {
+    for (int k = 0; k < depth; k++)
+      pack_b_row(b + k * b_row, b_col, valid, depth, to + (long)k * ${columns});
+  }
+}
+</%def>

@@ -1,0 +1,160 @@
+## Matrix product for processors whose work-items are threads ("vector" mapping): C = beta C + alpha A B.
+##
+## Purpose: one work-item per group computes whole blocks of C with explicit vectors, after the layered scheme of
+##   Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008).
+## Phases, per block of tile_m x tile_n and per block_k of k: pack B into panels of `columns` (they stay in L2); per
+##   `rows` of A: pack one panel (it stays in L1), then sweep it over all panels of B with the register tile.
+## Launch shape: (groups, 1, 1) x (1, 1, 1); group g takes blocks g, g + groups, ... Its packing space is its own
+##   `space` elements of scratch, so groups never wait for one another.
+## Parameters: types, work, width, rows, vectors (register tile = rows x vectors * width), is_complex, fused, logical,
+##   scaled, unroll, prefetch (of C; needs the built-in of that name). Strides are counted in elements; `mode` says what the first block of k does with C:
+##   0 overwrite (C is not read), 1 add, 2 multiply by beta and add.
+<%namespace name="element" file="matmul_element.mako"/>\
+<%namespace name="pack" file="matmul_pack.mako"/>\
+<%
+    columns = vectors * width
+    planes = ["re", "im"] if is_complex else ["re"]
+%>\
+${element.declare(types, work, width, is_complex, fused, logical)}
+${pack.declare(width, rows, columns, is_complex, scaled)}
+<%def name="step(count, at)">\
+% for plane in planes:
+% for v in range(count):
+      const VEC b_${plane}${v} = *(const __global VEC *)(b${" + b_plane" if plane == "im" else ""} + ${at * columns + v * width});
+% endfor
+% endfor
+% for r in range(rows):
+      {
+% for plane in planes:
+        const VEC a_${plane} = (VEC)(a[${at * rows + r}${" + a_plane" if plane == "im" else ""}]);
+% endfor
+% for v in range(count):
+        re_${r}_${v} = MADD(a_re, b_re${v}, re_${r}_${v});
+% if is_complex:
+        im_${r}_${v} = MADD(a_re, b_im${v}, im_${r}_${v});
+        re_${r}_${v} = NMADD(a_im, b_im${v}, re_${r}_${v});
+        im_${r}_${v} = MADD(a_im, b_re${v}, im_${r}_${v});
+% endif
+% endfor
+      }
+% endfor
+</%def>
+% for count in range(1, vectors + 1):
+/* The register tile, ${rows} x ${count * width}: `depth` steps of k, then C. */
+static void tile_${count}(const __global WORK *restrict a, const __global WORK *restrict b, int depth,
+                     __global TYPE_c *restrict c, long c_row, long c_col, int valid_rows, int valid_columns,
+                     int mode, WORK beta_re, WORK beta_im)
+{
+% for r in range(rows):
+  VEC ${", ".join(f"{plane}_{r}_{v} = (VEC)(0)" for plane in planes for v in range(count))};
+% endfor
+% if is_complex:
+  const long a_plane = (long)depth * ${rows}, b_plane = (long)depth * ${columns};
+% endif
+% if prefetch:
+  /* The address goes through an integer because the built-in takes a pointer to the default address space. */
+  if (valid_rows == ${rows}) {
+% for r in range(rows):
+% for v in range(count):
+    __builtin_prefetch((const void *)(size_t)(c + ${r} * c_row + ${v * width}), 1);
+% endfor
+% endfor
+  }
+% endif
+  int k = 0;
+  for (; k + ${unroll} <= depth; k += ${unroll}, a += ${rows * unroll}, b += ${columns * unroll}) {
+% for u in range(unroll):
+    {
+${step(count, u)}\
+    }
+% endfor
+  }
+  for (; k < depth; k++, a += ${rows}, b += ${columns}) {
+${step(count, 0)}\
+  }
+  if (valid_rows == ${rows} && valid_columns >= ${count * width} && c_col == 1${" && mode < 2" if is_complex else ""}) {
+% for value, condition in [("", "mode == 0"), ("1", "mode == 1"), ("2", "")]:
+% if not (is_complex and value == "2"):
+    ${f"{'else ' if value else ''}if ({condition}) {{" if condition else "else {"}
+% for r in range(rows):
+% for v in range(count):
+<%
+    old = f"VLOAD_c(c, {r} * c_row + {v * width})"
+    old_im = f"VIMAG_c(c, {r} * c_row + {v * width})"
+    re, im = f"re_{r}_{v}", f"im_{r}_{v}" if is_complex else "(VEC)(0)"
+    if value == "1":
+        re, im = f"{re} + {old}", f"{im} + {old_im}"
+    elif value == "2":
+        re = f"{re} + beta_re * {old}"
+%>\
+      VSTORE_c(c, ${r} * c_row + ${v * width}, ${re}, ${im});
+% endfor
+% endfor
+    }
+% endif
+% endfor
+    return;
+  }
+% for plane in planes:
+  WORK out_${plane}[${rows * count * width}];
+% for r in range(rows):
+% for v in range(count):
+  vstore${width}(${plane}_${r}_${v}, ${r * count + v}, out_${plane});
+% endfor
+% endfor
+% endfor
+  for (int r = 0; r < valid_rows; r++)
+    for (int j = 0; j < min(valid_columns, ${count * width}); j++) {
+      const long at = r * c_row + j * c_col;
+      WORK re = out_re[r * ${count * width} + j], im = ${f"out_im[r * {count * width} + j]" if is_complex else "0"};
+      if (mode != 0) {
+        const WORK old_re = LOAD_c(c, at), old_im = IMAG_c(c, at);
+        re += mode == 1 ? old_re : beta_re * old_re${" - beta_im * old_im" if is_complex else ""};
+        im += mode == 1 ? old_im : beta_re * old_im + beta_im * old_re;
+      }
+      STORE_c(c, at, re, im);
+    }
+}
+% endfor
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void matmul_vector(
+    const __global TYPE_a *restrict a, long a_offset, long a_row, long a_col, long a_inner, long a_outer,
+    const __global TYPE_b *restrict b, long b_offset, long b_row, long b_col, long b_inner, long b_outer,
+    __global TYPE_c *restrict c, long c_offset, long c_row, long c_col, long c_inner, long c_outer, long c_part,
+    __global WORK *restrict scratch, long space,
+    long m, long n, long k, long batch_inner, long parts, long part_k, long blocks_m, long blocks_n, long blocks,
+    int tile_m, int tile_n, int block_k, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode)
+{
+  __global WORK *panel_a = scratch + (long)get_group_id(0) * space;
+  __global WORK *panels_b = panel_a + (long)block_k * ${rows * len(planes)} + ${width};
+  const long groups = (long)get_num_groups(0);
+  for (long block = (long)get_group_id(0); block < blocks; block += groups) {
+    const long i0 = (block % blocks_m) * tile_m, j0 = (block / blocks_m % blocks_n) * tile_n;
+    const long rest = block / (blocks_m * blocks_n);
+    const long part = rest % parts, batch = rest / parts;
+    const long inner = batch % batch_inner, outer = batch / batch_inner;
+    const __global TYPE_a *a0 = a + a_offset + inner * a_inner + outer * a_outer + i0 * a_row;
+    const __global TYPE_b *b0 = b + b_offset + inner * b_inner + outer * b_outer + j0 * b_col;
+    __global TYPE_c *c0 = c + c_offset + inner * c_inner + outer * c_outer + part * c_part + i0 * c_row + j0 * c_col;
+    const int high = (int)min((long)tile_m, m - i0), wide = (int)min((long)tile_n, n - j0);
+    const long k0 = part * part_k, k1 = min(k, k0 + part_k);
+    int use = mode;
+    for (long kb = k0; kb < k1 || kb == k0; kb += block_k, use = 1) {
+      const int depth = (int)max(0L, min((long)block_k, k1 - kb));
+      pack_b(b0 + kb * b_row, b_row, b_col, wide, depth, panels_b);
+      for (int i = 0; i < high; i += ${rows}) {
+        pack_a(a0 + i * a_row + kb * a_col, a_row, a_col, min(${rows}, high - i), depth, panel_a, alpha_re, alpha_im);
+        for (int j = 0; j < wide; j += ${columns}) {
+          const __global WORK *panel_b = panels_b + (long)j * depth * ${len(planes)};
+          __global TYPE_c *corner = c0 + i * c_row + j * c_col;
+          const int left_rows = min(${rows}, high - i), left = min(${columns}, wide - j);
+% for count in range(1, vectors + 1):
+          ${"else " if count > 1 else ""}${f"if (left <= {count * width})" if count < vectors else ""}
+            tile_${count}(panel_a, panel_b, depth, corner, c_row, c_col, left_rows, left, use, beta_re, beta_im);
+% endfor
+        }
+      }
+    }
+  }
+}
