@@ -1,13 +1,219 @@
-"""The trust probe: a listed device is used only after it ran a small kernel right."""
+"""The trust probe: a listed device is used only after it ran a small kernel right.
+
+Enumerated is not usable: some drivers list a device and then fail every build on it, or run barriers wrongly. The
+probe runs in a process of its own, since such a driver may also end the process or hang; its verdict is kept on
+disk per device and driver version, a failure for a day. Simulators are probed in place: their log is one file.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pydp.errors import PydpError
+from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
 
 if TYPE_CHECKING:
     from pydp.runtime.device import Device
 
+_VERSION = 1  # of the probe: a new one asks every device again
+_SECONDS = 120
+_FAILURE_KEPT_SECONDS = 86400
+_GROUPS = 96
+_MARK = "pydp-probe:"
+_lock = threading.RLock()
+_verdicts: dict[str, dict[str, Any]] = {}
+
 
 def verdict(device: Device) -> str | None:
-    """Why `device` cannot be trusted, or None."""
+    """Why `device` cannot be trusted, in one sentence, or None; asked once per process and device."""
+    found = _verdicts.get(device.uid)
+    if found is None:
+        with _lock:
+            found = _verdicts.get(device.uid)
+            if found is None:
+                found = _verdicts[device.uid] = _from_disk(device) or _ask(device)
+    _apply(device, found)
+    return found["reason"]
+
+
+def ask_again(device: Device) -> str | None:
+    """Probe `device` now, whatever is kept of it; the new verdict is kept."""
+    with _lock:
+        _verdicts[device.uid] = _ask(device)
+    return verdict(device)
+
+
+def _apply(device: Device, found: dict[str, Any]) -> None:
+    """Take out of the profile what the driver claims and the probe did not find."""
+    profile = device.profile
+    trusted = tuple(size for size in profile.subgroup_sizes if size in found["subgroups"])
+    if trusted != profile.subgroup_sizes:
+        sources = {**profile.sources, "subgroup_sizes": "trust probe: the others are not laid out by local id"}
+        device._profile = dataclasses.replace(profile, subgroup_sizes=trusted, sources=sources)
+
+
+def _from_disk(device: Device) -> dict[str, Any] | None:
+    data = read(_path(device))
+    if data is None:
+        return None
+    try:
+        kept = json.loads(data)
+        fresh = kept["reason"] is None or time.time() - kept["time"] < _FAILURE_KEPT_SECONDS
+        return kept if kept["version"] == _VERSION and fresh and isinstance(kept["subgroups"], list) else None
+    except (ValueError, KeyError, TypeError):
+        log_once(f"{_path(device)} is damaged; probing {device.name} again")
+        return None
+
+
+def _path(device: Device) -> Any:
+    return cache_dir() / "probe" / f"{device.uid}.json"
+
+
+def _ask(device: Device) -> dict[str, Any]:
+    apart = not device.quirks.is_simulator and bool(sys.executable)
+    found = _in_process_of_its_own(device) if apart else run(device)
+    found = {"version": _VERSION, "time": time.time(), "device": device.name, **found}
+    atomic_write(_path(device), json.dumps(found).encode())
+    return found
+
+
+def _in_process_of_its_own(device: Device) -> dict[str, Any]:
+    command = [sys.executable, "-c", "from pydp.runtime.probe import main; main()", device.uid]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"reason": f"the trust probe did not end within {_SECONDS} seconds", "subgroups": []}
+    except OSError as error:
+        log_once(f"cannot start the trust probe apart ({error}); running it here")
+        return run(device)
+    for line in done.stdout.splitlines():
+        if line.startswith(_MARK):
+            return dict(json.loads(line[len(_MARK) :]))
+    if done.returncode < 0:
+        reason = f"its driver ended the process (signal {-done.returncode}) during the trust probe"
+    else:
+        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
+        reason = f"the trust probe ended with status {done.returncode}: {last[0]}"
+    return {"reason": reason, "subgroups": []}
+
+
+def main() -> None:
+    """Probe the device whose uid is the first argument; the verdict is one line of the output."""
+    from pydp.runtime.device import all_devices
+
+    for device in all_devices():
+        if device.uid == sys.argv[1]:
+            print(f"\n{_MARK}{json.dumps(run(device))}", flush=True)
+            return
+    print(f'\n{_MARK}{{"reason": "another process does not list it", "subgroups": []}}', flush=True)
+
+
+def run(device: Device) -> dict[str, Any]:
+    """Probe `device` in this process: {"reason": why not or None, "subgroups": the sizes that are as claimed}."""
+    import pyopencl as cl
+
+    try:
+        reason = _group_probe(device)
+    except (cl.Error, PydpError) as error:
+        reason = f"the trust probe does not run: {str(error).splitlines()[0]}"
+    sizes: list[int] = []
+    if reason is None and device.profile.subgroup_sizes:
+        try:
+            sizes = _subgroup_probe(device)
+        except (cl.Error, PydpError):
+            sizes = []
+    return {"reason": reason, "subgroups": sizes}
+
+
+def _params(device: Device, mode: str, size: int, **more: object) -> dict[str, object]:
+    profile = device.profile
+    plain = {"mode": mode, "size": size, "int64": profile.int64_atomics, "fp64": profile.fp64}
+    return {**plain, "sizes": [], "attribute": "", "cl_std": "CL1.2", **more}
+
+
+def _group_probe(device: Device) -> str | None:
+    from pydp.runtime.program import kernel
+
+    profile = device.profile
+    size = 1 << (min(64, profile.max_group_size).bit_length() - 1)
+    probe = kernel(device, "probe.mako", "probe", _params(device, "group", size))
+    rows, ticket, wide, real = _launch(
+        device,
+        probe,
+        (_GROUPS * size,),
+        (size,),
+        np.zeros(_GROUPS * (size + 2), np.int32),
+        np.zeros(1, np.int32),
+        np.zeros(1, np.uint64),
+        np.zeros(_GROUPS, np.float64),
+    )
+    return _judge(rows.reshape(_GROUPS, size + 2), int(ticket[0]), int(wide[0]), real, profile)
+
+
+def _judge(rows: np.ndarray, ticket: int, wide: int, real: np.ndarray, profile: Any) -> str | None:
+    groups, size = rows.shape[0], rows.shape[1] - 2
+    if ticket != groups or sorted(rows[:, 0].tolist()) != list(range(groups)):
+        return f"32-bit atomics are wrong: {groups} groups took {ticket} tickets"
+    for row in rows.tolist():
+        group = row[0]
+        if row[2:] != [group * size + size - 1 - lane for lane in range(size)]:
+            return "a barrier does not order local memory: values mirrored through it are wrong"
+        if row[1] != sum(group + lane for lane in range(size)):
+            return "barriers in a loop are wrong: a sum in local memory is off"
+    if profile.int64_atomics and wide != groups * (1 << 33) + sum(range(groups)):
+        return "64-bit atomics are claimed and wrong"
+    if profile.fp64 and not np.allclose(real, [1.0 / (group + 3) for group in range(groups)], rtol=1e-15, atol=0):
+        return "fp64 is claimed and wrong"
     return None
+
+
+def _launch(
+    device: Device, probe: Any, global_size: tuple[int, ...], local_size: tuple[int, ...], *arrays: np.ndarray
+) -> list[np.ndarray]:
+    """Run a kernel over buffers that hold `arrays`; returns what they hold afterwards."""
+    import pyopencl as cl
+
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    buffers = [cl.Buffer(device.context, flags, hostbuf=array) for array in arrays]
+    probe.enqueue(device.queue, global_size, local_size, buffers)
+    results = [np.empty_like(array) for array in arrays]
+    for result, buffer in zip(results, buffers, strict=True):
+        cl.enqueue_copy(device.queue, result, buffer)
+    return results
+
+
+def _subgroup_probe(device: Device) -> list[int]:
+    from pydp.runtime.program import kernel
+
+    profile = device.profile
+    chosen = "cl_intel_required_subgroup_size" in profile.extensions
+    group = 1 << (min(128, profile.max_group_size).bit_length() - 1)
+    params = _params(
+        device,
+        "subgroup",
+        group,
+        int64=False,
+        fp64=False,
+        sizes=list(profile.subgroup_sizes),
+        attribute="__attribute__((intel_reqd_sub_group_size(N)))" if chosen else "",
+        cl_std="CL3.0" if profile.cl_c_version >= (3, 0) else "CL1.2",
+    )
+    right = []
+    for size in profile.subgroup_sizes:
+        layout = kernel(device, "probe.mako", f"layout_{size}", params)
+        width, wrong = _launch(device, layout, (group,), (group,), np.zeros(1, np.int32), np.zeros(1, np.int32))
+        if int(width[0]) == size and int(wrong[0]) == 0:
+            right.append(size)
+    return right

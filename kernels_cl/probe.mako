@@ -1,0 +1,69 @@
+## The trust probe: does this device run groups, barriers, local memory and atomics right?
+##
+## mode "group": kernel probe(rows, ticket, wide, real)
+##   Each group takes a ticket (32-bit atomic), mirrors values through local memory (barrier), sums them in a
+##   tree (barriers in a uniform loop), and writes its row where its ticket says. Row: group id, its sum, then the
+##   mirrored values. With int64 every group adds to a 64-bit counter; with fp64 it writes one quotient.
+##   Launch: any number of whole groups of `size` work-items.
+##   rows: int[groups * (size + 2)], ticket: int[1], wide: ulong[1] or int[1], real: double[groups] or int[1].
+## mode "subgroup": kernels layout_N(out, wrong), one for each N of `sizes`: counts in wrong[0] the work-items whose
+##   subgroup and lane are not local id / size and local id % size; out[0] is the subgroup's size. One group of `size`.
+##
+## Parameters: mode, size (power of two), int64, fp64, sizes (list), attribute (its text, with N for the size, or "").
+% if int64:
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+% endif
+% if fp64:
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+% endif
+% if mode == "group":
+__kernel __attribute__((reqd_work_group_size(${size}, 1, 1)))
+void probe(__global int *rows, __global int *ticket,
+           __global ${"ulong" if int64 else "int"} *wide, __global ${"double" if fp64 else "int"} *real)
+{
+    __local int number;
+    __local int mirror[${size}];
+    __local int tree[${size}];
+    const int lane = (int)get_local_id(0);
+    const int group = (int)get_group_id(0);
+
+    if (lane == 0)
+        number = atomic_inc(ticket);
+    mirror[lane] = group * ${size} + lane;
+    tree[lane] = group + lane;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int row = number * ${size + 2};
+    rows[row + 2 + lane] = mirror[${size - 1} - lane];
+    for (int step = ${size // 2}; step > 0; step /= 2) {
+        if (lane < step)
+            tree[lane] += tree[lane + step];
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    if (lane == 0) {
+        rows[row] = group;
+        rows[row + 1] = tree[0];
+% if int64:
+        atom_add(wide, ((ulong)1 << 33) + (ulong)group);
+% endif
+% if fp64:
+        real[group] = 1.0 / (double)(group + 3);
+% endif
+    }
+}
+% else:
+% if not cl_std.startswith("CL3"):
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+% endif
+% for n in sizes:
+__kernel __attribute__((reqd_work_group_size(${size}, 1, 1))) ${attribute.replace("N", str(n))}
+void layout_${n}(__global int *out, __global int *wrong)
+{
+    const int lane = (int)get_local_id(0);
+    const int width = (int)get_max_sub_group_size();
+    if (lane == 0)
+        out[0] = width;
+    if ((int)get_sub_group_id() != lane / width || (int)get_sub_group_local_id() != lane % width)
+        atomic_inc(wrong);
+}
+% endfor
+% endif
