@@ -1,0 +1,121 @@
+## Elementwise work on strided data: copies, conversions, arithmetic of fields.
+##
+## out[k] = op(x0[k], x1[k], ...) for all places k of a shape of `rank` axes; the shape has been collapsed by
+## the caller, so that most calls come here with rank 1.
+##
+## Launch: dimension 0 runs along the last axis, dimension 1 along all others together; both padded to whole
+## groups. No local memory, no barrier.
+##
+## Parameters: name (of the kernel) · declarations (C text that types need) · rank (1 to 8) · unit (rank 1 and all
+## strides 1) · out (C type) · inputs (list of {type: C type of an element, number: given by value, compute: C type
+## in which it enters the operation, lane: "real" | "complex" | "bool" | "opaque", from: likewise, for the type}) ·
+## op ("copy" "add" "sub" "mul" "div") · compute (C type of the operation) · unsigned (its unsigned form, or "") ·
+## scalar (component type of a complex compute type) · lane (of compute) · out_lane.
+##
+## Integers wrap: they are added, subtracted and multiplied in their unsigned form. Products and sums are rounded
+## one by one.
+<%def name="converted(x, type, to, have, want, component)">\
+% if have == want == "opaque" or (type == to and have == want):
+${x}\
+% elif want == "complex" and have == "complex":
+convert_${to}(${x})\
+% elif want == "complex":
+(${to})((${component})${x}, 0)\
+% elif want == "bool" and have == "complex":
+(uchar)(${x}.x != 0 || ${x}.y != 0)\
+% elif want == "bool":
+(uchar)(${x} != 0)\
+% elif have == "complex":
+(${to})${x}.x\
+% else:
+(${to})${x}\
+% endif
+</%def>\
+#pragma OPENCL FP_CONTRACT OFF
+${declarations}
+% if op == "div" and lane == "complex":
+## Smith's way: the larger part of the divisor divides first, so that no square overflows.
+${compute} quotient(${compute} a, ${compute} b)
+{
+    const int wide = fabs(b.x) >= fabs(b.y);
+    const ${scalar} large = wide ? b.x : b.y, small = wide ? b.y : b.x;
+    if (large == 0)
+        return (${compute})(a.x / large, a.y / large);
+    const ${scalar} ratio = small / large;
+    const ${scalar} divisor = large + small * ratio;
+    return wide ? (${compute})((a.x + a.y * ratio) / divisor, (a.y - a.x * ratio) / divisor)
+                : (${compute})((a.x * ratio + a.y) / divisor, (a.y * ratio - a.x) / divisor);
+}
+% endif
+
+__kernel void ${name}(__global ${out}* out, long out_at,
+% for n, one in enumerate(inputs):
+% if one["number"]:
+                      ${one["type"]} a${n},
+% else:
+                      __global const ${one["type"]}* a${n}, long a${n}_at,
+% endif
+% endfor
+% if not unit:
+% for axis in range(rank):
+                      long out_s${axis},
+% for n, one in enumerate(inputs):
+% if not one["number"]:
+                      long a${n}_s${axis},
+% endif
+% endfor
+% endfor
+% for axis in range(1, rank - 1):
+                      long size${axis},
+% endfor
+                      long rows,
+% endif
+                      long columns)
+{
+    const long column = get_global_id(0);
+% if not unit:
+    const long row = get_global_id(1);
+    if (column < columns && row < rows) {
+        long rest = row;
+% for axis in range(rank - 2, 0, -1):
+        const long k${axis} = rest % size${axis};
+        rest /= size${axis};
+% endfor
+        const long k0 = ${"column" if rank == 1 else "rest"};
+% if rank > 1:
+        const long k${rank - 1} = column;
+% endif
+% else:
+    if (column < columns) {
+% endif
+<%
+def place(array):
+    if unit:
+        return array + "_at + column"
+    return array + "_at + " + " + ".join(f"k{axis} * {array}_s{axis}" for axis in range(rank))
+%>\
+% for n, one in enumerate(inputs):
+% if not one["number"]:
+        const ${one["type"]} e${n} = a${n}[${place(f"a{n}")}];
+% endif
+        const ${compute} x${n} = ${converted(("a" if one["number"] else "e") + str(n), one["type"], compute, one["lane"], lane, scalar)};
+% endfor
+% if op == "copy":
+        const ${compute} y = x0;
+% elif lane == "complex" and op == "mul":
+        const ${compute} y = (${compute})(x0.x * x1.x - x0.y * x1.y, x0.x * x1.y + x0.y * x1.x);
+% elif lane == "complex" and op == "div":
+        const ${compute} y = quotient(x0, x1);
+% elif op == "div":
+        const ${compute} y = x0 / x1;
+% else:
+<% sign = {"add": "+", "sub": "-", "mul": "*"}[op] %>\
+% if unsigned:
+        const ${compute} y = (${compute})((${unsigned})x0 ${sign} (${unsigned})x1);
+% else:
+        const ${compute} y = x0 ${sign} x1;
+% endif
+% endif
+        out[${place("out")}] = ${converted("y", compute, out, lane, out_lane, "float")};
+    }
+}

@@ -1,0 +1,299 @@
+"""The arguments of one call: what every algorithm uses to get at its arrays, launch, and give results.
+
+    call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
+    a, b = call.input("a"), call.input("b")
+    y = call.output(a.shape, a.dtype)
+    call.launch(kernel, global_size, local_size, a, np.int64(a.offset), ..., y)
+    return call.finish(y)
+
+NumPy arguments are worked on in place where the device shares the host's memory; a result is of the kind of
+the first array. Calls whose arrays are all on the device return at once, their results carry the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+from ..errors import InvalidArgument
+from . import host_memory, placement
+from .field import Field, new_field
+from .host_arguments import HostArguments
+from .host_memory import check_dtype
+from .operand import Operand
+from .scratch import give, take
+from .storage import Storage
+
+if TYPE_CHECKING:
+    from .device import Device
+
+__all__ = ["Call", "Operand"]
+
+
+class Call:
+    """One call: its device, queue, arrays and scratch memory. Made by `Call.begin`, ended by `finish`.
+
+    Attributes: `device`; `queue`; `kind` of the result ("numpy", "field" or "array"); `event`, that of the last
+    launch; `blocking`, whether `finish` waits (because it gives NumPy data).
+    """
+
+    __slots__ = (
+        "_host", "_outs", "_scratch", "_serial", "_used", "_values", "_waits",
+        "blocking", "device", "event", "kind", "queue",
+    )  # fmt: skip
+
+    device: Device
+    queue: cl.CommandQueue
+    kind: str
+
+    @classmethod
+    def begin(
+        cls,
+        inputs: Mapping[str, object],
+        *,
+        device: Any = None,
+        queue: Any = None,
+        wait_for: Any = None,
+        out: Any = None,
+        writable: Sequence[str] = (),
+    ) -> Call:
+        """Take the arguments: inputs by name (None ones are left out), `out` (an array, or a tuple of arrays
+        and None for several outputs) and the names of inputs that kernels write in place.
+
+        Raises InvalidArgument for what is no array, a dtype no device holds, arrays of several devices, a
+        queue or events that do not fit, and read-only arrays among `writable`.
+        """
+        call = cls.__new__(cls)
+        values = call._values = {
+            name: value if type(value) is Field else placement.normal_input(name, value)
+            for name, value in inputs.items()
+            if value is not None
+        }
+        outs = call._outs = list(out) if type(out) is tuple else [] if out is None else [out]
+        call._scratch = []
+        call._used = []
+        call.event = None
+        call._waits = [] if wait_for is None else placement.check_events(wait_for)
+        call.kind, call.device, call.queue = placement.place(values, outs, device, queue)
+        call._serial = call.queue is not call.device.queue and not placement.in_order(call.queue)
+        written = [one for one in outs if isinstance(one, np.ndarray)]
+        for name in writable:
+            if name in values:
+                placement.check_writable(values[name], name)
+                if isinstance(values[name], np.ndarray):
+                    written.append(values[name])
+        call.blocking = bool(written) or (call.kind == "numpy" and not any(one is not None for one in outs))
+        call._host = None
+        if call.blocking:
+            call._host = HostArguments(call.device, call.device.profile.shares_host_memory)
+            if written and call._host.in_place:
+                call._host.merge([*(v for v in values.values() if isinstance(v, np.ndarray)), *written])
+        return call
+
+    # --- arrays --------------------------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """Whether an input of this name was given."""
+        return name in self._values
+
+    def input(self, name: str) -> Operand:
+        """An input's operand, to be read. NumPy arrays that a kernel cannot read in place (foreign byte
+        order, not aligned) are copied, as they are in calls that do not wait."""
+        value = self._values[name]
+        if isinstance(value, np.ndarray):
+            if self._host is None:
+                self._host = HostArguments(self.device, False)
+            return self._host.read(name, value)
+        return self._device_operand(name, value, written=False)
+
+    def inout(self, name: str) -> Operand:
+        """The operand of an input that was named in `writable`: read and written in place."""
+        value = self._values[name]
+        if isinstance(value, np.ndarray):
+            assert self._host is not None and self.blocking
+            return self._host.write(name, value, keep=True)
+        return self._device_operand(name, value, written=True)
+
+    def output(self, shape: Sequence[int], dtype: Any, name: str = "out", keep: bool = False) -> Operand:
+        """The next output's operand: `out` after its checks, else fresh C-contiguous memory of the call's kind.
+
+        With `keep`, the old elements of a given `out` are there to be read too.
+        """
+        shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
+        given = self._outs.pop(0) if self._outs else None
+        if given is not None:
+            placement.check_out(given, shape, dtype, name)
+            if isinstance(given, np.ndarray):
+                assert self._host is not None
+                return self._host.write(name, given, keep=keep)
+            return self._device_operand(name, given, written=True)
+        check_dtype(dtype, name)
+        if self.kind == "numpy":
+            if self._host is None:  # another output is on the device: this one is brought back all the same
+                self.blocking, self._host = True, HostArguments(self.device, self.device.profile.shares_host_memory)
+            return self._host.write(name, host_memory.fresh(shape, dtype), keep=False)
+        if self.kind == "field":
+            return self._device_operand(name, new_field(self.device, shape, dtype), written=True)
+        return self._device_operand(name, self._new_array(shape, dtype), written=True)
+
+    def _new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        buffer = host_memory.create(self.device.context, cl.mem_flags.READ_WRITE, nbytes)
+        return cl.array.Array(self.queue, shape, dtype, data=buffer)
+
+    def _device_operand(self, name: str, value: Any, written: bool) -> Operand:
+        if isinstance(value, Field):
+            operand = value._operand(name)
+        else:
+            storage, dtype, shape, strides, offset = placement.storage_of_array(value, self.device)
+            operand = Operand(name, storage.buffer, offset, shape, strides, dtype, storage)
+        storage = operand.owner
+        self._used.append((storage, written))
+        if storage.queue is not self.queue or storage.others is not None:
+            self._waits += storage.waits(self.queue)
+        if written:
+            operand.result = value
+        return operand
+
+    def overlaps(self, a: Operand, b: Operand) -> bool:
+        """Whether two operands may share elements (their spans of one buffer meet; interleaved ones count)."""
+        (low_a, high_a), (low_b, high_b) = a.span, b.span
+        if high_a <= low_a or high_b <= low_b:
+            return False
+        base_a, base_b = 0, 0
+        if a.buffer is not b.buffer:
+            parent_a, base_a = _parent(a.buffer)
+            parent_b, base_b = _parent(b.buffer)
+            if parent_a != parent_b:
+                return False
+        size_a, size_b = a.dtype.itemsize, b.dtype.itemsize
+        return base_a + low_a * size_a < base_b + high_b * size_b and base_b + low_b * size_b < base_a + high_a * size_a
+
+    def same(self, a: Operand, b: Operand) -> bool:
+        """Whether two operands are the very same elements in the same order."""
+        return (a.buffer is b.buffer or _parent(a.buffer) == _parent(b.buffer)) and (
+            (a.offset, a.shape, a.strides, a.dtype) == (b.offset, b.shape, b.strides, b.dtype)
+        )
+
+    # --- work ----------------------------------------------------------------------------------------------
+
+    def launch(self, kernel: Any, global_size: Any, local_size: Any, *args: Any) -> cl.Event:
+        """Enqueue a kernel; Operands among the arguments stand for their buffers. The first launch waits for
+        what the arguments and the caller wait for, every later one follows the one before it."""
+        buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
+        event = kernel.enqueue(self.queue, global_size, local_size, buffers, self._waits)
+        self._waits = [event] if self._serial else []
+        self.event = event
+        return event
+
+    def enqueue(self, command: Any, *args: Any, **options: Any) -> cl.Event:
+        """Run one of pyopencl's `enqueue_...` functions in the order of the launches."""
+        buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
+        event = command(self.queue, *buffers, wait_for=self._waits or None, **options)
+        self._waits = [event] if self._serial else []
+        self.event = event
+        return event
+
+    def scratch(self, nbytes: int) -> cl.Buffer:
+        """Device memory until the end of the call."""
+        buffer = take(self.device, self.queue, nbytes)
+        self._scratch.append(buffer)
+        return buffer
+
+    def contiguous(self, operand: Operand, dtype: Any = None) -> Operand:
+        """The operand itself where it is C-contiguous (and of `dtype`), else a copy in scratch memory."""
+        from .elementwise import copy
+
+        kind = operand.dtype if dtype is None else np.dtype(dtype)
+        if kind == operand.dtype and operand.is_contiguous:
+            return operand
+        packed = self.temporary(operand.shape, kind, operand.name)
+        copy(self, operand, packed)
+        return packed
+
+    def temporary(self, shape: Sequence[int], dtype: Any, name: str = "temporary") -> Operand:
+        """A C-contiguous operand in scratch memory."""
+        from .operand import c_strides
+
+        shape, kind = tuple(shape), np.dtype(dtype)
+        operand = Operand(name, None, 0, shape, c_strides(shape), kind)
+        operand.buffer = self.scratch(operand.nbytes)
+        return operand
+
+    def copy(self, source: Operand, target: Operand) -> None:
+        """Enqueue ``target[...] = source`` (broadcast, converted to the target's dtype, any strides)."""
+        from .elementwise import copy
+
+        copy(self, source, target)
+
+    def fetch(self, operand: Operand) -> np.ndarray:
+        """A C-contiguous operand's elements on the host; waits for them. For counts and the like."""
+        if not operand.is_contiguous:
+            raise InvalidArgument(f"{operand!r} is not contiguous; fetch takes contiguous operands")
+        values = host_memory.fresh(operand.shape, operand.dtype)
+        if values.size:
+            start = operand.offset * operand.dtype.itemsize
+            raw = values.reshape(-1).view(np.uint8)
+            cl.enqueue_copy(
+                self.queue, raw, operand.buffer, src_offset=start, is_blocking=True, wait_for=self._waits or None
+            )
+            self._waits = []
+        return values
+
+    # --- the end -------------------------------------------------------------------------------------------
+
+    def finish(self, *outputs: Operand) -> Any:
+        """End the call: the outputs as what the caller gets (one, a tuple of several, None for none).
+
+        NumPy results are complete when it returns; Fields and pyopencl Arrays carry the last launch's event.
+        """
+        event = self.event
+        if event is not None:
+            queue = self.queue
+            for storage, written in self._used:
+                storage.note(event, queue, written)
+        if self.blocking and self._host is not None:
+            self._wait_before_return()
+            self._host.bring_back(self.queue)
+        self._release()
+        if len(outputs) == 1:
+            return outputs[0].result
+        return tuple(output.result for output in outputs) if outputs else None
+
+    def _wait_before_return(self) -> None:
+        if self._waits:  # nothing was launched after them, or the queue does not keep its order
+            cl.wait_for_events(self._waits)
+            self._waits = []
+
+    def _release(self) -> None:
+        scratch, self._scratch = self._scratch, []
+        for buffer in scratch:
+            give(buffer, self.event, device=self.device)
+        self._host = None
+
+    def __del__(self) -> None:
+        # A call that failed half-way: commands may still be working on NumPy's memory, so wait for them.
+        if getattr(self, "_host", None) is not None and self.blocking and self.event is not None:
+            self.queue.finish()
+        if getattr(self, "_scratch", None):
+            self._release()
+
+
+def _parent(buffer: Any) -> tuple[int, int]:
+    """The memory object a sub-buffer is part of and its place in it (in bytes); itself at 0 for others."""
+    try:
+        parent = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+        if parent is not None:
+            return parent.int_ptr, buffer.get_info(cl.mem_info.OFFSET)
+        return buffer.int_ptr, 0
+    except (AttributeError, cl.Error):
+        return id(buffer), 0
+
+
+def storage_of(operand: Operand) -> Storage | None:
+    """The Storage of an operand on device data, None for NumPy's."""
+    return operand.owner if isinstance(operand.owner, Storage) else None

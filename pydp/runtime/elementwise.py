@@ -1,0 +1,186 @@
+"""Copies, conversions and arithmetic of strided data on the device (kernels_cl/elementwise.mako)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dtypes import c_name, check_supported
+from ..errors import InvalidArgument
+from .indexing import broadcast_strides
+from .operand import Operand, c_strides
+from .program import kernel
+
+if TYPE_CHECKING:
+    from .call import Call
+
+_UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
+    """The same places with as few axes as possible, in the order of the first array's strides.
+
+    Axes of one element go, and neighbours that every array steps through as if they were one are joined.
+    """
+    order = sorted((axis for axis in range(len(shape)) if shape[axis] != 1), key=lambda axis: -abs(strides[0][axis]))
+    sizes: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis in order:
+        size = shape[axis]
+        if sizes and all(step[-1] == own[axis] * size for step, own in zip(steps, strides, strict=True)):
+            sizes[-1] *= size
+            for step, own in zip(steps, strides, strict=True):
+                step[-1] = own[axis]
+        else:
+            sizes.append(size)
+            for step, own in zip(steps, strides, strict=True):
+                step.append(own[axis])
+    if not sizes:
+        return [1], [[1] for _ in strides]
+    return sizes, steps
+
+
+def result_dtype(op: str, left: Any, right: Any) -> np.dtype:
+    """The dtype of ``left op right`` by NumPy's rules; `left` and `right` are dtypes, or a Python number's type."""
+    try:
+        return _UFUNCS[op].resolve_dtypes((left, right, None))[2]
+    except TypeError:
+        names = [getattr(one, "__name__", str(one)) for one in (left, right)]
+        raise InvalidArgument(
+            f"{names[0]} {_SIGNS[op]} {names[1]} is not defined; numbers of the types that NumPy combines are accepted"
+        ) from None
+
+
+def _lane(dtype: np.dtype) -> str:
+    return {"c": "complex", "b": "bool", "V": "opaque"}.get(dtype.kind, "real")
+
+
+def _as_words(operand: Operand) -> Operand:
+    """The same bytes as unsigned words of at most 8 bytes, the words of an element along a new last axis."""
+    size = operand.dtype.itemsize
+    word = min(size & -size, 8)
+    count = size // word
+    return Operand(
+        operand.name,
+        operand.buffer,
+        operand.offset * count,
+        (*operand.shape, count),
+        (*(stride * count for stride in operand.strides), 1),
+        np.dtype(f"u{word}"),
+        operand.owner,
+    )
+
+
+def copy(call: Call, source: Operand, target: Operand) -> None:
+    """Enqueue ``target[...] = source``: broadcast, converted as astype does, right also where the two overlap."""
+    strides = broadcast_strides(source.shape, source.strides, target.shape, source.name)
+    source = source.view(target.shape, strides)
+    if source.dtype == target.dtype:
+        source, target = _as_words(source), _as_words(target)
+    elif "V" in (source.dtype.kind, target.dtype.kind):
+        raise InvalidArgument(f"{source.dtype} cannot be converted to {target.dtype}; the same dtype is needed")
+    apply(call, "copy", [source], target)
+
+
+def apply(call: Call, op: str, inputs: Sequence[Operand | np.generic], target: Operand) -> None:
+    """Enqueue ``target[...] = op(inputs...)``; the inputs are operands broadcastable to the target, or numbers.
+
+    op: "copy", "add", "sub", "mul", "div". The operation is done in the target's dtype. Raises
+    UnsupportedOnDevice for a dtype that the device has no arithmetic for.
+    """
+    if target.size == 0:
+        return
+    ready: list[Operand | np.generic] = []
+    for one in inputs:
+        if isinstance(one, Operand):
+            strides = broadcast_strides(one.shape, one.strides, target.shape, one.name)
+            one = one.view(target.shape, strides)
+            if call.overlaps(one, target) and not call.same(one, target):
+                one = _aside(call, one)
+        ready.append(one)
+    arrays = [one for one in ready if isinstance(one, Operand)]
+    for one in (target, *arrays):
+        check_supported(one.dtype, call.device, one.name)
+    sizes, steps = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
+    unit = len(sizes) == 1 and all(step == [1] for step in steps)
+    prepared = _kernel(call, op, ready, target, len(sizes), unit)
+    _launch(call, prepared, ready, target, sizes, steps, unit)
+
+
+def _aside(call: Call, operand: Operand) -> Operand:
+    """A copy of the operand in scratch memory, its repeated axes kept repeated."""
+    shape = tuple(1 if stride == 0 else size for size, stride in zip(operand.shape, operand.strides, strict=True))
+    packed = call.temporary(shape, operand.dtype, operand.name)
+    apply(call, "copy", [operand.view(shape, operand.strides)], packed)
+    return packed.view(operand.shape, broadcast_strides(shape, c_strides(shape), operand.shape, operand.name))
+
+
+def _kernel(call: Call, op: str, inputs: list[Any], target: Operand, rank: int, unit: bool) -> Any:
+    dtypes = tuple(one.dtype for one in inputs)
+    numbers = tuple(not isinstance(one, Operand) for one in inputs)
+    key = ("elementwise", op, target.dtype, dtypes, numbers, rank, unit)
+    kept = call.device.kernels.get(key)
+    if kept is None:
+        params = _params(op, dtypes, numbers, target.dtype, rank, unit)
+        kept = call.device.kernels[key] = kernel(call.device, "elementwise.mako", params["name"], params)
+    return kept
+
+
+def _params(
+    op: str, dtypes: tuple[np.dtype, ...], numbers: tuple[bool, ...], target: np.dtype, rank: int, unit: bool
+) -> dict[str, Any]:
+    from ..dtypes import c_declarations
+
+    compute = np.dtype(np.uint8) if op != "copy" and target.kind == "b" else target
+    wraps = op != "copy" and compute.kind in "iu"
+    return {
+        "name": f"elementwise_{op}",
+        "declarations": c_declarations([*dtypes, target]),
+        "rank": rank,
+        "unit": unit,
+        "op": op,
+        "out": c_name(target),
+        "out_lane": _lane(target),
+        "compute": c_name(compute),
+        "lane": _lane(compute),
+        "scalar": c_name(np.dtype(f"f{compute.itemsize // 2}")) if compute.kind == "c" else c_name(compute),
+        "unsigned": ("ulong" if compute.itemsize == 8 else "uint") if wraps else "",
+        "inputs": [
+            # A half cannot be passed by value everywhere; a float holds it exactly.
+            {"type": "float" if number and dtype == np.float16 else c_name(dtype), "number": number, "lane": _lane(dtype)}
+            for dtype, number in zip(dtypes, numbers, strict=True)
+        ],
+    }
+
+
+def _launch(
+    call: Call, prepared: Any, inputs: list[Any], target: Operand, sizes: list[int], steps: list[list[int]], unit: bool
+) -> None:
+    args: list[Any] = [target.buffer, np.int64(target.offset)]
+    for one in inputs:
+        if isinstance(one, Operand):
+            args += [one.buffer, np.int64(one.offset)]
+        else:
+            args.append(np.float32(one) if one.dtype == np.float16 else one)
+    columns, rows = sizes[-1], prod(sizes[:-1])
+    if not unit:
+        for axis in range(len(sizes)):
+            args += [np.int64(step[axis]) for step in steps]
+        args += [np.int64(size) for size in sizes[1:-1]]
+        args.append(np.int64(rows))
+    args.append(np.int64(columns))
+    across, along = _group(call.device.profile, columns, rows)
+    global_size = (-(-columns // across) * across, -(-rows // along) * along)
+    call.launch(prepared, global_size, (across, along), *args)
+
+
+def _group(profile: Any, columns: int, rows: int) -> tuple[int, int]:
+    """Work-items along a row and along the rows: few on a GPU, many where groups are loops of one thread."""
+    most = min(1024 if profile.mapping == "vector" else 256, profile.max_group_size, profile.max_item_sizes[0])
+    across = min(most, 1 << max(columns - 1, 0).bit_length())
+    along = min(most // across, 1 << max(rows - 1, 0).bit_length(), profile.max_item_sizes[1], 16)
+    return across, max(along, 1)

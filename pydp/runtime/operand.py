@@ -1,0 +1,109 @@
+"""What a kernel is given for an array: buffer, offset, shape and strides, all counted in elements."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+
+def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides, in elements, of a C-contiguous array."""
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether elements follow each other in C order; axes of one element and empty arrays do not matter."""
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size == 0:
+            return True
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def span(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> tuple[int, int]:
+    """The elements [low, high) of the buffer between which all of an array's elements lie."""
+    low = high = offset
+    for size, stride in zip(shape, strides, strict=True):
+        if size == 0:
+            return offset, offset
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    return low, high + 1
+
+
+class Operand:
+    """An array argument as a kernel sees it: element k[0], k[1] ... is at ``offset + sum(strides * k)``.
+
+    `offset` and `strides` count elements; strides may be negative or 0. `owner` is what the memory belongs
+    to: the Storage of device data, or the record of NumPy memory.
+    """
+
+    __slots__ = ("buffer", "dtype", "name", "offset", "owner", "result", "shape", "strides")
+
+    def __init__(
+        self,
+        name: str,
+        buffer: Any,
+        offset: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype,
+        owner: Any = None,
+        result: Any = None,
+    ) -> None:
+        self.name = name
+        self.buffer = buffer
+        self.offset = offset
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.owner = owner
+        self.result = result
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements follow each other in C order."""
+        return is_c_contiguous(self.shape, self.strides)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The elements [low, high) of the buffer between which all elements lie."""
+        return span(self.shape, self.strides, self.offset)
+
+    def view(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None = None) -> Operand:
+        """The same memory seen with another shape, strides and offset."""
+        where = self.offset if offset is None else offset
+        return Operand(self.name, self.buffer, where, shape, strides, self.dtype, self.owner, self.result)
+
+    def __repr__(self) -> str:
+        return (
+            f"Operand({self.name!r}, shape={self.shape}, strides={self.strides}, offset={self.offset}, "
+            f"dtype={self.dtype})"
+        )

@@ -1,0 +1,173 @@
+"""Where a call runs: its device and queue from what the caller gave, and the checks of `out`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+from ..errors import InvalidArgument
+from .device import Device
+from .device import device as find_device
+from .device import from_context, from_queue
+from .field import Field
+from .host_memory import check_dtype
+from .operand import c_strides
+from .storage import Storage
+
+Array = cl.array.Array
+
+if TYPE_CHECKING:
+    Placed = tuple[str, Device, cl.CommandQueue]
+
+
+def device_of_array(array: Any) -> Device:
+    """The device that holds a pyopencl Array."""
+    if array.queue is not None:
+        return from_queue(array.queue)
+    return from_context(array.context, array.context.devices[0])
+
+
+def storage_of_array(array: Any, device: Device | None = None) -> tuple[Storage, np.dtype, Any, Any, int]:
+    """A pyopencl Array's memory as (storage, dtype, shape, strides, offset); strides and offset in elements."""
+    home = device_of_array(array) if device is None else device
+    dtype = check_dtype(array.dtype, "the pyopencl Array")
+    size = dtype.itemsize
+    if array.offset % size or any(stride % size for stride in array.strides):
+        raise InvalidArgument(
+            f"a pyopencl Array of dtype {dtype} has offset {array.offset} and strides {array.strides} bytes; "
+            f"multiples of {size} are accepted"
+        )
+    buffer = array.base_data
+    if buffer is None:  # pyopencl's way to hold an empty array
+        buffer = cl.Buffer(home.context, cl.mem_flags.READ_WRITE, 1)
+    shape = tuple(int(n) for n in array.shape)
+    strides = c_strides(shape) if array.size == 0 else tuple(int(stride) // size for stride in array.strides)
+    return Storage(buffer, home, array=array), dtype, shape, strides, int(array.offset) // size
+
+
+def normal_input(name: str, value: Any) -> Any:
+    """An input as a Field, a pyopencl Array or an ndarray (array-likes are converted)."""
+    if isinstance(value, (Field, Array, np.ndarray)):
+        if isinstance(value, np.ma.MaskedArray):
+            raise InvalidArgument(f"{name} is a masked array, whose mask would be lost; give a plain array")
+        return value
+    if type(value).__module__.startswith("pydp."):
+        raise InvalidArgument(f"{name} is a {type(value).__name__}; an array (NumPy, Field, pyopencl Array) is accepted")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"{name} is no array: {error}") from None
+    check_dtype(array.dtype, name)
+    return array
+
+
+def place(values: Mapping[str, Any], outs: tuple[Any, ...], device: Any, queue: Any) -> Placed:
+    """(kind, device, queue) of a call with these inputs.
+
+    kind is that of the first array among the inputs ("numpy" where there are only numbers). The device is
+    the one asked for, else the queue's, else that of the first device array (inputs before outputs), else the
+    default. Raises InvalidArgument for arguments on different devices or a queue that does not fit.
+    """
+    kind, first = _kind_of(values), _first_home(values, outs)
+    if queue is not None and not isinstance(queue, cl.CommandQueue):
+        raise InvalidArgument(f"queue is a {type(queue).__name__}; a pyopencl.CommandQueue is accepted")
+    if queue is not None:
+        chosen = from_queue(queue)
+        if device is not None and find_device(device).cl != chosen.cl:
+            raise InvalidArgument(f"queue belongs to {chosen.name!r}, not to the device {find_device(device).name!r}")
+    elif device is not None:
+        chosen = find_device(device)
+        if first is not None and first.cl == chosen.cl:
+            chosen = first  # the same device in the caller's own context
+    else:
+        chosen = find_device(None) if first is None else first
+    for name, value in values.items():
+        _check_home(name, value, chosen)
+    for value in outs:
+        _check_home("out", value, chosen)
+    return kind, chosen, _queue_for(values, outs, chosen) if queue is None else queue
+
+
+def _kind_of(values: Mapping[str, Any]) -> str:
+    for value in values.values():
+        if isinstance(value, Field):
+            return "field"
+        if isinstance(value, Array):
+            return "array"
+        if value.ndim or len(values) == 1:
+            return "numpy"
+    return "numpy"
+
+
+def home_of(value: Any) -> Device | None:
+    """The device that holds a Field or pyopencl Array, None for everything else."""
+    if isinstance(value, Field):
+        return value._storage.device
+    return device_of_array(value) if isinstance(value, Array) else None
+
+
+def _first_home(values: Mapping[str, Any], outs: tuple[Any, ...]) -> Device | None:
+    for value in (*values.values(), *outs):
+        home = home_of(value)
+        if home is not None:
+            return home
+    return None
+
+
+def _check_home(name: str, value: Any, chosen: Device) -> None:
+    home = home_of(value)
+    if home is not None and home is not chosen and home.context != chosen.context:
+        other = "in another context of the same device" if home.cl == chosen.cl else f"on {home.name!r}"
+        raise InvalidArgument(f"{name} is {other}, the call runs on {chosen.name!r}; copy it there first")
+
+
+def _queue_for(values: Mapping[str, Any], outs: tuple[Any, ...], chosen: Device) -> cl.CommandQueue:
+    """The device's own queue, or that of the first pyopencl Array, so that its user's order is kept."""
+    for value in (*values.values(), *outs):
+        if isinstance(value, Field):
+            break
+        if isinstance(value, Array) and value.queue is not None:
+            return value.queue
+    return chosen.queue
+
+
+def check_events(wait_for: Any) -> list[cl.Event]:
+    """`wait_for` as a list of events whose queues have been told to start."""
+    if wait_for is None:
+        return []
+    events = [wait_for] if isinstance(wait_for, cl.Event) else wait_for
+    if not isinstance(events, (list, tuple)) or not all(isinstance(event, cl.Event) for event in events):
+        raise InvalidArgument(f"wait_for is {wait_for!r}; a pyopencl.Event or a list of them is accepted")
+    for event in events:
+        if not isinstance(event, cl.UserEvent):
+            event.get_info(cl.event_info.COMMAND_QUEUE).flush()
+    return list(events)
+
+
+def in_order(queue: cl.CommandQueue) -> bool:
+    """Whether commands of the queue run one after another without being told to."""
+    return not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+
+
+def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
+    """Refuse an `out` that is not a writable array of exactly this shape and dtype."""
+    if not isinstance(out, (np.ndarray, Field, Array)) or isinstance(out, np.ma.MaskedArray):
+        raise InvalidArgument(f"{name} is a {type(out).__name__}; a NumPy array, Field or pyopencl Array is accepted")
+    if tuple(out.shape) != shape:
+        raise InvalidArgument(f"{name} has shape {tuple(out.shape)}; {shape} is needed")
+    if out.dtype != dtype:
+        raise InvalidArgument(f"{name} has dtype {out.dtype}; {dtype} is needed")
+    check_writable(out, name)
+
+
+def check_writable(out: Any, name: str) -> None:
+    """Refuse a read-only array, and one whose elements share memory through a stride of 0."""
+    writable = out.flags.writeable if isinstance(out, np.ndarray) else getattr(out, "_writable", True)
+    if not writable:
+        raise InvalidArgument(f"{name} is read-only; a writable array is needed")
+    if any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True)) and out.size:
+        raise InvalidArgument(f"{name} has strides {tuple(out.strides)}: its elements share memory; it cannot be written")

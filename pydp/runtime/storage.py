@@ -1,0 +1,79 @@
+"""Device memory and the order of its uses: one `Storage` for each buffer, shared by all views of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyopencl as cl
+
+if TYPE_CHECKING:
+    from .device import Device
+
+
+class Storage:
+    """A buffer of a device with the last event of every queue that used it.
+
+    Commands of one in-order queue need no waiting among themselves. Only where a second queue comes in do
+    events matter, so `others` stays None until then. `array` is the pyopencl Array that owns the memory,
+    where a Field or a call wraps one: its own list of events is read and kept up to date.
+    """
+
+    __slots__ = ("__weakref__", "array", "buffer", "device", "event", "keep", "others", "queue")
+
+    def __init__(
+        self,
+        buffer: Any,
+        device: Device,
+        queue: cl.CommandQueue | None = None,
+        event: cl.Event | None = None,
+        array: Any = None,
+        keep: object = None,
+    ) -> None:
+        self.buffer = buffer
+        self.device = device
+        self.queue = queue
+        self.event = event
+        self.others: dict[cl.CommandQueue, cl.Event] | None = None
+        self.array = array
+        self.keep = keep
+
+    def waits(self, queue: cl.CommandQueue) -> list[cl.Event]:
+        """The events that a command on `queue` must wait for before it touches the memory."""
+        found: list[cl.Event] = []
+        if self.event is not None and self.queue is not queue:
+            if self.queue is not None:
+                self.queue.flush()  # some drivers start a queue's work only when asked
+            found.append(self.event)
+        if self.others is not None:
+            for other, event in self.others.items():
+                if other != queue:
+                    other.flush()
+                    found.append(event)
+        if self.array is not None and self.array.events and self.array.queue is not queue:
+            if self.array.queue is not None:
+                self.array.queue.flush()
+            found += self.array.events
+        return found
+
+    def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
+        """Remember that a command on `queue` that ends with `event` has read or written the memory."""
+        if self.queue is not queue and self.queue is not None and self.event is not None:
+            if self.others is None:
+                self.others = {}
+            self.others[self.queue] = self.event
+            self.others.pop(queue, None)
+        self.queue = queue
+        self.event = event
+        if self.array is not None and (written or self.array.queue is not queue):
+            self.array.add_event(event)
+
+    def finish(self) -> None:
+        """Wait until nothing uses the memory any more; the event is kept for those who ask for it."""
+        if self.event is not None:
+            self.event.wait()
+        if self.others is not None:
+            for event in self.others.values():
+                event.wait()
+            self.others = None
+        if self.array is not None and self.array.events:
+            cl.wait_for_events(self.array.events)
