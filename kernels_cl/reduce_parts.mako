@@ -8,7 +8,7 @@ static ${accumulator} converted(const ${source} x) { return ${convert}; }
 , const ulong size${d}, const long step${d}
 % endfor
 % if initial:
-, global const ${accumulator}* restrict initial
+, global const ${accumulator}* restrict initial, const ulong initial_offset
 % endif
 </%def>
 <%def name="address(row, outer_dims)">
@@ -25,4 +25,4 @@ static ${accumulator} converted(const ${source} x) { return ${convert}; }
 % endfor
     }
 </%def>
-<%def name="seeded(initial, value)">${f'combine(initial[0], {value})' if initial else value}</%def>
+<%def name="seeded(initial, value)">${f'combine(initial[initial_offset], {value})' if initial else value}</%def>

@@ -1,7 +1,7 @@
 ## Folds rows, or parts of rows, by groups of lanes (GPU mapping). Elements of a row are `step` apart.
 ## Phases: tile after tile, every lane folds `items` neighbouring elements; a commuting operator keeps them in the lane
 ## and the group folds once at the end, any other is folded in order tile by tile and then to the tiles before.
-## Launch: a group of `lanes` for a part of a row: global (parts * lanes, rows), group (lanes, 1); results as (parts, rows).
+## Launch: a group of `lanes` for a part of a row, the rows of a part side by side; results lie as (parts, rows).
 ## Parameters: declarations, operator (C function `T combine(T, T)`), source, accumulator (C types), convert (C expression
 ## of x), lanes (a power of two), items, commutes, outer_dims (axes of the rows), initial (a first value is given).
 <%namespace name="parts" file="reduce_parts.mako"/>
@@ -12,12 +12,12 @@ ${operator}
 ${parts.functions(source, accumulator, convert)}
 
 kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
-                        const ulong part, global ${accumulator}* restrict result
+                        const ulong part, const ulong rows, global ${accumulator}* restrict result
                         ${parts.arguments(outer_dims, initial, accumulator)}) {
     local ${accumulator} values[${lanes}];
-    const ulong row = get_global_id(1);
+    const ulong row = get_group_id(0) % rows;
     const int lane = (int) get_local_id(0);
-    const ulong start = get_group_id(0) * part;
+    const ulong start = get_group_id(0) / rows * part;
     const long count = (long) min(part, n - start);
     const int tiles = (int) ((count + ${tile - 1}) / ${tile});
     ${parts.address("row", outer_dims)}
@@ -61,5 +61,5 @@ kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, 
     }
 % endif
     if (lane == 0)
-        result[get_group_id(0) * get_global_size(1) + row] = ${parts.seeded(initial, "sum")};
+        result[get_group_id(0)] = ${parts.seeded(initial, "sum")};
 }

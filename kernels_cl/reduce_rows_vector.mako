@@ -2,23 +2,20 @@
 ## Phases: the first elements start the accumulators, which take every later block; the accumulators are folded, then
 ## the rest of the part. With width 0 the fold is strictly left to right, for any associative operator; with a width,
 ## `width` * `unroll` interleaved accumulators serve operators that also commute (step 1 only).
-## Launch: one work-item for a part of a row: global (parts, rows); results lie as (parts, rows).
-## Parameters: declarations, operator (C function `T combine(T, T)`), source (C type), accumulator (C type), convert
-## (C expression of x), width, unroll, wide_combine (C expression of vectors a and b), wide (vector type), wide_convert
-## (function name or empty), outer_dims (axes of the rows), initial (a first value is given).
+## Launch: one work-item for a part of a row, the rows of a part side by side; results lie as (parts, rows).
+## Parameters: declarations, operator (C functions `T combine(T, T)` and, with a width, `wide_combine` on vectors), source,
+## accumulator (C types), convert (C expression of x), width, unroll, wide (vector type), wide_convert (function name or
+## empty), outer_dims (axes of the rows), initial (a first value is given).
 <%namespace name="parts" file="reduce_parts.mako"/>
 ${declarations}
 ${operator}
 ${parts.functions(source, accumulator, convert)}
-% if width:
-static ${wide} wide_combine(const ${wide} a, const ${wide} b) { return ${wide_combine}; }
-% endif
 
 kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
-                        const ulong part, global ${accumulator}* restrict result
+                        const ulong part, const ulong rows, global ${accumulator}* restrict result
                         ${parts.arguments(outer_dims, initial, accumulator)}) {
-    const ulong row = get_global_id(1);
-    const ulong start = get_global_id(0) * part;
+    const ulong row = get_global_id(0) % rows;
+    const ulong start = get_global_id(0) / rows * part;
     const long count = (long) min(part, n - start);
     ${parts.address("row", outer_dims)}
     x += (long) offset + row_start + (long) start * step;
@@ -42,5 +39,5 @@ kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, 
 % endif
         sum = converted(x[0]);
     for (; i < count; ++i) sum = combine(sum, converted(x[i * step]));
-    result[get_global_id(0) * get_global_size(1) + row] = ${parts.seeded(initial, "sum")};
+    result[get_global_id(0)] = ${parts.seeded(initial, "sum")};
 }

@@ -1,21 +1,22 @@
 ## Merges neighbouring sorted runs of `width` elements of every row: one pass of a stable merge sort.
 ## Phases: each work-item finds by binary search where its stretch of the result begins in both runs (merge path:
 ## Green, McColl, Bader 2012), then merges one element after the other. Equal keys: the left run's first.
-## Launch: one work-item for `stretch` elements of the result: global (stretches of a row, rows).
-## Parameters: declarations, key, ordering (see sort_order), stretch (a power of two, at most 2 * width),
-## carried (C type carried along, or None).
+## Launch: one work-item for `stretch` elements of the result (a power of two, at most 2 * width), the stretches of all
+## rows side by side (`per_row` of them for each), `work` in all; the last group may have idle work-items.
+## Parameters: declarations, key, ordering (see sort_order), carried (C type carried along, or None).
 <%namespace name="order" file="sort_order.mako"/>
 ${declarations}
 ${order.less(key, ordering)}
 
-kernel void sort_merge(global const ${key}* restrict source, global ${key}* restrict target, const ulong n, const ulong width
+kernel void sort_merge(global const ${key}* restrict source, global ${key}* restrict target, const ulong n,
+                       const ulong width, const ulong stretch, const ulong per_row, const ulong work
 % if carried:
                        , global const ${carried}* restrict source_values, global ${carried}* restrict target_values
 % endif
                        ) {
-    const ulong row = get_global_id(1);
-    const ulong start = get_global_id(0) * (ulong) ${stretch};
-    if (start < n) {
+    if (get_global_id(0) < work) {
+        const ulong row = get_global_id(0) / per_row;
+        const ulong start = get_global_id(0) % per_row * stretch;
         source += row * n;
         target += row * n + start;
 % if carried:
@@ -37,7 +38,7 @@ kernel void sort_merge(global const ${key}* restrict source, global ${key}* rest
                 low = probe + 1;
         }
         ulong a = pair + low, b = middle + diagonal - low;
-        const int count = (int) min((ulong) ${stretch}, end - start);
+        const int count = (int) min(stretch, end - start);
         int at = 0;
         while (at < count && a < middle && b < end) {
             const int second = less(source[b], source[a]);

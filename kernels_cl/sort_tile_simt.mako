@@ -1,7 +1,7 @@
 ## Sorts tiles of a row by a group: the first stage of a stable merge sort where lanes run together (GPU mapping).
 ## Phases: each lane reads `items` neighbours and sorts them by insertion; then the group merges runs in local memory,
 ## doubling their width, every lane producing `items` results found by merge path; the tile is written to contiguous rows.
-## Launch: global (tiles of a row * lanes, rows), group (lanes, 1).
+## Launch: a group for a tile, the tiles of all rows side by side (`per_row` for each).
 ## Parameters: declarations, key, ordering (see sort_order), lanes, items (powers of two),
 ## carried (C type carried along, or None), positions (what is carried is the element's position).
 <%namespace name="order" file="sort_order.mako"/>
@@ -11,10 +11,11 @@ ${declarations}
 ${order.less(key, ordering)}
 
 kernel void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,
-                      const long row_stride, global ${key}* restrict target, const ulong n
+                      const long row_stride, global ${key}* restrict target, const ulong n,
+                      const ulong per_row
 % if carried:
 % if not positions:
-                      , global const ${carried}* restrict values
+                      , global const ${carried}* restrict values, const ulong values_offset
 % endif
                       , global ${carried}* restrict target_values
 % endif
@@ -25,8 +26,8 @@ kernel void sort_tile(global const ${key}* restrict source, const ulong source_o
     local ${carried} held[${tile}];
     ${carried} my_value[${items}];
 % endif
-    const ulong row = get_global_id(1);
-    const ulong start = get_group_id(0) * (ulong) ${tile};
+    const ulong row = get_group_id(0) / per_row;
+    const ulong start = get_group_id(0) % per_row * (ulong) ${tile};
     const int count = (int) min((ulong) ${tile}, n - start);
     const int lane = (int) get_local_id(0);
     const int first = lane * ${items};
@@ -34,7 +35,7 @@ kernel void sort_tile(global const ${key}* restrict source, const ulong source_o
     for (int i = lane; i < count; i += ${lanes}) {
         keys[i] = source[i * stride];
 % if carried:
-        held[i] = ${f'({carried}) (start + (ulong) i)' if positions else 'values[row * n + start + (ulong) i]'};
+        held[i] = ${f'({carried}) (start + (ulong) i)' if positions else 'values[values_offset + row * n + start + (ulong) i]'};
 % endif
     }
     ${barriers.group_barrier()}

@@ -1,7 +1,7 @@
 ## Sorts runs of a row: the first stage of a stable merge sort where a work-item runs alone (CPU mapping).
 ## Phases: read a run (any stride), insertion sort of pieces of `small`, merges of pieces within private
 ## memory until the run is sorted, write it to contiguous rows.
-## Launch: one work-item for a run: global (runs of a row, rows), group (1, 1).
+## Launch: one work-item for a run: the runs of all rows side by side (`per_row` for each).
 ## Parameters: declarations, key (C type), ordering (see sort_order), run (elements: a power of two
 ## times small), small, carried (C type carried along, or None), positions (what is carried is the element's position).
 <%namespace name="order" file="sort_order.mako"/>
@@ -54,16 +54,23 @@ static void merge_all(${block("from", "const ")}, ${block("to")}, int width, int
 }
 
 kernel void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,
-                      const long row_stride, global ${key}* restrict target, const ulong n
+                      const long row_stride, global ${key}* restrict target, const ulong n,
+                      const ulong per_row
 % if carried:
 % if not positions:
-                      , global const ${carried}* restrict values
+                      , global const ${carried}* restrict values, const ulong values_offset
 % endif
                       , global ${carried}* restrict target_values
 % endif
                       ) {
-    const ulong row = get_global_id(1);
-    const ulong start = get_global_id(0) * (ulong) ${run};
+    const ulong row = get_global_id(0) / per_row;
+    const ulong start = get_global_id(0) % per_row * (ulong) ${run};
+% if run == 1:
+    target[row * n + start] = source[(long) source_offset + (long) row * row_stride + (long) start * stride];
+% if carried:
+    target_values[row * n + start] = ${'(%s) start' % carried if positions else 'values[values_offset + row * n + start]'};
+% endif
+% else:
     const int count = (int) min((ulong) ${run}, n - start);
     ${key} one_key[${run}], two_key[${run}];
 % if carried:
@@ -73,7 +80,7 @@ kernel void sort_tile(global const ${key}* restrict source, const ulong source_o
     for (int i = 0; i < count; ++i) {
         one_key[i] = source[i * stride];
 % if carried:
-        one_value[i] = ${f'({carried}) (start + (ulong) i)' if positions else 'values[row * n + start + (ulong) i]'};
+        one_value[i] = ${f'({carried}) (start + (ulong) i)' if positions else 'values[values_offset + row * n + start + (ulong) i]'};
 % endif
     }
     for (int i = 0; i < count; i += ${small})
@@ -96,4 +103,5 @@ kernel void sort_tile(global const ${key}* restrict source, const ulong source_o
         target_values[i] = in_one ? one_value[i] : two_value[i];
 % endif
     }
+% endif
 }

@@ -1,0 +1,39 @@
+"""Arguments that cannot be hashed by value (functions, dicts) as keys of kept plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Keyed:
+    """A value with the key that stands for it."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any, key: Any) -> None:
+        self.value = value
+        self.key = key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Keyed) and other.key == self.key
+
+
+def by_key(value: Any) -> Any:
+    """`value` as something that can be a key: dicts by their items, Python functions by their content."""
+    if isinstance(value, dict):
+        return Keyed(value, tuple(sorted((str(name), repr(item)) for name, item in value.items())))
+    if callable(value) and not isinstance(value, np.ufunc):
+        from pydp.lang.vector_operator import operator_key
+
+        return Keyed(value, operator_key(value))
+    return value
+
+
+def unkeyed(value: Any) -> Any:
+    """What `by_key` was given."""
+    return value.value if isinstance(value, Keyed) else value

@@ -1,0 +1,319 @@
+"""``pydp.sort``, ``pydp.argsort``, ``pydp.sort_by_key``: stable merge sorts of any length and type, along any axis.
+
+Tiles are sorted first, by a work-item or by a group in local memory; then passes merge neighbouring runs, every
+work-item its own stretch of the result, found by binary search (merge path: Green, McColl, Bader 2012).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms._keys import by_key, unkeyed
+from pydp.algorithms._reduce_plan import collapse
+from pydp.algorithms._sort_plan import FAMILY, SortSpec, ordering, passes
+from pydp.dtypes import c_declarations, c_name, check_supported
+from pydp.errors import InvalidArgument
+from pydp.runtime.call import Call
+from pydp.runtime.operand import Operand, c_strides
+from pydp.runtime.program import Kernel, kernel
+from pydp.specialize.choose import Choice, choose
+from pydp.specialize.explanation import Explanation
+from pydp.specialize.family import Problem
+
+__all__ = ["SortSpec", "argsort", "sort", "sort_by_key"]
+
+_POSITION = np.dtype(np.int64)
+
+
+def sort(
+    x: Any,
+    *,
+    axis: int | None = -1,
+    key: Any = None,
+    less: Any = None,
+    descending: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """A sorted copy of `x` along an axis (None: of all elements, flattened). Equal elements keep their order.
+
+    x: array of any shape, strides and type (NumPy, Field or pyopencl array); the result is of its kind.
+    key: a Python function of one element; what it returns is compared. less: a Python function of two elements (or
+    keys), true where the first one must come first: a strict weak order. Without them numbers are sorted as NumPy
+    sorts them (NaN last, complex numbers by real part), records by their members in turn.
+    descending turns the order round. out may be `x` itself.
+
+    Wrong axes, types and functions raise InvalidArgument, types that the device lacks UnsupportedOnDevice.
+
+    >>> pydp.sort(np.array([3, 1, 2]))
+    array([1, 2, 3])
+    """
+    call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
+    source = call.input("x")
+    order = _order(axis, source, key, less, descending)
+    result = call.output(order.result_shape, source.dtype)
+    plan = _plan(call.device, source.dtype, None, order, by_key(spec))
+    _run(call, plan, source, None, result, None)
+    return call.finish(result)
+
+
+def argsort(
+    x: Any,
+    *,
+    axis: int | None = -1,
+    key: Any = None,
+    less: Any = None,
+    descending: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """The positions (int64) that sort `x` along an axis; equal elements in their order. Arguments as for `sort`.
+
+    >>> pydp.argsort(np.array([3, 1, 2]))
+    array([1, 2, 0])
+    """
+    call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
+    source = call.input("x")
+    order = _order(axis, source, key, less, descending)
+    result = call.output(order.result_shape, _POSITION)
+    plan = _plan(call.device, source.dtype, _POSITION, order, by_key(spec))
+    _run(call, plan, source, None, None, result)
+    return call.finish(result)
+
+
+def sort_by_key(
+    keys: Any,
+    values: Any,
+    *,
+    axis: int | None = -1,
+    key: Any = None,
+    less: Any = None,
+    descending: bool = False,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> tuple[Any, Any]:
+    """(sorted keys, values in the order of their keys), both new. `values` has the shape of `keys` and any type.
+
+    >>> pydp.sort_by_key(np.array([3, 1, 2]), np.array([30., 10., 20.]))
+    (array([1, 2, 3]), array([10., 20., 30.]))
+    """
+    call = Call.begin({"keys": keys, "values": values}, device=device, queue=queue, wait_for=wait_for)
+    source, carried = call.input("keys"), call.input("values")
+    if carried.shape != source.shape:
+        raise InvalidArgument(f"values has shape {carried.shape}; the keys' shape, {source.shape}, is accepted")
+    order = _order(axis, source, key, less, descending)
+    sorted_keys = call.output(order.result_shape, source.dtype)
+    sorted_values = call.output(order.result_shape, carried.dtype)
+    plan = _plan(call.device, source.dtype, carried.dtype, order, by_key(spec), False)
+    _run(call, plan, source, carried, sorted_keys, sorted_values)
+    return call.finish(sorted_keys, sorted_values)
+
+
+# --- the plan of a description ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Where the rows lie and how elements compare. axis None: all elements are one row."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    axis: int | None
+    key: Any
+    less: Any
+    descending: bool
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        return (int(np.prod(self.shape, dtype=object)),) if self.axis is None else self.shape
+
+    @property
+    def n(self) -> int:
+        """Elements of a row."""
+        return self.result_shape[0] if self.axis is None else self.shape[self.axis]
+
+    @property
+    def rows(self) -> int:
+        total = int(np.prod(self.shape, dtype=object))
+        return total // self.n if self.n else 0
+
+    @property
+    def row_step(self) -> tuple[int, int] | None:
+        """(step between elements, step between rows), or None where the rows lie at no even distance."""
+        if self.axis is None:
+            flat = collapse(list(zip(self.shape, self.strides, strict=True)))
+            return (flat[0][1] if flat else 1, 0) if len(flat) < 2 else None
+        others = [(self.shape[a], self.strides[a]) for a in range(len(self.shape)) if a != self.axis]
+        flat = collapse(others)
+        return (self.strides[self.axis], flat[0][1] if flat else 0) if len(flat) < 2 else None
+
+    @property
+    def rows_in_place(self) -> bool:
+        """Whether sorted rows, one after the other, are the result's own layout."""
+        return self.axis is None or self.axis == len(self.shape) - 1 or self.rows == 1
+
+
+def _order(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> _Order:
+    rank = len(source.shape)
+    if axis is not None:
+        try:
+            place = int(axis.__index__())
+        except (AttributeError, TypeError):
+            raise InvalidArgument(f"axis {axis!r} is not an integer; an axis or None is accepted") from None
+        if not -rank <= place < rank:
+            raise InvalidArgument(f"axis {place} is out of range for {rank} axes; {-rank} to {rank - 1} and None are accepted")
+        axis = place % rank
+    for name, function in (("key", key), ("less", less)):
+        if function is not None and not callable(function):
+            raise InvalidArgument(f"{name} is {function!r}; a Python function or None is accepted")
+    return _Order(source.shape, source.strides, axis, by_key(key), by_key(less), bool(descending))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    order: _Order
+    dtype: np.dtype
+    carried: np.dtype | None
+    tile: Kernel | None
+    merge: Kernel | None
+    choice: Choice | None
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(
+    device: Any, dtype: np.dtype, carried: np.dtype | None, order: _Order, spec: Any, positions: bool = True
+) -> _Plan:
+    """positions: what is carried along are the elements' positions, not values given."""
+    check_supported(dtype, device, "sort")
+    if carried is not None:
+        check_supported(carried, device, "sort_by_key")
+    how, compared = ordering(dtype, unkeyed(order.key), unkeyed(order.less), order.descending)
+    if not order.n or not order.rows:
+        return _Plan(order, dtype, carried, None, None, None)
+    size = dtype.itemsize + (carried.itemsize if carried else 0)
+    choice = choose(FAMILY, device, Problem("sort", str(dtype), (order.n, order.rows, size)), unkeyed(spec))
+    chosen: SortSpec = choice.spec
+    params: dict[str, object] = {
+        "declarations": c_declarations([dtype, compared] + ([carried] if carried else [])),
+        "key": c_name(dtype),
+        "ordering": how,
+        "carried": c_name(carried) if carried else None,
+    }
+    tile = {"positions": positions}
+    if chosen.mapping == "vector":
+        tile |= {"run": chosen.run, "small": chosen.small}
+    else:
+        tile |= {"lanes": chosen.lanes, "items": chosen.items}
+    first = kernel(device, f"sort_tile_{chosen.mapping}.mako", "sort_tile", {**params, **tile})
+    merge = kernel(device, "sort_merge.mako", "sort_merge", params) if order.n > chosen.run else None
+    return _Plan(order, dtype, carried, first, merge, choice)
+
+
+# --- running it ------------------------------------------------------------------------------------------
+
+
+def _run(
+    call: Call, plan: _Plan, source: Operand, values: Operand | None, result: Operand | None, moved: Operand | None
+) -> None:
+    """Sorts into `result` (the keys) and `moved` (what is carried), either of which may be None."""
+    order = plan.order
+    if plan.choice is None or plan.tile is None:
+        return
+    spec: SortSpec = plan.choice.spec
+    widths = passes(order.n, spec.run)
+    steps = order.row_step
+    start = source
+    if steps is None:
+        start, steps = _rows_of(call, source, order), (1, order.n)
+    given = [source, values]
+    keys = _places(call, plan.dtype, len(widths), result, order, given)
+    carried = _places(call, plan.carried, len(widths), moved, order, given) if plan.carried else []
+    taken = [_rows_of(call, values, order)] if values is not None else []
+    offsets = [np.uint64(one.offset) for one in taken]
+    per_row = -(-order.n // spec.run)
+    lanes = spec.lanes
+    call.launch(plan.tile, (per_row * order.rows * lanes,), (lanes,), start, np.uint64(start.offset),
+                np.int64(steps[0]), np.int64(steps[1]), keys[0], np.uint64(order.n), np.uint64(per_row),
+                *taken, *offsets, *carried[:1])
+    for place, width in enumerate(widths):
+        assert plan.merge is not None
+        stretch = min(spec.stretch, 2 * width)
+        per_row = -(-order.n // stretch)
+        work = per_row * order.rows
+        tail = [carried[place], carried[place + 1]] if carried else []
+        call.launch(plan.merge, (-(-work // lanes) * lanes,), (lanes,), keys[place], keys[place + 1],
+                    np.uint64(order.n), np.uint64(width), np.uint64(stretch), np.uint64(per_row), np.uint64(work), *tail)
+    for target, places in ((result, keys), (moved, carried)):
+        if target is not None and places[-1].buffer is not target.buffer:
+            call.copy(_reshaped(places[-1], _moved(target, order).shape), _moved(target, order))
+
+
+def _places(
+    call: Call, dtype: np.dtype, merges: int, result: Operand | None, order: _Order, inputs: list[Operand | None]
+) -> list[Operand]:
+    """Where the rows lie after every pass; the last place is the result itself where its layout allows."""
+    direct = (
+        result is not None
+        and order.rows_in_place
+        and result.is_contiguous
+        and result.offset == 0
+        and not any(call.overlaps(given, result) for given in inputs if given is not None)
+    )
+    shape = (order.rows * order.n,)
+    last = result if direct and result is not None else call.temporary(shape, dtype)
+    other = call.temporary(shape, dtype) if merges else last
+    return [last if (merges - place) % 2 == 0 else other for place in range(merges + 1)]
+
+
+def _rows_of(call: Call, values: Operand, order: _Order) -> Operand:
+    """The elements with the rows lying one after the other."""
+    return call.contiguous(_moved(values, order))
+
+
+def _moved(operand: Operand, order: _Order) -> Operand:
+    """The same elements with the sorted axis last."""
+    if order.axis is None or order.rows_in_place:
+        return operand
+    axes = [a for a in range(len(order.shape)) if a != order.axis] + [order.axis]
+    shape, strides = (tuple(given[a] for a in axes) for given in (operand.shape, operand.strides))
+    return Operand(operand.name, operand.buffer, operand.offset, shape, strides, operand.dtype, operand.owner)
+
+
+def _reshaped(operand: Operand, shape: tuple[int, ...]) -> Operand:
+    """Contiguous elements under another shape."""
+    return Operand(operand.name, operand.buffer, operand.offset, shape, c_strides(shape), operand.dtype, operand.owner)
+
+
+def _explain(which: str, x: Any, *rest: Any, axis: Any = -1, key: Any = None, less: Any = None,
+             descending: bool = False, device: Any = None, queue: Any = None, spec: Any = None, **_: Any) -> Explanation:
+    call = Call.begin({"x": x}, device=device, queue=queue)
+    source = call.input("x")
+    order = _order(axis, source, key, less, descending)
+    carried = {"sort": None, "argsort": _POSITION}.get(which) or (np.asarray(rest[0]).dtype if rest else None)
+    plan = _plan(call.device, source.dtype, carried, order, by_key(spec), which != "sort_by_key")
+    facts: dict[str, object] = {"device": call.device.name, "rows": order.rows, "elements of a row": order.n,
+                                "type": str(source.dtype)}
+    if plan.choice is None or plan.tile is None:
+        return Explanation(which, facts, ["nothing to sort: no kernel"], {})
+    chosen = plan.choice.spec
+    facts["specialization"] = chosen
+    merges = len(passes(order.n, chosen.run))
+    choices = [plan.choice.reason, f"runs of {chosen.run} are sorted first, then {merges} pass(es) merge them"]
+    kernels = [plan.tile, *([plan.merge] if plan.merge else [])]
+    return Explanation(which, facts, choices, {ready.name: ready.source for ready in kernels})
+
+
+for _function in (sort, argsort, sort_by_key):
+    _function.__pydp_explain__ = functools.partial(_explain, _function.__name__)  # type: ignore[attr-defined]

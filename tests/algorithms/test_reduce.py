@@ -1,0 +1,146 @@
+"""pydp.reduce against NumPy and a plain left fold."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+
+ROWS = (1, 2, 3, 40, 700)
+
+
+def _data(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.integers(-9 if np.dtype(dtype).kind in "if" else 0, 10, shape).astype(dtype)
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("op, function", [("+", np.sum), ("max", np.max)])
+def test_small(device: Any, op: str, function: Any) -> None:
+    x = _data((3, 70, 5), np.int32)
+    for axis in (None, 0, 1, 2, (0, 2), (0, 1, 2), -1):
+        result = pydp.reduce(x, op, axis=axis)
+        expected = function(x, axis=axis)
+        assert result.dtype == expected.dtype and result.shape == np.shape(expected)
+        assert np.array_equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.float32, np.uint64])
+@pytest.mark.parametrize("op, function", [("+", np.sum), ("*", np.prod), ("min", np.min), ("max", np.max)])
+def test_named(device: Any, dtype: Any, op: str, function: Any) -> None:
+    with np.errstate(over="ignore"):
+        for shape in ((0, 4), (1,), (100_003,), (5, 20_000), (20_000, 5), (300, 300)):
+            x = _data(shape, dtype)
+            if op == "*":
+                x = np.where(x == 0, 1, np.sign(x)).astype(dtype)
+            for axis in range(len(shape)):
+                if shape[axis] == 0 and op in ("min", "max"):
+                    continue
+                result, expected = pydp.reduce(x, op, axis=axis), function(x, axis=axis)
+                assert result.dtype == expected.dtype
+                assert np.array_equal(result, expected), (shape, axis)
+
+
+def test_bits_and_bool(device: Any) -> None:
+    x = np.random.default_rng(1).integers(0, 2**31, (50, 1000)).astype(np.uint32)
+    for op, function in (("&", np.bitwise_and), ("|", np.bitwise_or), ("^", np.bitwise_xor)):
+        assert np.array_equal(pydp.reduce(x, op, axis=1, dtype=np.uint32), function.reduce(x, axis=1))
+    flags = x % 3 == 0
+    assert pydp.reduce(flags) == flags.sum()
+    assert pydp.reduce(flags, "max") == flags.any() and pydp.reduce(flags, "min") == flags.all()
+
+
+def test_views_and_kinds(device: Any) -> None:
+    base = _data((60, 40, 30), np.float32)
+    field = pydp.field(base)
+    for view in (np.s_[:], np.s_[::2, ::-1], np.s_[5:, :, ::3], np.s_[::-1, 3]):
+        for axes in (None, 0, (0, 1)):
+            expected = base[view].sum(axis=axes, dtype=np.float64)
+            assert np.array_equal(pydp.reduce(base[view], axis=axes), expected)
+            result = pydp.reduce(field[view], axis=axes)
+            assert isinstance(result, pydp.Field) and np.array_equal(result.get(), expected)
+    assert np.array_equal(pydp.reduce(base.T, "max", axis=(0, 2), keepdims=True), base.T.max(axis=(0, 2), keepdims=True))
+
+
+def _after(a: Any, b: Any) -> Any:
+    """Affine maps x -> p x + q mod 2^32, composed: associative, does not commute."""
+    return a["p"] * b["p"], a["q"] * b["p"] + b["q"]
+
+
+def test_order_is_kept(device: Any) -> None:
+    affine = np.dtype([("p", np.uint32), ("q", np.uint32)])
+    op = {"p": "a.p * b.p", "q": "a.q * b.p + b.q"}
+    rng = np.random.default_rng(2)
+    for shape, axis in (((5001,), 0), ((7, 300), 1), ((300, 7), 0), ((3, 40, 5), (0, 2)), ((70_000,), None)):
+        x = np.zeros(shape, affine)
+        x["p"], x["q"] = rng.integers(0, 2**32, (2, *shape), dtype=np.uint64).astype(np.uint32)
+        axes = tuple(range(len(shape))) if axis is None else (axis if isinstance(axis, tuple) else (axis,))
+        kept = [a for a in range(len(shape)) if a not in axes]
+        rows = x.transpose(*kept, *axes).reshape([shape[a] for a in kept] + [-1])
+        p = np.ones(rows.shape[:-1], np.uint32)
+        q = np.zeros(rows.shape[:-1], np.uint32)
+        with np.errstate(over="ignore"):
+            for i in range(rows.shape[-1]):
+                p, q = p * rows["p"][..., i], q * rows["p"][..., i] + rows["q"][..., i]
+        result = pydp.reduce(x, op, axis=axis)
+        assert np.array_equal(result["p"], p) and np.array_equal(result["q"], q)
+
+
+def test_init_and_expression(device: Any) -> None:
+    x = _data((4, 100), np.int32)
+    # "keep the first non-zero": no identity, does not commute; init stands on the left.
+    first = functools.partial(pydp.reduce, op="a != 0 ? a : b", axis=1, dtype=np.int32)
+    expected = [next((v for v in row if v), 0) for row in x]
+    assert first(x).tolist() == expected
+    assert first(x, init=77).tolist() == [77] * 4
+    assert first(x, init=pydp.full((), 5, np.int32)).tolist() == [5] * 4
+    assert first(x[:, :0], init=3).tolist() == [3] * 4
+    with pytest.raises(pydp.InvalidArgument, match="needs init"):
+        first(x[:, :0])
+    out = np.full((4,), -1, np.int64)
+    assert pydp.reduce(x, axis=1, init=1000, out=out) is out and np.array_equal(out, x.sum(axis=1) + 1000)
+
+
+def test_nan_and_bits(device: Any) -> None:
+    x = np.random.default_rng(3).standard_normal(100_000).astype(np.float32)
+    runs = {pydp.reduce(x).tobytes() for _ in range(5)}
+    assert len(runs) == 1
+    assert abs(float(pydp.reduce(x)) - x.sum(dtype=np.float64)) < 0.05
+    x[77_777] = np.nan
+    assert np.isnan(pydp.reduce(x, "max")) and np.isnan(pydp.reduce(x, "min"))
+
+
+def test_out_overlaps_input(device: Any) -> None:
+    field = pydp.field(_data((50, 50), np.int64))
+    expected = field.get().sum(axis=0)
+    result = pydp.reduce(field, axis=0, out=field[0])
+    assert np.array_equal(result.get(), expected) and np.array_equal(field.get()[0], expected)
+
+
+def test_wrong_arguments(device: Any) -> None:
+    x = np.arange(6, dtype=np.int32).reshape(2, 3)
+    for wrong in ({"axis": 2}, {"axis": (0, 0)}, {"axis": 1.5}, {"op": "a; b"}, {"op": "mean"}, {"init": [1, 2]},
+                  {"spec": {"width": 3}}, {"spec": {"nonsense": 1}}, {"out": np.zeros(3, np.int64)}):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.reduce(x, **{"axis": 1, **wrong})
+
+
+def test_explain(device: Any) -> None:
+    text = str(pydp.explain(pydp.reduce, np.zeros((10, 100), "f"), axis=1))
+    assert "reduce_" in text
+
+
+@pytest.mark.oclgrind
+def test_other_mapping(device: Any) -> None:
+    x = _data((3, 5000), np.int32)
+    mapping = {"mapping": "simt", "lanes": 16, "items": 2, "part": 64, "longest": 2**30, "columns": 1, "busy": 8}
+    small = x[:, :700]
+    assert np.array_equal(pydp.reduce(small, axis=1, spec=mapping), small.sum(axis=1))
+    assert np.array_equal(pydp.reduce(small, "a - 0 + b", axis=1, dtype=np.int32, spec=mapping), small.sum(axis=1))
+    wide = {"mapping": "vector", "width": 4, "unroll": 2, "part": 64, "longest": 2**30, "columns": 16, "busy": 8}
+    assert np.array_equal(pydp.reduce(small, axis=1, spec=wide), small.sum(axis=1))
+    assert np.array_equal(pydp.reduce(small, axis=0, spec=wide), small.sum(axis=0))

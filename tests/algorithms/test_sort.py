@@ -1,0 +1,120 @@
+"""pydp.sort, argsort and sort_by_key against NumPy and Python's own stable sort."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+
+SIMT = {"mapping": "simt", "run": 64, "small": 4, "lanes": 16, "items": 4, "stretch": 8}
+VECTOR = {"mapping": "vector", "run": 64, "small": 8, "lanes": 1, "items": 1, "stretch": 32}
+
+
+def _same(left: np.ndarray, right: np.ndarray) -> bool:
+    return left.dtype == right.dtype and np.array_equal(left, right, equal_nan=left.dtype.kind in "fc")
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("spec", [SIMT, VECTOR], ids=["simt", "vector"])
+def test_every_length(device: Any, spec: Any) -> None:
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 2, 63, 64, 65, 129, 300):
+        x = rng.integers(-20, 20, n).astype(np.int32)
+        assert _same(pydp.sort(x, spec=spec), np.sort(x))
+        assert np.array_equal(pydp.argsort(x, spec=spec), np.argsort(x, kind="stable"))
+
+
+def test_lengths_around_the_runs(device: Any) -> None:
+    rng = np.random.default_rng(1)
+    for n in (1023, 1024, 1025, 2047, 4097, 30_001, 1 << 17, 300_007):
+        x = rng.integers(0, n, n).astype(np.int32)
+        assert _same(pydp.sort(x), np.sort(x))
+        assert np.array_equal(pydp.argsort(x, descending=True), _stable(x, descending=True))
+
+
+def _stable(x: np.ndarray, descending: bool = False) -> np.ndarray:
+    """Positions by Python's own sort: stable, also when it is turned round."""
+    return np.array(sorted(range(len(x)), key=x.tolist().__getitem__, reverse=descending), np.int64)
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint16, np.int64, np.uint64, np.float32, np.complex64])
+def test_types(device: Any, dtype: Any) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.integers(0, 256, (3, 777)).astype(np.uint8).astype(dtype)
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * rng.integers(-3, 3, x.shape).astype(np.float32)
+        x[0, ::7] = complex(math.nan, 1)
+        x[0, 1::9] = complex(2, math.nan)
+    if np.dtype(dtype).kind == "f":
+        x = x / 7 - 10
+        x[1, ::5], x[1, 1::5], x[2, ::11] = math.nan, -math.inf, math.inf
+    x = x.astype(dtype)
+    for axis in (0, 1, None):
+        assert _same(pydp.sort(x, axis=axis), np.sort(x, axis=axis)), axis
+    assert np.array_equal(pydp.argsort(x, axis=1), np.argsort(x, axis=1, kind="stable"))
+
+
+def test_axes_views_and_kinds(device: Any) -> None:
+    base = np.random.default_rng(3).integers(0, 50, (20, 30, 17)).astype(np.int32)
+    field = pydp.field(base)
+    for view in (np.s_[:], np.s_[::2, ::-1], np.s_[:, 4, ::2], np.s_[3:4]):
+        for axis in range(base[view].ndim):
+            assert _same(pydp.sort(base[view], axis=axis), np.sort(base[view], axis=axis))
+            result = pydp.argsort(field[view], axis=axis)
+            assert isinstance(result, pydp.Field)
+            assert np.array_equal(result.get(), np.argsort(base[view], axis=axis, kind="stable"))
+    again = field.T[::-1]
+    assert pydp.sort(again, axis=1, out=again) is not None
+    expected = np.sort(base.T[::-1], axis=1)
+    assert np.array_equal(again.get(), expected)
+
+
+def test_by_key_with_values_of_any_type(device: Any) -> None:
+    rng = np.random.default_rng(4)
+    keys = rng.integers(0, 100, (4, 2500)).astype(np.uint8)
+    record = np.dtype([("a", np.int16), ("b", np.float32), ("c", np.int8, 3)])
+    values = np.zeros(keys.shape, record)
+    values["a"], values["b"] = np.arange(keys.size).reshape(keys.shape) % 30_000, rng.random(keys.shape)
+    for axis in (0, 1):
+        order = np.argsort(keys, axis=axis, kind="stable")
+        got_keys, got = pydp.sort_by_key(keys, values, axis=axis)
+        assert np.array_equal(got_keys, np.take_along_axis(keys, order, axis))
+        assert np.array_equal(got["a"], np.take_along_axis(values["a"], order, axis))
+        assert np.array_equal(got["b"], np.take_along_axis(values["b"], order, axis))
+
+
+def test_key_and_less_functions(device: Any) -> None:
+    x = np.random.default_rng(5).integers(-500, 500, 5000).astype(np.int32)
+    by_magnitude = np.array(sorted(x.tolist(), key=abs), np.int32)
+    assert np.array_equal(pydp.sort(x, key=lambda v: abs(v)), by_magnitude)
+    odd_first = np.array(sorted(x.tolist(), key=lambda v: v % 2 == 0), np.int32)
+    assert np.array_equal(pydp.sort(x, less=lambda a, b: (a % 2 != 0) and (b % 2 == 0)), odd_first)
+    point = np.dtype([("x", np.float32), ("y", np.float32)])
+    p = np.zeros(3000, point)
+    p["x"], p["y"] = np.random.default_rng(6).integers(0, 40, (2, 3000))
+    assert np.array_equal(pydp.sort(p), np.sort(p))
+    far = pydp.sort(p, key=lambda q: q["x"] * q["x"] + q["y"] * q["y"], descending=True)
+    squares = (p["x"] ** 2 + p["y"] ** 2).tolist()
+    expected = p[np.array(sorted(range(len(p)), key=squares.__getitem__, reverse=True))]
+    assert np.array_equal(far, expected)
+
+
+def test_wrong_arguments(device: Any) -> None:
+    x = np.arange(12, dtype=np.int32).reshape(3, 4)
+    for wrong in ({"axis": 2}, {"axis": "x"}, {"key": 3}, {"less": "a < b"}, {"spec": {"run": 48}}, {"spec": {"lane": 1}},
+                  {"out": np.zeros(3, np.int32)}, {"out": np.zeros((3, 4), np.int64)}):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.sort(x, **wrong)
+    with pytest.raises(pydp.InvalidArgument, match="shape"):
+        pydp.sort_by_key(x, x[:2])
+
+
+def test_explain(device: Any) -> None:
+    x = np.zeros((4, 10_000), np.float32)
+    for function in (pydp.sort, pydp.argsort):
+        assert "merge" in str(pydp.explain(function, x))
+    assert "run" in str(pydp.explain(pydp.sort_by_key, x, x))
