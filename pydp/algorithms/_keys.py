@@ -28,9 +28,9 @@ def by_key(value: Any) -> Any:
     if isinstance(value, dict):
         return Keyed(value, tuple(sorted((str(name), repr(item)) for name, item in value.items())))
     if callable(value) and not isinstance(value, np.ufunc):
-        from pydp.lang.vector_operator import operator_key
+        from pydp.lang.names import content_key
 
-        return Keyed(value, operator_key(value))
+        return Keyed(value, content_key(value))
     return value
 
 

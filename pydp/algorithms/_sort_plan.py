@@ -37,33 +37,40 @@ def passes(n: int, run: int) -> list[int]:
 
 def ordering(
     dtype: np.dtype, key: Any, less: Any, descending: bool
-) -> tuple[dict[str, object], np.dtype]:
-    """The order as `sort_order.mako` takes it, and the dtype that is compared.
+) -> tuple[dict[str, object], set[np.dtype]]:
+    """The order as `sort_order.mako` takes it, and the dtypes that it uses.
 
     key: a Python function of one element; less: one of two elements (or keys), true where the first comes first.
     """
-    from pydp.lang import vector_operator as lowering
-
-    text = ""
+    texts: list[str] = []
+    needed = {dtype}
     compared = dtype
     key_name = function = None
     if key is not None:
-        lowered = lowering.vector_operator(key, (dtype,), None)
-        text, key_name, compared = lowered.declarations, lowered.function, lowered.dtype
+        lowered = _function(key, (dtype,), None, texts, needed)
+        key_name, compared = lowered.name, lowered.result
     if less is not None:
-        lowered = lowering.vector_operator(less, (compared, compared), np.dtype(bool))
-        function = lowered.function
-        if lowered.declarations not in text:
-            text += lowered.declarations
+        function = _function(less, (compared, compared), np.dtype(bool), texts, needed).name
     order: dict[str, object] = {
-        "text": text,
+        "text": "\n".join(texts),
         "function": function,
         "key_function": key_name,
         "compared": c_name(compared),
         "parts": [] if function else list(_parts("@", compared)),
         "descending": descending,
     }
-    return order, compared
+    return order, needed | {compared}
+
+
+def _function(function: Any, dtypes: tuple[np.dtype, ...], result: Any, texts: list[str], needed: set[np.dtype]) -> Any:
+    """A Python function as C: its text and the dtypes that it uses are added to the lists."""
+    from pydp.lang.vector_operator import vector_operator  # the language is only read in where it is used
+
+    lowered = vector_operator(function, dtypes, result)
+    if lowered.text not in texts:
+        texts.append(lowered.text)
+    needed.update(lowered.dtypes)
+    return lowered
 
 
 def _parts(expression: str, dtype: np.dtype) -> Any:

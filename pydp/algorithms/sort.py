@@ -199,14 +199,14 @@ def _plan(
     check_supported(dtype, device, "sort")
     if carried is not None:
         check_supported(carried, device, "sort_by_key")
-    how, compared = ordering(dtype, unkeyed(order.key), unkeyed(order.less), order.descending)
+    how, used = ordering(dtype, unkeyed(order.key), unkeyed(order.less), order.descending)
     if not order.n or not order.rows:
         return _Plan(order, dtype, carried, None, None, None)
     size = dtype.itemsize + (carried.itemsize if carried else 0)
     choice = choose(FAMILY, device, Problem("sort", str(dtype), (order.n, order.rows, size)), unkeyed(spec))
     chosen: SortSpec = choice.spec
     params: dict[str, object] = {
-        "declarations": c_declarations([dtype, compared] + ([carried] if carried else [])),
+        "declarations": c_declarations([*sorted(used, key=str), *([carried] if carried else [])]),
         "key": c_name(dtype),
         "ordering": how,
         "carried": c_name(carried) if carried else None,
