@@ -61,6 +61,11 @@ def vendor_files() -> dict[str, str]:
     return files
 
 
+def loader_variable() -> str | None:
+    """The variable by which the user has chosen what the loader sees, if any."""
+    return next((name for name in _LOADER_VARIABLES if name in os.environ), None)
+
+
 def _pip_drivers() -> dict[str, str]:
     """Drivers that pip installed: Intel's CPU runtime beside the interpreter, PoCL inside a package."""
     files = {}
@@ -102,9 +107,9 @@ def _icd_folder(files: dict[str, str]) -> str | None:
 def _query() -> list[tuple[Any, Any]]:
     asked = os.environ.get("PYDP_DEVICE", "").lower()
     if ("rusticl" in asked or "llvmpipe" in asked) and "RUSTICL_ENABLE" not in os.environ:
-        os.environ["RUSTICL_ENABLE"] = "llvmpipe"
+        os.environ["RUSTICL_ENABLE"] = "llvmpipe"  # rusticl shows no device without
     folder = None
-    if sys.platform.startswith("linux") and not any(name in os.environ for name in _LOADER_VARIABLES):
+    if sys.platform.startswith("linux") and loader_variable() is None:
         files = vendor_files()
         folder = _icd_folder(files) if files else None
     if folder is not None:

@@ -153,7 +153,10 @@ class Kernel:
     @property
     def max_group_size(self) -> int:
         """The largest group that this kernel can be enqueued with, by the driver's word."""
-        return self._group_info("WORK_GROUP_SIZE")
+        limit = self._device.profile.max_group_size
+        if not self._device.quirks.kernel_group_size_known:
+            return limit
+        return min(self._group_info("WORK_GROUP_SIZE") or limit, limit)
 
     def __repr__(self) -> str:
         return f"<pydp Kernel {self.name} of {self.template} on {self._device.name!r}>"

@@ -41,6 +41,7 @@ class Quirks:
     subgroup_sizes: tuple[int, ...] | None = None
     simd_bytes: int | None = None
     flush_before_wait: bool = False
+    kernel_group_size_known: bool = True
     rank: int = 50
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -101,12 +102,15 @@ def _rusticl(driver: str, version: tuple[int, ...], device_name: str, kind: str)
         fma_fast=False,
         simd_bytes=int(bits.group(1)) // 8 if bits else 16,
         flush_before_wait=True,
+        kernel_group_size_known=False,
         keeps_own_binaries=True,
         rank=40,
         reasons={
             "loop_limit": "llvmpipe ends all loops of a work-item after 65,535 iterations, silently",
             "fma_fast": "llvmpipe calls a library routine for fma()",
             "simd_bytes": "llvmpipe names its vector width in the device's name",
+            "flush_before_wait": "work that another queue waits for is not started without a flush",
+            "kernel_group_size_known": "32 is reported as the largest group of every kernel; the device's holds",
         },
     )
 
