@@ -150,11 +150,15 @@ def _params(
         "scalar": c_name(np.dtype(f"f{compute.itemsize // 2}")) if compute.kind == "c" else c_name(compute),
         "unsigned": ("ulong" if compute.itemsize == 8 else "uint") if wraps else "",
         "inputs": [
-            # A half cannot be passed by value everywhere; a float holds it exactly.
-            {"type": "float" if number and dtype == np.float16 else c_name(dtype), "number": number, "lane": _lane(dtype)}
+            {"type": _argument_type(dtype, number), "number": number, "lane": _lane(dtype)}
             for dtype, number in zip(dtypes, numbers, strict=True)
         ],
     }
+
+
+def _argument_type(dtype: np.dtype, number: bool) -> str:
+    """The C type of an input; a half cannot be passed by value everywhere, and a float holds it exactly."""
+    return "float" if number and dtype == np.float16 else c_name(dtype)
 
 
 def _launch(

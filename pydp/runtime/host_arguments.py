@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyopencl as cl
@@ -58,7 +58,8 @@ class HostArguments:
             return Operand(name, buffer, 0, array.shape, strides, dtype, array)
         if not (native and array.flags.c_contiguous):
             array = _packed(array, dtype)
-        return Operand(name, buffer_with(self._device.context, array), 0, array.shape, c_strides(array.shape), dtype, array)
+        buffer = buffer_with(self._device.context, array)
+        return Operand(name, buffer, 0, array.shape, c_strides(array.shape), dtype, array)
 
     def write(self, name: str, array: np.ndarray, keep: bool) -> Operand:
         """The operand of an array that kernels write; with `keep` its old elements are there to be read."""
@@ -86,7 +87,8 @@ class HostArguments:
         for packed, buffer, _ in self._back:
             if packed.size:
                 cl.enqueue_copy(queue, packed.reshape(-1).view(np.uint8), buffer, is_blocking=False)
-        queue.finish()
+        if self._back or not self._maps:
+            queue.finish()
         for packed, _, array in self._back:
             if packed is not array:
                 array[...] = packed

@@ -100,12 +100,15 @@ def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl
 
 
 def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> None:
-    """Enqueue what makes the device's writes to an in-place buffer visible to the host once the queue is done."""
-    if nbytes > 0:
-        mapped, _ = cl.enqueue_map_buffer(
-            queue, buffer, cl.map_flags.READ, 0, (nbytes,), np.uint8, is_blocking=False
-        )
-        mapped.base.release(queue)
+    """Wait until the device's writes to an in-place buffer are done and visible to the host.
+
+    The mapping blocks, because one driver knows a mapping's address only when it is done; the unmapping of
+    what was only read changes nothing and need not be waited for.
+    """
+    mapped, _ = cl.enqueue_map_buffer(
+        queue, buffer, cl.map_flags.READ, 0, (max(nbytes, 1),), np.uint8, is_blocking=True
+    )
+    mapped.base.release(queue)
 
 
 def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

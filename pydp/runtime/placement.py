@@ -10,15 +10,15 @@ import pyopencl as cl
 import pyopencl.array
 
 from ..errors import InvalidArgument
-from .device import Device
+from .device import Device, from_context, from_queue
 from .device import device as find_device
-from .device import from_context, from_queue
 from .field import Field
 from .host_memory import check_dtype
 from .operand import c_strides
 from .storage import Storage
 
 Array = cl.array.Array
+ARRAYS = "NumPy arrays, Fields and pyopencl Arrays"
 
 if TYPE_CHECKING:
     Placed = tuple[str, Device, cl.CommandQueue]
@@ -56,7 +56,7 @@ def normal_input(name: str, value: Any) -> Any:
             raise InvalidArgument(f"{name} is a masked array, whose mask would be lost; give a plain array")
         return value
     if type(value).__module__.startswith("pydp."):
-        raise InvalidArgument(f"{name} is a {type(value).__name__}; an array (NumPy, Field, pyopencl Array) is accepted")
+        raise InvalidArgument(f"{name} is a {type(value).__name__}; {ARRAYS} are accepted")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
@@ -156,7 +156,7 @@ def in_order(queue: cl.CommandQueue) -> bool:
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
     """Refuse an `out` that is not a writable array of exactly this shape and dtype."""
     if not isinstance(out, (np.ndarray, Field, Array)) or isinstance(out, np.ma.MaskedArray):
-        raise InvalidArgument(f"{name} is a {type(out).__name__}; a NumPy array, Field or pyopencl Array is accepted")
+        raise InvalidArgument(f"{name} is a {type(out).__name__}; {ARRAYS} are accepted")
     if tuple(out.shape) != shape:
         raise InvalidArgument(f"{name} has shape {tuple(out.shape)}; {shape} is needed")
     if out.dtype != dtype:
@@ -170,4 +170,4 @@ def check_writable(out: Any, name: str) -> None:
     if not writable:
         raise InvalidArgument(f"{name} is read-only; a writable array is needed")
     if any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True)) and out.size:
-        raise InvalidArgument(f"{name} has strides {tuple(out.strides)}: its elements share memory; it cannot be written")
+        raise InvalidArgument(f"{name} has strides {tuple(out.strides)}; one of 0 cannot be written through")

@@ -14,7 +14,7 @@ from . import host_memory
 from .call import Call
 from .field import Field
 from .operand import c_strides, span
-from .placement import Array, check_writable
+from .placement import ARRAYS, Array, check_writable
 
 if TYPE_CHECKING:
     from .storage import Storage
@@ -186,7 +186,7 @@ def copy_in(field: Field, values: Any, blocking: bool) -> cl.Event | None:
 def copy_out(field: Field, target: Any, blocking: bool) -> cl.Event | None:
     """See Field.copy_out."""
     if not isinstance(target, (np.ndarray, Field, Array)):
-        raise InvalidArgument(f"target is a {type(target).__name__}; a NumPy array, Field or pyopencl Array is accepted")
+        raise InvalidArgument(f"target is a {type(target).__name__}; {ARRAYS} are accepted")
     if tuple(target.shape) != field.shape:
         raise InvalidArgument(f"target has shape {tuple(target.shape)}; the field's shape {field.shape} is needed")
     check_writable(target, "target")
@@ -201,7 +201,8 @@ def copy_out(field: Field, target: Any, blocking: bool) -> cl.Event | None:
         return read(field, target, blocking)
     if not blocking:
         raise InvalidArgument(
-            f"target has strides {target.strides}; copy_out(blocking=False) takes a C-contiguous array in native byte order"
+            f"target has strides {target.strides} and dtype {target.dtype}; copy_out(blocking=False) takes a "
+            "C-contiguous array in native byte order"
         )
     target[...] = fetch(field)
     return field.event

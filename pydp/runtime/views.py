@@ -1,0 +1,338 @@
+"""The operators on indexables (SPEC S1): tile, section, project, read_only, and one form for all of them.
+
+An indexable is a Field, a NumPy array, a pyopencl Array, or a TileRange made of one. The operators compose in
+any order and to any depth, on the device and on the host alike, and none of them copies data.
+
+    identity of tiles:    tile(x, T)[t][local] is x[t * T + local]
+    recursive tiles:      tile(tile(x, A), B)[t] is tile(tile(x, A)[t], B): each tile is tiled again
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidArgument
+from ..space import Extent, Grid, Index, integers, tile_count, tile_extent, tile_grid
+from .field import Field
+from .indexing import IndexOutOfRange
+from .placement import Array, check_writable
+
+_TAILS = ("mask", "pad", "exact")
+_INDEXABLES = "a Field, NumPy array, pyopencl Array or tile range"
+
+
+@dataclass(frozen=True)
+class TileType:
+    """The type of a tile: its full extent and the type of its elements (a dtype, or again a TileType)."""
+
+    extent: Extent
+    element_type: Any
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return self.extent.rank
+
+
+@dataclass(frozen=True)
+class View:
+    """The one form of every indexable: data (a Field or ndarray), the extents of its tiles, outermost first,
+    whether it may be written, and what is read where a tile reaches beyond the data."""
+
+    base: Any
+    tiles: tuple[tuple[int, ...], ...]
+    writable: bool
+    fill: Any
+
+
+def is_indexable(x: object) -> bool:
+    """Whether `x` is a Field, NumPy array, pyopencl Array or tile range."""
+    return isinstance(x, (Field, np.ndarray, Array, TileRange))
+
+
+def _data(x: Any, what: str) -> Any:
+    """A Field or ndarray for plain data; pyopencl Arrays become Fields on their memory."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise InvalidArgument(f"{what} takes {_INDEXABLES}; a masked array's mask would be lost")
+    if isinstance(x, (Field, np.ndarray)):
+        return x
+    if isinstance(x, Array):
+        return Field.wrap(x)
+    raise InvalidArgument(f"{what} takes {_INDEXABLES}, not {type(x).__name__}")
+
+
+def _is_writable(base: Any) -> bool:
+    return bool(base.flags.writeable) if isinstance(base, np.ndarray) else base.writable
+
+
+class TileRange:
+    """An indexable whose elements are tiles: what `pydp.tile` makes.
+
+    `extent` counts tiles; ``range[t]`` is tile number t: a view of the data (a Field or ndarray, cut off where
+    the data ends), or again a TileRange where the tiles are tiled. `base` is the data, `tiles` the tiles' extents,
+    outermost first; `tail` and `fill` say what vector functions read beyond the data's end.
+    """
+
+    __slots__ = ("_writable", "base", "extent", "fill", "tail", "tiles")
+
+    __array_ufunc__ = None
+    extent: Extent
+
+    def __init__(
+        self,
+        base: Any,
+        tiles: tuple[tuple[int, ...], ...],
+        tail: str = "mask",
+        fill: Any = 0,
+        writable: bool = True,
+    ) -> None:
+        self.base = base
+        self.tiles = tiles
+        self.tail = tail
+        self.fill = fill
+        self._writable = writable and _is_writable(base)
+        self.extent = tile_count(base.shape, tiles[0])
+
+    @property
+    def rank(self) -> int:
+        """The number of axes, the same as of the data."""
+        return len(self.base.shape)
+
+    @property
+    def grid(self) -> Grid:
+        """The tiles' numbers."""
+        return Grid(self.extent)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the data."""
+        return self.base.dtype
+
+    @property
+    def element_type(self) -> TileType:
+        """The type of a tile."""
+        kind: Any = self.base.dtype
+        for extent in reversed(self.tiles):
+            kind = TileType(Extent(extent), kind)
+        return kind
+
+    @property
+    def writable(self) -> bool:
+        """Whether elements may be written through it."""
+        return self._writable
+
+    @property
+    def device(self) -> Any:
+        """The device that holds the data; None for NumPy data."""
+        return self.base.device if isinstance(self.base, Field) else None
+
+    @property
+    def T(self) -> TileRange:
+        """The transposed view: axes reversed, of the tiles' numbers and within the tiles."""
+        return self._with(self.base.T, tuple(extent[::-1] for extent in self.tiles))
+
+    @property
+    def read_only(self) -> TileRange:
+        """The same tiles as a view that refuses to be written."""
+        return read_only(self)
+
+    def tile(self, *extent: Any, **options: Any) -> TileRange:
+        """`pydp.tile` of this range: each tile is tiled again."""
+        return tile(self, extent[0] if len(extent) == 1 else extent, **options)
+
+    def grid_of(self, *t: Any) -> Grid:
+        """The places of the data that tile number t covers: offset ``t * T``, cut off where the data ends."""
+        return tile_grid(self.base.shape, self._number(t[0] if len(t) == 1 else t), self.tiles[0])
+
+    def _with(self, base: Any, tiles: tuple[tuple[int, ...], ...]) -> TileRange:
+        return TileRange(base, tiles, self.tail, self.fill, self._writable)
+
+    def _number(self, key: Any) -> Index:
+        t = integers(key, "the number of a tile")
+        if len(t) != self.rank:
+            raise InvalidArgument(f"{tuple(t)} is not the number of a tile: {self.rank} integers are needed")
+        if not all(-count <= at < count for at, count in zip(t, self.extent, strict=True)):
+            raise IndexOutOfRange(f"there is no tile {tuple(t)}: the tiles' extent is {tuple(self.extent)}")
+        return Index(at + count if at < 0 else at for at, count in zip(t, self.extent, strict=True))
+
+    def __getitem__(self, key: Any) -> Any:
+        items = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(item, slice) or item is Ellipsis for item in items):
+            return self._slice(items)
+        place = self.grid_of(key)
+        slices = tuple(slice(low, high) for low, high in zip(place.offset, place.stop, strict=True))
+        part = self.base[slices]
+        if not self._writable:
+            part = read_only(part)
+        if len(self.tiles) == 1:
+            return part
+        return TileRange(part, self.tiles[1:], self.tail, self.fill, self._writable)
+
+    def _slice(self, items: tuple[Any, ...]) -> TileRange:
+        if Ellipsis in items:
+            at = items.index(Ellipsis)
+            items = (*items[:at], *[slice(None)] * (self.rank - len(items) + 1), *items[at + 1 :])
+        items = (*items, *[slice(None)] * (self.rank - len(items)))
+        if len(items) != self.rank or not all(isinstance(item, slice) and item.step in (None, 1) for item in items):
+            raise InvalidArgument(
+                f"{items} does not pick tiles; {self.rank} integers (one tile) or {self.rank} slices without a step "
+                "(a range of tiles) are accepted"
+            )
+        bounds = [item.indices(count)[:2] for item, count in zip(items, self.extent, strict=True)]
+        return section(self, [low for low, _ in bounds], [max(high - low, 0) for low, high in bounds])
+
+    def __call__(self, *t: Any) -> Any:
+        """``tiled(i, k)`` is ``tiled[i, k]``, as in vector functions."""
+        return self[t[0] if len(t) == 1 else t]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        part = self[key]
+        if isinstance(part, TileRange):
+            part = part.base
+        check_writable(part, "the tile")
+        part[...] = value.get() if isinstance(part, np.ndarray) and isinstance(value, (Field, Array)) else value
+
+    def __len__(self) -> int:
+        if not self.extent:
+            raise TypeError("a tile range of rank 0 has no length")
+        return self.extent[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("tiles are numbered by an index: `for t in tiled.grid: tiled[t]` goes over all of them")
+
+    def __repr__(self) -> str:
+        mark = "" if self._writable else ", read-only"
+        tail = "" if self.tail == "mask" else f", tail={self.tail!r}"
+        tiles = " of ".join(str(tuple(extent)) for extent in self.tiles)
+        return f"<TileRange {tuple(self.extent)} tiles {tiles}{tail}{mark} of {self.base.dtype} {tuple(self.base.shape)}>"
+
+
+def tile(x: Any, extent: Sequence[int] | int, tail: str | None = None, fill: Any = None) -> TileRange:
+    """Decompose an indexable into tiles (SPEC S1): an indexable of the same rank whose elements are tiles.
+
+    x: Field, NumPy array, pyopencl Array, or a tile range (each of its tiles is tiled again). extent: the
+    tile's sizes, one for each axis, 1 or more. tail: what happens where the last tile reaches beyond the data:
+    "mask" (reads give `fill`, writes are dropped; the default), "pad" (the same, said for its fill), or "exact"
+    (InvalidArgument unless the tiles divide the data). Where `tail` and `fill` are None, a tile range keeps its own.
+
+    >>> import numpy as np, pydp
+    >>> tiled = pydp.tile(np.arange(20).reshape(4, 5), (2, 2))
+    >>> tiled.extent, tiled[1, 2].tolist()
+    (Extent(2, 3), [[14], [19]])
+    """
+    inner = isinstance(x, TileRange)
+    base = x.base if inner else _data(x, "tile")
+    if len(base.shape) > 6:
+        raise InvalidArgument(f"tile takes data of ranks 0 to 6, not of rank {len(base.shape)}")
+    tiles = ((*x.tiles,) if inner else ()) + (tuple(tile_extent(extent, len(base.shape))),)
+    tail = tail if tail is not None else x.tail if inner else "mask"
+    if tail not in _TAILS:
+        raise InvalidArgument(f"tail is {tail!r}; {', '.join(map(repr, _TAILS))} are accepted")
+    if tail == "exact":
+        _check_exact(tuple(base.shape), tiles)
+    given = fill if fill is not None else x.fill if inner else 0
+    return TileRange(base, tiles, tail, _fill(given, base.dtype), x.writable if inner else True)
+
+
+def _check_exact(shape: tuple[int, ...], tiles: tuple[tuple[int, ...], ...]) -> None:
+    for whole, part in zip((shape, *tiles), tiles, strict=False):
+        if any(size % step for size, step in zip(whole, part, strict=True)):
+            raise InvalidArgument(f"tiles of {part} do not divide {tuple(whole)}, which tail='exact' asks for")
+
+
+def _fill(fill: Any, dtype: np.dtype) -> Any:
+    """The fill value as a plain value of the dtype (0 stands for zero bytes in records)."""
+    if dtype.names is not None and isinstance(fill, int) and fill == 0:
+        return 0
+    try:
+        value = np.asarray(fill).astype(dtype, casting="same_kind" if dtype.names is None else "unsafe")
+        if value.shape or (dtype.kind in "iu" and int(value) != int(fill)):
+            raise ValueError("it does not fit")
+    except (TypeError, ValueError, OverflowError):
+        if isinstance(fill, int) and dtype.kind in "iu" and np.iinfo(dtype).min <= fill <= np.iinfo(dtype).max:
+            return fill
+        raise InvalidArgument(f"fill is {fill!r}; one value of dtype {dtype} is accepted") from None
+    return value.item() if dtype.names is None else value[()]
+
+
+def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | None = None) -> Any:
+    """The part of an indexable from `start` on, `extent` large (None: to the end): a view of the same rank.
+
+    Of a tile range it is a range of whole tiles; start and extent count tiles. Raises InvalidArgument where it
+    reaches outside.
+
+    >>> pydp.section(np.arange(10), 2, 3).tolist()
+    [2, 3, 4]
+    """
+    whole = x.extent if isinstance(x, TileRange) else Extent(_data(x, "section").shape)
+    low = Index(start)
+    if len(low) != len(whole):
+        raise InvalidArgument(f"start {tuple(low)} has {len(low)} axes; the data has {len(whole)}")
+    if extent is None and all(0 <= at <= size for at, size in zip(low, whole, strict=True)):
+        extent = [size - at for at, size in zip(low, whole, strict=True)]
+    sizes = Extent(() if extent is None else extent)
+    if len(sizes) != len(whole) or not all(
+        0 <= at and at + size <= end for at, size, end in zip(low, sizes, whole, strict=True)
+    ):
+        raise InvalidArgument(f"a section of {tuple(sizes)} from {tuple(low)} is not inside the extent {tuple(whole)}")
+    if not isinstance(x, TileRange):
+        return _data(x, "section")[tuple(slice(at, at + size) for at, size in zip(low, sizes, strict=True))]
+    steps = [(at * t, (at + size) * t) for at, size, t in zip(low, sizes, x.tiles[0], strict=True)]
+    return x._with(x.base[tuple(slice(first, last) for first, last in steps)], x.tiles)
+
+
+def project(x: Any, axis: int, index: int) -> Any:
+    """The part of an indexable at `index` along `axis`: a view with one axis less.
+
+    A tile range can be projected along an axis where its tiles are one element thick; else project the data and
+    tile that. Raises InvalidArgument for an axis or index that is not there.
+
+    >>> pydp.project(np.arange(6).reshape(2, 3), 0, 1).tolist()
+    [3, 4, 5]
+    """
+    rank = x.rank if isinstance(x, TileRange) else len(_data(x, "project").shape)
+    (place,), (at,) = integers(axis, "axis"), integers(index, "index")
+    if not -rank <= place < rank:
+        raise InvalidArgument(f"axis {place} is not an axis of data of rank {rank}")
+    place %= rank
+    key = (*[slice(None)] * place, at)
+    if not isinstance(x, TileRange):
+        data = _data(x, "project")
+        size = data.shape[place]
+        if not -size <= at < size:
+            raise IndexOutOfRange(f"index {at} is out of range for axis {place} of size {size}")
+        return data[(*key, Ellipsis)]
+    if any(extent[place] != 1 for extent in x.tiles):
+        raise InvalidArgument(
+            f"tiles of {x.tiles} cannot be projected along axis {place}, where they are thicker than 1; "
+            "project the data, then tile it"
+        )
+    return x._with(project(x.base, place, at), tuple(t[:place] + t[place + 1 :] for t in x.tiles))
+
+
+def read_only(x: Any) -> Any:
+    """The same indexable as a view that refuses to be written, from the host and from vector functions.
+
+    >>> pydp.read_only(np.zeros(3)).flags.writeable
+    False
+    """
+    if isinstance(x, TileRange):
+        return TileRange(x.base, x.tiles, x.tail, x.fill, writable=False)
+    data = _data(x, "read_only")
+    if isinstance(data, np.ndarray):
+        view = data.view()
+        view.flags.writeable = False
+        return view
+    return data.read_only
+
+
+def describe(x: Any) -> View:
+    """The one form of an indexable that the language layer works with; pyopencl Arrays become Fields."""
+    if isinstance(x, TileRange):
+        return View(x.base, x.tiles, x.writable, x.fill)
+    data = _data(x, "this")
+    return View(data, (), _is_writable(data), 0)
