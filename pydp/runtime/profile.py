@@ -171,7 +171,7 @@ def _abilities(reader: _Reader, kind: str) -> None:
     reader.put("barriers_under_conditions", quirks.barriers_under_conditions, "no fault known")
     reader.put("is_simulator", quirks.is_simulator, "driver's name")
     rounded = ("-cl-fp32-correctly-rounded-divide-sqrt",) if config & _ROUNDED_DIVIDE else ()
-    reader.put("build_options", rounded, "driver: single_fp_config")
+    reader.put("build_options", (*rounded, *quirks.build_options), "driver: single_fp_config")
 
 
 def _c_version(reader: _Reader) -> tuple[int, int]:

@@ -42,6 +42,7 @@ class Quirks:
     simd_bytes: int | None = None
     flush_before_wait: bool = False
     kernel_group_size_known: bool = True
+    build_options: tuple[str, ...] = ()
     rank: int = 50
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -123,8 +124,13 @@ def _oclgrind(driver: str, version: tuple[int, ...], device_name: str, kind: str
         fma_fast=False,
         simd_bytes=16,
         binaries_usable=False,
+        build_options=("-cl-opt-disable",),
         rank=90,
-        reasons={"fma_fast": "a simulator", "simd_bytes": "a simulator"},
+        reasons={
+            "fma_fast": "a simulator",
+            "simd_bytes": "a simulator",
+            "build_options": "its compiler makes instructions (freeze) of a / b with a % b that its checks do not know",
+        },
     )
 
 
