@@ -1,0 +1,79 @@
+"""forall on the host: the same typed form, run by NumPy; checked mode runs here too, with every access watched.
+
+Device arrays are brought here and what was written is taken back, so that checked mode needs no other code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from pydp.algorithms._forall_arguments import Arguments
+from pydp.algorithms._forall_plan import Translation
+from pydp.lang import checked, host
+from pydp.runtime import placement
+from pydp.runtime.field import Field
+from pydp.runtime.storage import Storage
+from pydp.space import Grid
+
+
+def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: Any, wait_for: Any) -> None:
+    """Run a translated function over a grid in NumPy. Returns None: it is done when it returns."""
+    for event in placement.check_events(wait_for):
+        event.wait()
+    memory = _Memory()
+    ordered = []
+    for position, name in made.arrays:
+        value = given.values[position]
+        if name in made.written:
+            placement.check_writable(value, name)
+        ordered.append(memory.here(value, name in made.written))
+    numbers = {one.position: given.values[one.position] for one in made.function.parameters}
+    runner = checked.run if checked.is_checked() else host.run
+    runner(made.function, tuple(space.extent), tuple(space.offset), ordered, numbers)
+    memory.take_back()
+
+
+class _Memory:
+    """The host's copies of device memory: one for each buffer, so that arguments that share memory still do."""
+
+    def __init__(self) -> None:
+        self.raw: dict[int, tuple[np.ndarray, Storage]] = {}
+        self.written: set[int] = set()
+        self.back: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def here(self, value: Any, written: bool) -> np.ndarray:
+        """The elements as a NumPy array of native byte order: the array itself where it is one."""
+        if isinstance(value, np.ndarray):
+            if value.dtype.isnative:
+                return value
+            array = value.astype(value.dtype.newbyteorder("="))
+            if written:
+                self.back.append((value, array))
+            return array
+        field = value if isinstance(value, Field) else Field.wrap(value)
+        operand = field._operand("array")
+        key = operand.buffer.int_ptr
+        if key not in self.raw:
+            storage = operand.owner
+            storage.finish()
+            raw = np.empty(operand.buffer.size, np.uint8)
+            cl.enqueue_copy(storage.device.queue, raw, operand.buffer)
+            self.raw[key] = (raw, storage)
+        if written:
+            self.written.add(key)
+        size = operand.dtype.itemsize
+        strides = tuple(stride * size for stride in operand.strides)
+        if operand.size == 0:
+            return np.empty(operand.shape, operand.dtype)
+        return np.ndarray(operand.shape, operand.dtype, self.raw[key][0], operand.offset * size, strides)
+
+    def take_back(self) -> None:
+        """Bring what was written to where it came from."""
+        for value, array in self.back:
+            value[...] = array
+        for key in self.written:
+            raw, storage = self.raw[key]
+            cl.enqueue_copy(storage.device.queue, storage.buffer, raw)

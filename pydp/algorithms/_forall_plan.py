@@ -1,0 +1,272 @@
+"""From a described forall to a kernel that is ready to be given its arguments; everything here is kept.
+
+    translation(fn, rank, group, index dtype, parts)   the typed form, checked; the same on every device
+    Translation.plan(device, spec, extent)             its kernel there, and how to fill its arguments
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from pydp import dtypes
+from pydp.algorithms._forall_arguments import language_type, unit_axis
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.lang import ir, lower_simt, lower_vector, static_checks
+from pydp.lang.front import translate
+from pydp.lang.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
+from pydp.lang.trip_counts import LoopBound
+from pydp.runtime import program
+from pydp.runtime.device import Device
+from pydp.runtime.operand import Operand
+
+_MOST_GROUPS = 65535  # along dimensions 1 and 2 of a launch on a GPU
+_MOST_KEPT = 512
+_MAPPINGS = ("simt", "vector")
+_lock = threading.RLock()
+_translations: dict[Any, Translation] = {}
+
+
+@dataclass(frozen=True)
+class ForallSpec:
+    """How a forall is run.
+
+    mapping: "simt" (a work-item for each lane) or "vector" (a work-item for each group, lanes in vector registers).
+    group: extents of the group where the call gives none and the function uses none; None lets the lowering pick.
+    """
+
+    mapping: str
+    group: tuple[int, ...] | None = None
+
+
+def chosen_spec(given: ForallSpec | Mapping[str, Any] | None, device: Device) -> tuple[ForallSpec, str]:
+    """(the specialization, the reason for its mapping)."""
+    profile = device.profile
+    if profile.loop_limit is not None:
+        policy = ForallSpec("simt"), "this driver ends loops early, and a lane's are shorter than a group's"
+    else:
+        policy = ForallSpec(profile.mapping), f"the default on a {profile.kind}"
+    if given is None:
+        return policy
+    names = [item.name for item in fields(ForallSpec)]
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise InvalidArgument(f"spec has no {unknown[0]!r}; {', '.join(names)} are accepted")
+        spec = replace(policy[0], **given)
+    elif isinstance(given, ForallSpec):
+        spec = given
+    else:
+        raise InvalidArgument(f"spec is {given!r}; a ForallSpec or a dict of {', '.join(names)} is accepted")
+    if spec.mapping not in _MAPPINGS:
+        raise InvalidArgument(f"spec mapping is {spec.mapping!r}; 'simt' and 'vector' are accepted")
+    return spec, "asked for by spec="
+
+
+def translation(
+    fn: Callable[..., Any],
+    key: Any,
+    rank: int,
+    group: tuple[int, ...] | None,
+    parts: tuple[Any, ...],
+    wide: bool,
+) -> Translation:
+    """The typed form of `fn` for these arguments; `key` stands for the function's content."""
+    full = (key, rank, group, parts, wide)
+    found = _translations.get(full)
+    if found is None:
+        with _lock:
+            found = _translations.get(full)
+            if found is None:
+                if len(_translations) >= _MOST_KEPT:
+                    _translations.pop(next(iter(_translations)))
+                found = _translations[full] = Translation(fn, rank, group, parts, wide)
+    return found
+
+
+class Translation:
+    """A vector function in its typed form, for given argument types; `plans` are its kernels."""
+
+    def __init__(
+        self, fn: Callable[..., Any], rank: int, group: tuple[int, ...] | None, parts: tuple[Any, ...], wide: bool
+    ) -> None:
+        index_dtype = np.dtype(np.int64 if wide else np.int32)
+        self.function = translate(fn, rank, group, [language_type(part) for part in parts], index_dtype)
+        static_checks.check(self.function)
+        function = self.function
+        written = {
+            one.array.name
+            for one in ir.statements(function.body)
+            if isinstance(one, (ir.Store, ir.Atomic)) and isinstance(one.array, ir.GlobalArray)
+        }
+        self.arrays = [(array.position, array.name) for array in function.arrays]
+        self.written = tuple(name for _, name in self.arrays if name in written)
+        self.parts = parts
+        self.loops = LoopBound(function)
+        self.plans: dict[Any, Plan] = {}
+
+    def plan(self, device: Device, spec: ForallSpec | Mapping[str, Any] | None, extent: Sequence[int]) -> Plan:
+        """The plan for a device; the extent matters only where a group is to be picked, or is very large."""
+        key = (device, None if spec is None else _spec_key(spec), self._shape_key(extent))
+        found = self.plans.get(key)
+        if found is None:
+            with _lock:
+                found = self.plans.get(key)
+                if found is None:
+                    if len(self.plans) >= _MOST_KEPT:
+                        self.plans.pop(next(iter(self.plans)))
+                    found = self.plans[key] = self._made(device, spec, extent)
+        return found
+
+    def _shape_key(self, extent: Sequence[int]) -> Any:
+        """What of the grid's extent a kernel's text depends on."""
+        group = self.function.group
+        if group is None:
+            many = any(size > _MOST_GROUPS for size in extent[:-1])
+            return many, tuple([(size - 1).bit_length() if size <= 256 else 9 for size in extent])
+        return len(extent) > 1 and any(count > _MOST_GROUPS for count in group_counts(extent, group)[:-1])
+
+    def _made(self, device: Device, given: Any, extent: Sequence[int]) -> Plan:
+        for dtype in set(dtypes_of(self.function)):
+            dtypes.check_supported(dtype, device, f"{self.function.name}")
+        spec, reason = chosen_spec(given, device)
+        if spec.group is not None and self.function.group is None:
+            spec = replace(spec, group=check_group(spec.group, self.function.grid_rank))
+        try:
+            return Plan(self, device, spec, reason, extent)
+        except UnsupportedOnDevice as error:
+            if given is not None:
+                raise
+            other = replace(spec, mapping="simt" if spec.mapping == "vector" else "vector")
+            try:
+                return Plan(self, device, other, f"the mapping {spec.mapping!r} cannot run it: {error}", extent)
+            except UnsupportedOnDevice:
+                raise error from None
+
+
+def _spec_key(spec: Any) -> Any:
+    if not isinstance(spec, Mapping):
+        return spec if isinstance(spec, ForallSpec) else repr(spec)
+    return tuple(sorted((name, tuple(v) if isinstance(v, list) else v) for name, v in spec.items()))
+
+
+def check_group(group: Any, rank: int) -> tuple[int, ...]:
+    """A group's extents as a tuple of `rank` positive integers; InvalidArgument for anything else."""
+    sizes = tuple(group) if isinstance(group, (tuple, list)) else (group,)
+    if len(sizes) != rank or not all(isinstance(size, (int, np.integer)) and size >= 1 for size in sizes):
+        raise InvalidArgument(f"group is {group!r}; {rank} positive integers are needed, as the grid has rank {rank}")
+    return tuple(int(size) for size in sizes)
+
+
+class Plan:
+    """A kernel on a device, with the way to fill its arguments."""
+
+    def __init__(
+        self, made_from: Translation, device: Device, spec: ForallSpec, reason: str, extent: Sequence[int]
+    ) -> None:
+        self.translation, self.device, self.spec, self.reason = made_from, device, spec, reason
+        self.lowered = lowered = lower(made_from, device, spec, extent)
+        self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
+        self.runs = _runs(lowered.arguments)
+        self.limit = device.profile.loop_limit
+        self._shapes: dict[tuple[int, ...], Any] = {}
+
+    def launch_shape(self, extent: tuple[int, ...]) -> Any:
+        """(global size, local size) over a grid."""
+        shape = self._shapes.get(extent)
+        if shape is None:
+            if len(self._shapes) >= _MOST_KEPT:
+                self._shapes.clear()
+            shape = self._shapes[extent] = launch_shape(self.lowered, extent)
+        return shape
+
+    def arguments(
+        self, operands: Mapping[int, Operand], values: Sequence[Any], extent: tuple[int, ...], offset: tuple[int, ...]
+    ) -> list[Any]:
+        """The kernel's arguments for these arrays (by position), numbers and grid."""
+        found: list[Any] = []
+        for run in self.runs:
+            if run.position < 0:
+                found += run.scalars(0, extent, offset)
+            elif run.kind == "parameter":
+                found += [slot_number(slot, values[slot.position]) for slot in run.slots]
+            else:
+                operand = operands[run.position]
+                if run.kind == "array":
+                    found.append(operand.buffer)
+                else:
+                    found += run.scalars(operand.offset, operand.shape, operand.strides)
+        return found
+
+
+def lower(made_from: Translation, device: Device, spec: ForallSpec, extent: Sequence[int]) -> Lowered:
+    """The function in the mapping of `spec`."""
+    function, profile = made_from.function, device.profile
+    if function.group is None and spec.group is not None:
+        function = replace(function, group=spec.group)
+    units = frozenset(
+        (array.name, unit_axis(made_from.parts[array.position]))
+        for array in function.arrays
+        if unit_axis(made_from.parts[array.position]) >= 0
+    )
+    if spec.mapping == "vector":
+        return lower_vector.lower(function, profile, units)
+    group = function.group or lower_simt.pick_group(function.grid_rank, extent, profile)
+    counts = group_counts(extent, group)
+    many = device.kind == "gpu" and any(count > _MOST_GROUPS for count in counts[:-1])
+    return lower_simt.lower(function, profile, units, flat=many, grid_extent=extent)
+
+
+@dataclass
+class _Run:
+    """Neighbouring slots that are filled together: a buffer, an array's numbers, the grid's, or parameters."""
+
+    kind: str
+    position: int
+    slots: list[Slot] = field(default_factory=list)
+    kept: dict[Any, list[Any]] = field(default_factory=dict)
+
+    def scalars(self, offset: int, first: tuple[int, ...], second: tuple[int, ...]) -> list[Any]:
+        """NumPy scalars for the slots: extents (or the grid's) from `first`, strides (or offsets) from `second`."""
+        key = (offset, first, second)
+        found = self.kept.get(key)
+        if found is None:
+            if len(self.kept) >= _MOST_KEPT:
+                self.kept.clear()
+            found = self.kept[key] = [self._one(slot, offset, first, second) for slot in self.slots]
+        return found
+
+    def _one(self, slot: Slot, offset: int, first: tuple[int, ...], second: tuple[int, ...]) -> Any:
+        if slot.kind == "offset":
+            return slot.dtype.type(offset)
+        return slot.dtype.type((first if slot.kind in ("extent", "grid") else second)[slot.axis])
+
+
+def _runs(slots: Sequence[Slot]) -> list[_Run]:
+    runs: list[_Run] = []
+    for slot in slots:
+        kind = slot.kind if slot.kind in ("array", "parameter") else "numbers"
+        position = -1 if slot.kind in ("grid", "grid_offset") else 0 if kind == "parameter" else slot.position
+        if kind == "array" or not runs or (runs[-1].kind, runs[-1].position) != (kind, position):
+            runs.append(_Run(kind, position))
+        runs[-1].slots.append(slot)
+    return runs
+
+
+def slot_number(slot: Slot, value: Any) -> Any:
+    """A number of the call as a kernel's argument."""
+    if slot.item is not None:
+        value = value[slot.item]
+    dtype = slot.dtype
+    if dtype.names is not None:
+        return np.array(value, dtype)
+    if dtype.kind == "b":
+        return np.uint8(bool(value))
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return dtype.type(value)
+    return dtype.type(value)

@@ -1,0 +1,175 @@
+"""forall: run a vector function for every index of a grid (SPEC S1).
+
+The function's source is translated once for each description of its arguments, then to a kernel for the
+device: a work-item for each lane on GPUs, a work-item for each group on CPUs, NumPy on the host. Later calls
+with the same description go straight to the kept kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydp.algorithms import _forall_host
+from pydp.algorithms._forall_arguments import Arguments
+from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, translation
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.lang import ir
+from pydp.lang.checked import is_checked
+from pydp.lang.fingerprint import fingerprint
+from pydp.lang.ir_text import ir_text
+from pydp.runtime.call import Call
+from pydp.runtime.operand import Operand
+from pydp.space import Grid
+from pydp.space import grid as make_grid
+from pydp.specialize.explanation import Explanation
+
+__all__ = ["ForallSpec", "forall"]
+
+_NARROW = 1 << 30
+
+
+def forall(
+    grid: Any,
+    fn: Callable[..., Any],
+    *args: Any,
+    group: tuple[int, ...] | int | None = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: ForallSpec | Mapping[str, Any] | None = None,
+) -> Any:
+    """Run ``fn(index, *args)`` for every index of `grid`, in any order and at the same time.
+
+    grid: a Grid, an extent (tuple or integer), or anything with a grid or shape (a Field, an ndarray); ranks 0 to 6.
+    Where a Grid has an offset, indexes start there.
+    args: NumPy arrays, Fields, pyopencl Arrays, their tiles (`pydp.tile`) and views, numbers, NumPy scalars, records,
+    tuples of numbers. Arrays are changed in place where `fn` assigns to them; several may share memory.
+    group: the extents of the groups, for functions that use ``idx.group``, ``idx.local``, local fields or barriers.
+    device: where to run (the arguments' device, else the default); "host" runs the same function in NumPy.
+    spec: a `ForallSpec`, or a dict of its fields, for example ``{"mapping": "simt"}``.
+
+    Returns None where NumPy arrays are written (the call waits, results are there), else the launch's pyopencl event.
+    Raises VectorError (an InvalidArgument) with the line of Python for what the language does not have,
+    UnsupportedOnDevice for what the device lacks; nothing has been enqueued then.
+
+    >>> import numpy as np, pydp
+    >>> def double(idx, a):
+    ...     a[idx] = 2 * a[idx]                        # doctest: +SKIP
+    >>> a = np.arange(4); pydp.forall(a.shape, double, a); a      # doctest: +SKIP
+    array([0, 2, 4, 6])
+
+    Source: the tile operator's call sites (SPEC S1).
+    """
+    space = grid if type(grid) is Grid else _grid(grid)
+    given = Arguments(args)
+    made = _translate(space, fn, given, group)
+    if device == "host" or is_checked():
+        return _forall_host.run(made, space, given, device, queue, wait_for)
+    names, values = made.arrays, given.values
+    call = Call.begin(
+        {name: values[position] for position, name in names},
+        device=device,
+        queue=queue,
+        wait_for=wait_for,
+        writable=made.written,
+    )
+    extent, offset = tuple(space.extent), tuple(space.offset)
+    plan = made.plan(call.device, spec, extent)
+    operands: dict[int, Operand] = {}
+    for position, name in names:
+        operands[position] = call.inout(name) if name in made.written else call.input(name)
+    if plan.limit is not None and made.loops.has_loops:
+        _check_loops(plan, operands, values, extent)
+    global_size, local_size = plan.launch_shape(extent)
+    call.launch(plan.kernel, global_size, local_size, *plan.arguments(operands, values, extent, offset))
+    call.finish()
+    return None if call.blocking else call.event
+
+
+def _grid(grid: Any) -> Grid:
+    if isinstance(grid, (str, bytes, float, bool)) or grid is None:
+        raise InvalidArgument(f"grid is {grid!r}; a Grid, an extent or an array is accepted")
+    return make_grid(grid)
+
+
+def _translate(space: Grid, fn: Callable[..., Any], given: Arguments, group: Any) -> Translation:
+    if not callable(fn):
+        raise InvalidArgument(f"{fn!r} is not a function; forall takes (grid, function, arguments ...)")
+    rank = len(space.extent)
+    shape = group if group is None else check_group(group, rank)
+    wide = given.wide
+    for size, start in zip(space.extent, space.offset, strict=True):
+        wide = wide or size > _NARROW or not -_NARROW <= start <= _NARROW
+    return translation(fn, fingerprint(fn), rank, shape, given.parts, wide)
+
+
+def _check_loops(plan: Plan, operands: Mapping[int, Operand], values: list[Any], extent: tuple[int, ...]) -> None:
+    """Refuse a launch whose loops the driver would end too early, where the count can be told."""
+
+    def leaf(expr: ir.Expr) -> int | None:
+        if isinstance(expr, ir.ArrayExtent):
+            return operands[expr.array.position].shape[expr.axis]
+        if isinstance(expr, ir.GridExtent):
+            return extent[expr.axis]
+        if isinstance(expr, ir.Parameter) and expr.dtype.kind in "iu":
+            value = values[expr.position]
+            return int(value if expr.item is None else value[expr.item])
+        return None
+
+    count = plan.translation.loops.count(leaf)
+    if plan.limit is not None and count is not None and count > plan.limit:
+        raise UnsupportedOnDevice(
+            f"{plan.translation.function.name} runs {count} loop iterations in each lane; this driver ends a "
+            f"work-item's loops after {plan.limit}"
+        )
+
+
+# --- explanation -------------------------------------------------------------------------------------------
+
+
+def _explain(
+    grid: Any,
+    fn: Callable[..., Any],
+    *args: Any,
+    group: tuple[int, ...] | int | None = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: ForallSpec | Mapping[str, Any] | None = None,
+) -> Explanation:
+    """What `forall` would run: the typed form, the mapping, the group, the barriers, the kernel's text."""
+    space = grid if type(grid) is Grid else _grid(grid)
+    given = Arguments(args)
+    made = _translate(space, fn, given, group)
+    name = getattr(fn, "__name__", "a function")
+    text = ir_text(made.function)
+    if device == "host":
+        facts: dict[str, object] = {"device": "host (NumPy)", "grid": space, "index type": made.function.index_dtype}
+        return Explanation(f"forall {name}", facts, ["asked for by device='host'"], {"typed form": text})
+    inputs = {name: given.values[position] for position, name in made.arrays}
+    call = Call.begin(inputs, device=device, queue=queue, wait_for=wait_for, writable=made.written)
+    plan = made.plan(call.device, spec, tuple(space.extent))
+    lowered = plan.lowered
+    global_size, local_size = plan.launch_shape(tuple(space.extent))
+    facts = {
+        "device": call.device.name,
+        "mapping": lowered.mapping,
+        "grid": space,
+        "group": lowered.group,
+        "work-items": f"{global_size} in groups of {local_size}",
+        "index type": made.function.index_dtype,
+        "local memory": f"{lowered.local_bytes} bytes a group",
+        "barriers": len(ir.barriers(made.function.body)),
+    }
+    choices = [f"mapping {lowered.mapping}: {plan.reason}", *lowered.notes]
+    choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
+    return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
+
+
+forall.__pydp_explain__ = _explain  # type: ignore[attr-defined]
+
+
+def explain_function(fn: Callable[..., Any], grid: Any, *args: Any, **options: Any) -> Explanation:
+    """`pydp.explain(fn, grid, *args)` of a vector function: what forall would run for it."""
+    return _explain(grid, fn, *args, **options)

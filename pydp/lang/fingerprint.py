@@ -1,0 +1,69 @@
+"""A number for a vector function's content, cheap to ask again: what kept kernels are found by.
+
+The content key (:func:`pydp.lang.names.content_key`) is worked out once for each function object; later calls
+only look whether the function still reads the very same objects from around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from pydp.lang import names
+
+_KEPT = "_pydp_fingerprint"
+_numbers: dict[Hashable, int] = {}
+
+# (how to look, where, name, what was found there)
+_Guard = tuple[Callable[[Any, str], Any], Any, str, Any]
+
+
+def fingerprint(fn: Any) -> int:
+    """The number of `fn`'s content: equal for equal content, another once a name in it means something else."""
+    function = getattr(fn, "function", fn)
+    kept = getattr(function, "__dict__", {}).get(_KEPT)
+    if kept is not None and kept[0] is function.__code__:
+        for look, where, name, found in kept[1]:
+            if look(where, name) is not found:
+                break
+        else:
+            return int(kept[2])
+    return _renewed(names.plain_function(fn))
+
+
+def _renewed(function: FunctionType) -> int:
+    key = names.content_key(function)
+    number = _numbers.setdefault(key, len(_numbers))
+    guards: list[_Guard] = []
+    _watch(function, guards, set())
+    function.__dict__[_KEPT] = (function.__code__, guards, number)
+    return number
+
+
+def _watch(function: FunctionType, guards: list[_Guard], seen: set[FunctionType]) -> None:
+    """Guards for everything that the text of `function` and of the functions it calls reads from outside."""
+    if function in seen:
+        return
+    seen.add(function)
+    guards.append((_attribute, function, "__code__", function.__code__))
+    guards.append((_attribute, function, "__defaults__", function.__defaults__))
+    for chain in names._free_chains(function):
+        value = names.look_up(function, chain[0])
+        guards.append((names.look_up, function, chain[0], value))
+        if isinstance(value, ModuleType) and value.__name__ in names._FIXED_MODULES:
+            continue
+        for name in chain[1:]:
+            if isinstance(value, (int, float, FunctionType, np.dtype, np.generic)):
+                break
+            holder, value = value, getattr(value, name, names.MISSING)
+            guards.append((_attribute, holder, name, value))
+        inner = getattr(value, "function", value)
+        if isinstance(inner, FunctionType) and (inner.__module__ or "").split(".")[0] not in names._FIXED_MODULES:
+            _watch(inner, guards, seen)
+
+
+def _attribute(holder: Any, name: str) -> Any:
+    return getattr(holder, name, names.MISSING)

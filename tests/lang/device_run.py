@@ -1,0 +1,46 @@
+"""Runs a lowered function on a device, straight from NumPy arrays: what tests of the lowerings share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+
+from pydp.lang.lowered import launch_shape
+from pydp.runtime import program
+
+
+def run(device, lowered, arrays, parameters=(), extent=(), offset=None):
+    """Run it over a grid; `arrays` (contiguous or not, one for each GlobalArray) are changed in place."""
+    kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
+    offset = offset if offset is not None else (0,) * len(extent)
+    packed = [np.ascontiguousarray(array).reshape(array.shape) for array in arrays]
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    buffers = [
+        cl.Buffer(device.context, flags, hostbuf=a if a.size else np.zeros(1, a.dtype)) for a in packed
+    ]
+    positions = list(dict.fromkeys(slot.position for slot in lowered.arguments if slot.kind == "array"))
+    number = {position: place for place, position in enumerate(positions)}
+    values = [_value(slot, packed, buffers, number, parameters, extent, offset) for slot in lowered.arguments]
+    global_size, local_size = launch_shape(lowered, extent)
+    kernel.enqueue(device.queue, global_size, local_size, values)
+    for array, copy, buffer in zip(arrays, packed, buffers, strict=True):
+        if copy.size:
+            cl.enqueue_copy(device.queue, copy, buffer)
+            array[...] = copy
+
+
+def _value(slot, packed, buffers, number, parameters, extent, offset):
+    if slot.kind == "parameter":
+        value = parameters[slot.position]
+        value = value if slot.item is None else value[slot.item]
+        return np.array(value, slot.dtype) if slot.dtype.names else slot.dtype.type(value)
+    if slot.kind in ("grid", "grid_offset"):
+        return slot.dtype.type((extent if slot.kind == "grid" else offset)[slot.axis])
+    place = number[slot.position]
+    if slot.kind == "array":
+        return buffers[place]
+    array = packed[place]
+    if slot.kind == "offset":
+        return slot.dtype.type(0)
+    sizes = array.shape if slot.kind == "extent" else [stride // array.itemsize for stride in array.strides]
+    return slot.dtype.type(sizes[slot.axis])
