@@ -41,7 +41,7 @@ _UFUNCS = {
 _ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operator:
     """One associative operator on one dtype, as OpenCL C.
 
@@ -60,6 +60,11 @@ class Operator:
     start: Any = None
     operands_in_order: bool = True
     declarations: str = ""
+
+    @functools.cached_property
+    def key(self) -> tuple[str, ...]:
+        """What tells this operator from every other."""
+        return (self.name, c_name(self.dtype), self.dtype.kind, self.body, self.declarations)
 
     def function(self, name: str = "combine") -> str:
         """The text of ``static T name(T a, T b)``."""
@@ -124,6 +129,12 @@ def _from_text(op: str, dtype: np.dtype) -> Operator:
 
 
 def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
+    return _from_items(tuple(op.items()), dtype)
+
+
+@functools.lru_cache(maxsize=128)
+def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator:
+    op = dict(items)
     if not is_record(dtype) or set(op) != set(dtype.names or ()):
         names = list(dtype.names or ()) if is_record(dtype) else "a record dtype"
         raise InvalidArgument(f"op has expressions for {sorted(op)}, which are not the fields of {dtype}: {names}")

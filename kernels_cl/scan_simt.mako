@@ -1,0 +1,242 @@
+## Scan of one axis, or of many rows, for GPUs: a group of lanes stages a partition in local memory.
+## Phases: take a partition; load it side by side; every lane folds its own run of items; the group scans the lanes;
+## lane 0 publishes the aggregate, looks back and publishes the prefix; every lane scans its items; store side by side.
+## Launch: as many groups of `lanes` work-items as there are partitions of `part` <= lanes * items elements.
+## Parameters: those of scan_common and wg_lookback, and phase, exclusive, start_value, total as in scan_vector;
+## lanes, columns (lanes of a row of the group's scan), items (elements of a lane), pad (an unused element of local
+## memory after so many, against bank conflicts; 0: none).
+<%namespace name="common" file="scan_common.mako"/>
+<%namespace name="group" file="wg_scan.mako"/>
+<%namespace name="lookback" file="wg_lookback.mako"/>
+<%
+    tile = lanes * items
+    padded = tile + (tile // pad if pad else 0)
+    has_heads = heads != "none" or rows
+%>
+${common.prelude()}
+${common.addresses()}
+#define AT(i) ((i)${f" + (i) / {pad}" if pad else ""})
+#define FOLD(sum, have, v) if (have) sum = combine(sum, v); else { sum = v; have = 1; }
+#define LANE ((int) get_local_id(0))
+
+% if has_heads:
+static int is_head(${common.inputs()}, const long i) {
+% if rows:
+    const long row = i / row_length;
+    const long k = i - row * row_length;
+    if (k == 0) return 1;
+%   if heads != "none":
+    const long h_base = H_BASE(row);
+%   endif
+% else:
+    const long k = i;
+    const long h_base = h_offset;
+% endif
+    return ${"IS_HEAD(h_base, k)" if heads != "none" else "0"};
+}
+% endif
+
+static long x_at(${common.inputs()}, const long i) {
+% if rows:
+    const long row = i / row_length;
+    return X_AT(X_BASE(row), i - row * row_length);
+% else:
+    return X_AT(x_offset, i);
+% endif
+}
+
+## The state before the element: anew at a head.
+<%def name="reset(sum, have)">
+%   if heads_init:
+    ${sum} = INIT;
+    ${have} = 1;
+%   else:
+    ${have} = 0;
+%   endif
+</%def>
+% if phase == "single":
+${lookback.functions("VALUE")}
+/* The aggregate of a partition whose owner has not published it, in the order of the group's own scan; 1 where it
+   is the inclusive prefix. One work-item does it: it is rare. */
+static int recompute(${common.inputs()}, const int p, VALUE* result) {
+    const long begin = (long) p * part;
+    const int count = (int) min((long) part, n - begin);
+    VALUE all_v, row_v, lane_v;
+    int all_have = 0, whole = 0;
+    for (int first = 0; first < count; first += ${columns * items}) {
+        int row_have = 0, row_head = 0;
+        for (int item = first; item < min(first + ${columns * items}, count); item += ${items}) {
+            int have = 0, head = 0;
+            for (int i = item; i < min(item + ${items}, count); ++i) {
+                const VALUE v = converted(x[x_at(${common.input_names()}, begin + i)]);
+% if has_heads:
+                if (is_head(${common.input_names()}, begin + i)) {
+                    head = 1;
+                    ${reset("lane_v", "have")}
+                }
+% endif
+                FOLD(lane_v, have, v)
+            }
+            if (head) { row_v = lane_v; row_have = 1; row_head = 1; } else { FOLD(row_v, row_have, lane_v) }
+        }
+        if (row_head) { all_v = row_v; all_have = 1; whole = 1; } else { FOLD(all_v, all_have, row_v) }
+    }
+    if (p == 0) {
+% if start != "none":
+        if (!whole) all_v = combine(START, all_v);
+% endif
+        whole = 1;
+    }
+    *result = all_v;
+    return whole;
+}
+% endif
+
+kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
+    ${common.inputs()}
+% if phase == "reduce":
+    , global VALUE* aggregates, global uchar* partition_heads
+% else:
+    , ${common.layout_parameters("y", "VALUE", y_unit)}
+%   if phase == "single":
+    , volatile global uint* state, const uint tag, const int parts
+%   elif phase == "seeded":
+    , global const VALUE* seeds
+%   endif
+%   if total:
+    , global VALUE* total_out
+%   endif
+% endif
+) {
+    local VALUE tile[${padded}];
+    local VALUE lane_value[${lanes + lanes // columns}];
+    local VALUE row_value[${lanes // columns}];
+    local uchar lane_head[${lanes + lanes // columns}];
+    local uchar row_head[${lanes // columns}];
+% if has_heads:
+    local uchar heads[${tile}];
+% endif
+% if phase == "single":
+    local int taken;
+    if (LANE == 0) taken = take_partition(state, parts);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int p = taken;
+% else:
+    const int p = (int) get_group_id(0);
+% endif
+    const long begin = (long) p * part;
+    const int count = (int) min((long) part, n - begin);
+    const int active = (count + ${items - 1}) / ${items};
+    for (int i = 0; i < ${items}; ++i) {
+        const int at = i * ${lanes} + LANE;
+        if (at < count) {
+            tile[AT(at)] = converted(x[x_at(${common.input_names()}, begin + at)]);
+% if has_heads:
+            heads[at] = (uchar) is_head(${common.input_names()}, begin + at);
+% endif
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int first = LANE * ${items};
+    if (LANE < active) {
+        VALUE sum;
+        int have = 0;
+        uchar head = 0;
+        for (int i = first; i < min(first + ${items}, count); ++i) {
+            const VALUE v = tile[AT(i)];
+% if has_heads:
+            if (heads[i]) {
+                head = 1;
+                ${reset("sum", "have")}
+            }
+% endif
+            FOLD(sum, have, v)
+        }
+        lane_value[${group.slot("LANE", columns)}] = sum;
+        lane_head[${group.slot("LANE", columns)}] = head;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    ${group.rows_inclusive(lanes, columns, "LANE", "active")}
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (LANE == 0) {
+        VALUE sum;
+        uchar head = 0;
+% if phase == "reduce":
+        ${group.group_total(lanes, columns, "active", "sum", "head")}
+        aggregates[p] = sum;
+        partition_heads[p] = head;
+    }
+% else:
+        VALUE before;
+        int have = 0;
+%   if start != "none":
+        if (p == 0) { before = START; have = 1; }
+%   endif
+%   if phase == "seeded":
+        if (p > 0) { before = seeds[p - 1]; have = 1; }
+%   elif phase == "single":
+        if (p < parts - 1) {
+            ${group.group_total(lanes, columns, "active", "sum", "head")}
+            if (p == 0) {
+%     if start != "none":
+                if (!head) sum = combine(before, sum);
+%     endif
+                head = 1;
+            }
+            if (head) {
+                ${lookback.announce("p", "PREFIX", "sum")}
+%     if not chained:
+            } else {
+                ${lookback.announce("p", "AGGREGATE", "sum")}
+%     endif
+            }
+        }
+        if (p > 0) {
+            ${lookback.look_back("p", "before", f"recompute({capture(common.input_names)}, back, &found)")}
+            have = 1;
+            if (p < parts - 1 && !head) {
+                sum = combine(before, sum);
+                ${lookback.announce("p", "PREFIX", "sum")}
+            }
+        }
+%   endif
+        ${group.rows_exclusive(lanes, columns, "active", "before", "have")}
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (LANE < active) {
+        VALUE sum;
+        int have;
+        ${group.lane_exclusive(lanes, columns, "LANE", "sum", "have")}
+        for (int i = first; i < min(first + ${items}, count); ++i) {
+            const VALUE v = tile[AT(i)];
+%   if has_heads:
+            if (heads[i]) {
+                ${reset("sum", "have")}
+            }
+%   endif
+%   if exclusive:
+            if (have) tile[AT(i)] = sum; ${f"else tile[AT(i)] = {start_value};" if start_value else ""}
+%   endif
+            FOLD(sum, have, v)
+%   if not exclusive:
+            tile[AT(i)] = sum;
+%   endif
+        }
+%   if total:
+        if (begin + first < n && begin + first + ${items} >= n) total_out[0] = sum;
+%   endif
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < ${items}; ++i) {
+        const int at = i * ${lanes} + LANE;
+        if (at < count) {
+%   if rows:
+            const long row = (begin + at) / row_length;
+            y[Y_AT(Y_BASE(row), begin + at - row * row_length)] = tile[AT(at)];
+%   else:
+            y[Y_AT(y_offset, begin + at)] = tile[AT(at)];
+%   endif
+        }
+    }
+% endif
+}

@@ -1,0 +1,74 @@
+## Scan of one value per lane across a work-group, in two levels of left folds: the lanes of a row by the row's
+## first lane, the rows by lane 0. Each lane of a prefix of the group has a value; the others take no part, so the
+## operator sees real data only. As every fold is a left fold, one work-item alone can repeat it bit for bit.
+## Needs local arrays lane_value[lanes + lanes / columns] and row_value[rows], and uchars lane_head, row_head of the
+## same lengths. A set head says that the value starts anew there and takes nothing from its left.
+## Parameters of each def: lanes, columns (lanes of a row); lane: the number of this lane; active: lanes with values.
+##
+<%def name="slot(lane, columns)">((${lane}) + (${lane}) / ${columns})</%def>
+##
+## After it (and a barrier before and behind) lane_value is the inclusive fold within its row.
+<%def name="rows_inclusive(lanes, columns, lane, active)">
+    if (${lane} < ${lanes // columns} && ${lane} * ${columns} < ${active}) {
+        const int first = ${lane} * ${columns};
+        const int last = min(first + ${columns}, ${active}) - 1;
+        VALUE sum = lane_value[${slot("first", columns)}];
+        uchar head = lane_head[${slot("first", columns)}];
+        for (int other = first + 1; other <= last; ++other) {
+            const VALUE v = lane_value[${slot("other", columns)}];
+            if (lane_head[${slot("other", columns)}]) { sum = v; head = 1; } else { sum = combine(sum, v); }
+            lane_value[${slot("other", columns)}] = sum;
+            lane_head[${slot("other", columns)}] = head;
+        }
+    }
+</%def>
+##
+## For lane 0: sum and head (declared outside) become the fold of the whole group.
+<%def name="group_total(lanes, columns, active, sum, head)">
+    {
+        const int last = min(${columns}, ${active}) - 1;
+        ${sum} = lane_value[${slot("last", columns)}];
+        ${head} = lane_head[${slot("last", columns)}];
+    }
+    for (int row = 1; row < ${lanes // columns}; ++row) {
+        if (row * ${columns} < ${active}) {
+            const int last = min(row * ${columns} + ${columns}, ${active}) - 1;
+            const VALUE v = lane_value[${slot("last", columns)}];
+            if (lane_head[${slot("last", columns)}]) { ${sum} = v; ${head} = 1; } else { ${sum} = combine(${sum}, v); }
+        }
+    }
+</%def>
+##
+## For lane 0: row_value becomes the fold of all that lies before the row, `before` (where `have`) included;
+## row_head says whether there is such a value.
+<%def name="rows_exclusive(lanes, columns, active, before, have)">
+    {
+        VALUE sum;
+        int known = ${have};
+        if (known) sum = ${before};
+        for (int row = 0; row < ${lanes // columns}; ++row) {
+            if (row * ${columns} < ${active}) {
+                if (known) row_value[row] = sum;
+                row_head[row] = (uchar) known;
+                const int last = min(row * ${columns} + ${columns}, ${active}) - 1;
+                const VALUE v = lane_value[${slot("last", columns)}];
+                if (known && !lane_head[${slot("last", columns)}]) sum = combine(sum, v); else sum = v;
+                known = 1;
+            }
+        }
+    }
+</%def>
+##
+## For every active lane: value and have (declared outside) become what lies before the lane.
+<%def name="lane_exclusive(lanes, columns, lane, value, have)">
+    {
+        const int row = ${lane} / ${columns};
+        ${have} = row_head[row];
+        if (${have}) ${value} = row_value[row];
+        if (${lane} % ${columns} != 0) {
+            const VALUE v = lane_value[${slot(f"{lane} - 1", columns)}];
+            if (${have} && !lane_head[${slot(f"{lane} - 1", columns)}]) ${value} = combine(${value}, v); else ${value} = v;
+            ${have} = 1;
+        }
+    }
+</%def>

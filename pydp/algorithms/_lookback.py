@@ -1,0 +1,104 @@
+"""The memory of decoupled look-back: one buffer per device and queue, cleared once and told apart by tags.
+
+A launch gets a tag that no earlier launch on the queue had; a slot's words carry it, so that what earlier launches
+left behind reads as "not yet published". The ticket counter at the buffer's start is set back to 0 by the last group
+of each launch. See kernels_cl/wg_lookback.mako.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pydp.errors import OutOfResources
+
+if TYPE_CHECKING:
+    from pydp.runtime.call import Call
+    from pydp.runtime.device import Device
+    from pydp.runtime.profile import Profile
+
+HEADER_BYTES = 64
+_SMALLEST = 1 << 16
+_MAX_QUEUES = 16
+_lock = threading.Lock()
+
+
+def words_per_slot(profile: Profile, itemsize: int) -> int:
+    """The words that one published value takes: 32 bits of it in a 64-bit word, or 16 in a 32-bit one."""
+    piece = 4 if profile.int64_atomics else 2
+    return -(-itemsize // piece)
+
+
+class _State:
+    """One queue's buffer. The queue is kept, so that no other gets its address."""
+
+    def __init__(self, queue: Any) -> None:
+        self.queue = queue
+        self.buffer: Any = None
+        self.nbytes = 0
+        self.tag = 0
+        self.lock = threading.Lock()
+
+    def take(self, device: Device, nbytes: int, last_tag: int) -> tuple[Any, int]:
+        with self.lock:
+            if nbytes > self.nbytes or self.tag >= last_tag:
+                size = max(nbytes, self.nbytes, _SMALLEST)
+                self.buffer = None
+                self.buffer = _cleared(device, self.queue, size)
+                self.nbytes, self.tag = size, 0
+            self.tag += 1
+            return self.buffer, self.tag
+
+
+def _cleared(device: Device, queue: Any, nbytes: int) -> Any:
+    import pyopencl as cl
+
+    try:
+        buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, nbytes)
+    except cl.Error as error:
+        raise OutOfResources(f"{device.name!r} has no {nbytes} bytes for a scan's descriptors: {error}") from error
+    cl.enqueue_fill_buffer(queue, buffer, np.uint32(0), 0, nbytes)
+    return buffer
+
+
+def descriptors(call: Call, partitions: int, itemsize: int) -> tuple[Any, np.uint32]:
+    """A buffer for the slots of `partitions` values and the tag of one launch, which must be the next use of both.
+
+    On an out-of-order queue, whose launches could meet in one buffer, it is scratch memory that is cleared first.
+    """
+    import pyopencl as cl
+
+    device, queue = call.device, call.queue
+    profile = device.profile
+    word = 8 if profile.int64_atomics else 4
+    nbytes = HEADER_BYTES + partitions * 2 * words_per_slot(profile, itemsize) * word
+    if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
+        buffer = call.scratch(nbytes)
+        call.enqueue(_fill, buffer, nbytes)
+        return buffer, np.uint32(1)
+    last_tag = (1 << 32) - 1 if profile.int64_atomics else (1 << 16) - 1
+    buffer, tag = _state(device, queue).take(device, nbytes, last_tag)
+    return buffer, np.uint32(tag)
+
+
+def _fill(queue: Any, buffer: Any, nbytes: int, wait_for: Any = None) -> Any:
+    import pyopencl as cl
+
+    return cl.enqueue_fill_buffer(queue, buffer, np.uint32(0), 0, nbytes, wait_for=wait_for)
+
+
+def _state(device: Device, queue: Any) -> _State:
+    key = ("lookback", queue.int_ptr)
+    state = device.kernels.get(key)
+    if state is None:
+        with _lock:
+            state = device.kernels.get(key)
+            if state is None:
+                kept = [one for one in list(device.kernels) if one[0] == "lookback"]
+                if len(kept) >= _MAX_QUEUES:
+                    old = device.kernels.pop(kept[0])
+                    old.queue.finish()
+                state = device.kernels[key] = _State(queue)
+    return state

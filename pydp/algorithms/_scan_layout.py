@@ -1,0 +1,80 @@
+"""Any axis of any array as one of three walks: flat, many rows, or columns side by side. Pure: shapes in, layout out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Axis = tuple[int, tuple[int, ...]]
+"""(size, step of each array in elements) of one axis."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a scan's elements lie. Every tuple of steps has one entry per array (x, y and, with segments, h).
+
+    n: elements along the scanned axis, `step` apart. rows: how many such lines there are; line r begins at
+    ``r // inner * outer + r % inner * within``. `columns` is the size of the axis whose neighbours are side by side
+    in all arrays (0: there is none); it is then the `within` axis, and `outer` counts slabs of columns.
+    `shift` is added to each array's offset (the far end of an axis that is walked backwards).
+    """
+
+    n: int
+    step: tuple[int, ...]
+    rows: int
+    inner: int
+    outer: tuple[int, ...]
+    within: tuple[int, ...]
+    columns: int
+    shift: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.n * self.rows
+
+
+def layout_of(
+    shape: Sequence[int], strides: Sequence[Sequence[int]], axis: int, reverse: bool
+) -> Layout | None:
+    """The layout of a scan along `axis` of arrays of one shape; None where the other axes need more than two steps.
+
+    >>> layout_of((4, 5), [(5, 1), (5, 1)], 1, False).rows
+    4
+    """
+    n = shape[axis]
+    step = tuple(s[axis] for s in strides)
+    shift = tuple((n - 1) * s for s in step) if reverse and n else (0,) * len(step)
+    step = tuple(-s for s in step) if reverse else step
+    others = [(size, tuple(s[k] for s in strides)) for k, size in enumerate(shape) if k != axis and size != 1]
+    merged = _merged(others)
+    if len(merged) > 2:
+        return None
+    none = (0,) * len(step)
+    if len(merged) == 2 and _side_by_side(merged[0][1]):
+        merged.reverse()  # rows are independent: any order will do
+    columns = merged[-1][0] if merged and _side_by_side(merged[-1][1]) else 0
+    if not merged:
+        return Layout(n, step, 1, 1, none, none, 0, shift)
+    if len(merged) == 1 and not columns:
+        return Layout(n, step, merged[0][0], 1, merged[0][1], none, 0, shift)
+    inner, within = merged[-1]
+    slabs, outer = merged[0] if len(merged) == 2 else (1, none)
+    return Layout(n, step, slabs * inner, inner, outer, within, columns, shift)
+
+
+def _merged(axes: Sequence[Axis]) -> list[Axis]:
+    """The same elements with as few axes as the steps allow."""
+    merged: list[Axis] = []
+    for size, steps in axes:
+        if merged:
+            before, outer = merged[-1]
+            if all(o == size * s for o, s in zip(outer, steps, strict=True)):
+                merged[-1] = (before * size, steps)
+                continue
+        merged.append((size, steps))
+    return merged
+
+
+def _side_by_side(steps: Sequence[int]) -> bool:
+    return all(step == 1 for step in steps)

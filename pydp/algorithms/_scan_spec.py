@@ -1,0 +1,164 @@
+"""Specializations of the scan kernels and their policy: pure functions of the device's profile and the problem."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from pydp.runtime.profile import Profile
+from pydp.specialize.family import Family, Problem
+
+STRATEGIES = ("lookback", "chained", "reduce_then_scan")
+ORDERS = ("ticket", "reversed", "permuted")
+_LOOP_BOUND_PART = 1024  # two passes of it and the looks of a few dozen look-backs stay below 65,535 iterations
+
+
+@dataclass(frozen=True)
+class ScanSpec:
+    """One specialization of scan.
+
+    mapping: "vector" (one work-item per group: CPUs) or "simt" (lanes and local memory: GPUs). strategy: "lookback",
+    "chained" (each partition waits for its predecessor's prefix) or "reduce_then_scan". part: the most elements of
+    a partition (vector). vector: elements of a vector, 0 for one at a time. nontemporal: results go past the cache.
+    lanes, columns, items, pad: the group, a row of its scan, a lane's elements, unused elements of local memory (simt).
+    width: columns of a work-item along strided axes. polls: fruitless looks at a predecessor before its aggregate is
+    recomputed (0: never). plain_polls: look with volatile loads instead of atomics. order and suppress are for tests:
+    groups numbered without a ticket, and every so manieth partition publishing nothing.
+    """
+
+    mapping: str
+    strategy: str
+    part: int = 65536
+    vector: int = 0
+    nontemporal: bool = False
+    lanes: int = 256
+    columns: int = 16
+    items: int = 15
+    pad: int = 0
+    width: int = 16
+    polls: int = 20000
+    plain_polls: bool = False
+    order: str = "ticket"
+    suppress: int = 0
+
+
+def problem_of(
+    dtypes: str, rows: int, n: int, itemsize: int, scalar_lanes: bool, words: tuple[str, ...], compute: int
+) -> Problem:
+    """The description that a choice is made from; sizes by powers of two: rows, n, bytes of an element and columns."""
+    sizes = ((rows - 1).bit_length() if rows else 0, (n - 1).bit_length() if n else 0, itemsize, compute)
+    return Problem("scan", dtypes, sizes, (*words, "vectors") if scalar_lanes else words)
+
+
+def _power_below(n: int) -> int:
+    return 1 << max(n.bit_length() - 1, 0)
+
+
+def _simt_items(profile: Profile, itemsize: int, lanes: int) -> int:
+    """Odd numbers of items keep lanes in different banks; about 16 KiB of local memory leave room for more groups."""
+    room = min(profile.local_bytes // 2, 16 << 10) - _local_bytes(itemsize, lanes, 16, 0)
+    items = min(15, room // (lanes * itemsize)) if room > 0 else 0
+    return items - 1 if items > 1 and items % 2 == 0 else items
+
+
+def _local_bytes(itemsize: int, lanes: int, columns: int, items: int, pad: int = 0) -> int:
+    tile = lanes * items + (lanes * items // pad if pad else 0)
+    others = lanes + lanes // columns + lanes // columns
+    return tile * itemsize + others * (itemsize + 1) + lanes * items + 64
+
+
+def default(profile: Profile, problem: Problem) -> ScanSpec:
+    """The specialization without measuring."""
+    log_rows, log_n, itemsize, _ = problem.sizes
+    careful = profile.loop_limit is not None
+    safe = profile.group_progress and not careful
+    strategy = "lookback" if safe else "reduce_then_scan"
+    polls = 256 if careful else 20000 if profile.group_progress else 1000
+    wide = 0
+    if "vectors" in problem.flags:
+        wide = max(4, min(16, _power_below(profile.simd_bytes // itemsize)))
+    part = min(65536, max(16, _power_below(max(profile.l2_bytes, 1 << 18) // 8 // itemsize)))
+    streamed = (itemsize << (log_rows + log_n)) > max(2 * profile.l2_bytes * profile.compute_units, 1 << 23)
+    spec = ScanSpec(
+        mapping="vector",
+        strategy=strategy,
+        part=min(part, _LOOP_BOUND_PART) if careful else part,
+        vector=wide,
+        nontemporal=bool(wide) and profile.kind == "cpu" and not careful and not profile.is_simulator and streamed,
+        width=_width(profile, problem, wide),
+        polls=polls,
+        plain_polls=profile.kind == "gpu",
+    )
+    if profile.mapping != "simt":
+        return spec
+    lanes = min(256, _power_below(profile.max_group_size))
+    while lanes > 32 and not _simt_items(profile, itemsize, lanes):
+        lanes //= 2
+    items = _simt_items(profile, itemsize, lanes)
+    if not items:
+        return spec  # elements too large for local memory
+    return dataclasses.replace(
+        spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, vector=0, nontemporal=False, width=1
+    )
+
+
+def _width(profile: Profile, problem: Problem, wide: int) -> int:
+    """Columns of a work-item: whole vectors, wide enough for whole pages' worth, narrow enough to keep cores busy."""
+    columns = problem.sizes[3]
+    if not wide:
+        return 8 if problem.sizes[2] <= 64 else 2
+    width = 4 * wide
+    while width > wide and columns < 2 * profile.compute_units * width:
+        width //= 2
+    return width
+
+
+def candidates(profile: Profile, problem: Problem) -> list[ScanSpec]:
+    """What is worth measuring: partition sizes, strategies, groups."""
+    base = default(profile, problem)
+    found = [base]
+    if base.mapping == "vector":
+        found += [dataclasses.replace(base, part=max(16, base.part >> shift)) for shift in (1, 2)]
+        found += [dataclasses.replace(base, nontemporal=not base.nontemporal)] if base.vector else []
+    else:
+        found += [dataclasses.replace(base, lanes=lanes) for lanes in (64, 128, 512)]
+        found += [dataclasses.replace(base, items=items) for items in (3, 7, 11, 19, 23)]
+    found.append(dataclasses.replace(base, strategy="reduce_then_scan"))
+    kept = dict.fromkeys(found)
+    return [spec for spec in kept if check(profile, problem, spec) is None]
+
+
+def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
+    """Why `spec` cannot run there, in one sentence; None where it can."""
+    itemsize = problem.sizes[2]
+    if spec.mapping not in ("vector", "simt"):
+        return f"mapping {spec.mapping!r} is not 'vector' or 'simt'"
+    if spec.strategy not in STRATEGIES:
+        return f"strategy {spec.strategy!r} is not one of {', '.join(STRATEGIES)}"
+    if spec.order not in ORDERS:
+        return f"order {spec.order!r} is not one of {', '.join(ORDERS)}"
+    if spec.polls < 0 or spec.suppress < 0:
+        return f"polls {spec.polls} and suppress {spec.suppress} must not be negative"
+    if (spec.order != "ticket" or spec.suppress) and not spec.polls:
+        return "order and suppress need polls, as nothing else ends the wait for what is not published"
+    if spec.vector not in (0, 2, 4, 8, 16):
+        return f"vector {spec.vector} is not 0, 2, 4, 8 or 16"
+    if spec.vector and "vectors" not in problem.flags:
+        return f"vector {spec.vector} needs a named operator on a scalar dtype; 0 is accepted here"
+    if spec.part < 1 or spec.part >= 1 << 30:
+        return f"part {spec.part} is not between 1 and 2**30 - 1"
+    if spec.width < 1 or (spec.vector and spec.width % spec.vector):
+        return f"width {spec.width} is not a positive multiple of vector {spec.vector}"
+    if spec.mapping == "vector":
+        return None
+    if not 1 <= spec.lanes <= profile.max_group_size:
+        return f"lanes {spec.lanes} is not between 1 and {profile.max_group_size}"
+    if spec.columns < 1 or spec.lanes % spec.columns or spec.items < 1 or spec.pad < 0:
+        return f"columns {spec.columns} must divide lanes {spec.lanes}, items be positive and pad not negative"
+    need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad)
+    if need > profile.local_bytes:
+        return f"{need} bytes of local memory are more than the {profile.local_bytes} there are"
+    return None
+
+
+FAMILY = Family("scan", ScanSpec, default, candidates, check)
