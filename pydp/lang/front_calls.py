@@ -1,0 +1,397 @@
+"""Calls in the language: known functions, casts, views, records, local memory, and other vector functions."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.front_arithmetic import known
+from pydp.lang.front_expressions import Expressions
+from pydp.lang.front_math import ARITY, TABLE, TESTS, fold
+from pydp.lang.result_type import BOOL, FLOAT32
+from pydp.lang.values import Constant, Items, Number, Value, View, describe
+from pydp.lang.views_in import Element
+
+
+class Calls(Expressions):
+    """Calls of everything but the user's own functions."""
+
+    def inline(self, function: FunctionType, node: ast.Call) -> Value:
+        raise NotImplementedError
+
+    def _on_Call(self, node: ast.Call) -> Value | Element:
+        if isinstance(node.func, ast.Attribute):
+            method = self._method(node.func, node)
+            if method is not None:
+                return method
+        target = self.value(node.func)
+        if isinstance(target, View | Items):
+            self._no_keywords(node)
+            return self.subscript(target, self.each(node.args), node)
+        if isinstance(target, Number):
+            self.fail("a number cannot be called", node)
+        return self._known(target.value, node)
+
+    def _no_keywords(self, node: ast.Call) -> None:
+        if node.keywords:
+            self.fail(f"the argument {node.keywords[0].arg!r} is not taken here", node)
+
+    def _method(self, func: ast.Attribute, node: ast.Call) -> Value | None:
+        """x.tile(...), x.astype(...): methods of values; None where the attribute is read and called as usual."""
+        if func.attr not in ("tile", "astype"):
+            return None
+        base = self.value(func.value)
+        if isinstance(base, View) and func.attr == "tile":
+            self._no_keywords(node)
+            return self.tile(base, self._extents(self.each(node.args), "a tile", node), node)
+        if isinstance(base, Number) and func.attr == "astype":
+            return self._cast(self._dtype(self._only(node, 1)[0], node), base, node)
+        return None
+
+    def _known(self, target: Any, node: ast.Call) -> Value:
+        inner = getattr(target, "function", target)
+        home = (getattr(target, "__module__", None) or "").split(".")[0]
+        name = getattr(target, "__name__", "")
+        special = getattr(self, f"_pydp_{name}", None) if home == "pydp" and not hasattr(target, "function") else None
+        if special is not None:
+            result: Value = special(node)
+            return result
+        if isinstance(target, np.dtype) and target.names:
+            return self._record(target, node)
+        if isinstance(target, type | np.dtype) and _is_scalar_type(target):
+            return self._cast(np.dtype(target), self._one(node), node)
+        if id(target) in TABLE:
+            return self._function(*TABLE[id(target)], node)
+        if isinstance(inner, FunctionType):
+            if home in ("pydp", "numpy", "math"):
+                self.fail(f"{home}.{name} cannot be used in a vector function", node)
+            return self.inline(inner, node)
+        if target is print:
+            self.fail("print cannot be used in a vector function; store values in an array, or run with pydp.checked()", node)
+        self.fail(f"{describe(Constant(target))} cannot be called in a vector function", node)
+
+    # --- arguments
+
+    def _only(self, node: ast.Call, *counts: int) -> list[Value]:
+        self._no_keywords(node)
+        if len(node.args) not in counts:
+            wanted = " or ".join(map(str, counts))
+            self.fail(f"{ast.unparse(node.func)} takes {wanted} arguments, not {len(node.args)}", node)
+        return self.each(node.args)
+
+    def _numbers(self, node: ast.Call, *counts: int) -> list[Number]:
+        return [self.as_number(value, node) for value in self._only(node, *counts)]
+
+    def _one(self, node: ast.Call) -> Number:
+        return self._numbers(node, 1)[0]
+
+    def _dtype(self, value: Value, node: ast.AST) -> np.dtype[Any]:
+        if isinstance(value, Constant):
+            try:
+                return np.dtype(value.value).newbyteorder("=")
+            except TypeError:
+                pass
+        self.fail(f"a dtype is needed here, not {describe(value)}", node)
+
+    def _extents(self, values: list[Value], what: str, node: ast.AST) -> tuple[int, ...]:
+        sizes = []
+        for number in self.flat_indices(values, node):
+            if not isinstance(number.expr, ir.Const):
+                self.fail(f"the extents of {what} are constants; close over a number or write it here", node)
+            sizes.append(int(number.expr.value))
+        return tuple(sizes)
+
+    # --- functions of numbers
+
+    def _function(self, kind: str, name: str, node: ast.Call) -> Value:
+        if kind == "math":
+            return self.math(name, self._numbers(node, ARITY.get(name, 1) if name != "log" else 1, *_extra(name)), node)
+        if kind == "operator":
+            left, right = self._only(node, 2)
+            return self.operate(name, left, right, node)
+        if kind == "comparison":
+            left, right = self._only(node, 2)
+            return self.compare(name, left, right, node)
+        if kind == "minimax":
+            return self._minimax(name, node)
+        if kind == "to_integer":
+            number = self._one(node)
+            whole = number if number.expr.dtype.kind != "f" else self.math(name, [number], node)
+            return self.plain_integer(whole, node)
+        if kind == "logical":
+            return self._logical(name, node)
+        return self._rest(kind, name, self._only(node, 1, 2, 3), node)
+
+    def _rest(self, kind: str, name: str, values: list[Value], node: ast.Call) -> Value:
+        if name == "len":
+            if isinstance(values[0], View):
+                return Number(self.counts(values[0], node)[0], True)
+            if isinstance(values[0], Items):
+                return self.literal(len(values[0].items), node)
+        if name == "where" and len(values) == 3:
+            return self.chosen(self.truth(values[0], node), values[1], values[2], node)
+        numbers = [self.as_number(value, node) for value in values]
+        method = getattr(self, f"_call_{name if kind == 'special' else kind}", None)
+        wanted = {"divmod": 2, "clip": 3, "fpow": 2, "pow": 2}.get(name, 1)
+        if method is None or len(numbers) != wanted:
+            self.fail(f"{ast.unparse(node.func)} takes {wanted} arguments here, not {len(numbers)}", node)
+        result: Value = method(name, numbers, node)
+        return result
+
+    def math(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        """A function with real arguments (rule 5 of result_type for integers)."""
+        if name == "log" and len(numbers) == 2:
+            first, second = (self.math("log", [number], node) for number in numbers)
+            return self.binary("truediv", first, second, node)
+        values = tuple(known(number) for number in numbers)
+        if None not in values:
+            folded = fold(name, values)
+            if folded is not None:
+                return self.literal(folded, node)
+        reals = [self.real(number, node) for number in numbers]
+        kind = reals[0].type
+        for other in reals[1:]:
+            kind = self.common_type(Number(ir.Const(kind.dtype, 0.0), kind.plain), other, node)
+        exprs = tuple(self.convert(number, kind.dtype, node) for number in reals)
+        if name in TESTS:
+            return Number(ir.Math(BOOL, name, exprs))
+        return Number(ir.Math(kind.dtype, name, exprs), kind.plain)
+
+    def _minimax(self, name: str, node: ast.Call) -> Number:
+        values = self._only(node, *range(1, 33))
+        if len(values) == 1 and isinstance(values[0], Items):
+            values = list(values[0].items)
+        if not values:
+            self.fail("the least of nothing has no value", node)
+        result = self.as_number(values[0], node)
+        for value in values[1:]:
+            result = self.minimax(name, result, self.as_number(value, node), node)
+        return result
+
+    def minimax(self, name: str, left: Number, right: Number, node: ast.AST) -> Number:
+        """The lesser or greater of two numbers, NaN where one is (as numpy.minimum)."""
+        pair = known(left), known(right)
+        if pair[0] is not None and pair[1] is not None:
+            return self.literal(min(pair) if name == "minimum" else max(pair), node)
+        if left.expr.dtype.names or right.expr.dtype.names:
+            self.fail("records have no order; compare their members", node)
+        kind = self.common_type(self.counted(left), self.counted(right), node)
+        if left.expr.dtype == right.expr.dtype == BOOL:
+            return Number(ir.Logical(BOOL, "and" if name == "minimum" else "or", left.expr, right.expr))
+        exprs = (self.convert(left, kind.dtype, node), self.convert(right, kind.dtype, node))
+        return Number(ir.Math(kind.dtype, name, exprs), kind.plain)
+
+    def _logical(self, name: str, node: ast.Call) -> Number:
+        left, right = (self.truth(number, node) for number in self._numbers(node, 2))
+        if name == "xor":
+            return self.binary("xor", Number(left), Number(right), node)
+        return self.both(name, Number(left), Number(right))
+
+    def _call_round(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        number = numbers[0]
+        rounded = number if number.expr.dtype.kind != "f" else self.math(name, [number], node)
+        return self.plain_integer(rounded, node) if _is_builtin(node, "round") else rounded
+
+    def _call_absolute(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        number = self.counted(numbers[0])
+        value = known(number)
+        if value is not None:
+            return self.literal(abs(value), node)
+        if number.expr.dtype.names:
+            self.fail("a record has no absolute value; take a member", node)
+        if number.expr.dtype.kind == "u":
+            return number
+        return Number(ir.Math(number.expr.dtype, "abs", (number.expr,)), number.plain)
+
+    def _call_unary(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return self.unary(name, numbers[0], node)
+
+    def _call_not(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return Number(self.negate(self.truth(numbers[0], node)))
+
+    def _call_divmod(self, name: str, numbers: list[Number], node: ast.AST) -> Items:
+        left, right = (self.temporary(item, f"div{n}", node) for n, item in enumerate(numbers))
+        return Items((self.binary("floordiv", left, right, node), self.binary("mod", left, right, node)))
+
+    def _call_square(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return self.binary("pow", numbers[0], self.literal(2, node), node)
+
+    def _call_pow(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return self.binary("pow", numbers[0], numbers[1], node)
+
+    def _call_fpow(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return self.binary("pow", self.real(numbers[0], node), numbers[1], node)
+
+    def _call_reciprocal(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return self.binary("truediv", self.literal(1.0, node), self.real(numbers[0], node), node)
+
+    def _call_degrees(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return self.binary("mul", self.real(numbers[0], node), self.literal(180.0 / math.pi, node), node)
+
+    def _call_radians(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return self.binary("mul", self.real(numbers[0], node), self.literal(math.pi / 180.0, node), node)
+
+    def _call_clip(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return self.minimax("minimum", self.minimax("maximum", numbers[0], numbers[1], node), numbers[2], node)
+
+    def _call_sign(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        number = self.temporary(self.counted(numbers[0]), "sign", node)
+        zero, one, minus = (self.literal(value, node) for value in (0, 1, -1))
+        positive = self.compare("gt", number, zero, node).expr
+        if number.expr.dtype.kind == "u":
+            return self.choose(positive, Number(ir.Const(number.expr.dtype, 1)), number, node)
+        negative = self.compare("lt", number, zero, node).expr
+        like = (Number(self.convert(item, number.expr.dtype, node), number.plain) for item in (one, minus))
+        up, down = like
+        return self.choose(positive, up, self.choose(negative, down, number, node), node)
+
+    def _call_int(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return self.plain_integer(numbers[0], node)
+
+    def _call_float(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return self.plain_float(numbers[0], node)
+
+    def _call_bool(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        return Number(self.truth(numbers[0], node))
+
+    # --- casts and records
+
+    def _cast(self, dtype: np.dtype[Any], number: Number, node: ast.AST) -> Number:
+        if dtype.names or dtype.kind not in "biuf" or dtype.itemsize > 8:
+            self.fail(f"a cast to {dtype} cannot be made; bool, integers and floats of up to 64 bits can", node)
+        return Number(self.convert(number, dtype, node))
+
+    def _record(self, dtype: np.dtype[Any], node: ast.Call, skip: int = 0) -> Number:
+        """dtype(x=..., ...): every member by place or by name."""
+        assert dtype.names is not None and dtype.fields is not None
+        names = dtype.names
+        nodes = dict(zip(names, node.args[skip:], strict=False))
+        if len(node.args) - skip > len(names):
+            self.fail(f"the record has {len(names)} members, not {len(node.args) - skip}", node)
+        for keyword in node.keywords:
+            if keyword.arg not in names or keyword.arg in nodes:
+                self.fail(f"{keyword.arg!r} is no member to give here; the record has {', '.join(names)}", node)
+            nodes[keyword.arg] = keyword.value
+        missing = [name for name in names if name not in nodes]
+        if missing:
+            self.fail(f"the record's member {missing[0]!r} is not given", node)
+        values = dict(zip(nodes, self.each(list(nodes.values())), strict=True))
+        exprs = tuple(
+            self.convert(self.as_number(values[name], nodes[name]), dtype.fields[name][0], nodes[name]) for name in names
+        )
+        return Number(ir.MakeRecord(dtype, exprs))
+
+    def _pydp_record(self, node: ast.Call) -> Value:
+        if not node.args:
+            self.fail("pydp.record takes a dtype and its members' values", node)
+        dtype = self._dtype(self.value(node.args[0]), node)
+        if not dtype.names:
+            self.fail(f"{dtype} is no record; a dtype with fields is accepted", node)
+        return self._record(dtype, node, 1)
+
+    # --- pydp's own functions
+
+    def _pydp_fma(self, node: ast.Call) -> Value:
+        numbers = self._numbers(node, 3)
+        values = [known(number) for number in numbers]
+        if None not in values:
+            return self.literal(float(values[0] * values[1] + values[2]), node)
+        return self.math("fma", numbers, node)
+
+    def _pydp_where(self, node: ast.Call) -> Value:
+        condition, yes, no = self._only(node, 3)
+        return self.chosen(self.truth(condition, node), yes, no, node)
+
+    def _pydp_index(self, node: ast.Call) -> Value:
+        self._no_keywords(node)
+        numbers = self.flat_indices(self.each(node.args), node)
+        return Items(tuple(numbers), True)
+
+    _pydp_extent = _pydp_index
+
+    def _array(self, value: Value, node: ast.Call) -> View:
+        if not isinstance(value, View):
+            self.fail(f"{ast.unparse(node.func)} needs an array first, not {describe(value)}", node)
+        return value
+
+    def _pydp_tile(self, node: ast.Call) -> Value:
+        self._no_keywords(node)
+        base, *sizes = self.each(node.args)
+        return self.tile(self._array(base, node), self._extents(sizes, "a tile", node), node)
+
+    def _pydp_read_only(self, node: ast.Call) -> Value:
+        view = self._array(self._only(node, 1)[0], node)
+        return View(**{**vars(view), "writable": False})
+
+    def _pydp_section(self, node: ast.Call) -> Value:
+        base, start, extent = self._only(node, 3)
+        view = self._array(base, node)
+        places = [[number.expr for number in self.flat_indices([item], node)] for item in (start, extent)]
+        return self.section(view, places[0], places[1], node)
+
+    def _pydp_project(self, node: ast.Call) -> Value:
+        base, axis, index = self._only(node, 3)
+        view = self._array(base, node)
+        place = self.index_number(axis, "the axis", node)
+        if not isinstance(place.expr, ir.Const):
+            self.fail("the axis of a projection is a constant", node)
+        return self.project(view, place.expr.value, self.index_number(index, "an index", node).expr, node)
+
+    def _pydp_local_field(self, node: ast.Call) -> Value:
+        self.need_group("local_field", node)
+        key, dtype, shape = self._new_array("a local_field", node)
+        if key not in self.locals:
+            name = self.unique(key, self.naming or "shared")
+            self.locals[key] = ir.LocalArray(name, dtype, shape, self.where(node))
+        return self.whole(self.locals[key], shape)
+
+    def _pydp_private_field(self, node: ast.Call) -> Value:
+        key, dtype, shape = self._new_array("a private_field", node)
+        if key not in self.privates:
+            name = self.unique(key, self.naming or "own")
+            self.privates[key] = ir.PrivateArray(name, dtype, shape, self.where(node))
+        return self.whole(self.privates[key], shape)
+
+    def _new_array(self, what: str, node: ast.Call) -> tuple[str, np.dtype[Any], tuple[int, ...]]:
+        """The dtype and extents of local_field(dtype, *extents) or local_field(extents, dtype)."""
+        arguments = self.each(node.args)
+        for keyword in node.keywords:
+            if keyword.arg != "dtype":
+                self.fail(f"the argument {keyword.arg!r} is not taken here", node)
+            arguments.insert(0, self.value(keyword.value))
+        kinds = [value for value in arguments if isinstance(value, Constant)]
+        if len(kinds) > 1 or not arguments:
+            self.fail(f"{what} takes a dtype and its extents", node)
+        dtype = self._dtype(kinds[0], node) if kinds else FLOAT32
+        if dtype.kind not in "biufV":
+            self.fail(f"{what} cannot be of {dtype}; bool, integers, floats and records are accepted", node)
+        rest = [value for value in arguments if not isinstance(value, Constant)]
+        shape = self._extents(rest, what, node)
+        if min(shape, default=1) < 1:
+            self.fail(f"the extents of {what} are 1 or more, not {shape}", node)
+        return self.place_key("%array", node), dtype, shape
+
+    def whole(self, array: ir.Array, shape: tuple[int, ...]) -> View:
+        zero = self.integer(0)
+        sizes = tuple(self.integer(size) for size in shape)
+        return View(array, tuple(range(len(shape))), (zero,) * len(shape), sizes)
+
+
+def _extra(name: str) -> tuple[int, ...]:
+    return (2,) if name == "log" else ()
+
+
+def _is_builtin(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _is_scalar_type(target: Any) -> bool:
+    if isinstance(target, np.dtype):
+        return True
+    return inspect.isclass(target) and issubclass(target, np.generic) and target not in (np.generic, np.void)

@@ -1,0 +1,157 @@
+"""Names of a vector function: which are its own, and what those from around it stand for.
+
+A function's meaning is its text and the values of the names that it takes from its closure and its module, so
+both are in :func:`content_key`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Hashable
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from pydp.lang.diagnostics import VectorError
+from pydp.lang.source import Source, Tree, source_of
+
+_FIXED_MODULES = frozenset({"numpy", "math", "pydp", "builtins", "operator"})
+
+
+class Missing:
+    """What a name stands for that nothing around the function defines."""
+
+
+MISSING = Missing()
+Chain = tuple[str, ...]
+_chains: dict[tuple[str, CodeType], tuple[Chain, ...]] = {}
+
+
+def plain_function(fn: object) -> FunctionType:
+    """The Python function of a vector function, function or lambda; VectorError for anything else."""
+    inner = getattr(fn, "function", fn)
+    if isinstance(inner, FunctionType):
+        return inner
+    raise VectorError(f"{fn!r} is no Python function; a function, a lambda or a @pydp.vector function is accepted")
+
+
+def look_up(function: FunctionType, name: str) -> Any:
+    """What a free name of `function` stands for now: closure, module, then builtins; MISSING where nothing does."""
+    code = function.__code__
+    if name in code.co_freevars and function.__closure__ is not None:
+        try:
+            return function.__closure__[code.co_freevars.index(name)].cell_contents
+        except ValueError:
+            return MISSING
+    if name in function.__globals__:
+        return function.__globals__[name]
+    return getattr(builtins, name, MISSING)
+
+
+def own_names(tree: Tree) -> frozenset[str]:
+    """The names that a function binds: its arguments and everything that it assigns."""
+    arguments = tree.args
+    names = {item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return frozenset(names)
+
+
+def stores(tree: Tree) -> dict[str, int]:
+    """How often each name is assigned in a function's body (an augmented assignment is one more than a plain one)."""
+    count: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            count[node.id] = count.get(node.id, 0) + 1
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            count[node.target.id] = count.get(node.target.id, 0) + 1
+    return count
+
+
+def content_key(fn: object) -> Hashable:
+    """What tells one vector function's meaning from another's: code, defaults, and all that it takes from around it.
+
+    Equal keys mean equal translations; a rebound constant or a changed helper function changes the key.
+    """
+    return _function_key(plain_function(fn), ())
+
+
+def _function_key(function: FunctionType, above: tuple[CodeType, ...]) -> Hashable:
+    code = function.__code__
+    if code in above:
+        return ("recursion", above.index(code))
+    inside = (*above, code)
+    values = tuple(_chain_key(function, chain, inside) for chain in _free_chains(function))
+    return (code, code.co_filename, _frozen(function.__defaults__, inside), values)
+
+
+def _free_chains(function: FunctionType) -> tuple[Chain, ...]:
+    """The names from around the function that its text reads, each with the attributes that follow it."""
+    key = (function.__code__.co_filename, function.__code__)
+    found = _chains.get(key)
+    if found is None:
+        found = _chains[key] = _read_chains(source_of(function))
+    return found
+
+
+def _read_chains(source: Source) -> tuple[Chain, ...]:
+    own = own_names(source.tree)
+    chains: set[Chain] = set()
+
+    def visit(node: ast.AST) -> None:
+        attributes: list[str] = []
+        inner = node
+        while isinstance(inner, ast.Attribute):
+            attributes.insert(0, inner.attr)
+            inner = inner.value
+        if isinstance(inner, ast.Name):
+            if inner.id not in own:
+                chains.add((inner.id, *attributes))
+            return
+        for child in ast.iter_child_nodes(inner if attributes else node):
+            visit(child)
+        if attributes:
+            visit_self(inner)
+
+    def visit_self(node: ast.AST) -> None:
+        if isinstance(node, ast.Name) and node.id not in own:
+            chains.add((node.id,))
+
+    body: list[Any] = [source.tree.body] if isinstance(source.tree, ast.Lambda) else list(source.tree.body)
+    for item in body:
+        visit(item)
+    return tuple(sorted(chains))
+
+
+def _chain_key(function: FunctionType, chain: Chain, above: tuple[CodeType, ...]) -> Hashable:
+    value = look_up(function, chain[0])
+    if isinstance(value, ModuleType) and value.__name__ in _FIXED_MODULES:
+        return value.__name__
+    for name in chain[1:]:
+        if isinstance(value, int | float | FunctionType | np.dtype | np.generic):
+            break
+        value = getattr(value, name, MISSING)
+    return _frozen(value, above)
+
+
+def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
+    """A value as part of a key: equal only where the translation would be."""
+    kind = type(value)
+    if kind in (int, bool, str, type(None), Missing):
+        return (kind, value)
+    if kind is float:
+        return (kind, value.hex())
+    if isinstance(value, tuple):
+        return (kind, tuple(_frozen(item, above) for item in value))
+    if isinstance(value, np.dtype | type):
+        return value
+    if isinstance(value, np.generic):
+        return (value.dtype, value.tobytes())
+    inner: Callable[..., Any] = getattr(value, "function", value)
+    if isinstance(inner, FunctionType):
+        module = getattr(inner, "__module__", "") or ""
+        return (module, inner.__name__) if module.split(".")[0] in _FIXED_MODULES else _function_key(inner, above)
+    return (kind, id(value))

@@ -1,0 +1,177 @@
+"""What a vector function is written with: the decorator, local memory, barriers, atomics, small functions.
+
+A vector function is plain Python. Called with plain values it runs as such; given to forall, scan, reduce or
+sort it is translated. The names here stand for what the translation knows; those that only make sense on a lane
+(local memory, barriers, atomics) refuse to run outside.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pydp.errors import InvalidArgument
+from pydp.lang.names import plain_function
+
+__all__ = [
+    "VectorFunction",
+    "atomic_add",
+    "atomic_and",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_sub",
+    "atomic_xor",
+    "fma",
+    "group_barrier",
+    "local_field",
+    "private_field",
+    "record",
+    "vector",
+    "where",
+]
+
+
+class VectorFunction:
+    """A Python function that runs on lanes; made by :func:`vector`. ``.function`` is the Python function."""
+
+    __name__: str
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = plain_function(function)
+        functools.update_wrapper(self, self.function)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Run the Python function itself, on the host, for plain values."""
+        return self.function(*arguments, **named)
+
+    def __repr__(self) -> str:
+        return f"<vector function {self.__name__}>"
+
+
+def vector(function: Callable[..., Any]) -> VectorFunction:
+    """Mark a function as a vector function: forall runs it on every lane, other vector functions may call it.
+
+    The function is written in a part of Python: numbers, tuples, records, arrays given as arguments; ``if``,
+    ``for`` over range, ``while``; calls of other functions. Everything else is a VectorError at translation,
+    with its line. Types follow :mod:`pydp.lang.result_type`.
+
+    >>> @vector
+    ... def square(x):
+    ...     return x * x
+    >>> square(3)
+    9
+    """
+    return VectorFunction(function)
+
+
+def _on_lanes_only(name: str) -> NoReturn:
+    raise InvalidArgument(f"{name} belongs inside a vector function that forall runs; it was called as plain Python")
+
+
+def local_field(*extents: Any, dtype: Any = None) -> Any:
+    """An array in local memory, shared by the lanes of a group, not initialised.
+
+    ``local_field(np.float32, 16, 16)`` or ``local_field((16, 16), np.float32)``; the extents are constants.
+    """
+    _on_lanes_only("local_field")
+
+
+def private_field(*extents: Any, dtype: Any = None) -> Any:
+    """An array of one lane, not initialised; written as :func:`local_field`."""
+    _on_lanes_only("private_field")
+
+
+def group_barrier(width: Any = None) -> None:
+    """Wait for all lanes of the group, or for each run of `width` lanes; local memory is then seen by them all."""
+    _on_lanes_only("group_barrier")
+
+
+def atomic_add(array: Any, index: Any, value: Any) -> None:
+    """array[index] += value, indivisibly."""
+    _on_lanes_only("atomic_add")
+
+
+def atomic_sub(array: Any, index: Any, value: Any) -> None:
+    """array[index] -= value, indivisibly."""
+    _on_lanes_only("atomic_sub")
+
+
+def atomic_min(array: Any, index: Any, value: Any) -> None:
+    """array[index] = min(array[index], value), indivisibly."""
+    _on_lanes_only("atomic_min")
+
+
+def atomic_max(array: Any, index: Any, value: Any) -> None:
+    """array[index] = max(array[index], value), indivisibly."""
+    _on_lanes_only("atomic_max")
+
+
+def atomic_and(array: Any, index: Any, value: Any) -> None:
+    """array[index] &= value, indivisibly."""
+    _on_lanes_only("atomic_and")
+
+
+def atomic_or(array: Any, index: Any, value: Any) -> None:
+    """array[index] |= value, indivisibly."""
+    _on_lanes_only("atomic_or")
+
+
+def atomic_xor(array: Any, index: Any, value: Any) -> None:
+    """array[index] ^= value, indivisibly."""
+    _on_lanes_only("atomic_xor")
+
+
+def where(condition: Any, yes: Any, no: Any) -> Any:
+    """`yes` where the condition holds, else `no`."""
+    return yes if condition else no
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c, rounded once, in the type that the three have together (Python floats: float64)."""
+    dtype = np.result_type(a, b, c)
+    if dtype.kind != "f":
+        dtype = np.dtype(np.float64)
+    values = [float(value) for value in (a, b, c)]
+    if not all(np.isfinite(values)):
+        return dtype.type(values[0] * values[1] + values[2])
+    exact = Fraction(values[0]) * Fraction(values[1]) + Fraction(values[2])
+    return dtype.type(_rounded(exact, dtype) if exact else values[0] * values[1] + values[2])
+
+
+def _rounded(exact: Fraction, dtype: np.dtype[Any]) -> Any:
+    """The number of `dtype` next to an exact value, ties to even."""
+    try:
+        first = dtype.type(float(exact))
+    except OverflowError:
+        return np.inf if exact > 0 else -np.inf
+    if dtype == np.float64 or not np.isfinite(first):
+        return first
+    near = [first, np.nextafter(first, dtype.type(np.inf)), np.nextafter(first, dtype.type(-np.inf))]
+    finite = [value for value in near if np.isfinite(value)]
+    last = {value: int(value.view(f"u{dtype.itemsize}")) & 1 for value in finite}
+    return min(finite, key=lambda value: (abs(Fraction(float(value)) - exact), last[value]))
+
+
+def record(dtype: Any, *values: Any, **members: Any) -> Any:
+    """A record of `dtype` from its members' values, by place or by name.
+
+    >>> body = np.dtype([("x", np.float32), ("mass", np.float32)])
+    >>> record(body, 1.0, mass=2.0)["mass"]
+    np.float32(2.0)
+    """
+    kind = np.dtype(dtype)
+    names = kind.names
+    if names is None:
+        raise InvalidArgument(f"{kind} is no record; a dtype with fields is accepted")
+    given = dict(zip(names, values, strict=False))
+    if len(values) > len(names) or set(given) & set(members) or set(given) | set(members) != set(names):
+        raise InvalidArgument(f"a record of {', '.join(names)} needs each member once")
+    result = np.zeros((), kind)
+    for name, value in {**given, **members}.items():
+        result[name] = value
+    return result[()]
