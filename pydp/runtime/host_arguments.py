@@ -10,7 +10,7 @@ import pyopencl as cl
 
 from . import host_memory
 from .host_memory import buffer_over, buffer_with, byte_range, check_dtype, create, fits_in_place
-from .operand import Operand, c_strides
+from .operand import Operand
 
 if TYPE_CHECKING:
     from .device import Device
@@ -32,7 +32,7 @@ class HostArguments:
         self._ranges: list[tuple[int, int]] = []  # merged ranges of arrays that overlap a written one
         self._buffers: dict[tuple[int, int], cl.Buffer] = {}
         self._maps: dict[int, tuple[cl.Buffer, int]] = {}
-        self._back: list[tuple[np.ndarray, cl.Buffer, np.ndarray]] = []
+        self._back: list[tuple[np.ndarray, cl.Buffer, tuple[np.ndarray, np.ndarray] | None]] = []
 
     def merge(self, arrays: Iterable[np.ndarray]) -> None:
         """Let arrays whose memory overlaps share a buffer; needed where one of them is written."""
@@ -50,16 +50,9 @@ class HostArguments:
         placed = self._in_place(name, array)
         if placed is not None:
             return placed
-        dtype = check_dtype(array.dtype, name)
-        native = array.dtype == dtype and array.dtype.isnative
-        if native and array.flags.f_contiguous and not array.flags.c_contiguous:
-            buffer = buffer_with(self._device.context, array.T)
-            strides = tuple(stride // array.itemsize for stride in array.strides)
-            return Operand(name, buffer, 0, array.shape, strides, dtype, array)
-        if not (native and array.flags.c_contiguous):
-            array = _packed(array, dtype)
-        buffer = buffer_with(self._device.context, array)
-        return Operand(name, buffer, 0, array.shape, c_strides(array.shape), dtype, array)
+        memory, elements = _dense(array, check_dtype(array.dtype, name), filled=True)
+        buffer = buffer_with(self._device.context, memory)
+        return Operand(name, buffer, 0, array.shape, _strides(elements, array), elements.dtype, memory)
 
     def write(self, name: str, array: np.ndarray, keep: bool) -> Operand:
         """The operand of an array that kernels write; with `keep` its old elements are there to be read."""
@@ -69,29 +62,27 @@ class HostArguments:
             self._maps[id(buffer)] = (buffer, buffer.size)
             placed.result = array
             return placed
-        dtype = check_dtype(array.dtype, name)
-        packed = array if array.flags.c_contiguous and array.dtype.isnative else None
+        memory, elements = _dense(array, check_dtype(array.dtype, name), filled=keep)
         if keep:
-            packed = _packed(array, dtype) if packed is None else packed
-            buffer = buffer_with(self._device.context, packed)
+            buffer = buffer_with(self._device.context, memory)
         else:
-            buffer = create(self._device.context, cl.mem_flags.READ_WRITE, array.nbytes)
-            packed = host_memory.fresh(array.shape, dtype) if packed is None else packed
-        self._back.append((packed, buffer, array))
-        return Operand(name, buffer, 0, array.shape, c_strides(array.shape), dtype, array, array)
+            buffer = create(self._device.context, cl.mem_flags.READ_WRITE, memory.nbytes)
+        self._back.append((memory, buffer, None if memory is array else (array, elements)))
+        return Operand(name, buffer, 0, array.shape, _strides(elements, array), elements.dtype, memory, array)
 
     def bring_back(self, queue: cl.CommandQueue) -> None:
         """Wait for the queue, with everything that was written visible in the NumPy arrays."""
         for buffer, nbytes in self._maps.values():
             host_memory.make_visible(queue, buffer, nbytes)
-        for packed, buffer, _ in self._back:
-            if packed.size:
-                cl.enqueue_copy(queue, packed.reshape(-1).view(np.uint8), buffer, is_blocking=False)
+        for memory, buffer, _ in self._back:
+            if memory.size:
+                cl.enqueue_copy(queue, memory.reshape(-1).view(np.uint8), buffer, is_blocking=False)
         if self._back or not self._maps:
             queue.finish()
-        for packed, _, array in self._back:
-            if packed is not array:
-                array[...] = packed
+        for _, _, scattered in self._back:
+            if scattered is not None:
+                array, elements = scattered
+                array[...] = elements
 
     def _in_place(self, name: str, array: np.ndarray) -> Operand | None:
         if not self.in_place or not fits_in_place(array):
@@ -115,8 +106,23 @@ class HostArguments:
         return Operand(name, buffer, first // itemsize, array.shape, strides, array.dtype, (array, start))
 
 
-def _packed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A C-contiguous copy in native byte order."""
-    copy = host_memory.fresh(array.shape, dtype)
-    copy[...] = array
-    return copy
+def _strides(elements: np.ndarray, array: np.ndarray) -> tuple[int, ...]:
+    """The strides, in elements, of dense elements that stand for `array`; its repeated axes stay repeated."""
+    size = elements.itemsize
+    pairs = zip(elements.strides, array.strides, strict=True)
+    return tuple(0 if given == 0 else stride // size for stride, given in pairs)
+
+
+def _dense(array: np.ndarray, dtype: np.dtype, filled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(C-contiguous memory, the array's elements in it), in native byte order and in the order of the array's own
+    strides: the axis that was the densest stays so, and what a kernel was told of strides of 1 stays true.
+    """
+    if array.flags.c_contiguous and array.dtype.isnative:
+        return array, array
+    once = array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
+    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    memory = host_memory.fresh(tuple(once.shape[axis] for axis in order), dtype)
+    elements = memory.transpose([order.index(axis) for axis in range(array.ndim)])
+    if filled:
+        elements[...] = once
+    return memory, elements

@@ -20,10 +20,10 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether elements follow each other in C order; axes of one element and empty arrays do not matter."""
+    if 0 in shape:
+        return True
     step = 1
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if size == 0:
-            return True
         if size != 1 and stride != step:
             return False
         step *= size

@@ -208,7 +208,8 @@ class TileRange:
         mark = "" if self._writable else ", read-only"
         tail = "" if self.tail == "mask" else f", tail={self.tail!r}"
         tiles = " of ".join(str(tuple(extent)) for extent in self.tiles)
-        return f"<TileRange {tuple(self.extent)} tiles {tiles}{tail}{mark} of {self.base.dtype} {tuple(self.base.shape)}>"
+        data = f"{self.base.dtype} {tuple(self.base.shape)}"
+        return f"<TileRange {tuple(self.extent)} tiles {tiles}{tail}{mark} of {data}>"
 
 
 def tile(x: Any, extent: Sequence[int] | int, tail: str | None = None, fill: Any = None) -> TileRange:
@@ -276,7 +277,7 @@ def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | No
         extent = [size - at for at, size in zip(low, whole, strict=True)]
     sizes = Extent(() if extent is None else extent)
     if len(sizes) != len(whole) or not all(
-        0 <= at and at + size <= end for at, size, end in zip(low, sizes, whole, strict=True)
+        at >= 0 and at + size <= end for at, size, end in zip(low, sizes, whole, strict=True)
     ):
         raise InvalidArgument(f"a section of {tuple(sizes)} from {tuple(low)} is not inside the extent {tuple(whole)}")
     if not isinstance(x, TileRange):
