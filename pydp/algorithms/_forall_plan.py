@@ -16,7 +16,7 @@ import numpy as np
 from pydp import dtypes
 from pydp.algorithms._forall_arguments import language_type, unit_axis
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
-from pydp.lang import ir, lower_simt, lower_vector, static_checks
+from pydp.lang import ir, lower_simt, static_checks
 from pydp.lang.front import translate
 from pydp.lang.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
 from pydp.lang.trip_counts import LoopBound
@@ -214,6 +214,10 @@ def lower(made_from: Translation, device: Device, spec: ForallSpec, extent: Sequ
         if unit_axis(made_from.parts[array.position]) >= 0
     )
     if spec.mapping == "vector":
+        try:
+            from pydp.lang import lower_vector
+        except ImportError:
+            raise UnsupportedOnDevice("TEMPORARY") from None
         return lower_vector.lower(function, profile, units)
     group = function.group or lower_simt.pick_group(function.grid_rank, extent, profile)
     counts = group_counts(extent, group)
