@@ -21,8 +21,8 @@ def _data(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
 @pytest.mark.oclgrind
 @pytest.mark.parametrize("op, function", [("+", np.sum), ("max", np.max)])
 def test_small(device: Any, op: str, function: Any) -> None:
-    x = _data((3, 70, 5), np.int32)
-    for axis in (None, 0, 1, 2, (0, 2), (0, 1, 2), -1):
+    x = _data((2, 20, 3), np.int32)
+    for axis in (None, 0, 2, (0, 2)):
         result = pydp.reduce(x, op, axis=axis)
         expected = function(x, axis=axis)
         assert result.dtype == expected.dtype and result.shape == np.shape(expected)

@@ -1,0 +1,41 @@
+"""Reductions beside NumPy's, as read rates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pydp
+from pydp.bench.measure import Row, alternating
+
+
+def run(device: pydp.Device, quick: bool = False) -> list[Row]:
+    """Sums and maxima of whole arrays, rows and columns, on device data and on NumPy arrays."""
+    n = 1 << (20 if quick else 26)
+    side = 1 << (10 if quick else 13)
+    rng = np.random.default_rng(0)
+    flat = rng.random(n, dtype=np.float32)
+    square = flat[: side * side].reshape(side, side)
+    cases: list[tuple[str, np.ndarray, str, Any, Any]] = [
+        (f"sum of {n} float32", flat, "+", None, np.sum),
+        (f"max of {n} float32", flat, "max", None, np.max),
+        (f"sum of {n} int32", flat.view(np.int32), "+", None, np.sum),
+        (f"row sums of {side}x{side} float32", square, "+", 1, np.sum),
+        (f"column sums of {side}x{side} float32", square, "+", 0, np.sum),
+    ]
+    rows = []
+    for case, x, op, axis, reference in cases:
+        field = pydp.field(x, device=device)
+
+        def on_device(field: Any = field, op: str = op, axis: Any = axis) -> None:
+            pydp.reduce(field, op, axis=axis)
+            device.queue.finish()
+
+        def on_host(x: Any = x, axis: Any = axis, reference: Any = reference) -> None:
+            reference(x, axis=axis)
+
+        seconds = alternating({"pydp": on_device, "NumPy": on_host})
+        rate = x.nbytes / seconds["pydp"] / 1e9
+        rows.append(Row("reduce", case, device.name, seconds["pydp"], rate, "GB/s", {"NumPy": seconds["NumPy"] / seconds["pydp"]}))
+    return rows
