@@ -4,7 +4,7 @@
 ## Phases, per block of tile_n columns and per part of k: `sweep` (rows of B contiguous): the block's results stay in
 ##   L1 while `unroll` rows of B at a time are added; or `dots` (columns of B contiguous): inner products of
 ##   `together` columns at a time; then alpha, beta, store.
-## Launch shape: (groups, 1, 1) x (1, 1, 1); group g takes blocks g, g + groups, ...
+## Launch shape: (groups, 1, 1) x (1, 1, 1); group g takes blocks first + g, first + g + groups, ... up to end.
 ## Parameters: types, work, width, rows, span (largest tile_n of sweep, a multiple of width), unroll, together,
 ##   is_complex, fused, logical, scaled (alpha is not one). Needs b_col == 1, or b_row == 1 and a_col == 1.
 <%namespace name="element" file="matmul_element.mako"/>\
@@ -157,11 +157,11 @@ void matmul_thin(
     const __global TYPE_a *restrict a, long a_offset, long a_row, long a_col, long a_inner, long a_outer,
     const __global TYPE_b *restrict b, long b_offset, long b_row, long b_col, long b_inner, long b_outer,
     __global TYPE_c *restrict c, long c_offset, long c_row, long c_col, long c_inner, long c_outer, long c_part,
-    long m, long n, long k, long batch_inner, long parts, long part_k, long blocks_n, long blocks, int tile_n,
+    long m, long n, long k, long batch_inner, long parts, long part_k, long blocks_n, long first, long end, int tile_n,
     WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode)
 {
   const long groups = (long)get_num_groups(0);
-  for (long block = (long)get_group_id(0); block < blocks; block += groups) {
+  for (long block = first + (long)get_group_id(0); block < end; block += groups) {
     const long j0 = (block % blocks_n) * tile_n, rest = block / blocks_n;
     const long part = rest % parts, batch = rest / parts;
     const long inner = batch % batch_inner, outer = batch / batch_inner;

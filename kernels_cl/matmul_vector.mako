@@ -4,7 +4,7 @@
 ##   Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008).
 ## Phases, per block of tile_m x tile_n and per block_k of k: pack B into panels of `columns` (they stay in L2); per
 ##   `rows` of A: pack one panel (it stays in L1), then sweep it over all panels of B with the register tile.
-## Launch shape: (groups, 1, 1) x (1, 1, 1); group g takes blocks g, g + groups, ... Its packing space is its own
+## Launch shape: (groups, 1, 1) x (1, 1, 1); group g takes blocks first + g, first + g + groups, ... up to end. Its packing space is its own
 ##   `space` elements of scratch, so groups never wait for one another.
 ## Parameters: types, work, width, rows, vectors (register tile = rows x vectors * width), is_complex, fused, logical,
 ##   scaled, unroll, prefetch (of C; needs the built-in of that name). Strides are counted in elements; `mode` says what the first block of k does with C:
@@ -123,13 +123,13 @@ void matmul_vector(
     const __global TYPE_b *restrict b, long b_offset, long b_row, long b_col, long b_inner, long b_outer,
     __global TYPE_c *restrict c, long c_offset, long c_row, long c_col, long c_inner, long c_outer, long c_part,
     __global WORK *restrict scratch, long space,
-    long m, long n, long k, long batch_inner, long parts, long part_k, long blocks_m, long blocks_n, long blocks,
+    long m, long n, long k, long batch_inner, long parts, long part_k, long blocks_m, long blocks_n, long first, long end,
     int tile_m, int tile_n, int block_k, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode)
 {
   __global WORK *panel_a = scratch + (long)get_group_id(0) * space;
   __global WORK *panels_b = panel_a + (long)block_k * ${rows * len(planes)} + ${width};
   const long groups = (long)get_num_groups(0);
-  for (long block = (long)get_group_id(0); block < blocks; block += groups) {
+  for (long block = first + (long)get_group_id(0); block < end; block += groups) {
     const long i0 = (block % blocks_m) * tile_m, j0 = (block / blocks_m % blocks_n) * tile_n;
     const long rest = block / (blocks_m * blocks_n);
     const long part = rest % parts, batch = rest / parts;

@@ -1,0 +1,222 @@
+"""How a matrix product is specialized: the frozen description, and the policy from device and size to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..specialize.family import Family, Problem
+from ._matmul_types import Arithmetic, arithmetic
+
+if TYPE_CHECKING:
+    from ..runtime.profile import Profile
+
+THIN_ROWS = 4  # up to here a product is bound by reading its matrix once, and packing only adds to that
+_WIDE = (2, 4, 8, 16)
+
+
+@dataclass(frozen=True)
+class MatmulSpec:
+    """One specialization of matmul.
+
+    mapping: "vector" (a work-item is a thread with vector registers) or "simt" (work-items are lanes).
+    method: "packed" or "thin" (vector), "staged" (simt).
+    tile_m, tile_n: largest block of C per group; tile_k: depth staged or packed at a time.
+    rows, columns: the register tile of a work-item. lanes_m, lanes_n: work-items of a group along m and n.
+    width: vector lanes (vector) or adjacent results per block (simt). unroll: steps of k in the inner loop.
+    pad: elements added to a staged row of local memory. parts: into how many parts k is split at least.
+    """
+
+    mapping: str
+    method: str
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    rows: int
+    columns: int
+    lanes_m: int = 1
+    lanes_n: int = 1
+    width: int = 1
+    unroll: int = 4
+    pad: int = 0
+    parts: int = 1
+
+
+def size_class(size: int) -> int:
+    """Sizes up to 8 as they are, larger ones rounded up to a power of two: what choices are kept by."""
+    return size if size <= 8 else 1 << (size - 1).bit_length()
+
+
+def describe(how: Arithmetic, batches: int, m: int, n: int, k: int, flags: tuple[str, ...] = ()) -> Problem:
+    """The problem of one product: sizes are (batches, m, n, k), as classes."""
+    return Problem("matmul", str(how.dtype), tuple(size_class(size) for size in (batches, m, n, k)), flags)
+
+
+def _default(profile: Profile, problem: Problem) -> MatmulSpec:
+    mapping = profile.mapping
+    if profile.loop_limit is not None:
+        mapping = "simt"  # such a driver runs work-items as vector lanes, and cuts the long loops of single ones
+    for flag in problem.flags:
+        mapping = flag.removeprefix("mapping=") if flag.startswith("mapping=") else mapping
+    return _staged(profile, problem) if mapping == "simt" else _vector(profile, problem)
+
+
+def _vector(profile: Profile, problem: Problem) -> MatmulSpec:
+    method = "thin" if "thin" in problem.flags and "method=packed" not in problem.flags else "packed"
+    return _thin(profile, problem) if method == "thin" else _packed(profile, problem)
+
+
+def _width(profile: Profile, how: Arithmetic) -> int:
+    return max(4 if how.item_bytes // how.planes == 4 else 2, profile.simd_bytes * how.planes // how.item_bytes)
+
+
+def _packed(profile: Profile, problem: Problem) -> MatmulSpec:
+    """Blocking after Goto and van de Geijn: a panel of A in a fifth of L1, panels of B in two fifths of L2."""
+    how = arithmetic(_dtype(problem))
+    batches, m, n, k = problem.sizes
+    width = _width(profile, how)
+    rows, columns = 6, width * max(1, (4 if profile.vector_registers >= 32 else 2) // how.planes)
+    tile_k = max(64, min(1024, profile.l1_bytes // 5 // (rows * how.item_bytes)) // 64 * 64)
+    tile_n = max(1, profile.l2_bytes * 2 // 5 // (tile_k * how.item_bytes) // columns) * columns
+    tile_m = 1024
+    if profile.loop_limit is not None:  # all loops of one work-item together are bounded
+        return MatmulSpec("vector", "packed", rows, columns, 64, rows, columns, 1, 1, width)
+    wanted = 4 * profile.compute_units
+    while batches * -(-m // tile_m) * -(-n // tile_n) < wanted and tile_m > 128:
+        tile_m //= 2
+    while batches * -(-m // tile_m) * -(-n // tile_n) < wanted and tile_n >= 4 * columns:
+        tile_n = max(2 * columns, tile_n // 2 // columns * columns)
+    blocks = batches * -(-m // tile_m) * -(-n // tile_n)
+    parts = 1
+    if blocks and blocks < profile.compute_units and k >= 4 * tile_k:
+        parts = min(-(-profile.compute_units // blocks), k // (2 * tile_k))
+    return MatmulSpec("vector", "packed", tile_m, tile_n, tile_k, rows, columns, 1, 1, width, parts=parts)
+
+
+def _thin(profile: Profile, problem: Problem) -> MatmulSpec:
+    how = arithmetic(_dtype(problem))
+    batches, m, n, k = problem.sizes
+    width = _width(profile, how)
+    rows = 1 if m <= 1 else THIN_ROWS
+    span = profile.l1_bytes // 3 // (rows * how.item_bytes * width) * width
+    span = max(width, min(span, 4096 if profile.loop_limit is None else 8 * width))
+    wanted = 4 * profile.compute_units
+    tile_n, parts = span, 1
+    dots = "dots" in problem.flags
+    if dots:
+        tile_n = min(span, max(4, -(-n // wanted)))
+    blocks = batches * -(-n // tile_n)
+    if 0 < blocks < wanted and n * k >= 1 << 17:
+        parts = max(1, min(-(-wanted // blocks), k // 256))
+    if not dots and blocks == 1 and n * k >= 1 << 17 and k < 512:
+        tile_n = max(width, -(-n // profile.compute_units) // width * width)
+    return MatmulSpec("vector", "thin", rows, tile_n, k or 1, rows, span, 1, 1, width, 4, 0, parts)
+
+
+def _staged(profile: Profile, problem: Problem) -> MatmulSpec:
+    """Tiles by size: large ones where they still make enough groups, and where local memory holds two of each."""
+    found = _staged_candidates(profile, problem)
+    batches, m, n, k = problem.sizes
+    enough = [
+        spec
+        for spec in found
+        if batches * -(-m // spec.tile_m) * -(-n // spec.tile_n) >= profile.compute_units and spec.tile_m <= 2 * m
+    ]
+    spec = enough[0] if enough and profile.kind == "gpu" else found[-1]
+    blocks = batches * -(-m // spec.tile_m) * -(-n // spec.tile_n)
+    parts = 1
+    if profile.kind == "gpu" and 0 < blocks < profile.compute_units:
+        parts = max(1, min(32, 2 * profile.compute_units // blocks, k // (8 * spec.tile_k)))
+    return replace(spec, parts=parts)
+
+
+def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
+    """Staged specializations that fit, largest tiles first."""
+    how = arithmetic(_dtype(problem))
+    block = 4 if how.item_bytes <= 4 else 2
+    pad = block if profile.banks > 1 else 0
+    shapes = [(128, 128, 16, 16, 16), (64, 64, 16, 16, 16), (32, 32, 16, 8, 8), (32, 32, 8, 8, 8), (16, 16, 8, 4, 4)]
+    if how.item_bytes > 4:
+        shapes = [(64, 64, 16, 16, 16), *shapes[2:]]
+    specs = [
+        MatmulSpec("simt", "staged", tm, tn, tk, tm // lm, tn // ln, lm, ln, block, tk, pad) for tm, tn, tk, lm, ln in shapes
+    ]
+    fits = [spec for spec in specs if _check(profile, problem, spec) is None]
+    return fits or specs[-1:]
+
+
+def _candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
+    first = _default(profile, problem)
+    found = [first]
+    if first.method == "packed":
+        for scale_k, tile_m in ((1, 256), (1, 512), (1, 1024), (2, 512), (2, 1024)):
+            tile_k = first.tile_k * scale_k
+            found.append(replace(first, tile_m=tile_m, tile_k=tile_k, tile_n=max(first.columns, first.tile_n // scale_k)))
+        found += [replace(first, rows=8, columns=first.columns * 3 // 4)] if first.columns == 4 * first.width else []
+    elif first.method == "thin":
+        found += [replace(first, parts=first.parts * 2), replace(first, parts=max(1, first.parts // 2))]
+    else:
+        found += [replace(spec, parts=first.parts) for spec in _staged_candidates(profile, problem)]
+    unique = list(dict.fromkeys(found))
+    return [spec for spec in unique if _check(profile, problem, spec) is None]
+
+
+def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
+    for name in ("tile_m", "tile_n", "tile_k", "rows", "columns", "lanes_m", "lanes_n", "width", "unroll", "parts"):
+        value = getattr(spec, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            return f"{name} is {value!r}, an integer of at least 1 is accepted"
+    if not isinstance(spec.pad, int) or spec.pad < 0:
+        return f"pad is {spec.pad!r}, an integer of at least 0 is accepted"
+    if (spec.mapping, spec.method) not in (("vector", "packed"), ("vector", "thin"), ("simt", "staged")):
+        return (
+            f"mapping {spec.mapping!r} with method {spec.method!r}: 'vector' goes with 'packed' and 'thin', "
+            "'simt' with 'staged'"
+        )
+    return _check_staged(profile, problem, spec) if spec.mapping == "simt" else _check_vector(problem, spec)
+
+
+def _check_vector(problem: Problem, spec: MatmulSpec) -> str | None:
+    if spec.width not in _WIDE:
+        return f"width is {spec.width}, one of {_WIDE} is accepted"
+    if spec.columns % spec.width:
+        return f"columns is {spec.columns}, a multiple of the width {spec.width} is accepted"
+    if (spec.lanes_m, spec.lanes_n) != (1, 1):
+        return "the vector mapping has one work-item per group: lanes_m and lanes_n are 1"
+    if spec.rows > 16 or spec.unroll > 16:
+        return f"rows {spec.rows} and unroll {spec.unroll}: at most 16 are accepted"
+    if spec.method == "thin" and "thin" not in problem.flags:
+        return f"method 'thin' takes products of at most {THIN_ROWS} rows or columns"
+    if spec.method == "thin" and not problem.sizes[1] <= spec.rows:
+        return f"rows is {spec.rows}, at least the {problem.sizes[1]} rows of the product are accepted"
+    if spec.method == "thin" and spec.tile_n > spec.columns:
+        return f"tile_n is {spec.tile_n}, at most columns {spec.columns} is accepted"
+    if spec.method == "packed" and (spec.tile_k % 32 or spec.columns > 8 * spec.width):
+        return f"tile_k is {spec.tile_k} and columns {spec.columns}; a multiple of 32, and at most 8 vectors, are accepted"
+    return None
+
+
+def _check_staged(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
+    group = spec.lanes_m * spec.lanes_n
+    if group > profile.max_group_size:
+        return f"lanes_m * lanes_n is {group}, at most {profile.max_group_size} are accepted"
+    if (spec.rows * spec.lanes_m, spec.columns * spec.lanes_n) != (spec.tile_m, spec.tile_n):
+        return f"rows * lanes_m and columns * lanes_n must be tile_m and tile_n ({spec.tile_m}, {spec.tile_n})"
+    if spec.width not in (1, 2, 4) or spec.rows % spec.width or spec.columns % spec.width or spec.pad % spec.width:
+        return f"width is {spec.width}; 1, 2 or 4, dividing rows, columns and pad, are accepted"
+    if spec.rows * spec.columns > 256:
+        return f"the register tile {spec.rows} x {spec.columns} is too large; at most 256 results are accepted"
+    how = arithmetic(_dtype(problem))
+    needed = 2 * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * how.item_bytes
+    if needed > profile.local_bytes:
+        return f"the staged tiles take {needed} bytes of local memory, {profile.local_bytes} are there"
+    return None
+
+
+def _dtype(problem: Problem):  # type: ignore[no-untyped-def]  # numpy.dtype is generic only in newer NumPy
+    import numpy as np
+
+    return np.dtype(problem.dtype)
+
+
+FAMILY = Family("matmul", MatmulSpec, _default, _candidates, _check)

@@ -1,0 +1,201 @@
+"""Matrix product, batched, of any dtype and any strides: ``alpha * (a @ b) + beta * out``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..dtypes import check_supported
+from ..errors import InvalidArgument
+from ..runtime.call import Call
+from ..runtime.operand import c_strides
+from ..specialize.choose import Choice, choose
+from ..specialize.explanation import Explanation
+from ._matmul_plan import Builder, Plan
+from ._matmul_shape import Product, product, result_shape
+from ._matmul_spec import FAMILY, THIN_ROWS, MatmulSpec, describe
+from ._matmul_types import Arithmetic, arithmetic, factor, result_dtype
+
+if TYPE_CHECKING:
+    from ..runtime.device import Device
+    from ..runtime.operand import Operand
+
+__all__ = ["MatmulSpec", "matmul"]
+
+_KEPT = 1024  # prepared plans per device
+_PLANS = ("choice", "matmul plans")  # with the choices they rest on, which are forgotten together
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    alpha: Any = 1,
+    beta: Any = 0,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """The matrix product ``alpha * (a @ b) + beta * out`` by NumPy's rules.
+
+    a: (..., m, k) or (k,); b: (..., k, n) or (k,), NumPy arrays, Fields or pyopencl Arrays of any strides; leading
+    axes broadcast. The result has NumPy's shape and dtype: booleans, integers (wrapping), float16 (added up in
+    float32), float32, float64, complex64, complex128, and mixtures. alpha, beta: numbers that the result's dtype
+    can hold; with beta of 0, `out` is not read. `out` may overlap the inputs. spec: a MatmulSpec, or a mapping
+    of its fields.
+
+    Raises InvalidArgument for shapes, dtypes, factors or an `out` that do not fit, UnsupportedOnDevice for
+    float64 where the device has none; nothing is written then.
+
+    >>> pydp.matmul(np.ones((2, 3), "f4"), np.ones((3, 4), "f4")).shape          # doctest: +SKIP
+    (2, 4)
+
+    Sources: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), on CPUs; the tiled
+    product of the tile operator's text (SPEC S1) on GPUs.
+    """
+    call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
+    plan, left, right, target = _planned(call, alpha, beta, out, spec)
+    plan.run(call, left, right, target)
+    return call.finish(target)
+
+
+def _planned(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Plan, Operand, Operand, Operand]:
+    """The checked operands of a call, and its plan."""
+    left, right = call.input("a"), call.input("b")
+    dtype = result_dtype(left.dtype, right.dtype)
+    shape = result_shape(left.shape, right.shape)
+    _check_factors(alpha, beta, dtype, out)
+    check_supported(dtype, call.device, "the result of matmul", storage_only=dtype == np.float16)
+    target = call.output(shape, dtype, keep=not (type(beta) is int and beta == 0))
+    through = out is not None and (call.overlaps(target, left) or call.overlaps(target, right))
+    return _plan(call.device, left, right, target, alpha, beta, spec, through), left, right, target
+
+
+def _check_factors(alpha: Any, beta: Any, dtype: np.dtype, out: Any) -> None:
+    if not (type(alpha) is int and alpha == 1):
+        factor(alpha, dtype, "alpha")
+    if not (type(beta) is int and beta == 0) and factor(beta, dtype, "beta") != 0 and out is None:
+        raise InvalidArgument(f"beta is {beta!r} without out; out= is needed where beta is not 0")
+
+
+def _plan(
+    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool
+) -> Plan:
+    """The kept plan of this description, made on its first use."""
+    kept = device.kernels.get(_PLANS)
+    if kept is None:
+        kept = device.kernels.setdefault(_PLANS, {})
+    key = (
+        a.shape, a.strides, a.offset, a.dtype.char, b.shape, b.strides, b.offset, b.dtype.char, c.strides, c.offset,
+        1 if type(alpha) is int and alpha == 1 else repr(alpha),
+        0 if type(beta) is int and beta == 0 else repr(beta),
+        through, None if spec is None else repr(spec),
+    )  # fmt: skip
+    found = kept.get(key)
+    if found is None:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        found = kept[key] = _make_plan(device, a, b, c, alpha, beta, spec, through)
+    return found
+
+
+def _make_plan(
+    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool
+) -> Plan:
+    how = arithmetic(c.dtype)
+    views = [(x.shape, x.strides, x.offset) for x in (a, b, c)]
+    one, why = _arranged(product(*views))
+    choice = _choose(device, how, one, spec)
+    gathered = None
+    if choice.spec.method == "thin" and one.b.col != 1 and one.a.col != 1:
+        gathered = _gathered(b if one.swapped else a, one.swapped)
+        views[1 if one.swapped else 0] = _lying(gathered, one.swapped)
+        one, why = _arranged(product(*views))
+        why.append("the thin operand is copied first: its rows are not contiguous")
+    if how.narrow and choice.spec.method == "packed" and one.k > 4 * choice.spec.tile_k:
+        through = True
+        why.append(f"sums of {how.dtype} are kept in float32 in scratch memory between blocks of k")
+    elif through:
+        why.append("out overlaps an input: the product is finished in scratch memory first")
+    types = (b.dtype, a.dtype, c.dtype) if one.swapped else (a.dtype, b.dtype, c.dtype)
+    numbers = (factor(alpha, c.dtype, "alpha"), factor(beta, c.dtype, "beta"))
+    plan = Builder(device, how, choice.spec, types, *numbers).build(one, through)
+    plan.gathered = gathered
+    plan.choice, plan.product = choice, one
+    plan.why = why
+    return plan
+
+
+def _arranged(one: Product) -> tuple[Product, list[str]]:
+    """The product, or the transposed one where that makes thin operands rows, or rows of C contiguous."""
+    if one.m and one.n and (one.n < one.m if min(one.m, one.n) <= THIN_ROWS else one.c.col != 1 and one.c.row == 1):
+        return one.turned(), ["computed as the transposed product of transposed operands"]
+    return one, []
+
+
+def _choose(device: Device, how: Arithmetic, one: Product, spec: Any) -> Choice:
+    flags = []
+    if one.m <= THIN_ROWS and (one.b.col == 1 or one.b.row == 1):
+        flags += ["thin"] if one.b.col == 1 else ["thin", "dots"]
+    if isinstance(spec, Mapping):  # fields that decide over the others come first
+        flags += [f"{name}={spec[name]}" for name in ("mapping", "method") if name in spec]
+    return choose(FAMILY, device, describe(how, one.batches, one.m, one.n, one.k, tuple(flags)), spec)
+
+
+def _gathered(operand: Operand, turned: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of the thin operand with its rows first: what is copied to contiguous memory."""
+    shape, strides = operand.shape, operand.strides
+    if turned and len(shape) > 1:
+        return (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2])
+    return shape, strides
+
+
+def _lying(gathered: tuple[tuple[int, ...], tuple[int, ...]], turned: bool) -> tuple[Any, Any, int]:
+    """The operand as it lies after that copy, in its own orientation."""
+    shape = gathered[0]
+    strides = c_strides(shape)
+    if turned and len(shape) > 1:
+        return (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2]), 0
+    return shape, strides, 0
+
+
+def _explain(
+    a: Any, b: Any, *, alpha: Any = 1, beta: Any = 0, out: Any = None, device: Any = None, queue: Any = None,
+    wait_for: Any = None, spec: Any = None,
+) -> Explanation:  # fmt: skip
+    """What ``matmul(a, b, ...)`` would run: the plan, without its launches."""
+    call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
+    plan, _, _, target = _planned(call, alpha, beta, out, spec)
+    one, chosen = plan.product, plan.choice
+    facts: dict[str, object] = {
+        "device": call.device.name,
+        "result": f"{target.dtype} {target.shape}",
+        "product": f"m={one.m} n={one.n} k={one.k}, {one.batches} of them in batch axes {one.batch}",
+        "adds in": plan.how.work,
+        "specialization": chosen.spec,
+        "parts of k": plan.parts,
+        "scratch bytes": plan.space_bytes + plan.partial_bytes,
+    }
+    for number, launch in enumerate(plan.launches[:8]):
+        facts[f"launch {number}"] = f"{launch.kernel.name} {launch.global_size} in groups of {launch.local_size}"
+    choices = [f"{chosen.source}: {chosen.reason}", _about(chosen.spec), *plan.why]
+    if plan.parts > 1:
+        choices.append(f"k is cut into {plan.parts} parts, added up in order afterwards")
+    return Explanation("matmul", facts, choices, {launch.kernel.name: launch.kernel.source for launch in plan.launches})
+
+
+def _about(spec: MatmulSpec) -> str:
+    """One sentence on the method."""
+    return {
+        "packed": f"one work-item per group packs panels that fit the caches and holds {spec.rows} x {spec.columns} results "
+        "in vector registers",
+        "thin": "so few rows that reading the matrix once is the limit: nothing is packed",
+        "staged": f"groups of {spec.lanes_m} x {spec.lanes_n} lanes stage {spec.tile_k} of k at a time in local memory",
+    }[spec.method]
+
+
+matmul.__pydp_explain__ = _explain  # type: ignore[attr-defined]
