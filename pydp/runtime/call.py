@@ -272,7 +272,7 @@ class Call:
     def _release(self) -> None:
         scratch, self._scratch = self._scratch, []
         for buffer in scratch:
-            give(buffer, self.event, device=self.device)
+            give(buffer, self.event)
         self._host = None
 
     def __del__(self) -> None:
