@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Kernel", "build_source", "kernel", "render"]
 
 _MEMORY_CODES = (-4, -5, -6)  # MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY
-_INVALID_WORK_GROUP_SIZE = -54
+_GROUP_CODES = (-54, -55)  # INVALID_WORK_GROUP_SIZE, INVALID_WORK_ITEM_SIZE
 
 
 class _Once:
@@ -121,7 +121,7 @@ class Kernel:
         """The error to raise for what pyopencl raised: OutOfResources, or the error itself with the kernel's name."""
         code = getattr(error, "code", None)
         group = int(np.prod(local_size)) if local_size else 0
-        too_large = code == _INVALID_WORK_GROUP_SIZE and group > self.max_group_size
+        too_large = code in _GROUP_CODES and group > self.max_group_size
         if code in _MEMORY_CODES or too_large:
             return OutOfResources(
                 f"{self._device.name!r} has not enough memory or registers for kernel {self.name} of {self.template} "

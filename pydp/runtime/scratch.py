@@ -25,6 +25,7 @@ _SMALLEST = 1024
 _MAX_IDLE_BYTES = 256 << 20  # beyond it the largest idle buffers are dropped
 _MAX_POOLS = 16
 _lock = threading.Lock()
+_lent: dict[int, _Pool] = {}  # pointer of a buffer that is out -> its pool
 
 
 class _Pool:
@@ -48,6 +49,7 @@ class _Pool:
             if buffer is None:
                 buffer = self._allocate(size)
             self.lent[buffer.int_ptr] = size
+            _lent[buffer.int_ptr] = self
         return buffer
 
     def _from_idle(self, size: int) -> cl.Buffer | None:
@@ -78,13 +80,14 @@ class _Pool:
                 self.drop()
         raise AssertionError("unreachable")
 
-    def give(self, buffer: cl.Buffer, event: cl.Event | None) -> bool:
+    def give(self, buffer: cl.Buffer, event: cl.Event | None) -> None:
         import pyopencl
 
         with self.lock:
             size = self.lent.pop(buffer.int_ptr, None)
+            _lent.pop(buffer.int_ptr, None)
             if size is None:
-                return False
+                return
             if not self.in_order and event is None:
                 event = pyopencl.enqueue_marker(self.queue)
             self.idle.setdefault(size, []).append((buffer, event))
@@ -93,7 +96,6 @@ class _Pool:
                 largest = max(size for size, entries in self.idle.items() if entries)
                 self.idle[largest].pop(0)
                 self.idle_bytes -= largest
-        return True
 
     def drop(self) -> None:
         self.idle.clear()
@@ -133,15 +135,12 @@ def take(device: Device, queue: cl.CommandQueue, nbytes: int) -> cl.Buffer:
     return _pool(device, queue).take(int(nbytes))
 
 
-def give(buffer: cl.Buffer, event: cl.Event | None = None, *, device: Device | None = None) -> None:
+def give(buffer: cl.Buffer, event: cl.Event | None = None) -> None:
     """Give back a buffer of :func:`take` once its last use is enqueued; `event` is that use's (needed only on
-    out-of-order queues, where None stands for all that the queue holds now)."""
-    from pydp.runtime.device import known_devices
-
-    for one in [device] if device is not None else known_devices():
-        for pool in list(one.pools.values()):
-            if pool.give(buffer, event):
-                return
+    out-of-order queues, where None stands for all that the queue holds now). Another buffer is left alone."""
+    pool = _lent.get(buffer.int_ptr)
+    if pool is not None:
+        pool.give(buffer, event)
 
 
 @contextlib.contextmanager

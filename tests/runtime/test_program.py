@@ -1,0 +1,233 @@
+"""Templates become kernels once, kernels take every kind of argument, and failures are explained."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import pydp
+from pydp.errors import BuildFailed, OutOfResources
+from pydp.runtime import binaries, program, template
+from pydp.runtime.device import Device
+from pydp.runtime.program import kernel, render
+
+PARAMS = {"T": "int", "add": 3, "fail": False}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _templates() -> None:
+    template.add_folder(Path(__file__).parent)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path))
+    yield tmp_path
+
+
+def _buffer(device: Device, array: np.ndarray) -> cl.Buffer:
+    return cl.Buffer(device.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=array)
+
+
+def _read(device: Device, buffer: cl.Buffer, like: np.ndarray) -> np.ndarray:
+    result = np.empty_like(like)
+    cl.enqueue_copy(device.queue, result, buffer)
+    return result
+
+
+@pytest.mark.oclgrind
+def test_a_kernel_runs_with_buffers_scalars_and_offsets(device: Device) -> None:
+    before = np.zeros(40, np.int32)
+    buffer = _buffer(device, before)
+    fill = kernel(device, "program.mako", "fill", PARAMS)
+    event = fill.enqueue(device.queue, (32,), (8,), [buffer, np.int32(4), np.int64(8)])
+    assert isinstance(event, cl.Event)
+    assert _read(device, buffer, before).tolist() == [0] * 8 + [7] * 32
+
+
+@pytest.mark.oclgrind
+def test_local_memory_and_null_pointers_are_arguments(device: Device) -> None:
+    before = np.arange(32, dtype=np.int32)
+    buffer = _buffer(device, before)
+    shift = kernel(device, "program.mako", "shift", PARAMS)
+    shift.enqueue(device.queue, (32,), (8,), [buffer, cl.LocalMemory(8 * 4)])
+    assert (_read(device, buffer, before) == before.reshape(4, 8)[:, ::-1].ravel()).all()
+    is_null = kernel(device, "program.mako", "is_null", PARAMS)
+    is_null.enqueue(device.queue, (32,), (8,), [buffer, None])
+    assert (_read(device, buffer, before) == 1).all()
+
+
+def test_no_work_items_is_a_marker(device: Device) -> None:
+    fill = kernel(device, "program.mako", "fill", PARAMS)
+    event = fill.enqueue(device.queue, (0,), (8,), [None, np.int32(4), np.int64(0)])
+    event.wait()
+
+
+def test_the_same_description_gives_the_same_kernel(device: Device) -> None:
+    first = kernel(device, "program.mako", "fill", PARAMS)
+    assert kernel(device, "program.mako", "fill", dict(reversed(PARAMS.items()))) is first
+    other = kernel(device, "program.mako", "fill", {**PARAMS, "add": 3.0})  # 3 and 3.0 are equal and not the same
+    assert other is not first
+    assert "3.0" in other.source
+    assert first.source == render("program.mako", PARAMS)
+    assert first.params == PARAMS
+
+
+def test_threads_share_one_build_and_do_not_mix_arguments(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    builds = []
+    build = program._build
+    monkeypatch.setattr(program, "_build", lambda *args: builds.append(args[1]) or build(*args))
+    barrier = threading.Barrier(8)
+
+    def work(number: int) -> bool:
+        barrier.wait()
+        fill = kernel(device, "program.mako", "fill", {**PARAMS, "add": 12345})
+        right = True
+        for _ in range(50):
+            like = np.zeros(64, np.int32)
+            buffer = _buffer(device, like)
+            fill.enqueue(device.queue, (64,), (8,), [buffer, np.int32(number), np.int64(0)])
+            right &= bool((_read(device, buffer, like) == number + 12345).all())
+        return right
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+    assert len(builds) == 1
+
+
+def test_a_failed_build_names_device_log_and_kept_source(device: Device, own_cache: Path) -> None:
+    with pytest.raises(BuildFailed, match=r"program\.mako does not build on") as caught:
+        kernel(device, "program.mako", "fill", {**PARAMS, "fail": True})
+    error = caught.value
+    assert error.device == device.name
+    assert device.driver_version in error.driver
+    assert "asked to fail" in error.log
+    assert error.params == {**PARAMS, "fail": True}
+    assert error.source_path is not None
+    assert Path(error.source_path).read_text() == error.source == render("program.mako", {**PARAMS, "fail": True})
+    with pytest.raises(BuildFailed):  # it fails again, not by a half-made entry
+        kernel(device, "program.mako", "fill", {**PARAMS, "fail": True})
+
+
+def test_a_failed_build_without_a_writable_cache_still_carries_its_source(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(BuildFailed) as caught:
+        kernel(device, "program.mako", "fill", {**PARAMS, "fail": True, "T": "long"})
+    assert caught.value.source_path is None
+    assert "long" in caught.value.source
+
+
+def test_a_kernel_that_is_not_in_its_template(device: Device) -> None:
+    with pytest.raises(BuildFailed, match="nowhere"):
+        kernel(device, "program.mako", "nowhere", PARAMS)
+
+
+def test_a_wrong_number_of_arguments_is_named(device: Device) -> None:
+    with pytest.raises(TypeError, match=r"fill of program\.mako takes 3 arguments, not 1"):
+        kernel(device, "program.mako", "fill", PARAMS).enqueue(device.queue, (8,), (8,), [None])
+
+
+def test_too_large_a_group_is_out_of_resources(device: Device) -> None:
+    size = 2 * device.profile.max_group_size
+    shift = kernel(device, "program.mako", "shift", PARAMS)
+    buffer = _buffer(device, np.zeros(size, np.int32))
+    with pytest.raises(OutOfResources, match="has not enough memory or registers"):
+        shift.enqueue(device.queue, (size,), (size,), [buffer, cl.LocalMemory(4 * size)])
+
+
+def test_what_the_driver_says_of_a_kernel(device: Device) -> None:
+    shift = kernel(device, "program.mako", "shift", PARAMS)
+    assert 1 <= shift.max_group_size <= device.profile.max_group_size
+    assert shift.local_bytes >= 0
+    assert shift.private_bytes >= 0
+    assert "shift of program.mako" in repr(shift)
+
+
+@pytest.mark.host
+def test_a_missing_value_is_an_error() -> None:
+    with pytest.raises(BuildFailed, match="'add' is not defined"):
+        render("program.mako", {"T": "int", "fail": False})
+    with pytest.raises(BuildFailed, match=r"no template 'nothing\.mako'"):
+        render("nothing.mako", {})
+
+
+@pytest.mark.host
+def test_values_are_not_run_as_templates() -> None:
+    text = render("program.mako", {**PARAMS, "add": "${1 + 1} <% raise SystemExit %>"})
+    assert "${1 + 1} <% raise SystemExit %>" in text
+
+
+def _fresh(device: Device) -> Device:
+    """The same device with a context of its own, so that nothing of this process's cache is used."""
+    return Device(device.cl, cl.Context([device.cl]))
+
+
+def test_built_programs_are_kept_on_disk_and_damage_is_a_miss(
+    device: Device, own_cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    params = {**PARAMS, "add": 77}
+    loaded: list[bool] = []
+    load = binaries.load
+    monkeypatch.setattr(binaries, "load", lambda *args: _note(load(*args), loaded))
+
+    def run() -> list[int]:
+        fresh = _fresh(device)
+        buffer = _buffer(fresh, np.zeros(8, np.int32))
+        kernel(fresh, "program.mako", "fill", params).enqueue(
+            fresh.queue, (8,), (8,), [buffer, np.int32(1), np.int64(0)]
+        )
+        return _read(fresh, buffer, np.zeros(8, np.int32)).tolist()
+
+    assert run() == [78] * 8
+    kept = list((own_cache / "binaries").glob("*.bin")) if (own_cache / "binaries").exists() else []
+    assert bool(kept) == (device.quirks.binaries_usable and not device.quirks.keeps_own_binaries)
+    assert run() == [78] * 8
+    assert loaded == [False, bool(kept)]
+    for path in kept:
+        whole = path.read_bytes()
+        for damaged in (b"", whole[:40], whole[:-1], b"x" * len(whole)):
+            path.write_bytes(damaged)
+            assert run() == [78] * 8
+            assert loaded[-1] is False
+            assert path.read_bytes() == whole or len(path.read_bytes()) > 100  # it was written anew
+    if kept:
+        assert "is damaged" in caplog.text
+
+
+def _note(found: Any, loaded: list[bool]) -> Any:
+    loaded.append(found is not None)
+    return found
+
+
+def test_a_read_only_cache_changes_nothing(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path / "file"))
+    assert kernel(_fresh(device), "program.mako", "fill", {**PARAMS, "add": 78}).name == "fill"
+
+
+def test_events_of_another_queue_are_waited_for(device: Device) -> None:
+    before = np.zeros(64, np.int32)
+    buffer = _buffer(device, before)
+    other = cl.CommandQueue(device.context, device.cl)
+    fill = kernel(device, "program.mako", "fill", PARAMS)
+    first = fill.enqueue(other, (64,), (8,), [buffer, np.int32(1), np.int64(0)])
+    fill.enqueue(device.queue, (32,), (8,), [buffer, np.int32(2), np.int64(0)], wait_for=[first])
+    assert _read(device, buffer, before).tolist() == [5] * 32 + [4] * 32
+
+
+def test_the_correctly_rounded_division_is_asked_for_where_there_is_one(device: Device) -> None:
+    rounds = int(device.cl.single_fp_config) & (1 << 7)
+    assert ("-cl-fp32-correctly-rounded-divide-sqrt" in device.profile.build_options) == bool(rounds)
+    assert program._options(device, ["-DX", "-cl-std=CL3.0"])[0] == "-cl-std=CL3.0"
+    assert program._options(device, [])[0] == "-cl-std=CL1.2"
+    assert pydp.device() is device

@@ -1,0 +1,106 @@
+"""Scratch buffers are used again, never by two at once, and running out is a typed error."""
+
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pyopencl as cl
+import pytest
+
+from pydp.errors import InvalidArgument, OutOfResources
+from pydp.runtime import scratch as module
+from pydp.runtime.device import Device
+from pydp.runtime.scratch import drop_idle, give, scratch, take
+
+
+@pytest.fixture
+def queue(device: Device) -> cl.CommandQueue:
+    return cl.CommandQueue(device.context, device.cl)
+
+
+def test_a_buffer_is_used_again_on_its_queue_only(device: Device, queue: cl.CommandQueue) -> None:
+    with scratch(device, queue, 5000) as first:
+        assert first.size >= 5000
+        with scratch(device, queue, 5000) as second:
+            assert second.int_ptr != first.int_ptr
+    with scratch(device, queue, 4990) as again:
+        assert again.int_ptr in (first.int_ptr, second.int_ptr)
+    other = cl.CommandQueue(device.context, device.cl)
+    with scratch(device, other, 5000) as elsewhere:
+        assert elsewhere.int_ptr not in (first.int_ptr, second.int_ptr)
+
+
+def test_take_and_give(device: Device, queue: cl.CommandQueue) -> None:
+    buffer = take(device, queue, 0)
+    assert buffer.size >= 1
+    give(buffer, None)
+    give(buffer, None)  # a second time changes nothing
+    first, second = take(device, queue, 0), take(device, queue, 0)
+    assert first.int_ptr == buffer.int_ptr != second.int_ptr
+    give(first)
+    give(second)
+    give(cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 64))  # not from the pool: left alone
+
+
+def test_an_out_of_order_queue_keeps_a_buffer_until_its_event(device: Device) -> None:
+    properties = cl.command_queue_properties
+    if not device.cl.queue_properties & properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
+        with pytest.raises(cl.Error):
+            cl.CommandQueue(device.context, device.cl, properties=properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        return
+    queue = cl.CommandQueue(device.context, device.cl, properties=properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+    pending = cl.UserEvent(device.context)
+    buffer = take(device, queue, 100)
+    give(buffer, pending)
+    other = take(device, queue, 100)
+    assert other.int_ptr != buffer.int_ptr
+    pending.set_status(cl.command_execution_status.COMPLETE)
+    assert take(device, queue, 100).int_ptr == buffer.int_ptr
+
+
+def test_size_classes_waste_little() -> None:
+    generator = random.Random(1)
+    for nbytes in [0, 1, 1024, 1025, 4096, 1 << 20, (1 << 20) + 1, *(generator.randrange(1 << 34) for _ in range(500))]:
+        size = module._size_class(nbytes)
+        assert nbytes <= size <= max(1024, nbytes + nbytes / 7 + 128)
+        assert module._size_class(size) == size
+
+
+def test_idle_memory_is_bounded_and_can_be_dropped(
+    device: Device, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_IDLE_BYTES", 1 << 20)
+    buffers = [take(device, queue, 300_000) for _ in range(6)]
+    for buffer in buffers:
+        give(buffer)
+    pool = device.pools[queue.int_ptr]
+    assert 0 < pool.idle_bytes <= 1 << 20
+    assert pool.idle_bytes == sum(size * len(entries) for size, entries in pool.idle.items())
+    assert drop_idle(device) >= pool.idle_bytes == 0
+
+
+def test_what_is_not_accepted(device: Device, queue: cl.CommandQueue) -> None:
+    with pytest.raises(InvalidArgument, match="-1 bytes"):
+        take(device, queue, -1)
+    with pytest.raises(OutOfResources, match="bytes of scratch"):
+        take(device, queue, 1 << 60)
+
+
+def test_threads_never_share_a_buffer(device: Device, queue: cl.CommandQueue) -> None:
+    out: set[int] = set()
+
+    def work(seed: int) -> bool:
+        generator, right = random.Random(seed), True
+        for _ in range(200):
+            with scratch(device, queue, generator.choice([100, 2000, 2001, 50000])) as buffer:
+                right &= buffer.int_ptr not in out
+                out.add(buffer.int_ptr)
+                time.sleep(0)
+                out.discard(buffer.int_ptr)
+        return right
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+    assert not device.pools[queue.int_ptr].lent
