@@ -257,10 +257,7 @@ def _translate_value(
         arguments = [work.value_argument(name, dtype, tree) for name, dtype in zip(names, dtypes, strict=False)]
         with work.nested() as body:
             work.give_defaults(names, len(dtypes))
-            if isinstance(tree, ast.Lambda):
-                value = work.value(tree.body)
-            else:
-                value = work.function_result(tree.body)
+            value = work.lambda_or_function(tree)
         number = work.as_number(value, tree)
         wanted = number.expr.dtype if result is None else result
         expr = work.convert(number, wanted, tree)

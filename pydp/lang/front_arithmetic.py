@@ -26,6 +26,7 @@ _PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq,
     "ne": operator.ne,
 }  # fmt: skip
+_SIGNS: dict[str, Callable[[Any], Any]] = {"neg": operator.neg, "pos": operator.pos, "invert": operator.invert}
 _NUMPY = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 _BITS = ("and", "or", "xor")
 _SHIFTS = ("shl", "shr")
@@ -85,7 +86,7 @@ class Arithmetic(Base):
         elif op in _BITS and left.expr.dtype == right.expr.dtype == BOOL:
             kind = Type(BOOL)
         else:
-            kind = self._typed(common, *(self.counted(item) for item in (left, right)), node)
+            kind = self._typed(common, self.counted(left), self.counted(right), node)
         if op in (*_BITS, *_SHIFTS) and kind.dtype.kind == "f":
             self.fail(f"{SYMBOLS[op]} needs integers, not {left.type} and {right.type}", node)
         return self._combined(op, left, right, kind, node)
@@ -204,7 +205,7 @@ class Arithmetic(Base):
         number = self.counted(number)
         value = known(number)
         if value is not None:
-            return self.literal({"neg": operator.neg, "pos": operator.pos, "invert": operator.invert}[op](value), node)
+            return self.literal(_SIGNS[op](value), node)
         if op == "pos":
             return number
         if op == "neg" and isinstance(number.expr, ir.Const):
@@ -235,7 +236,8 @@ class Arithmetic(Base):
     def plain_float(self, number: Number, node: ast.AST) -> Number:
         """float(x): integers become plain floats; floats keep float32 or float64."""
         if number.plain or number.expr.dtype == BOOL:
-            return Number(self.convert(number, number.expr.dtype if number.expr.dtype.kind == "f" else FLOAT32, node), True)
+            own = number.expr.dtype
+            return Number(self.convert(number, own if own.kind == "f" else FLOAT32, node), True)
         kind = as_real(number.type)
         dtype = FLOAT32 if kind.dtype.itemsize < 4 else kind.dtype
         return Number(self.convert(number, dtype, node))

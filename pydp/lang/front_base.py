@@ -85,7 +85,7 @@ class Base:
         self.variables: dict[str, ir.Variable] = {}
         self.locals: dict[str, ir.LocalArray] = {}
         self.privates: dict[str, ir.PrivateArray] = {}
-        self.active: dict[str, ast.For] = {}
+        self.active: dict[str, tuple[Frame, ast.For]] = {}
         self.barriers = 0
         self.naming: str | None = None
         self.values_only = False
@@ -128,7 +128,8 @@ class Base:
         """The name in the result of what `key` stands for, the same in every pass."""
         known = self.shared.names.get(key)
         if known is None:
-            base = "".join(letter if letter.isascii() else f"u{ord(letter):x}" for letter in hint) or "value"
+            letters = hint.replace(".", "_")
+            base = "".join(letter if letter.isascii() else f"u{ord(letter):x}" for letter in letters) or "value"
             known, taken = base, set(self.shared.names.values())
             number = 1
             while known in taken:
@@ -191,8 +192,8 @@ class Base:
             return False
         for item in inner:
             if isinstance(item, ir.Read):
-                loop = self.active.get(item.variable.name)
-                if loop is None or not self.frame.scopes.all_uses_inside(name, loop):
+                frame, loop = self.active.get(item.variable.name, (None, None))
+                if loop is None or (frame is self.frame and not frame.scopes.all_uses_inside(name, loop)):
                     return False
             elif not isinstance(item, _STABLE_INSIDE):
                 return False

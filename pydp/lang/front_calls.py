@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
@@ -73,7 +74,7 @@ class Calls(Expressions):
                 self.fail(f"{home}.{name} cannot be used in a vector function", node)
             return self.inline(inner, node)
         if target is print:
-            self.fail("print cannot be used in a vector function; store values in an array, or run with pydp.checked()", node)
+            self.fail("print cannot be used in a vector function; store values in an array", node)
         self.fail(f"{describe(Constant(target))} cannot be called in a vector function", node)
 
     # --- arguments
@@ -99,7 +100,7 @@ class Calls(Expressions):
                 pass
         self.fail(f"a dtype is needed here, not {describe(value)}", node)
 
-    def _extents(self, values: list[Value], what: str, node: ast.AST) -> tuple[int, ...]:
+    def _extents(self, values: Sequence[Value], what: str, node: ast.AST) -> tuple[int, ...]:
         sizes = []
         for number in self.flat_indices(values, node):
             if not isinstance(number.expr, ir.Const):
@@ -282,10 +283,11 @@ class Calls(Expressions):
         if missing:
             self.fail(f"the record's member {missing[0]!r} is not given", node)
         values = dict(zip(nodes, self.each(list(nodes.values())), strict=True))
-        exprs = tuple(
-            self.convert(self.as_number(values[name], nodes[name]), dtype.fields[name][0], nodes[name]) for name in names
-        )
-        return Number(ir.MakeRecord(dtype, exprs))
+        exprs = []
+        for name in names:
+            number = self.as_number(values[name], nodes[name])
+            exprs.append(self.convert(number, dtype.fields[name][0], nodes[name]))
+        return Number(ir.MakeRecord(dtype, tuple(exprs)))
 
     def _pydp_record(self, node: ast.Call) -> Value:
         if not node.args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -69,17 +70,23 @@ class Expressions(Views):
     def each(self, nodes: Sequence[ast.expr]) -> list[Value]:
         """The values of several expressions, as if each were read before the next one's effects."""
         values: list[Value] = []
-        for n, node in enumerate(nodes):
-            mark = len(self.block)
-            value = self.value(node)
-            if any(map(_has_effect, ir.statements(self.block[mark:]))):
-                tail = self.block[mark:]
-                del self.block[mark:]
-                values = [self._settled(item, f"read{k}", node) for k, item in enumerate(values)]
-                self.block.extend(tail)
-            values.append(value)
-            del n
+        for node in nodes:
+            values = self._with_next(values, node)
         return values
+
+    def each_after(self, value: Value, node: ast.expr) -> list[Value]:
+        """A value that has been read, and that of an expression whose effects come after."""
+        return self._with_next([value], node)
+
+    def _with_next(self, values: list[Value], node: ast.expr) -> list[Value]:
+        mark = len(self.block)
+        value = self.value(node)
+        if any(map(_has_effect, ir.statements(self.block[mark:]))):
+            tail = self.block[mark:]
+            del self.block[mark:]
+            values = [self._settled(item, f"read{k}", node) for k, item in enumerate(values)]
+            self.block.extend(tail)
+        return [*values, value]
 
     def _settled(self, value: Value, tag: str, node: ast.AST) -> Value:
         """The value with every number that reads an array held in a variable."""
@@ -107,7 +114,8 @@ class Expressions(Views):
     def from_python(self, found: Any, what: str, node: ast.AST) -> Value:
         """A Python object from around the function as a value."""
         if isinstance(found, bool | int | float) and not isinstance(found, np.generic):
-            return self.literal(found, node)
+            kind = next(kind for kind in (bool, int, float) if isinstance(found, kind))
+            return self.literal(kind(found), node)
         if isinstance(found, np.generic):
             if found.dtype.kind not in "biufV" or found.dtype.hasobject:
                 self.fail(f"{what} is a {found.dtype} number; bool, integers, floats and records are accepted", node)
@@ -117,7 +125,7 @@ class Expressions(Views):
             return Items(items, isinstance(found, Extent | Index))
         if isinstance(found, list | dict | set):
             self.fail(f"{what} is a {type(found).__name__}; a tuple can be used in a vector function", node)
-        if isinstance(found, np.ndarray) or hasattr(found, "__array__") and not isinstance(found, type):
+        if isinstance(found, np.ndarray) or (hasattr(found, "__array__") and not isinstance(found, type)):
             self.fail(f"{what} is an array from outside; pass it to the function as an argument", node)
         if isinstance(found, str | bytes):
             self.fail(f"{what} is a string; numbers, tuples, dtypes and functions can be used", node)
@@ -155,7 +163,10 @@ class Expressions(Views):
 
     def _on_BoolOp(self, node: ast.BoolOp) -> Value:
         op = "and" if isinstance(node.op, ast.And) else "or"
-        return self._chain(op, [lambda n=item: self.truth(self.value(n), n) for item in node.values], node)
+        return self._chain(op, [partial(self._condition, item) for item in node.values], node)
+
+    def _condition(self, node: ast.expr) -> ir.Expr:
+        return self.truth(self.value(node), node)
 
     def _chain(self, op: str, parts: Sequence[Callable[[], ir.Expr]], node: ast.AST) -> Number:
         """part op part ..., each computed only where those before it do not decide."""
@@ -197,9 +208,9 @@ class Expressions(Views):
             left, last = last, right
             return self.compare(op, left, right, node).expr
 
-        for op, right_node in zip(names, node.comparators, strict=True):
+        for name, right_node in zip(names, node.comparators, strict=True):
             final = right_node is node.comparators[-1]
-            parts.append(lambda o=op, r=right_node, f=final: compared(o, r, f))
+            parts.append(partial(compared, name, right_node, final))
         return self._chain("and", parts, node)
 
     def _on_IfExp(self, node: ast.IfExp) -> Value:

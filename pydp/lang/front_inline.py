@@ -14,8 +14,8 @@ from pydp.lang.front_base import Frame
 from pydp.lang.front_statements import Statements
 from pydp.lang.names import plain_function
 from pydp.lang.result_type import BOOL, FLOAT32, FLOAT64, Type
-from pydp.lang.source import source_of
-from pydp.lang.values import Number, Value, describe, map_leaves, same_shape
+from pydp.lang.source import Tree, source_of
+from pydp.lang.values import Constant, Number, Value, describe, map_leaves, same_shape
 
 
 class Translator(Statements):
@@ -92,14 +92,15 @@ class Translator(Statements):
                 self.fail("the function returns no value", last)
             return self.value(last.value)
         self.translate_function(body)
-        if self.assigned is not None and self.frame.result is not None and not self._always():
+        if self.assigned is not None and self.frame.result is not None:
             self.fail("the function may end without a return; return a value on every way", last)
         if self.frame.result is None:
             self.fail("the function returns no value", last)
         return self.frame.result
 
-    def _always(self) -> bool:
-        return False
+    def lambda_or_function(self, tree: Tree) -> Value:
+        """The body of a function of values, and its result."""
+        return self.value(tree.body) if isinstance(tree, ast.Lambda) else self.function_result(tree.body)
 
     def take_result(self, value: Value, node: ast.AST) -> None:
         """``return value`` that is not the last statement: the value goes to the result's variables."""
@@ -139,13 +140,10 @@ class Translator(Statements):
             self.frame = outer
             self.assigned = before
 
-    def _inlined_body(self, tree: ast.FunctionDef | ast.Lambda) -> Value:
-        from pydp.lang.values import Constant
-
-        if isinstance(tree, ast.Lambda):
-            return self.value(tree.body)
-        if any(isinstance(item, ast.Return) and item.value is not None for item in ast.walk(tree)):
-            return self.function_result(tree.body)
+    def _inlined_body(self, tree: Tree) -> Value:
+        gives = any(isinstance(item, ast.Return) and item.value is not None for item in ast.walk(tree))
+        if isinstance(tree, ast.Lambda) or gives:
+            return self.lambda_or_function(tree)
         self.translate_function(tree.body)
         return Constant(None)
 

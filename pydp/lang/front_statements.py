@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.front_calls import Calls
-from pydp.lang.front_expressions import BINARY
 from pydp.lang.front_base import Loop
+from pydp.lang.front_effects import Effects
+from pydp.lang.front_expressions import BINARY
+from pydp.lang.names import look_up, own_names
 from pydp.lang.result_type import BOOL, INT64, is_integer
 from pydp.lang.statics import has_return, leaves, returns_in_loop
-from pydp.lang.values import Items, Number, Value, View, describe
+from pydp.lang.values import Items, Number, Value, describe, map_leaves
 from pydp.lang.views_in import Element, member_dtype
 
 _REFUSED: dict[str, tuple[str, str]] = {
@@ -37,7 +38,7 @@ _REFUSED: dict[str, tuple[str, str]] = {
 }
 
 
-class Statements(Calls):
+class Statements(Effects):
     """Statements of functions; those of values and of the kernel alike."""
 
     def translate_block(self, body: Sequence[ast.stmt]) -> None:
@@ -48,9 +49,8 @@ class Statements(Calls):
             if isinstance(statement, ast.If) and self._split(statement, rest):
                 return
             self.translate(statement)
-            if rest and has_return(statement) and self.assigned is not None:
-                if self._after_return(statement, rest):
-                    return
+            if has_return(statement) and self._after_return(statement, rest):
+                return
 
     def translate(self, statement: ast.stmt) -> None:
         method = getattr(self, f"_do_{type(statement).__name__}", None)
@@ -84,29 +84,27 @@ class Statements(Calls):
 
     def _after_return(self, statement: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
         """What follows a statement that may have returned runs only where it has not; True where it is done."""
-        loops = isinstance(statement, ast.For | ast.While)
         if self.frame.loops:
-            if loops:
+            if returns_in_loop([statement]):
                 self._leave_outer(statement)
             return False
-        if not loops and not returns_in_loop([statement]) and leaves([statement]):
+        if not rest or self.assigned is None:
             return False
         where = self.where(statement)
         done = self._flag()
-        before = self.assigned
         with self.nested() as inner:
             self.translate_block(rest)
-        del before
         self.emit(ir.If(where, ir.Unary(BOOL, "not", ir.Read(BOOL, done)), inner))
         return True
 
     def _leave_outer(self, statement: ast.stmt) -> None:
+        """A return inside a loop inside this loop leaves this one too."""
         where = self.where(statement)
         self.emit(ir.If(where, ir.Read(BOOL, self._flag()), [ir.Break(where)]))
 
     def _do_Return(self, node: ast.Return) -> None:
         frame = self.frame
-        if frame.loops and frame.loops[-1].unrolled:
+        if any(loop.unrolled for loop in frame.loops):
             self.fail("return inside a loop over a tuple; loop over range instead", node)
         none = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
         if frame.kernel and not none:
@@ -154,8 +152,6 @@ class Statements(Calls):
         self.give(node.target, value, node)
 
     def _settled_all(self, value: Value, node: ast.AST) -> Value:
-        from pydp.lang.values import map_leaves
-
         return map_leaves(value, lambda number, suffix: self.temporary(number, f"given{suffix}", node))
 
     def give(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
@@ -187,8 +183,6 @@ class Statements(Calls):
             self.give(part, item, node)
 
     def _settled_item(self, item: Value, k: int, node: ast.AST) -> Value:
-        from pydp.lang.values import map_leaves
-
         def copy(number: Number, suffix: str) -> Number:
             if self.is_stable(number.expr):
                 return number
@@ -198,8 +192,6 @@ class Statements(Calls):
 
     def _meet(self, target: ast.expr, value: Items) -> bool:
         """True where an assignment to one of the targets could change what another one is to get."""
-        from pydp.lang.values import map_leaves
-
         exprs: list[ir.Expr] = []
 
         def note(number: Number, suffix: str) -> Number:
@@ -212,7 +204,7 @@ class Statements(Calls):
         names = {item.id for item in ast.walk(target) if isinstance(item, ast.Name)}
         written = {self.shared.names.get(self.frame.prefix + name, "") for name in names}
         written |= {name for key, name in self.shared.names.items() if key.startswith(self.frame.prefix) and any(
-            key.startswith(f"{self.frame.prefix}{own}_") for own in names)}
+            key.startswith(f"{self.frame.prefix}{own}.") for own in names)}
         return any(isinstance(item, ir.Read) and item.variable.name in written for item in exprs)
 
     def _do_AugAssign(self, node: ast.AugAssign) -> None:
@@ -224,9 +216,8 @@ class Statements(Calls):
             left, right = self.each([name, node.value])
             self.bind(node.target.id, self.operate(op, left, right, node), node.target)
             return
-        right = self.value(node.value)
         target = self._target(node.target)
-        old = self._read_target(target, node)
+        old, right = self.each_after(self._read_target(target, node), node.value)
         self._write_target(target, self.operate(op, old, right, node), node)
 
     # --- members of records
@@ -330,8 +321,6 @@ class Statements(Calls):
         self._unrolled(node, over)
 
     def _is_range(self, func: ast.Name) -> bool:
-        from pydp.lang.names import look_up, own_names
-
         return func.id not in own_names(self.frame.source.tree) and look_up(self.frame.function, func.id) is range
 
     def _unrolled(self, node: ast.For, over: Items) -> None:
@@ -355,7 +344,7 @@ class Statements(Calls):
         with self.nested() as body:
             if own:
                 frame.bindings[target.id] = read
-                self.active[counter.name] = node
+                self.active[counter.name] = (frame, node)
                 assert self.assigned is not None
                 self.assigned.add(frame.prefix + target.id)
             else:
@@ -405,73 +394,3 @@ class Statements(Calls):
         self._in_loop(node, "continue").continues.append(set(self.assigned or ()))
         self.emit(ir.Continue(self.where(node)))
         self.assigned = None
-
-    # --- statements that are calls
-
-    def _pydp_group_barrier(self, node: ast.Call) -> Value:
-        from pydp.lang.values import Constant
-
-        self.need_group("group_barrier", node)
-        arguments = [*node.args, *(item.value for item in node.keywords if item.arg == "width")]
-        if len(arguments) > 1 or len(arguments) < len(node.args) + len(node.keywords):
-            self.fail("group_barrier takes one argument, the width", node)
-        width: ir.Expr | None = None
-        if arguments and not (isinstance(arguments[0], ast.Constant) and arguments[0].value is None):
-            width = self.index_number(self.value(arguments[0]), "the width of a barrier", node).expr
-        self.emit(ir.Barrier(self.where(node), width, self.barriers))
-        self.barriers += 1
-        return Constant(None)
-
-    def _atomic(self, op: str, node: ast.Call) -> Value:
-        from pydp.lang.values import Constant
-
-        if node.keywords or len(node.args) not in (2, 3):
-            self.fail(f"{ast.unparse(node.func)} takes an array, an index and a value", node)
-        if len(node.args) == 3:
-            base, index, value = self.each(node.args)
-            if not isinstance(base, View):
-                self.fail(f"{ast.unparse(node.func)} needs an array first, not {describe(base)}", node)
-            element: Value | Element = self.at(base, [index], node)
-        else:
-            value = self.value(node.args[1])
-            element = self.place(node.args[0])
-        if not isinstance(element, Element):
-            self.fail(f"{ast.unparse(node.func)} changes an element of an array, not {describe(element)}", node)
-        self._emit_atomic(op, element, self.as_number(value, node), node)
-        return Constant(None)
-
-    def _emit_atomic(self, op: str, element: Element, number: Number, node: ast.Call) -> None:
-        array = element.view.array
-        self.check_writable(element, node)
-        allowed = "iu" if op in ("and", "or", "xor") else "iuf"
-        if isinstance(array, ir.PrivateArray) or array.dtype.kind not in allowed:
-            what = "a private_field" if isinstance(array, ir.PrivateArray) else f"an array of {array.dtype}"
-            self.fail(f"{ast.unparse(node.func)} cannot change {what}", node)
-        if op == "sub":
-            op, number = "add", self.unary("neg", Number(self.convert(number, array.dtype, node)), node)
-        expr = self.convert(number, array.dtype, node)
-        statement = ir.Atomic(
-            self.where(node), op, array, element.indices, expr, element.bounds, element.exact
-        )
-        self.emit(statement if element.guard is None else ir.If(self.where(node), element.guard, [statement]))
-
-    def _pydp_atomic_add(self, node: ast.Call) -> Value:
-        return self._atomic("add", node)
-
-    def _pydp_atomic_sub(self, node: ast.Call) -> Value:
-        return self._atomic("sub", node)
-
-    def _pydp_atomic_min(self, node: ast.Call) -> Value:
-        return self._atomic("min", node)
-
-    def _pydp_atomic_max(self, node: ast.Call) -> Value:
-        return self._atomic("max", node)
-
-    def _pydp_atomic_and(self, node: ast.Call) -> Value:
-        return self._atomic("and", node)
-
-    def _pydp_atomic_or(self, node: ast.Call) -> Value:
-        return self._atomic("or", node)
-
-    def _pydp_atomic_xor(self, node: ast.Call) -> Value:
-        return self._atomic("xor", node)

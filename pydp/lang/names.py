@@ -111,14 +111,11 @@ def _read_chains(source: Source) -> tuple[Chain, ...]:
             if inner.id not in own:
                 chains.add((inner.id, *attributes))
             return
-        for child in ast.iter_child_nodes(inner if attributes else node):
-            visit(child)
         if attributes:
-            visit_self(inner)
-
-    def visit_self(node: ast.AST) -> None:
-        if isinstance(node, ast.Name) and node.id not in own:
-            chains.add((node.id,))
+            visit(inner)
+            return
+        for child in ast.iter_child_nodes(node):
+            visit(child)
 
     body: list[Any] = [source.tree.body] if isinstance(source.tree, ast.Lambda) else list(source.tree.body)
     for item in body:

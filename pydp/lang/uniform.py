@@ -61,10 +61,8 @@ class _Control:
 
 def analyse(function: ir.Function) -> Uniformity:
     """What is divergent in a function's variables, and which of its barriers are not met by all lanes."""
-    written = {
-        statement.array.name for statement in ir.statements(function.body) if isinstance(statement, ir.Store | ir.Atomic)
-    }
-    result = Uniformity(frozenset(written))
+    stores = (item for item in ir.statements(function.body) if isinstance(item, ir.Store | ir.Atomic))
+    result = Uniformity(frozenset(item.array.name for item in stores))
     while True:
         before = len(result.variables)
         result.barriers.clear()
@@ -121,12 +119,20 @@ def _branch(statement: ir.If, control: _Control, found: Uniformity) -> None:
     cause = found.cause(statement.condition)
     inner = control.now()
     if inner is None and cause is not None:
-        inner = _Reason(cause, statement.where)
+        inner = _returned(statement.condition, found) or _Reason(cause, statement.where)
     for block in (statement.then, statement.orelse):
         branch = _Control(inner, None, None)
         _walk(block, branch, found)
         control.left = control.left or branch.left
         control.skipped = control.skipped or branch.skipped
+
+
+def _returned(condition: ir.Expr, found: Uniformity) -> _Reason | None:
+    """Where the condition is `has this lane returned?`: why some lanes have."""
+    inner = condition.value if isinstance(condition, ir.Unary) else condition
+    if isinstance(inner, ir.Read) and inner.variable.name.startswith("done"):
+        return found.variables.get(inner.variable.name)
+    return None
 
 
 def _loop(statement: ir.For | ir.While, now: _Reason | None, found: Uniformity) -> None:

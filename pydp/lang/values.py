@@ -78,14 +78,15 @@ class View:
         """All that two views must share to be held by one name."""
         limits = tuple(limit.axis for limit in self.limits)
         sizes = tuple(bound.size for bound in self.bounds)
-        return (self.array.name, self.axes, self.levels, limits, sizes, self.tile, self.writable)
+        fixed = tuple(extent if isinstance(extent, ir.Const) else None for extent in self.extents)
+        return (self.array.name, self.axes, self.levels, limits, sizes, fixed, self.tile, self.writable)
 
     def mapped(self, change: Callable[[ir.Expr], ir.Expr]) -> View:
         """The view with each of its expressions changed, always in the same order."""
         return replace(
             self,
             origin=tuple(change(item) for item in self.origin),
-            extents=tuple(change(item) for item in self.extents),
+            extents=tuple(item if isinstance(item, ir.Const) else change(item) for item in self.extents),
             limits=tuple(Limit(item.axis, change(item.offset), change(item.size)) for item in self.limits),
             bounds=tuple(ir.Bound(change(item.index), item.size) for item in self.bounds),
         )
@@ -112,11 +113,11 @@ def map_leaves(value: Value, change: Callable[[Number, str], Number], suffix: st
     if isinstance(value, Number):
         return change(value, suffix)
     if isinstance(value, Items):
-        items = tuple(map_leaves(item, change, f"{suffix}_{n}") for n, item in enumerate(value.items))
+        items = tuple(map_leaves(item, change, f"{suffix}.{n}") for n, item in enumerate(value.items))
         return replace(value, items=items)
     if isinstance(value, View):
         count = iter(range(1 << 30))
-        return value.mapped(lambda expr: change(Number(expr, True), f"{suffix}_at{next(count)}").expr)
+        return value.mapped(lambda expr: change(Number(expr, True), f"{suffix}.at{next(count)}").expr)
     return value
 
 

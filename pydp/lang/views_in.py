@@ -111,7 +111,8 @@ class Views(Arithmetic):
             if value < 0:
                 self.fail(f"index {value} of axis {axis} is negative; count from the start: x.extent({axis}) - n", node)
             if isinstance(count, ir.Const) and value >= count.value:
-                self.fail(f"index {value} of axis {axis} is outside {describe(view)}, whose extent is {count.value}", node)
+                extent = f"whose extent is {count.value}"
+                self.fail(f"index {value} of axis {axis} is outside {describe(view)}, {extent}", node)
 
     def _tile_at(self, view: View, indices: list[ir.Expr], node: ast.AST) -> View:
         sizes, inner = view.levels[0], view.levels[1:]
@@ -178,16 +179,14 @@ class Views(Arithmetic):
         )
 
     def tile(self, view: View, sizes: tuple[int, ...], node: ast.AST) -> View:
-        """A range of tiles of the view; of a range of tiles: tiles of so many tiles."""
+        """A range of tiles of the view; of a range of tiles, each tile is tiled again."""
         if len(sizes) == 1 and view.rank > 1:
             sizes = sizes * view.rank
         if len(sizes) != view.rank:
             self.fail(f"a tile of {describe(view)} has {view.rank} extents, not {len(sizes)}", node)
         if min(sizes, default=1) < 1:
             self.fail(f"the extents of a tile are 1 or more, not {sizes}", node)
-        if view.levels:
-            sizes = tuple(size * inner for size, inner in zip(sizes, view.levels[0], strict=True))
-        return replace(view, levels=(sizes, *view.levels))
+        return replace(view, levels=(*view.levels, sizes))
 
     def section(self, view: View, start: list[ir.Expr], extent: list[ir.Expr], node: ast.AST) -> View:
         """The part of the view from `start` on, of `extent` elements (tiles, of a range of tiles)."""
@@ -202,11 +201,11 @@ class Views(Arithmetic):
 
     def project(self, view: View, axis: int, index: ir.Expr, node: ast.AST) -> View:
         """The view at one index of an axis, which it then lacks."""
-        if view.levels:
-            self.fail("a range of tiles cannot be projected; project the array, then tile it", node)
         if not -view.rank <= axis < view.rank:
             self.fail(f"{describe(view)} has no axis {axis}", node)
         axis %= view.rank
+        if any(sizes[axis] != 1 for sizes in view.levels):
+            self.fail(f"tiles that are thicker than 1 along axis {axis} cannot be projected along it", node)
 
         def left(old: int) -> int:
             return old - 1 if old > axis else old
@@ -218,6 +217,7 @@ class Views(Arithmetic):
             axes=tuple(-1 if old == axis else left(old) for old in view.axes),
             origin=self._origin(view, starts, node),
             extents=view.extents[:axis] + view.extents[axis + 1 :],
+            levels=tuple(sizes[:axis] + sizes[axis + 1 :] for sizes in view.levels),
             limits=tuple(replace(item, axis=-1 if item.axis == axis else left(item.axis)) for item in limits),
         )
 
@@ -226,9 +226,7 @@ class Views(Arithmetic):
     def load(self, element: Element) -> Number:
         """The element's value; the array's fill value where a guard says that it is outside."""
         array = element.view.array
-        value: ir.Expr = ir.Load(
-            array.dtype, array, element.indices, element.bounds, element.exact, element.where
-        )
+        value: ir.Expr = ir.Load(array.dtype, array, element.indices, element.bounds, element.exact, element.where)
         if element.guard is not None:
             fill = array.fill if isinstance(array, ir.GlobalArray) else 0
             value = ir.Select(array.dtype, element.guard, value, constant_of(fill, array.dtype))
@@ -244,9 +242,7 @@ class Views(Arithmetic):
         self.check_writable(element, node)
         array = element.view.array
         expr = self.convert(value, member_dtype(array.dtype, members), node)
-        statement = ir.Store(
-            self.where(node), array, element.indices, expr, members, element.bounds, element.exact
-        )
+        statement = ir.Store(self.where(node), array, element.indices, expr, members, element.bounds, element.exact)
         self.emit(statement if element.guard is None else ir.If(self.where(node), element.guard, [statement]))
 
 

@@ -1,0 +1,78 @@
+"""Calls that do something: barriers and atomic operations."""
+
+from __future__ import annotations
+
+import ast
+
+from pydp.lang import ir
+from pydp.lang.front_calls import Calls
+from pydp.lang.values import Constant, Number, Value, View, describe
+from pydp.lang.views_in import Element
+
+
+class Effects(Calls):
+    """Barriers and atomics; their value is None."""
+
+    def _pydp_group_barrier(self, node: ast.Call) -> Value:
+        self.need_group("group_barrier", node)
+        arguments = [*node.args, *(item.value for item in node.keywords if item.arg == "width")]
+        if len(arguments) > 1 or len(arguments) < len(node.args) + len(node.keywords):
+            self.fail("group_barrier takes one argument, the width", node)
+        width: ir.Expr | None = None
+        if arguments and not (isinstance(arguments[0], ast.Constant) and arguments[0].value is None):
+            width = self.index_number(self.value(arguments[0]), "the width of a barrier", node).expr
+        self.emit(ir.Barrier(self.where(node), width, self.barriers))
+        self.barriers += 1
+        return Constant(None)
+
+    def _atomic(self, op: str, node: ast.Call) -> Value:
+        if node.keywords or len(node.args) not in (2, 3):
+            self.fail(f"{ast.unparse(node.func)} takes an array, an index and a value", node)
+        if len(node.args) == 3:
+            base, index, value = self.each(node.args)
+            if not isinstance(base, View):
+                self.fail(f"{ast.unparse(node.func)} needs an array first, not {describe(base)}", node)
+            element: Value | Element = self.at(base, [index], node)
+        else:
+            value = self.value(node.args[1])
+            element = self.place(node.args[0])
+        if not isinstance(element, Element):
+            self.fail(f"{ast.unparse(node.func)} changes an element of an array, not {describe(element)}", node)
+        self._emit_atomic(op, element, self.as_number(value, node), node)
+        return Constant(None)
+
+    def _emit_atomic(self, op: str, element: Element, number: Number, node: ast.Call) -> None:
+        array = element.view.array
+        self.check_writable(element, node)
+        allowed = "iu" if op in ("and", "or", "xor") else "iuf"
+        if isinstance(array, ir.PrivateArray) or array.dtype.kind not in allowed:
+            what = "a private_field" if isinstance(array, ir.PrivateArray) else f"an array of {array.dtype}"
+            self.fail(f"{ast.unparse(node.func)} cannot change {what}", node)
+        if op == "sub":
+            op, number = "add", self.unary("neg", Number(self.convert(number, array.dtype, node)), node)
+        expr = self.convert(number, array.dtype, node)
+        statement = ir.Atomic(
+            self.where(node), op, array, element.indices, expr, element.bounds, element.exact
+        )
+        self.emit(statement if element.guard is None else ir.If(self.where(node), element.guard, [statement]))
+
+    def _pydp_atomic_add(self, node: ast.Call) -> Value:
+        return self._atomic("add", node)
+
+    def _pydp_atomic_sub(self, node: ast.Call) -> Value:
+        return self._atomic("sub", node)
+
+    def _pydp_atomic_min(self, node: ast.Call) -> Value:
+        return self._atomic("min", node)
+
+    def _pydp_atomic_max(self, node: ast.Call) -> Value:
+        return self._atomic("max", node)
+
+    def _pydp_atomic_and(self, node: ast.Call) -> Value:
+        return self._atomic("and", node)
+
+    def _pydp_atomic_or(self, node: ast.Call) -> Value:
+        return self._atomic("or", node)
+
+    def _pydp_atomic_xor(self, node: ast.Call) -> Value:
+        return self._atomic("xor", node)
