@@ -12,7 +12,7 @@ void lane_atomic_${op}_${space}_${T}(volatile __${space} ${T}* place, ${T} value
     ${prefix}${op}(place, value);
 % else:
     volatile __${space} ${word}* bits = (volatile __${space} ${word}*)place;
-    ${word} seen = as_${word}(*place), expected;
+    ${word} seen = ${prefix}cmpxchg(bits, (${word})0, (${word})0), expected;  // a plain read would race
     do {
         const ${T} old = as_${T}(seen);
         expected = seen;
