@@ -305,17 +305,17 @@ def _init_arguments(kind: str, arrays: Arrays) -> list[Any]:
     return [arrays.init[0], np.int64(arrays.init[1])] if kind == "buffer" else []
 
 
-def down_columns(profile: Any, layout: Layout) -> bool:
+def down_columns(profile: Any, layout: Layout, mapping: str) -> bool:
     """Whether the columns kernel suits: neighbours side by side, enough columns, no more steps than loops may have."""
     if not layout.columns or (profile.loop_limit is not None and layout.n >= profile.loop_limit - 1000):
         return False
-    if profile.mapping == "simt":
+    if mapping == "simt":
         return layout.rows >= 32 * profile.compute_units or layout.n <= 32
     return layout.columns >= 8 or layout.n <= 4
 
 
 def make_plan(device: Any, job: Job, spec: ScanSpec) -> WalkPlan | ColumnsPlan:
     """The prepared launches of `job`."""
-    if not job.total and job.start != "carry" and down_columns(device.profile, job.layout):
+    if not job.total and job.start != "carry" and down_columns(device.profile, job.layout, spec.mapping):
         return ColumnsPlan(device, job, spec)
     return WalkPlan(device, job, spec)

@@ -1,0 +1,251 @@
+"""pydp.scan against plain loops and NumPy: lengths, strategies, operators, types, axes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyopencl.cltypes as cltypes
+import pytest
+
+import pydp
+from pydp.algorithms._scan_spec import STRATEGIES
+
+VECTOR = {"mapping": "vector", "part": 24, "vector": 0}
+SIMT = {"mapping": "simt", "lanes": 8, "columns": 4, "items": 3}
+MAPPINGS = pytest.mark.parametrize("mapping", [VECTOR, SIMT], ids=["vector", "simt"])
+
+
+def running(values, combine, exclusive=False, init=None, start=None):
+    """The scan of a list by a plain loop."""
+    results, before = [], init
+    for value in values:
+        after = value if before is None else combine(before, value)
+        results.append((start if before is None else before) if exclusive else after)
+        before = after
+    return results
+
+
+def integers(n, seed=0, low=-1000, high=1000, dtype=np.int32):
+    return np.random.default_rng(seed).integers(low, high, n).astype(dtype)
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_length_around_the_partition(device, mapping, strategy):
+    x = integers(130)
+    for n in [*range(50), 71, 72, 73, 119, 120, 121, 130]:
+        got = pydp.scan(x[:n], strategy=strategy, spec=mapping)
+        assert got.dtype == np.int32 and np.array_equal(got, np.cumsum(x[:n], dtype=np.int32)), n
+
+
+@MAPPINGS
+def test_every_length_exclusive_and_reversed(device, mapping):
+    x = integers(60)
+    for n in range(50):
+        want = running(list(x[:n][::-1]), lambda a, b: a + b, exclusive=True, start=0)[::-1]
+        got = pydp.scan(x[:n], exclusive=True, reverse=True, spec=mapping)
+        assert np.array_equal(got, np.array(want, np.int32)), n
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_operators_that_do_not_commute(device, mapping, strategy, exclusive):
+    """Affine maps x -> m x + c, composed from left to right, modulo 2**32."""
+    x = np.zeros(97, cltypes.uint2)
+    x["s0"], x["s1"] = integers(97, 1, 1, 9, np.uint32), integers(97, 2, 0, 99, np.uint32)
+    init = np.zeros((), cltypes.uint2)
+    init["s0"], init["s1"] = 3, 5
+    pairs = [(int(a), int(b)) for a, b in zip(x["s0"], x["s1"], strict=True)]
+    mask = (1 << 32) - 1
+
+    def compose(f, g):
+        return (f[0] * g[0] & mask, (f[1] * g[0] + g[1]) & mask)
+
+    want = running(pairs, compose, exclusive, (3, 5))
+    got = pydp.scan(
+        x, "(uint2)(a.x * b.x, a.y * b.x + b.y)", exclusive=exclusive, init=init, strategy=strategy, spec=mapping
+    )
+    assert [(int(a), int(b)) for a, b in zip(got["s0"], got["s1"], strict=True)] == want
+
+
+@MAPPINGS
+def test_matrices_modulo_a_prime(device, mapping):
+    x = np.zeros(500, cltypes.uint4)
+    for k, name in enumerate(("s0", "s1", "s2", "s3")):
+        x[name] = integers(500, k, 0, 10007, np.uint32)
+    op = (
+        "((uint4)(a.x * b.x + a.y * b.z, a.x * b.y + a.y * b.w, a.z * b.x + a.w * b.z, a.z * b.y + a.w * b.w))"
+        " % (uint4)(10007)"
+    )
+    matrices = [np.array([[int(row[name]) for name in pair] for pair in (("s0", "s1"), ("s2", "s3"))]) for row in x]
+    want = running(matrices, lambda a, b: a @ b % 10007)
+    got = pydp.scan(x, op, spec=mapping)
+    assert all(
+        [int(g[name]) for name in ("s0", "s1", "s2", "s3")] == list(w.ravel()) for g, w in zip(got, want, strict=True)
+    )
+
+
+@MAPPINGS
+def test_the_last_number_that_is_not_zero(device, mapping):
+    x = integers(1000, 3, -2, 3)
+    got = pydp.scan(x, "b != 0 ? b : a", spec=mapping)
+    assert np.array_equal(got, running(list(x), lambda a, b: b if b else a))
+
+
+@MAPPINGS
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_operators_see_real_elements_only(device, mapping, strategy):
+    """An operator that a zero, the usual padding, would spoil for good."""
+    x = integers(200, 4, 1, 1000)
+    for n in (1, 23, 24, 25, 73, 200):
+        got = pydp.scan(x[:n], "(a <= 0 || b <= 0) ? -1 : max(a, b)", strategy=strategy, spec=mapping)
+        assert np.array_equal(got, np.maximum.accumulate(x[:n]))
+
+
+@pytest.mark.parametrize(
+    "dtype", "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()
+)
+def test_all_scalar_types(device, dtype):
+    dtype = np.dtype(dtype)
+    lacking = (dtype.name in ("float64", "complex128") and not device.profile.fp64) or (
+        dtype == np.float16 and not device.profile.fp16
+    )
+    x = np.random.default_rng(5).integers(0, 2, 5000).astype(dtype)
+    if lacking:
+        with pytest.raises(pydp.UnsupportedOnDevice):
+            pydp.scan(x)
+        return
+    if dtype == np.float16:
+        x[300:] = 0  # sums stay exact
+    want = np.cumsum(x, dtype=np.int64 if dtype.kind == "b" else dtype)
+    for spec in (None, {"part": 300}, {**SIMT, "lanes": 32}):
+        got = pydp.scan(x, spec=spec)
+        assert got.dtype == want.dtype and np.array_equal(got, want)
+    if dtype.kind != "c":
+        got = pydp.scan(x[::-1], "max", spec={"part": 300})
+        assert got.dtype == dtype and np.array_equal(got, np.maximum.accumulate(x[::-1]))
+
+
+NAMED = [
+    ("+", np.add, 0),
+    ("*", np.multiply, 1),
+    ("min", np.minimum, np.iinfo(np.int32).max),
+    ("max", np.maximum, np.iinfo(np.int32).min),
+    ("&", np.bitwise_and, -1),
+    ("|", np.bitwise_or, 0),
+    ("^", np.bitwise_xor, 0),
+]
+
+
+@pytest.mark.parametrize(("op", "ufunc", "start"), NAMED, ids=[name for name, _, _ in NAMED])
+def test_named_operators(device, op, ufunc, start):
+    x = integers(3000, 6, -(2**31), 2**31 - 1)
+    with np.errstate(over="ignore"):
+        want = ufunc.accumulate(x, dtype=np.int32)
+    assert np.array_equal(pydp.scan(x, op, spec={"part": 500}), want)
+    assert np.array_equal(pydp.scan(x, ufunc, spec={"part": 500}), want)
+    got = pydp.scan(x, op, exclusive=True, spec={"part": 500})
+    assert got[0] == start and np.array_equal(got[1:], want[:-1])
+
+
+def test_minimum_and_maximum_pass_nan_on_as_numpy_does(device):
+    x = np.random.default_rng(7).standard_normal(3000).astype(np.float32)
+    x[1500] = np.nan
+    for op, ufunc in (("min", np.minimum), ("max", np.maximum)):
+        assert np.array_equal(pydp.scan(x, op, spec={"part": 400}), ufunc.accumulate(x), equal_nan=True)
+
+
+def test_logaddexp(device):
+    x = np.random.default_rng(8).uniform(-90, 90, 3000).astype(np.float32)
+    x[:3] = -np.inf
+    want = np.logaddexp.accumulate(x.astype(np.float64))
+    np.testing.assert_allclose(pydp.scan(x, "logaddexp", spec={"part": 400}), want, rtol=2e-5)
+    assert pydp.scan(np.array([np.inf, 1, np.inf], np.float32), "logaddexp").tolist() == [np.inf] * 3
+
+
+def test_float_sums_are_as_accurate_as_they_should_be(device):
+    x = np.random.default_rng(9).random(300_000).astype(np.float32)
+    exact = np.cumsum(x.astype(np.float64))
+    np.testing.assert_allclose(pydp.scan(x), exact, rtol=2e-5)
+    assert not np.signbit(pydp.scan(x, exclusive=True)[0])
+    assert np.signbit(pydp.scan(np.array([-0.0], np.float32))[0])
+
+
+RECORDS = {
+    "3 bytes": [("r", "u1"), ("g", "u1"), ("b", "u1")],
+    "7 bytes": [("count", "<i4"), ("mark", "<u2"), ("last", "u1")],
+    "40 bytes": [(f"v{k}", "<i4") for k in range(10)],
+    "132 bytes": [(f"v{k}", "<i4") for k in range(33)],
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_of_any_size(device, name):
+    dtype = np.dtype(RECORDS[name])
+    x = np.zeros(301, dtype)
+    for k, field in enumerate(dtype.names):
+        x[field] = integers(301, k, 0, 100)
+    last = dtype.names[-1]
+    op = {field: f"b.{field}" if field == last else f"a.{field} + b.{field}" for field in dtype.names}
+    for spec in (VECTOR | {"part": 50}, SIMT):
+        got = pydp.scan(x, op, spec=spec)
+        for field in dtype.names:
+            want = x[field] if field == last else np.cumsum(x[field], dtype=x[field].dtype)
+            assert np.array_equal(got[field], want), field
+
+
+def test_accumulates_in_another_type(device):
+    x = integers(5000, 10, 0, 255, np.uint8)
+    assert np.array_equal(pydp.scan(x, dtype=np.int32, spec={"part": 700}), np.cumsum(x, dtype=np.int32))
+    assert np.array_equal(pydp.scan(x, dtype=np.uint64), np.cumsum(x, dtype=np.uint64))
+    assert np.array_equal(pydp.scan(x, dtype=np.float32), np.cumsum(x, dtype=np.float32))
+    assert np.array_equal(pydp.scan(x, "max", dtype=bool), np.maximum.accumulate(x != 0))
+    floats = x.astype(np.float32) + np.float32(0.5)
+    assert np.array_equal(pydp.scan(floats, dtype=np.int32), np.cumsum(floats.astype(np.int32), dtype=np.int32))
+
+
+SHAPES = [(7,), (40, 50), (3, 2000), (2000, 3), (5, 6, 7), (2, 3, 40, 5), (1, 9, 1), (64, 33)]
+
+
+@pytest.mark.parametrize("spec", [None, VECTOR, SIMT], ids=["default", "vector", "simt"])
+def test_every_axis_of_every_shape(device, spec):
+    for shape in SHAPES:
+        x = integers(shape, 11)
+        for axis, reverse in itertools.product(range(-len(shape), len(shape)), (False, True)):
+            back = np.flip(x, axis) if reverse else x
+            want = np.cumsum(back, axis=axis, dtype=np.int32)
+            got = pydp.scan(x, axis=axis, reverse=reverse, spec=spec)
+            assert np.array_equal(got, np.flip(want, axis) if reverse else want), (shape, axis, reverse)
+
+
+@MAPPINGS
+def test_inputs_and_outputs_with_any_strides(device, mapping):
+    base = integers((6, 10, 8, 9), 12)
+    views = [
+        base[::2, ::-1, 1:7, ::3],
+        base.transpose(2, 0, 3, 1),
+        base[:, :, 3, :],
+        np.broadcast_to(base[0, 0, 0], (5, 4, 9)),
+        base[1:, 2:, ::-2, 1:-1].swapaxes(0, 3),
+    ]
+    for x in views:
+        for axis in range(x.ndim):
+            want = np.cumsum(x, axis=axis, dtype=np.int32)
+            assert np.array_equal(pydp.scan(x, axis=axis, spec=mapping), want)
+            frame = np.full((*x.shape[:-1], x.shape[-1] * 2 + 1), -7, np.int32)
+            result = pydp.scan(x, axis=axis, out=frame[..., 1::2], spec=mapping)
+            assert result.base is not None and np.array_equal(frame[..., 1::2], want)
+            assert (frame[..., ::2] == -7).all()
+    assert np.array_equal(pydp.scan(views[1], axis=None, spec=mapping), np.cumsum(views[1], dtype=np.int32))
+
+
+def test_foreign_byte_order_and_unaligned_data(device):
+    x = integers(1000, 13)
+    assert np.array_equal(pydp.scan(x.astype(">i4")), np.cumsum(x, dtype=np.int32))
+    raw = np.zeros(4001, np.uint8)
+    raw[1:] = x.view(np.uint8)
+    assert np.array_equal(pydp.scan(raw[1:].view(np.int32)), np.cumsum(x, dtype=np.int32))
