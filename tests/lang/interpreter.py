@@ -31,8 +31,9 @@ class _Continue(Exception):
     pass
 
 
-def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None):
-    """Same arguments as pydp.lang.host.run, and the seed of the lanes' order."""
+def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, log=None):
+    """Same arguments as pydp.lang.host.run, the seed of the lanes' order, and a list to log accesses of arrays in:
+    (array, element, group, interval, lane, kind, statement or expression, value)."""
     extent = tuple(grid_extent)
     group = function.group or (1,) * len(extent)
     shuffle = random.Random(seed) if seed is not None else None
@@ -46,6 +47,7 @@ def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None):
         "extent": extent,
         "offset": tuple(grid_offset or (0,) * len(extent)),
         "group": group,
+        "log": log,
         "runs_outside": bool(function.locals or ir.barriers(function.body)),
     }
     with np.errstate(all="ignore"):
@@ -53,10 +55,30 @@ def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None):
             _run_group(function, place, launch, shuffle)
 
 
+def races(log):
+    """Pairs of logged accesses that race: (first, second, whether they are of one group)."""
+    places = {}
+    for entry in log:
+        name, at, place = entry[:3]
+        key = (name, at, place) if name.startswith("local ") else (name, at)
+        places.setdefault(key, []).append(entry)
+    for entries in places.values():
+        for one, other in itertools.combinations(entries, 2):
+            if one[2] == other[2] and (one[3] != other[3] or one[4] == other[4]):
+                continue
+            kinds = {one[5], other[5]}
+            if kinds in ({"read"}, {"atomic"}):
+                continue
+            same = kinds == {"write"} and one[6] is other[6] and np.array_equal(one[7], other[7])
+            if not same:
+                yield one, other, one[2] == other[2]
+
+
 def run_value(function, *values):
     """The result of a value function for one set of arguments."""
     with np.errstate(all="ignore"):
-        lane = _Lane(function, (), (), {"group": (), "extent": (), "offset": (), "memory": {}, "parameters": ()}, {})
+        launch = {"group": (), "extent": (), "offset": (), "memory": {}, "parameters": (), "log": None}
+        lane = _Lane(function, (), (), launch, {})
         for variable, value in zip(function.arguments, values, strict=True):
             lane.variables[variable.name] = np.asarray(value, variable.dtype)[()]
         for _ in lane.block(function.body):
@@ -121,6 +143,7 @@ class _Lane:
         self.in_grid = all(s < n for s, n in zip(spot, launch["extent"], strict=True))
         self.spot = [s + o for s, o in zip(spot, launch["offset"], strict=True)]
         self.variables: dict[str, Any] = {}
+        self.interval = 0
         self.memory = {**launch["memory"], **shared}
         for private in function.privates:
             self.memory[private.name] = np.zeros(private.shape, private.dtype)
@@ -152,6 +175,7 @@ class _Lane:
             for member in s.members:
                 target = target[member]
             target[at] = value
+            self.note(s, at, "write", value)
         yield from ()
 
     def do_Atomic(self, s):
@@ -160,6 +184,7 @@ class _Lane:
         if at is not None and self.in_grid:
             memory = self.memory[s.array.name]
             memory[at] = self.binary(s.op, memory[at], value, s.value.dtype)
+            self.note(s, at, "atomic")
         yield from ()
 
     def do_If(self, s):
@@ -194,7 +219,14 @@ class _Lane:
         yield
 
     def do_Barrier(self, s):
+        self.interval += 1
         yield
+
+    def note(self, access, at, kind, value=None):
+        if self.launch["log"] is not None and not isinstance(access.array, ir.PrivateArray):
+            about = (self.place, self.interval, self.local, kind, access, value)
+            local = "local " if isinstance(access.array, ir.LocalArray) else ""
+            self.launch["log"].append((local + access.array.name, at, *about))
 
     # --- expressions
 
@@ -300,6 +332,7 @@ class _Lane:
                 fill[()] = e.array.fill
             return fill[()]
         value = self.memory[e.array.name][at]
+        self.note(e, at, "read")
         return value.copy() if isinstance(value, np.void) else value
 
 

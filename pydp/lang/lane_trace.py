@@ -1,0 +1,413 @@
+"""The accesses of one group's lanes, in order, as far as they are known before a launch.
+
+A vector function is run once for a group in the abstract: what depends on the lane's place and on loop counters
+is computed for every lane; what depends on data is unknown. The result is a list of accesses and barriers which
+:mod:`static_checks` searches for races and :mod:`widths` for the lanes that a barrier must bring together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.host_math import MATH
+from pydp.lang.lane_values import (
+    Known,
+    Value,
+    apply,
+    binary,
+    cast,
+    compare,
+    merge,
+    same,
+    symbol,
+    unary,
+)
+
+WORK = 20_000  # expressions evaluated for one function, each for all lanes: about a tenth of a second
+FIRST, LAST = 6, 3  # turns of a loop that run where not all of them can
+
+
+@dataclass(eq=False)
+class Access:
+    """Lanes touch elements of an array.
+
+    kind: "read", "write" or "atomic". lanes: numbers of the lanes. dims: an index's values in all lanes, for each
+    axis; None where an index is unknown. certain: the lanes surely do it where `context` (the conditions of unknown
+    outcome, the same for all lanes, around it) comes true. value: what a write gives. site: the statement or
+    expression. settled: what earlier turns of the loops around it may have written is in the trace.
+    """
+
+    kind: str
+    array: ir.Array
+    lanes: np.ndarray
+    dims: tuple[Value, ...] | None
+    certain: bool
+    context: tuple[int, ...]
+    where: ir.Where
+    site: object = None
+    value: Value = None
+    settled: bool = True
+
+
+@dataclass(eq=False)
+class Meeting:
+    """The lanes meet at a barrier. exact: it happens once, in the known turns of all loops around it."""
+
+    barrier: ir.Barrier
+    context: tuple[int, ...]
+    exact: bool
+    width: Value = None
+
+
+@dataclass(eq=False)
+class Gap:
+    """Turns of a loop that were not run; they meet at these barriers, and its accesses follow as unknown ones."""
+
+    barriers: list[ir.Barrier]
+
+
+Event = Access | Meeting | Gap
+
+
+def trace(function: ir.Function) -> list[Event]:
+    """All accesses and barriers of one group, in program order. A function without a group has one lane."""
+    tracer = _Tracer(function)
+    with np.errstate(all="ignore"):
+        tracer.block(function.body)
+    return tracer.events
+
+
+def lane_index(lane: int, group: tuple[int, ...]) -> list[int]:
+    """The local index of a lane number."""
+    return [int(i) for i in np.unravel_index(lane, group)] if group else []
+
+
+class _Loop:
+    def __init__(self, size: int) -> None:
+        self.continued = np.zeros(size, bool)
+
+
+class _Tracer:
+    def __init__(self, function: ir.Function) -> None:
+        self.function = function
+        self.group = function.group or (1,) * function.grid_rank
+        self.size = max(1, math.prod(self.group))
+        self.places = np.unravel_index(np.arange(self.size), self.group) if self.group else ()
+        self.active = np.ones(self.size, bool)
+        self.certain, self.exact, self.settled = True, True, True
+        self.context: tuple[int, ...] = ()
+        self.values: dict[str, Value] = {}
+        self.events: list[Event] = []
+        self.loops: list[_Loop] = []
+        self.work = 0
+        self.serial = 0
+
+    # --- statements ---------------------------------------------------------------------------------------
+
+    def block(self, body: list[ir.Stmt]) -> None:
+        for statement in body:
+            if not self.active.any():
+                return
+            getattr(self, "run_" + type(statement).__name__.lower())(statement)
+
+    def run_assign(self, statement: ir.Assign) -> None:
+        value = self.evaluate(statement.value)
+        self.put(statement.variable, None if statement.members else value)
+
+    def put(self, variable: ir.Variable, value: Value) -> None:
+        if not self.active.all() and variable.name in self.values:
+            value = merge(self.active, value, self.values[variable.name])
+        self.values[variable.name] = value
+
+    def run_store(self, statement: ir.Store) -> None:
+        value = self.evaluate(statement.value)
+        self.touch("write", statement, statement.where, None if statement.members else value)
+
+    def run_atomic(self, statement: ir.Atomic) -> None:
+        self.evaluate(statement.value)
+        self.touch("atomic", statement, statement.where)
+
+    def touch(self, kind: str, access: Any, where: ir.Where, value: Value = None) -> None:
+        dims = tuple(self.evaluate(index) for index in access.indices)
+        known = None if any(value is None for value in dims) else dims
+        lanes = np.nonzero(self.active)[0]
+        state = (self.certain, self.context, where, access, value, self.settled)
+        self.events.append(Access(kind, access.array, lanes, known, *state))
+
+    def run_barrier(self, statement: ir.Barrier) -> None:
+        width = self.evaluate(statement.width) if statement.width is not None else None
+        self.events.append(Meeting(statement, self.context, self.exact, width))
+
+    def run_if(self, statement: ir.If) -> None:
+        condition = self.evaluate(statement.condition)
+        if condition is not None and condition.is_exact:
+            outer = self.active
+            truth = np.broadcast_to(condition.lanes, outer.shape)
+            self.active = outer & truth
+            self.block(statement.then)
+            left, self.active = self.active, outer & ~truth
+            self.block(statement.orelse)
+            self.active = self.active | left
+            return
+        before, outer = dict(self.values), self.active
+        ends = []
+        for body in (statement.then, statement.orelse):
+            self.values, self.active = dict(before), outer
+            with self.unsure(self._is_shared(condition, body)):
+                self.block(body)
+            ends.append((self.values, self.active))
+        self.values = _meet(ends[0][0], ends[1][0])
+        self.active = ends[0][1] | ends[1][1]
+        if any(isinstance(s, ir.Break | ir.Continue) for s in _leaving([*statement.then, *statement.orelse])):
+            self._may_have_left(self._is_shared(condition, statement.then))
+
+    def _is_shared(self, condition: Value, body: list[ir.Stmt]) -> bool:
+        """Whether a condition of unknown outcome has the same outcome in all lanes."""
+        return condition is not None or bool(ir.barriers(body))
+
+    @contextmanager
+    def unsure(self, shared: bool) -> Iterator[None]:
+        """What runs inside happens for all lanes or none (`shared`), or for some of them."""
+        state = self.certain, self.context, self.exact
+        self._may_have_left(shared)
+        yield
+        self.certain, self.context, self.exact = state
+
+    def _may_have_left(self, shared: bool) -> None:
+        self.exact = False
+        if shared:
+            self.serial += 1
+            self.context = (*self.context, self.serial)
+        else:
+            self.certain = False
+
+    def run_for(self, statement: ir.For) -> None:
+        start, stop, step = (self.evaluate(e) for e in (statement.start, statement.stop, statement.step))
+        if start is None or stop is None or step is None or not step.is_exact or start.symbols != stop.symbols:
+            self._unknown_loop(statement, start, step, shared=stop is not None and stop.is_uniform)
+            return
+        first, last, stride = (np.asarray(v.lanes).astype(np.int64) for v in (start, stop, step))
+        ahead = np.where(stride > 0, last - first, first - last)
+        trips = np.broadcast_to(-(-ahead // np.maximum(1, np.abs(stride))), (self.size,))
+        symbols, dtype = start.symbols, statement.variable.dtype
+        uniform = all(v.is_uniform for v in (start, stop, step))
+
+        def turn(number: int) -> None:
+            self.active = self.active & (trips > number)
+            self.put(statement.variable, Known((first + number * stride).astype(dtype)[()], symbols))
+
+        outer = self.active
+        most = int(trips[outer].max(initial=0))
+        if not uniform and most > FIRST and ir.barriers(statement.body):
+            most = FIRST  # the front end refuses it: lanes would part at the barrier
+        self._turns(statement, most, turn)
+        self.active = outer
+
+    def _turns(self, statement: ir.For, count: int, turn: Any) -> None:
+        """Run the turns 0 .. count - 1, or the first and the last few of them where that is too much work."""
+        state, began, number = (self.certain, self.context, self.exact), self.work, 0
+        while number < count:
+            turn(number)
+            self.active = self._once(statement.body)
+            if not self.active.any():
+                break
+            number += 1
+            if number == FIRST and (self.work - began) / number * (count - number) > WORK - self.work:
+                self._skip(statement)
+                number = max(number, count - LAST)
+        self.certain, self.context, self.exact = state
+
+    def _once(self, body: list[ir.Stmt]) -> np.ndarray:
+        """One turn of a loop's body for the active lanes; those that go on to the next turn."""
+        loop = _Loop(self.size)
+        self.loops.append(loop)
+        self.block(body)
+        self.loops.pop()
+        return self.active | loop.continued
+
+    def _skip(self, statement: ir.For | ir.While) -> None:
+        """Turns that are not run: they may touch anything in the arrays that the body touches."""
+        self._forget(statement.body)
+        self.events.append(Gap(ir.barriers(statement.body)))
+        touched = [(s.array, s.where) for s in ir.statements(statement.body) if isinstance(s, ir.Store | ir.Atomic)]
+        for array, where in touched:
+            lanes = np.nonzero(self.active)[0]
+            self.events.append(Access("write", array, lanes, None, False, self.context, where))
+        for part in (p for s in ir.statements(statement.body) for e in ir.expressions(s) for p in ir.walk(e)):
+            if isinstance(part, ir.Load):
+                lanes = np.nonzero(self.active)[0]
+                self.events.append(Access("read", part.array, lanes, None, False, self.context, part.where))
+        self.exact = False
+
+    def _forget(self, body: list[ir.Stmt]) -> None:
+        for statement in ir.statements(body):
+            if isinstance(statement, ir.Assign | ir.For):
+                self.values[statement.variable.name] = None
+
+    def _unknown_loop(self, statement: ir.For | ir.While, start: Value, step: Value, shared: bool) -> None:
+        """Two turns of a loop of unknown length: enough to see what meets across its end."""
+        outer, state = self.active, (self.certain, self.context, self.exact, self.settled)
+        self._forget(statement.body)
+        self.serial += 1
+        turn = ("turn", self.serial)
+        shared = shared or bool(ir.barriers(statement.body))
+        for number in range(2):
+            self.active = outer
+            self._may_have_left(shared)
+            self.settled = number == 1 and state[3]
+            self._forget(statement.body)
+            if isinstance(statement, ir.For):
+                counter = None
+                if start is not None and step is not None and step.is_exact and step.is_uniform:
+                    turns = binary("mul", symbol(turn, step.lanes.dtype), step, step.lanes.dtype)
+                    ahead = binary("add", turns, Known(step.lanes * step.lanes.dtype.type(number)), step.lanes.dtype)
+                    counter = binary("add", start, ahead, statement.variable.dtype)
+                self.values[statement.variable.name] = counter
+            else:
+                self.evaluate(statement.condition)
+            self._once(statement.body)
+        self._forget(statement.body)
+        if isinstance(statement, ir.For):
+            self.values[statement.variable.name] = None
+        self.active = outer
+        self.certain, self.context, self.exact, self.settled = state
+
+    def run_while(self, statement: ir.While) -> None:
+        outer, state, turns = self.active, (self.certain, self.context, self.exact), 0
+        while self.active.any():
+            condition = self.evaluate(statement.condition)
+            if condition is None or not condition.is_exact or self.work > WORK:
+                if turns:
+                    self._skip(statement)
+                self._unknown_loop(statement, None, None, shared=condition is not None and condition.is_uniform)
+                break
+            self.active = self.active & condition.lanes
+            if self.active.any():
+                self.active = self._once(statement.body)
+            turns += 1
+        self.active = outer
+        self.certain, self.context, self.exact = state
+
+    def run_break(self, statement: ir.Break) -> None:
+        self.active = np.zeros_like(self.active)
+
+    def run_continue(self, statement: ir.Continue) -> None:
+        self.loops[-1].continued |= self.active
+        self.active = np.zeros_like(self.active)
+
+    # --- expressions --------------------------------------------------------------------------------------
+
+    def evaluate(self, expression: ir.Expr) -> Value:
+        self.work += 1
+        return getattr(self, "of_" + type(expression).__name__.lower())(expression)
+
+    def of_const(self, e: ir.Const) -> Value:
+        if e.dtype.names is not None:
+            return None
+        return Known(np.asarray(e.value).astype(e.dtype)[()])
+
+    def of_read(self, e: ir.Read) -> Value:
+        return self.values.get(e.variable.name)
+
+    def of_parameter(self, e: ir.Parameter) -> Value:
+        return symbol(("parameter", e.position, e.item), e.dtype)
+
+    def of_groupindex(self, e: ir.GroupIndex) -> Value:
+        return symbol(("group", e.axis), e.dtype)
+
+    def of_localindex(self, e: ir.LocalIndex) -> Value:
+        return Known(self.places[e.axis].astype(e.dtype)) if self.group[e.axis] > 1 else Known(e.dtype.type(0))
+
+    def of_globalindex(self, e: ir.GlobalIndex) -> Value:
+        first = binary("mul", symbol(("group", e.axis), e.dtype), Known(e.dtype.type(self.group[e.axis])), e.dtype)
+        first = binary("add", first, symbol(("offset", e.axis), e.dtype), e.dtype)
+        return binary("add", first, Known(self.places[e.axis].astype(e.dtype)), e.dtype)
+
+    def of_gridextent(self, e: ir.GridExtent) -> Value:
+        return symbol(("grid", e.axis), e.dtype)
+
+    def of_arrayextent(self, e: ir.ArrayExtent) -> Value:
+        return symbol(("extent", e.array.name, e.axis), e.dtype)
+
+    def of_unary(self, e: ir.Unary) -> Value:
+        return unary(e.op, self.evaluate(e.value), e.dtype)
+
+    def of_binary(self, e: ir.Binary) -> Value:
+        return binary(e.op, self.evaluate(e.left), self.evaluate(e.right), e.dtype)
+
+    def of_compare(self, e: ir.Compare) -> Value:
+        return compare(e.op, self.evaluate(e.left), self.evaluate(e.right))
+
+    def of_logical(self, e: ir.Logical) -> Value:
+        left = self.evaluate(e.left)
+        right = self._where(left, e.right, wanted=e.op == "and")
+        if left is not None and left.is_exact and left.is_uniform:
+            return left if bool(left.lanes) == (e.op == "or") else right
+        if left is None or right is None or not (left.is_exact and right.is_exact):
+            return None
+        return Known((np.logical_and if e.op == "and" else np.logical_or)(left.lanes, right.lanes))
+
+    def of_select(self, e: ir.Select) -> Value:
+        condition = self.evaluate(e.condition)
+        yes = self._where(condition, e.yes, wanted=True)
+        no = self._where(condition, e.no, wanted=False)
+        if condition is None or not condition.is_exact:
+            return yes if same(yes, no) else None
+        if condition.is_uniform:
+            return yes if condition.lanes else no
+        return merge(condition.lanes, yes, no)
+
+    def _where(self, condition: Value, expression: ir.Expr, wanted: bool) -> Value:
+        """An expression that only lanes read in which the condition has the wanted outcome."""
+        if condition is None or not condition.is_exact:
+            with self.unsure(shared=condition is not None):
+                return self.evaluate(expression)
+        outer = self.active
+        self.active = outer & (np.broadcast_to(condition.lanes, outer.shape) == wanted)
+        value = self.evaluate(expression) if self.active.any() else None
+        self.active = outer
+        return value
+
+    def of_cast(self, e: ir.Cast) -> Value:
+        return cast(self.evaluate(e.value), e.dtype)
+
+    def of_math(self, e: ir.Math) -> Value:
+        return apply(e.name, MATH[e.name], [self.evaluate(v) for v in e.values], e.dtype)
+
+    def of_member(self, e: ir.Member) -> Value:
+        record = self.evaluate(e.record)
+        return apply("." + e.name, lambda r: r[e.name], [record], e.dtype) if record is not None else None
+
+    def of_makerecord(self, e: ir.MakeRecord) -> Value:
+        for value in e.values:
+            self.evaluate(value)
+        return None
+
+    def of_load(self, e: ir.Load) -> Value:
+        self.touch("read", e, e.where)
+        return None
+
+
+def _meet(left: dict[str, Value], right: dict[str, Value]) -> dict[str, Value]:
+    """What is known after either of two branches."""
+    return {
+        name: left[name] if name in left and name in right and same(left[name], right[name]) else None
+        for name in {*left, *right}
+    }
+
+
+def _leaving(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:
+    """The break and continue statements of a body that leave a loop around it."""
+    for statement in body:
+        if isinstance(statement, ir.Break | ir.Continue):
+            yield statement
+        elif isinstance(statement, ir.If):
+            yield from _leaving(statement.then)
+            yield from _leaving(statement.orelse)

@@ -1,0 +1,211 @@
+"""What is wrong with a vector function before it runs: indexes outside its own fields, races, reads of nothing.
+
+Only what surely happens for some launch is an error here; what depends on data is left to :mod:`checked`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.diagnostics import VectorError
+from pydp.lang.lane_trace import Access, Gap, lane_index, trace
+from pydp.lang.lane_values import Known, Symbols
+
+PAIRED = 64  # elements of an interval that are looked at pair by pair, after all were screened at once
+
+
+def check(function: ir.Function, grid_extent: Sequence[int] | None = None) -> None:
+    """Raise VectorError where lanes of a group surely race, or touch what is not there.
+
+    Reports an index outside a local_field or private_field, a local_field's element that is read before any lane
+    wrote it, and two lanes of a group that touch one element of a local_field between two barriers, one of them
+    writing. Several lanes that write one value by one statement do not race. `grid_extent` is not needed: a
+    group is the same wherever it is.
+    """
+    if not function.locals and not function.privates:
+        return
+    group = function.group or (1,) * function.grid_rank
+    intervals: dict[str, list[_Located]] = defaultdict(list)
+    written: dict[str, np.ndarray | None] = {a.name: np.zeros(math.prod(a.shape), bool) for a in function.locals}
+    for event in trace(function):
+        if not isinstance(event, Access):
+            if not isinstance(event, Gap) or event.barriers:
+                _close(intervals, group)
+            continue
+        if isinstance(event.array, ir.GlobalArray):
+            continue
+        located = _locate(event, group)
+        if isinstance(event.array, ir.LocalArray):
+            _follow_writes(written, event, located, group)
+            if located is not None and event.certain:
+                intervals[event.array.name].append(located)
+    _close(intervals, group)
+
+
+@dataclass(eq=False)
+class _Located:
+    """An access with the flat elements that its lanes touch, up to symbols."""
+
+    access: Access
+    lanes: np.ndarray
+    elements: np.ndarray
+    symbols: Symbols
+    order: int = field(default=0)
+
+
+def _locate(access: Access, group: tuple[int, ...]) -> _Located | None:
+    """Elements of an access; an index that is surely outside is the user's error."""
+    if access.dims is None:
+        return None
+    flat, symbols, lanes = np.zeros(len(access.lanes), np.int64), {}, access.lanes
+    exists = np.ones(len(lanes), bool)
+    for axis, (index, extent) in enumerate(zip(access.dims, access.array.shape, strict=True)):
+        assert index is not None
+        values = _of_lanes(index, lanes)
+        flat = flat * extent + values
+        symbols = {name: n * extent for name, n in symbols.items()}
+        for name, n in index.symbols:
+            symbols[name] = symbols.get(name, 0) + n
+        if index.is_exact:
+            outside = (values < 0) | (values >= extent)
+            if outside.any() and access.certain and not access.context:
+                at = int(np.argmax(outside))
+                lane = lane_index(int(lanes[at]), group)
+                raise VectorError(_outside(access, axis, int(values[at]), lane), access.where)
+            exists &= ~outside
+    pairs = tuple(sorted(((name, n) for name, n in symbols.items() if n), key=repr))
+    return _Located(access, lanes[exists], flat[exists], pairs)
+
+
+def _of_lanes(index: Known, lanes: np.ndarray) -> np.ndarray:
+    values = np.asarray(index.lanes).astype(np.int64)
+    return values[lanes] if values.ndim else np.full(len(lanes), values)
+
+
+def _outside(access: Access, axis: int, value: int, lane: list[int]) -> str:
+    kind = "local_field" if isinstance(access.array, ir.LocalArray) else "private_field"
+    verb = {"read": "reads", "write": "writes"}.get(access.kind, "updates")
+    extent = access.array.shape[axis]  # type: ignore[union-attr]
+    return (
+        f"Lane {lane} of a group {verb} {access.array.name} at index {value} of axis {axis}: this {kind} has "
+        f"indexes 0 to {extent - 1} there"
+    )
+
+
+def _follow_writes(
+    written: dict[str, np.ndarray | None], access: Access, located: _Located | None, group: tuple[int, ...]
+) -> None:
+    """Keep what may have been written; a read of an element that nobody can have written is the user's error."""
+    name = access.array.name
+    known = written[name]
+    if known is None:
+        return
+    if access.kind == "write":
+        if located is None or located.symbols:
+            written[name] = None
+        else:
+            known[located.elements] = True
+        return
+    if located is None or located.symbols or not (access.certain and access.settled):
+        return
+    missing = ~known[located.elements]
+    if missing.any():
+        at = int(np.argmax(missing))
+        element = lane_index(int(located.elements[at]), access.array.shape)  # type: ignore[union-attr]
+        lane = lane_index(int(located.lanes[at]), group)
+        raise VectorError(f"Lane {lane} of a group reads {name}{element}, which no lane has written yet", access.where)
+
+
+# --- races -----------------------------------------------------------------------------------------------
+
+
+def _close(intervals: dict[str, list[_Located]], group: tuple[int, ...]) -> None:
+    """Search the accesses between two barriers, then forget them."""
+    for accesses in intervals.values():
+        if any(a.access.kind != "read" for a in accesses):
+            by_symbols: dict[Symbols, list[_Located]] = defaultdict(list)
+            for number, access in enumerate(accesses):
+                access.order = number
+                by_symbols[access.symbols].append(access)
+            for together in by_symbols.values():
+                _search(together, group)
+    intervals.clear()
+
+
+def _search(accesses: list[_Located], group: tuple[int, ...]) -> None:
+    elements = np.concatenate([a.elements for a in accesses])
+    lanes = np.concatenate([a.lanes for a in accesses])
+    changes = np.concatenate([np.full(len(a.lanes), a.access.kind != "read") for a in accesses])
+    if not len(elements):
+        return
+    names, place = np.unique(elements, return_inverse=True)
+    lowest = np.full(len(names), np.iinfo(np.int64).max)
+    highest, changed = np.full(len(names), -1), np.zeros(len(names), bool)
+    np.minimum.at(lowest, place, lanes)
+    np.maximum.at(highest, place, lanes)
+    np.logical_or.at(changed, place, changes)
+    for element in names[changed & (lowest != highest)][:PAIRED]:
+        _search_element(int(element), accesses, group)
+
+
+def _search_element(element: int, accesses: list[_Located], group: tuple[int, ...]) -> None:
+    """Look for two accesses of one element that race, pair by pair."""
+    touching = [(a, a.lanes[a.elements == element]) for a in accesses]
+    touching = [(a, lanes) for a, lanes in touching if len(lanes)]
+    for number, (second, those) in enumerate(touching):
+        for first, these in touching[: number + 1]:
+            pair = _racing(first, these, second, those)
+            if pair is not None:
+                raise _race(element, first, pair[0], second, pair[1], group)
+
+
+def _racing(first: _Located, these: np.ndarray, second: _Located, those: np.ndarray) -> tuple[int, int] | None:
+    """Two lanes of two accesses of one element that race with one another."""
+    one, other = first.access, second.access
+    if one.kind == other.kind and one.kind != "write":
+        return None
+    shorter = min(len(one.context), len(other.context))
+    if one.context[:shorter] != other.context[:shorter]:
+        return None
+    agreeing = one.kind == other.kind and one.site is other.site and _comparable(one, other)
+    for lane in these:
+        racing = those != lane
+        if agreeing:
+            racing &= _written(other, those) != _written(one, lane)
+        if racing.any():
+            return int(lane), int(those[np.argmax(racing)])
+    return None
+
+
+def _comparable(one: Access, other: Access) -> bool:
+    """Whether it is known which lanes write equal values."""
+    return one.value is not None and other.value is not None and one.value.symbols == other.value.symbols
+
+
+def _written(access: Access, lanes: Any) -> Any:
+    assert access.value is not None
+    values = np.asarray(access.value.lanes)
+    return values[lanes] if values.ndim else values
+
+
+def _race(
+    element: int, first: _Located, lane: int, second: _Located, other: int, group: tuple[int, ...]
+) -> VectorError:
+    array = first.access.array
+    name = array.name
+    if not first.symbols:
+        at = str(lane_index(element, array.shape))  # type: ignore[union-attr]
+        name = f"{name}{at}"
+    else:
+        name = f"one element of {name}"
+    verbs = {"read": "reads", "write": "writes", "atomic": "updates"}
+    one = f"lane {lane_index(lane, group)} {verbs[first.access.kind]} {name} in line {first.access.where.line}"
+    two = f"lane {lane_index(other, group)} {verbs[second.access.kind]} it in line {second.access.where.line}"
+    return VectorError(f"Race: {one} and {two}, with no group_barrier() between them", second.access.where)
