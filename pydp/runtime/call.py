@@ -153,8 +153,8 @@ class Call:
             operand = Operand(name, storage.buffer, offset, shape, strides, dtype, storage)
         storage = operand.owner
         self._used.append((storage, written))
-        if storage.queue is not self.queue or storage.others is not None:
-            self._waits += storage.waits(self.queue)
+        if storage.queue is not self.queue or storage.others is not None or self._serial:
+            self._waits += storage.waits(self.queue, self._serial)
         if written:
             operand.result = value
         return operand

@@ -129,15 +129,18 @@ class Field(FieldOperators):
         """The same memory as a pyopencl Array on the device's queue (a read-only view's is not protected)."""
         if self._array is None:
             storage, itemsize = self._storage, self.dtype.itemsize
+            queue = storage.device.queue
             self._array = cl.array.Array(
-                storage.queue or storage.device.queue,
+                queue,
                 self.shape,
                 self.dtype,
                 data=storage.buffer,
                 offset=self.offset * itemsize,
                 strides=tuple(stride * itemsize for stride in self.strides),
-                events=storage.waits(storage.device.queue),
+                events=storage.waits(queue) if storage.array is None else storage.array.events,
             )
+            if storage.array is None:
+                storage.array = self._array
         return self._array
 
     # --- views -------------------------------------------------------------------------------------------

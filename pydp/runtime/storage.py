@@ -14,11 +14,11 @@ class Storage:
     """A buffer of a device with the last event of every queue that used it.
 
     Commands of one in-order queue need no waiting among themselves. Only where a second queue comes in do
-    events matter, so `others` stays None until then. `array` is the pyopencl Array that owns the memory,
-    where a Field or a call wraps one: its own list of events is read and kept up to date.
+    events matter, so `others` stays None until then. `array` is a pyopencl Array on the memory, where there is
+    one (all of them share one list of events, which is read and kept up to date).
     """
 
-    __slots__ = ("__weakref__", "array", "buffer", "device", "event", "keep", "others", "queue")
+    __slots__ = ("__weakref__", "array", "buffer", "device", "event", "others", "queue")
 
     def __init__(
         self,
@@ -27,7 +27,6 @@ class Storage:
         queue: cl.CommandQueue | None = None,
         event: cl.Event | None = None,
         array: Any = None,
-        keep: object = None,
     ) -> None:
         self.buffer = buffer
         self.device = device
@@ -35,12 +34,12 @@ class Storage:
         self.event = event
         self.others: dict[cl.CommandQueue, cl.Event] | None = None
         self.array = array
-        self.keep = keep
 
-    def waits(self, queue: cl.CommandQueue) -> list[cl.Event]:
-        """The events that a command on `queue` must wait for before it touches the memory."""
+    def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
+        """The events that a command on `queue` must wait for before it touches the memory; `loose` says that
+        the queue does not keep its commands in order."""
         found: list[cl.Event] = []
-        if self.event is not None and self.queue is not queue:
+        if self.event is not None and (loose or self.queue is not queue):
             if self.queue is not None:
                 self.queue.flush()  # some drivers start a queue's work only when asked
             found.append(self.event)
@@ -49,7 +48,7 @@ class Storage:
                 if other != queue:
                     other.flush()
                     found.append(event)
-        if self.array is not None and self.array.events and self.array.queue is not queue:
+        if self.array is not None and self.array.events and (loose or self.array.queue is not queue):
             if self.array.queue is not None:
                 self.array.queue.flush()
             found += self.array.events
@@ -66,14 +65,3 @@ class Storage:
         self.event = event
         if self.array is not None and (written or self.array.queue is not queue):
             self.array.add_event(event)
-
-    def finish(self) -> None:
-        """Wait until nothing uses the memory any more; the event is kept for those who ask for it."""
-        if self.event is not None:
-            self.event.wait()
-        if self.others is not None:
-            for event in self.others.values():
-                event.wait()
-            self.others = None
-        if self.array is not None and self.array.events:
-            cl.wait_for_events(self.array.events)

@@ -33,7 +33,7 @@ def fetch(field: Field) -> np.ndarray:
 def read(field: Field, values: np.ndarray, blocking: bool = True) -> cl.Event:
     """Copy a field's elements into a C-contiguous array of the same shape and dtype."""
     storage, size = field._storage, field.dtype.itemsize
-    queue = storage.queue or storage.device.queue
+    queue = storage.device.queue
     if not field.is_contiguous:
         if blocking and storage.device.profile.shares_host_memory:
             return _read_mapped(field, values, queue)
@@ -88,7 +88,7 @@ def _read_mapped(field: Field, values: np.ndarray, queue: cl.CommandQueue) -> cl
 def _write(field: Field, values: np.ndarray, blocking: bool) -> cl.Event:
     """Copy a C-contiguous native array into a field of the same shape and dtype."""
     storage, size = field._storage, field.dtype.itemsize
-    queue = storage.queue or storage.device.queue
+    queue = storage.device.queue
     if field.is_contiguous:
         waits = storage.waits(queue)
         event = cl.enqueue_copy(
@@ -150,7 +150,7 @@ def _converted(value: Any, target: Field) -> np.ndarray:
 
 def _fill(target: Field, value: np.ndarray) -> None:
     storage, size = target._storage, target.dtype.itemsize
-    queue = storage.queue or storage.device.queue
+    queue = storage.device.queue
     pattern = value.reshape(1).view(np.uint8)
     event = cl.enqueue_fill_buffer(
         queue, storage.buffer, pattern, target.offset * size, target.nbytes, wait_for=storage.waits(queue) or None

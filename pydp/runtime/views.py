@@ -164,8 +164,7 @@ class TileRange:
         if any(isinstance(item, slice) or item is Ellipsis for item in items):
             return self._slice(items)
         place = self.grid_of(key)
-        slices = tuple(slice(low, high) for low, high in zip(place.offset, place.stop, strict=True))
-        part = self.base[slices]
+        part = _cut(self.base, place.offset, place.extent, (1,) * self.rank)
         if not self._writable:
             part = read_only(part)
         if len(self.tiles) == 1:
@@ -250,14 +249,18 @@ def _fill(fill: Any, dtype: np.dtype) -> Any:
     if dtype.names is not None and isinstance(fill, int) and fill == 0:
         return 0
     try:
-        value = np.asarray(fill).astype(dtype, casting="same_kind" if dtype.names is None else "unsafe")
-        if value.shape or (dtype.kind in "iu" and int(value) != int(fill)):
+        if dtype.names is not None:
+            return np.array(fill, dtype)[()]
+        given = np.asarray(fill)
+        if given.shape or given.dtype.kind not in "biufc" or (given.dtype.kind == "c" and dtype.kind != "c"):
+            raise TypeError("it is no number of this kind")
+        with np.errstate(all="ignore"):
+            value = given.astype(dtype)
+        if dtype.kind in "biu" and value != given:
             raise ValueError("it does not fit")
     except (TypeError, ValueError, OverflowError):
-        if isinstance(fill, int) and dtype.kind in "iu" and np.iinfo(dtype).min <= fill <= np.iinfo(dtype).max:
-            return fill
         raise InvalidArgument(f"fill is {fill!r}; one value of dtype {dtype} is accepted") from None
-    return value.item() if dtype.names is None else value[()]
+    return value.item()
 
 
 def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | None = None) -> Any:
@@ -281,9 +284,14 @@ def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | No
     ):
         raise InvalidArgument(f"a section of {tuple(sizes)} from {tuple(low)} is not inside the extent {tuple(whole)}")
     if not isinstance(x, TileRange):
-        return _data(x, "section")[tuple(slice(at, at + size) for at, size in zip(low, sizes, strict=True))]
-    steps = [(at * t, (at + size) * t) for at, size, t in zip(low, sizes, x.tiles[0], strict=True)]
-    return x._with(x.base[tuple(slice(first, last) for first, last in steps)], x.tiles)
+        return _cut(_data(x, "section"), low, sizes, (1,) * len(low))
+    return x._with(_cut(x.base, low, sizes, x.tiles[0]), x.tiles)
+
+
+def _cut(data: Any, low: Sequence[int], sizes: Sequence[int], unit: Sequence[int]) -> Any:
+    """The view data[low * unit : (low + sizes) * unit]; the ellipsis keeps NumPy from making a scalar of rank 0."""
+    steps = zip(low, sizes, unit, strict=True)
+    return data[(*(slice(at * t, (at + size) * t) for at, size, t in steps), Ellipsis)]
 
 
 def project(x: Any, axis: int, index: int) -> Any:

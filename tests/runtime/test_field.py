@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import pydp
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.runtime.call import Call
 from pydp.runtime.elementwise import collapse
 from pydp.runtime.indexing import IndexOutOfRange
 from pydp.runtime.transfer import read
@@ -350,6 +351,17 @@ def test_order_between_queues(device: Any) -> None:
         array += 1
         field += 1
     equal(field, values + 5)
+    on_own_queue = field.array  # pyopencl's work on it is waited for as well
+    for _ in range(5):
+        on_own_queue += 1
+        array += field.array.with_queue(other)
+        call = Call.begin({"field": field}, queue=other)
+        held = call.output(field.shape, field.dtype)
+        call.copy(call.input("field"), held)
+        result = call.finish(held)
+        on_own_queue += 1
+        equal(result, field.get() - 1)
+    equal(field, values + 15)
 
 
 @pytest.mark.host
