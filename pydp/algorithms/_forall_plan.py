@@ -16,7 +16,7 @@ import numpy as np
 from pydp import dtypes
 from pydp.algorithms._forall_arguments import language_type, unit_axis
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
-from pydp.lang import ir, lower_simt, static_checks
+from pydp.lang import ir, lower_simt, lower_vector, static_checks, strip_shape
 from pydp.lang.front import translate
 from pydp.lang.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
 from pydp.lang.trip_counts import LoopBound
@@ -108,44 +108,63 @@ class Translation:
         self.parts = parts
         self.loops = LoopBound(function)
         self.plans: dict[Any, Plan] = {}
+        self.kernels: dict[Any, Plan] = {}
 
-    def plan(self, device: Device, spec: ForallSpec | Mapping[str, Any] | None, extent: Sequence[int]) -> Plan:
-        """The plan for a device; the extent matters only where a group is to be picked, or is very large."""
-        key = (device, None if spec is None else _spec_key(spec), self._shape_key(extent))
+    def plan(self, device: Device, spec: Any, extent: tuple[int, ...]) -> Plan:
+        """The plan for a device, the caller's `spec` (or None) and a grid's extent."""
+        key = (device, None if spec is None else _spec_key(spec), extent)
         found = self.plans.get(key)
         if found is None:
             with _lock:
                 found = self.plans.get(key)
                 if found is None:
                     if len(self.plans) >= _MOST_KEPT:
-                        self.plans.pop(next(iter(self.plans)))
-                    found = self.plans[key] = self._made(device, spec, extent)
+                        self.plans.clear()
+                    found = self.plans[key] = self._planned(device, spec, extent)
         return found
 
-    def _shape_key(self, extent: Sequence[int]) -> Any:
-        """What of the grid's extent a kernel's text depends on."""
-        group = self.function.group
-        if group is None:
-            many = any(size > _MOST_GROUPS for size in extent[:-1])
-            return many, tuple([(size - 1).bit_length() if size <= 256 else 9 for size in extent])
-        return len(extent) > 1 and any(count > _MOST_GROUPS for count in group_counts(extent, group)[:-1])
-
-    def _made(self, device: Device, given: Any, extent: Sequence[int]) -> Plan:
+    def _planned(self, device: Device, given: Any, extent: tuple[int, ...]) -> Plan:
+        """The plan of the caller's mapping, or of the policy's, and where that cannot be, of the other one."""
         for dtype in set(dtypes_of(self.function)):
-            dtypes.check_supported(dtype, device, f"{self.function.name}")
+            dtypes.check_supported(dtype, device, self.function.name)
         spec, reason = chosen_spec(given, device)
         if spec.group is not None and self.function.group is None:
             spec = replace(spec, group=check_group(spec.group, self.function.grid_rank))
         try:
-            return Plan(self, device, spec, reason, extent)
+            return self._kept(device, spec, reason, extent)
         except UnsupportedOnDevice as error:
             if given is not None:
                 raise
             other = replace(spec, mapping="simt" if spec.mapping == "vector" else "vector")
             try:
-                return Plan(self, device, other, f"the mapping {spec.mapping!r} cannot run it: {error}", extent)
+                return self._kept(device, other, f"the mapping {spec.mapping!r} cannot run it: {error}", extent)
             except UnsupportedOnDevice:
                 raise error from None
+
+    def _kept(self, device: Device, spec: ForallSpec, reason: str, extent: tuple[int, ...]) -> Plan:
+        """A plan for the group of this extent: one kernel serves all extents that get the same group."""
+        group = self.function.group or spec.group
+        if group is None:
+            pick = lower_simt.pick_group if spec.mapping == "simt" else strip_shape.pick_group
+            group = pick(self.function.grid_rank, _coarse(extent), device.profile)
+        many = device.kind == "gpu" and any(count > _MOST_GROUPS for count in group_counts(extent, group)[:-1])
+        key = (device, spec.mapping, group, many)
+        found = self.kernels.get(key)
+        if found is None:
+            if len(self.kernels) >= _MOST_KEPT:
+                self.kernels.clear()
+            found = self.kernels[key] = Plan(self, device, replace(spec, group=group), reason, many)
+        return found
+
+
+def _coarse(extent: tuple[int, ...]) -> tuple[int, ...]:
+    """An extent as the picking of a group sees it: small sizes rounded up, so that few kernels serve all of them."""
+    steps = (1, 4, 8, 16, 64, 256)
+    last = len(extent) - 1
+    return tuple(
+        next((step for step in (steps if axis == last else (1, 8)) if size <= step), size)
+        for axis, size in enumerate(extent)
+    )
 
 
 def _spec_key(spec: Any) -> Any:
@@ -166,10 +185,10 @@ class Plan:
     """A kernel on a device, with the way to fill its arguments."""
 
     def __init__(
-        self, made_from: Translation, device: Device, spec: ForallSpec, reason: str, extent: Sequence[int]
+        self, made_from: Translation, device: Device, spec: ForallSpec, reason: str, flat: bool
     ) -> None:
         self.translation, self.device, self.spec, self.reason = made_from, device, spec, reason
-        self.lowered = lowered = lower(made_from, device, spec, extent)
+        self.lowered = lowered = lower(made_from, device, spec, flat)
         self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         self.runs = _runs(lowered.arguments)
         self.limit = device.profile.loop_limit
@@ -203,26 +222,16 @@ class Plan:
         return found
 
 
-def lower(made_from: Translation, device: Device, spec: ForallSpec, extent: Sequence[int]) -> Lowered:
-    """The function in the mapping of `spec`."""
-    function, profile = made_from.function, device.profile
-    if function.group is None and spec.group is not None:
-        function = replace(function, group=spec.group)
+def lower(made_from: Translation, device: Device, spec: ForallSpec, flat: bool) -> Lowered:
+    """The function in the mapping and with the group of `spec`."""
+    function = replace(made_from.function, group=spec.group)
     units = frozenset(
         (array.name, unit_axis(made_from.parts[array.position]))
         for array in function.arrays
         if unit_axis(made_from.parts[array.position]) >= 0
     )
-    if spec.mapping == "vector":
-        try:
-            from pydp.lang import lower_vector
-        except ImportError:
-            raise UnsupportedOnDevice("TEMPORARY") from None
-        return lower_vector.lower(function, profile, units)
-    group = function.group or lower_simt.pick_group(function.grid_rank, extent, profile)
-    counts = group_counts(extent, group)
-    many = device.kind == "gpu" and any(count > _MOST_GROUPS for count in counts[:-1])
-    return lower_simt.lower(function, profile, units, flat=many, grid_extent=extent)
+    lowering = lower_vector.lower if spec.mapping == "vector" else lower_simt.lower
+    return lowering(function, device.profile, units, flat=flat)
 
 
 @dataclass

@@ -162,6 +162,8 @@ def _explain(
         "barriers": len(ir.barriers(made.function.body)),
     }
     choices = [f"mapping {lowered.mapping}: {plan.reason}", *lowered.notes]
+    if made.function.group is None:
+        choices.append(f"group {lowered.group} picked: the call gives none, and the function uses none")
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
 
@@ -170,5 +172,5 @@ forall.__pydp_explain__ = _explain  # type: ignore[attr-defined]
 
 
 def explain_function(fn: Callable[..., Any], grid: Any, *args: Any, **options: Any) -> Explanation:
-    """`pydp.explain(fn, grid, *args)` of a vector function: what forall would run for it."""
+    """``pydp.explain(fn, grid, *args)`` of a vector function: what forall would run for it."""
     return _explain(grid, fn, *args, **options)

@@ -54,7 +54,7 @@ def lower(
         group=group,
         arguments=writer.slots,
         local_bytes=local_bytes,
-        notes=_notes(function, group, flat),
+        notes=_notes(flat),
         barriers=writer.plan.reasons,
         flat=flat,
     )
@@ -95,10 +95,8 @@ def _check_limits(
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
 
 
-def _notes(function: ir.Function, group: tuple[int, ...], flat: bool) -> list[str]:
-    notes = ["mapping simt: one work-item for each lane"]
-    if function.group is None:
-        notes.append(f"group {group} picked: up to 256 lanes, long along the last axis")
+def _notes(flat: bool) -> list[str]:
+    notes = ["one work-item for each lane"]
     if flat:
         notes.append("groups are numbered along dimension 0 alone")
     return notes
