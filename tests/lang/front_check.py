@@ -1,0 +1,45 @@
+"""Translate a function, interpret the result lane by lane, and compare with the function run as plain Python."""
+
+from __future__ import annotations
+
+import interpreter
+import numpy as np
+from plain_lanes import run_plain
+
+from pydp.lang.front import FieldType, NumberType, TupleType, translate
+
+
+def type_of(value):
+    """The argument type that a call with `value` has."""
+    if isinstance(value, np.ndarray):
+        return FieldType(value.dtype, value.ndim, (), value.flags.writeable)
+    if isinstance(value, tuple):
+        return TupleType(tuple(map(type_of, value)))
+    weak = isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+    dtype = np.asarray(value).dtype
+    if weak and dtype == np.int64 and abs(value) < 2**31:
+        dtype = np.dtype(np.int32)
+    return NumberType(dtype, weak)
+
+
+def run_translated(fn, extent, group, arguments, types=None, index_dtype=np.int32):
+    """Translate for these arguments and run; arrays are changed in place. The translation is the result."""
+    types = [type_of(item) for item in arguments] if types is None else types
+    made = translate(fn, len(extent), group, types, index_dtype)
+    arrays = [item for item in arguments if isinstance(item, np.ndarray)]
+    interpreter.run(made, extent, None, arrays, {k: item for k, item in enumerate(arguments)})
+    return made
+
+
+def check(fn, extent, group, *arguments, close=False):
+    """The translated function and the plain one leave the same arrays (to 1e-5 where `close`)."""
+    extent = (extent,) if isinstance(extent, int) else extent
+    copies = [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
+    run_plain(fn, extent, group, copies)
+    made = run_translated(fn, extent, group, arguments)
+    for result, wanted in zip(arguments, copies, strict=True):
+        if isinstance(result, np.ndarray) and close:
+            np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+        elif isinstance(result, np.ndarray):
+            np.testing.assert_array_equal(result, wanted)
+    return made

@@ -1,0 +1,505 @@
+"""Statements: assignment, branches, loops, returns, calls; each against the function run as plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import interpreter
+import numpy as np
+import pytest
+from front_check import check
+
+import pydp
+from pydp.lang import ir
+from pydp.lang.front import FieldType, NumberType, translate
+
+pytestmark = pytest.mark.host
+
+N = 23
+RNG = np.random.default_rng(5)
+
+
+def ints(n=N, low=-50, high=50):
+    return RNG.integers(low, high, n).astype(np.int32)
+
+
+def floats(n=N):
+    return RNG.standard_normal(n).astype(np.float32)
+
+
+def collatz(idx, out, a):
+    n = abs(a[idx]) + 1
+    steps = 0
+    while n != 1:
+        if n % 2 == 0:
+            n //= 2
+        else:
+            n = 3 * n + 1
+        steps += 1
+    out[idx] = steps
+
+
+def first_divisor(idx, out, a):
+    n = abs(a[idx]) + 2
+    found = 0
+    for d in range(2, n + 1):
+        if n % d:
+            continue
+        found = d
+        break
+    out[idx] = found
+
+
+def swaps(idx, out, a):
+    (i,) = idx
+    x, y = a[i], a[i + 1]
+    if x > y:
+        x, y = y, x
+    z, (u, v) = x, (y, x)
+    x = y = x + 1
+    out[i] = x * 1000 + y * 100 + z * 10 + u - v
+
+
+def rotating(idx, out, a):
+    (i,) = idx
+    p, q, r = a[i], a[i + 1], a[i + 2]
+    for _ in range(i % 4):
+        p, q, r = q, r, p
+    out[i] = p - 3 * q + 7 * r
+
+
+def backwards(idx, out, a):
+    (i,) = idx
+    total = 0
+    for k in range(10, 0, -3):
+        total = total * 2 + k * a[(i + k) % a.extent[0]]
+    for k in range(i, len(a), 5):
+        total -= a[k]
+    out[i] = total
+
+
+def counter_after(idx, out, a):
+    (i,) = idx
+    k = -1
+    for k in range(i):
+        if a[k] > 20:
+            break
+        k += 100
+    out[i] = k
+
+
+def counter_reused(idx, out, a):
+    (i,) = idx
+    s = 0
+    for k in range(3):
+        s += a[i + k]
+    for k in range(2):
+        for m in range(k + 1):
+            s -= a[i + k] * m
+    out[i] = s
+
+
+def nested_breaks(idx, out, a):
+    (i,) = idx
+    total = 0
+    for k in range(5):
+        for m in range(5):
+            if m > k:
+                break
+            if (m + i) % 3 == 0:
+                continue
+            total += a[(k * m + i) % N]
+        if total > 100:
+            break
+    out[i] = total
+
+
+def early_return(idx, out, a):
+    (i,) = idx
+    if i == 0:
+        return
+    if a[i] < 0:
+        out[i] = -1
+        if a[i] < -20:
+            return
+        out[i] = -2
+    elif a[i] > 20:
+        out[i] = 2
+        return
+    out[i] = out[i] * 10 + 1
+
+
+def return_in_loops(idx, out, a):
+    (i,) = idx
+    for k in range(i):
+        for m in range(k):
+            if a[k] + a[m] > 60:
+                out[i] = k * 100 + m
+                return
+            if a[m] > 45:
+                break
+        out[i] = k
+    while True:
+        out[i] = out[i] + 7
+        if out[i] > 3 * i:
+            return
+
+
+def conditional(idx, out, a):
+    (i,) = idx
+    x = a[i]
+    out[i] = (1 if x > 10 else 2 if x > 0 else 3) + (10 if 0 < x < 20 <= i else 0) + (100 if not x else 0)
+    out[i] += 1000 if x < 0 and a[i + 1] > 0 or i == 3 else 0
+
+
+def while_true(idx, out, a):
+    (i,) = idx
+    n = 0
+    while True:
+        n += 1
+        if n * n > abs(a[i]):
+            break
+    out[i] = n
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        collatz, first_divisor, swaps, rotating, backwards, counter_after, counter_reused, nested_breaks,
+        early_return, return_in_loops, conditional, while_true,
+    ],
+    ids=lambda fn: fn.__name__,
+)  # fmt: skip
+def test_statements(fn):
+    check(fn, N, None, np.zeros(N, np.int32), ints())
+
+
+# --- calls
+
+
+def clamp(x, low, high=30):
+    if x < low:
+        return low
+    if x > high:
+        return high
+    return x
+
+
+@pydp.vector
+def search(a, value, first=0):
+    for k in range(first, a.extent(0)):
+        if a[k] > value:
+            return k
+    return -1
+
+
+def both(x, y):
+    return min(x, y), max(x, y)
+
+
+def put(out, idx, value):
+    if value < 0:
+        return
+    out[idx] = value
+
+
+def twice(f, x):
+    return f(f(x))
+
+
+def minus(x):
+    return x - 3
+
+
+def deep(x):
+    if x > 0:
+        while True:
+            x = x // 2
+            if x < 5:
+                return x
+    for k in range(10):
+        x += k
+        if x > 0:
+            return 100 + x
+    return -1
+
+
+def factor(x):
+    y = x
+    for k in range(2, 8):
+        for m in range(2, 8):
+            if k * m == abs(y):
+                return k * 10 + m
+    return 0
+
+
+cube = lambda x: x * x * x  # noqa: E731
+
+
+def calls(idx, out, a):
+    (i,) = idx
+    low, high = both(a[i], a[i + 1])
+    put(out, idx, clamp(a[i], -10) + clamp(x=a[i], low=0, high=low) * 7 - twice(minus, high) + cube(i))
+
+
+def calls_in_conditions(idx, out, a):
+    (i,) = idx
+    n = 0
+    while n < 20 and search(a, n + a[i]) > 3:
+        n += 1
+    out[i] = n + (deep(a[i]) if i % 2 else factor(a[i])) + (1000 if i > 3 and deep(i) > 2 or factor(i) else 0)
+
+
+def calls_in_loops(idx, out, a):
+    total = 0
+    for k in range(idx[0] % 5):
+        total += deep(a[k]) - search(a, total, k) + factor(k + 4)
+    out[idx] = total
+
+
+@pytest.mark.parametrize("fn", [calls, calls_in_conditions, calls_in_loops], ids=lambda fn: fn.__name__)
+def test_calls(fn):
+    check(fn, N, None, np.zeros(N, np.int32), ints())
+
+
+def take(a, k):
+    old = a[k]
+    a[k] = old + 1
+    return old
+
+
+def ordered(idx, out, a):
+    (i,) = idx
+    out[i] = a[i] * 100 + take(a, i) * 10 + a[i]
+    out[i] += take(a, i)
+
+
+def test_effects_come_in_order():
+    check(ordered, N, None, np.zeros(N, np.int32), ints())
+
+
+# --- indexes
+
+
+def shifted(idx, out, a):
+    i, j = idx
+    p = idx + (1, 0)
+    q = p * 2 - idx
+    n = 0
+    if i > j:
+        p = (j, i)
+        n = p[1]
+    out[idx] = a[p] + 3 * a[q] + a(j, i) + a[idx[1], idx[0]] + n + q[0]
+
+
+def group_parts(idx, out, a):
+    g, t = idx.group, idx.local
+    e = idx.group_extent
+    flat = (g[0] * idx.group_count[1] + g[1]) * e[0] * e[1] + t(0) * e(1) + t[1]
+    out[g * e + t] = flat + a[idx.global_index] * idx.grid_extent[0]
+
+
+def transposed(idx, out, a):
+    b = a.T
+    out[idx] = b[idx] + b.extent[0] * 10 + len(a) + a.rank
+
+
+def test_indexes():
+    a = RNG.integers(0, 9, (5, 7)).astype(np.int32)
+    check(shifted, (5, 7), None, np.zeros((5, 7), np.int32), a)
+    check(group_parts, (6, 8), (3, 4), np.zeros((6, 8), np.int32), RNG.integers(0, 9, (6, 8)).astype(np.int32))
+    check(transposed, (7, 5), None, np.zeros((7, 5), np.int32), a)
+
+
+def rank_three(idx, out, a):
+    i, j, k = idx
+    out[idx] = a[k, j, i] + a[i, j, k]
+
+
+def rank_zero(idx, out, a):
+    out[()] = a[()] + 1
+    out[idx] += a()
+
+
+def test_ranks():
+    a = np.arange(27, dtype=np.int32).reshape(3, 3, 3)
+    check(rank_three, (3, 3, 3), None, np.zeros((3, 3, 3), np.int32), a)
+    out = np.zeros((), np.int32)
+    made = translate(rank_zero, 0, None, [FieldType(out.dtype, 0), FieldType(out.dtype, 0)])
+    interpreter.run(made, (), None, [out, np.array(5, np.int32)], {})
+    assert out == 11
+
+
+# --- constants from around the function
+
+WEIGHTS = (1, -2, 3, -4, 5)
+SIZES = {"ignored": 1}
+HALF = np.float32(0.5)
+THRESHOLD = 7
+ENABLED = True
+
+
+class Settings:
+    shift = 3
+    weights = (0.25, 0.5)
+
+
+def constants(idx, out, a):
+    (i,) = idx
+    total = 0
+    for k in range(len(WEIGHTS)):
+        total += WEIGHTS[k] * a[i + k]
+    for w in WEIGHTS:
+        total += w
+    if ENABLED:
+        total += THRESHOLD << Settings.shift
+    else:
+        total = undefined_name  # noqa: F821
+    out[i] = total + int(math.pi * 100)
+
+
+def test_constants():
+    check(constants, N, None, np.zeros(N, np.int32), ints())
+
+
+def smooth(idx, out, a):
+    (i,) = idx
+    v = 0.0
+    for k in range(2):
+        v += Settings.weights[k] * a[i + k]
+    out[i] = v * HALF
+
+
+def test_weights_by_a_variable():
+    check(smooth, N, None, np.zeros(N, np.float32), floats())
+
+
+def tuple_argument(idx, out, a, offsets, scale):
+    s = 0.0
+    for k in range(len(offsets)):
+        s += a[idx + offsets[k]]
+    first, second = offsets
+    out[idx] = s * scale + first - second
+
+
+def test_tuple_arguments():
+    check(tuple_argument, N, None, np.zeros(N, np.float32), floats(), (2, 5), np.float32(0.5))
+
+
+def changed_argument(idx, out, a, n):
+    n = n * 2
+    n += a[idx]
+    out[idx] = n
+
+
+def test_an_argument_may_be_assigned():
+    check(changed_argument, N, None, np.zeros(N, np.int32), ints(), 4)
+
+
+def with_default(idx, out, a, n=3):
+    out[idx] = a[idx] * n
+
+
+def test_a_default():
+    check(with_default, N, None, np.zeros(N, np.int32), ints())
+    check(with_default, N, None, np.zeros(N, np.int32), ints(), 5)
+
+
+# --- records
+
+BODY = np.dtype([("x", np.float32), ("y", np.float32), ("mass", np.int32)])
+PAIR = np.dtype([("first", BODY), ("second", BODY), ("ok", np.bool_)])
+
+
+def record_work(idx, out, a):
+    (i,) = idx
+    r = a[i]
+    x = r.x
+    r.x = r.y
+    r.y = x + 1
+    r.mass += i
+    out[i] = r
+    out[i].mass = out[i].mass * 2
+
+
+def test_records():
+    a = np.zeros(N, BODY)
+    a["x"], a["y"], a["mass"] = floats(), floats(), ints()
+    out = np.zeros(N, BODY)
+    types = [FieldType(BODY, 1), FieldType(BODY, 1)]
+    interpreter.run(translate(record_work, 1, None, types), (N,), None, [out, a], {})
+    np.testing.assert_array_equal(out["x"], a["y"])
+    np.testing.assert_array_equal(out["y"], a["x"] + 1)
+    np.testing.assert_array_equal(out["mass"], (a["mass"] + np.arange(N)) * 2)
+
+
+def nested_records(idx, out, a):
+    (i,) = idx
+    one = a[i]
+    two = pydp.record(BODY, one.y, mass=7, y=one.x)
+    pair = PAIR(first=one, second=two, ok=one.x > 0)
+    pair.second.mass += i
+    out[i] = pair
+    out[i].first.x = 2.0
+
+
+def test_nested_records():
+    a = np.zeros(N, BODY)
+    a["x"], a["y"], a["mass"] = floats(), floats(), ints()
+    out = np.zeros(N, PAIR)
+    types = [FieldType(PAIR, 1), FieldType(BODY, 1)]
+    interpreter.run(translate(nested_records, 1, None, types), (N,), None, [out, a], {})
+    assert (out["first"]["x"] == 2).all() and (out["first"]["y"] == a["y"]).all()
+    np.testing.assert_array_equal(out["second"]["x"], a["y"])
+    np.testing.assert_array_equal(out["second"]["mass"], 7 + np.arange(N))
+    np.testing.assert_array_equal(out["ok"], a["x"] > 0)
+
+
+# --- the shape of the result
+
+
+def tiled(idx, C, A):
+    s = pydp.local_field(np.float32, 4, 4)
+    for k in range(A.extent(1)):
+        t = A[idx.group[0], k]
+        s[idx.local] = t[idx.local]
+        pydp.group_barrier()
+        C[idx] += s[idx.local.T if False else idx.local]
+        pydp.group_barrier()
+
+
+def test_indexes_set_once_stay_expressions():
+    """Views and indexes that are set once leave no variables behind: what lanes read is seen at a glance."""
+    f32 = np.dtype(np.float32)
+    made = translate(tiled, 2, (4, 4), [FieldType(f32, 2), FieldType(f32, 2, ((4, 4),), False)])
+    assert [variable.name for variable in made.variables] == ["k"]
+    assert made.uses_group and [item.shape for item in made.locals] == [(4, 4)]
+    assert len(ir.barriers(made.body)) == 2
+    loads = [item for s in ir.statements(made.body) for e in ir.expressions(s) for item in ir.walk(e)]
+    first = next(item for item in loads if isinstance(item, ir.Load) and item.array.name == "A")
+    assert [bound.size for bound in first.bounds] == [4, 4] and not first.exact
+
+
+def wide_scalar(idx, out, x, n):
+    s = 0.0
+    for _ in range(n):
+        s = s + x
+    out[idx] = s * 0.1
+
+
+def test_plain_floats_meet_float64():
+    """Only plain floats in s and x: float32 for a float32 array, float64 to the last bit for a float64 one."""
+    for dtype, wanted in ((np.float32, np.float32), (np.float64, np.float64), (np.int32, np.float32)):
+        types = [FieldType(np.dtype(dtype), 1), NumberType(np.dtype(np.float64), True), NumberType(np.dtype("i4"), True)]
+        made = translate(wide_scalar, 1, None, types)
+        assert made.variables[0].dtype == wanted
+        assert [item.dtype for item in made.parameters] == [wanted, np.int32]
+    out = np.zeros(1, np.float64)
+    check(wide_scalar, 1, None, out, 0.3, 11)
+
+
+def test_index_types():
+    types = [FieldType(np.dtype("i4"), 1), FieldType(np.dtype("i4"), 1)]
+    made = translate(backwards, 1, None, types, np.int64)
+    assert made.index_dtype == np.int64
+    assert {variable.dtype for variable in made.variables} == {np.dtype(np.int64)}
