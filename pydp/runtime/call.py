@@ -68,31 +68,53 @@ class Call:
         queue or events that do not fit, and read-only arrays among `writable`.
         """
         call = cls.__new__(cls)
+        call._scratch = []
+        call._used = []
+        call._host = call.event = None
+        call._waits = [] if wait_for is None else placement.check_events(wait_for)
+        call._outs = list(out) if type(out) is tuple else [] if out is None else [out]
+        if device is None and queue is None and not writable and call._all_fields(inputs):
+            return call
         values = call._values = {
             name: value if type(value) is Field else placement.normal_input(name, value)
             for name, value in inputs.items()
             if value is not None
         }
-        outs = call._outs = list(out) if type(out) is tuple else [] if out is None else [out]
-        call._scratch = []
-        call._used = []
-        call.event = None
-        call._waits = [] if wait_for is None else placement.check_events(wait_for)
-        call.kind, call.device, call.queue = placement.place(values, outs, device, queue)
+        call.kind, call.device, call.queue = placement.place(values, call._outs, device, queue)
         call._serial = call.queue is not call.device.queue and not placement.in_order(call.queue)
-        written = [one for one in outs if isinstance(one, np.ndarray)]
+        call._prepare_host(writable)
+        return call
+
+    def _all_fields(self, inputs: Mapping[str, object]) -> bool:
+        """Whether all arrays are Fields of one device, the common case; the call is then ready."""
+        home: Device | None = None
+        for value in (*inputs.values(), *self._outs):
+            if value is None:
+                continue
+            if type(value) is not Field or (home is not None and value._storage.device is not home):
+                return False
+            home = value._storage.device
+        if home is None or not inputs:
+            return False
+        self._values = {name: value for name, value in inputs.items() if value is not None}
+        self.kind, self.device, self.queue = "field", home, home.queue
+        self._serial = self.blocking = False
+        return bool(self._values)
+
+    def _prepare_host(self, writable: Sequence[str]) -> None:
+        """Find out whether the call waits, and which NumPy arrays share memory with one that is written."""
+        values = self._values
+        written = [one for one in self._outs if isinstance(one, np.ndarray)]
         for name in writable:
             if name in values:
                 placement.check_writable(values[name], name)
                 if isinstance(values[name], np.ndarray):
                     written.append(values[name])
-        call.blocking = bool(written) or (call.kind == "numpy" and not any(one is not None for one in outs))
-        call._host = None
-        if call.blocking:
-            call._host = HostArguments(call.device, call.device.profile.shares_host_memory)
-            if written and call._host.in_place:
-                call._host.merge([*(v for v in values.values() if isinstance(v, np.ndarray)), *written])
-        return call
+        self.blocking = bool(written) or (self.kind == "numpy" and not any(one is not None for one in self._outs))
+        if self.blocking:
+            self._host = HostArguments(self.device, self.device.profile.shares_host_memory)
+            if written and self._host.in_place:
+                self._host.merge([*(v for v in values.values() if isinstance(v, np.ndarray)), *written])
 
     # --- arrays --------------------------------------------------------------------------------------------
 
@@ -166,6 +188,8 @@ class Call:
             return False
         base_a, base_b = 0, 0
         if a.buffer is not b.buffer:
+            if _is_whole(a.owner) and _is_whole(b.owner):
+                return False
             parent_a, base_a = _parent(a.buffer)
             parent_b, base_b = _parent(b.buffer)
             if parent_a != parent_b:
@@ -294,6 +318,7 @@ def _parent(buffer: Any) -> tuple[int, int]:
         return id(buffer), 0
 
 
-def storage_of(operand: Operand) -> Storage | None:
-    """The Storage of an operand on device data, None for NumPy's."""
-    return operand.owner if isinstance(operand.owner, Storage) else None
+def _is_whole(owner: Any) -> bool:
+    """Whether the memory is a buffer that pydp made, which is never part of another."""
+    return type(owner) is Storage and owner.array is None
+

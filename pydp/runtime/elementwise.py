@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..dtypes import c_name, check_supported
+from ..dtypes import c_declarations, c_name, check_supported
 from ..errors import InvalidArgument
 from .indexing import broadcast_strides
 from .operand import Operand, c_strides
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .call import Call
 
 _UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+_MOST_PLANS = 8192  # entries of a device's kept kernels beyond which those of this file are dropped
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
@@ -102,13 +103,33 @@ def apply(call: Call, op: str, inputs: Sequence[Operand | np.generic], target: O
             if call.overlaps(one, target) and not call.same(one, target):
                 one = _aside(call, one)
         ready.append(one)
-    arrays = [one for one in ready if isinstance(one, Operand)]
-    for one in (target, *arrays):
-        check_supported(one.dtype, call.device, one.name)
-    sizes, steps = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
-    unit = len(sizes) == 1 and all(step == [1] for step in steps)
-    prepared = _kernel(call, op, ready, target, len(sizes), unit)
-    _launch(call, prepared, ready, target, sizes, steps, unit)
+    key = ("elementwise", op, *(_layout(one) for one in (target, *ready)))
+    plan = call.device.kernels.get(key)
+    if plan is None:
+        if len(call.device.kernels) > _MOST_PLANS:
+            for old in [kept for kept in list(call.device.kernels) if kept[0] == "elementwise"]:
+                call.device.kernels.pop(old, None)
+        plan = call.device.kernels[key] = _plan(call, op, ready, target)
+    args: list[Any] = [target.buffer, np.int64(target.offset)]
+    for one in ready:
+        if isinstance(one, Operand):
+            args += (one.buffer, np.int64(one.offset))
+        else:
+            args.append(np.float32(one) if one.dtype == np.float16 else one)
+    call.launch(plan.kernel, plan.global_size, plan.local_size, *args, *plan.rest)
+
+
+def _layout(one: Operand | np.generic) -> Any:
+    return (one.dtype, one.shape, one.strides) if isinstance(one, Operand) else one.dtype
+
+
+class _Plan(NamedTuple):
+    """A prepared launch; `rest` are the arguments that depend on nothing but the layouts."""
+
+    kernel: Any
+    global_size: tuple[int, int]
+    local_size: tuple[int, int]
+    rest: tuple[Any, ...]
 
 
 def _aside(call: Call, operand: Operand) -> Operand:
@@ -119,22 +140,32 @@ def _aside(call: Call, operand: Operand) -> Operand:
     return packed.view(operand.shape, broadcast_strides(shape, c_strides(shape), operand.shape, operand.name))
 
 
-def _kernel(call: Call, op: str, inputs: list[Any], target: Operand, rank: int, unit: bool) -> Any:
+def _plan(call: Call, op: str, inputs: list[Any], target: Operand) -> _Plan:
+    arrays = [one for one in inputs if isinstance(one, Operand)]
+    for one in (target, *arrays):
+        check_supported(one.dtype, call.device, one.name)
+    sizes, steps = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
+    unit = len(sizes) == 1 and all(step == [1] for step in steps)
     dtypes = tuple(one.dtype for one in inputs)
     numbers = tuple(not isinstance(one, Operand) for one in inputs)
-    key = ("elementwise", op, target.dtype, dtypes, numbers, rank, unit)
-    kept = call.device.kernels.get(key)
-    if kept is None:
-        params = _params(op, dtypes, numbers, target.dtype, rank, unit)
-        kept = call.device.kernels[key] = kernel(call.device, "elementwise.mako", params["name"], params)
-    return kept
+    params = _params(op, dtypes, numbers, target.dtype, len(sizes), unit)
+    columns, rows = sizes[-1], prod(sizes[:-1])
+    rest: list[Any] = []
+    if not unit:
+        for axis in range(len(sizes)):
+            rest += [np.int64(step[axis]) for step in steps]
+        rest += [np.int64(size) for size in sizes[1:-1]]
+        rest.append(np.int64(rows))
+    rest.append(np.int64(columns))
+    across, along = _group(call.device.profile, columns, rows)
+    global_size = (-(-columns // across) * across, -(-rows // along) * along)
+    prepared = kernel(call.device, "elementwise.mako", params["name"], params)
+    return _Plan(prepared, global_size, (across, along), tuple(rest))
 
 
 def _params(
     op: str, dtypes: tuple[np.dtype, ...], numbers: tuple[bool, ...], target: np.dtype, rank: int, unit: bool
 ) -> dict[str, Any]:
-    from ..dtypes import c_declarations
-
     compute = np.dtype(np.uint8) if op != "copy" and target.kind == "b" else target
     wraps = op != "copy" and compute.kind in "iu"
     return {
@@ -159,27 +190,6 @@ def _params(
 def _argument_type(dtype: np.dtype, number: bool) -> str:
     """The C type of an input; a half cannot be passed by value everywhere, and a float holds it exactly."""
     return "float" if number and dtype == np.float16 else c_name(dtype)
-
-
-def _launch(
-    call: Call, prepared: Any, inputs: list[Any], target: Operand, sizes: list[int], steps: list[list[int]], unit: bool
-) -> None:
-    args: list[Any] = [target.buffer, np.int64(target.offset)]
-    for one in inputs:
-        if isinstance(one, Operand):
-            args += [one.buffer, np.int64(one.offset)]
-        else:
-            args.append(np.float32(one) if one.dtype == np.float16 else one)
-    columns, rows = sizes[-1], prod(sizes[:-1])
-    if not unit:
-        for axis in range(len(sizes)):
-            args += [np.int64(step[axis]) for step in steps]
-        args += [np.int64(size) for size in sizes[1:-1]]
-        args.append(np.int64(rows))
-    args.append(np.int64(columns))
-    across, along = _group(call.device.profile, columns, rows)
-    global_size = (-(-columns // across) * across, -(-rows // along) * along)
-    call.launch(prepared, global_size, (across, along), *args)
 
 
 def _group(profile: Any, columns: int, rows: int) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def normal_input(name: str, value: Any) -> Any:
     return array
 
 
-def place(values: Mapping[str, Any], outs: tuple[Any, ...], device: Any, queue: Any) -> Placed:
+def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: Any) -> Placed:
     """(kind, device, queue) of a call with these inputs.
 
     kind is that of the first array among the inputs ("numpy" where there are only numbers). The device is
@@ -110,7 +110,7 @@ def home_of(value: Any) -> Device | None:
     return device_of_array(value) if isinstance(value, Array) else None
 
 
-def _first_home(values: Mapping[str, Any], outs: tuple[Any, ...]) -> Device | None:
+def _first_home(values: Mapping[str, Any], outs: Sequence[Any]) -> Device | None:
     for value in (*values.values(), *outs):
         home = home_of(value)
         if home is not None:
@@ -125,7 +125,7 @@ def _check_home(name: str, value: Any, chosen: Device) -> None:
         raise InvalidArgument(f"{name} is {other}, the call runs on {chosen.name!r}; copy it there first")
 
 
-def _queue_for(values: Mapping[str, Any], outs: tuple[Any, ...], chosen: Device) -> cl.CommandQueue:
+def _queue_for(values: Mapping[str, Any], outs: Sequence[Any], chosen: Device) -> cl.CommandQueue:
     """The device's own queue, or that of the first pyopencl Array, so that its user's order is kept."""
     for value in (*values.values(), *outs):
         if isinstance(value, Field):
