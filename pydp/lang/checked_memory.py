@@ -1,0 +1,158 @@
+"""Who touched what: the accesses of checked mode, kept for each unit of memory, and the races among them.
+
+A region is memory that some arrays share, cut into units no smaller than needed to tell their elements and members
+apart. For each unit and kind of access a shadow keeps the lowest and the highest lane that did it, which is enough
+to tell whether two different lanes (or groups, or runs of lanes that met at a barrier) did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+# "echo": lanes that wrote what the "write" of the same statement wrote, which is no race among themselves
+KINDS = ("write", "echo", "read", "atomic")
+RACING = (
+    ("write", "write"), ("write", "read"), ("write", "atomic"), ("atomic", "read"), ("echo", "write"), ("echo", "read"),
+    ("echo", "atomic"),
+)  # fmt: skip
+SITE_BITS = 12  # an entry is lane << SITE_BITS | number of the access in the source
+SITES = (1 << SITE_BITS) - 1
+NOBODY_LOW, NOBODY_HIGH = np.iinfo(np.int64).max, -1
+
+Finding = tuple[int, tuple[str, int], tuple[str, int]]  # unit, then kind and entry of both accesses
+
+
+class Shadow:
+    """The lowest and highest entry of each kind for every unit of a region."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.low: dict[str, np.ndarray] = {}
+        self.high: dict[str, np.ndarray] = {}
+        self.touched: list[np.ndarray] = []
+
+    def add(self, kind: str, units: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+        if kind not in self.low:
+            self.low[kind] = np.full(self.size, NOBODY_LOW)
+            self.high[kind] = np.full(self.size, NOBODY_HIGH)
+        np.minimum.at(self.low[kind], units, low)
+        np.maximum.at(self.high[kind], units, high)
+        self.touched.append(units)
+
+    def units(self) -> np.ndarray:
+        """The units touched since the last time that they were taken away."""
+        return np.unique(np.concatenate(self.touched)) if self.touched else np.empty(0, np.int64)
+
+    def take(self, units: np.ndarray, into: Shadow | None) -> None:
+        """Move units' entries into another shadow, or drop them."""
+        kept = np.setdiff1d(self.units(), units, assume_unique=True)
+        self.touched = [kept] if len(kept) else []
+        for kind, low in self.low.items():
+            high = self.high[kind]
+            if into is not None:
+                held = units[high[units] != NOBODY_HIGH]
+                into.add(kind, held, low[held], high[held])
+            low[units], high[units] = NOBODY_LOW, NOBODY_HIGH
+
+    def owners(self, units: np.ndarray, lanes: int) -> np.ndarray:
+        """The group (of so many lanes) of some lane that touched each unit."""
+        entry = np.full(len(units), NOBODY_HIGH)
+        for high in self.high.values():
+            entry = np.maximum(entry, high[units])
+        return (entry >> SITE_BITS) // lanes
+
+    def same_writer(self, units: np.ndarray, site: int) -> np.ndarray:
+        """Units that one lane alone wrote, by the given access."""
+        if "write" not in self.low:
+            return np.zeros(len(units), bool)
+        entry = self.low["write"][units]
+        return (entry == self.high["write"][units]) & (entry & SITES == site)
+
+
+def find(shadows: Sequence[Shadow], units: np.ndarray, run: int) -> Finding | None:
+    """Two accesses of one unit, one of them a change, by lanes of different runs of `run` lanes."""
+    if not len(units):
+        return None
+    found: list[tuple[int, tuple[str, int], tuple[str, int]]] = []
+    sides = {kind: _ends(shadows, kind, units) for kind in KINDS}
+    for one, other in RACING:
+        (low, high), (low_other, high_other) = sides[one], sides[other]
+        both = (high != NOBODY_HIGH) & (high_other != NOBODY_HIGH)
+        for left, right in ((low, high_other), (high, low_other), (low, low_other), (high, high_other)):
+            mask = both & (_run(left, run) != _run(right, run))
+            if one == "echo" and other == "write":
+                mask &= (left & SITES) != (right & SITES)
+            if mask.any():
+                at = int(np.argmax(mask))
+                pair = [(one, int(left[at])), (other, int(right[at]))]
+                found.append((int(units[at]), *(("write" if k == "echo" else k, e) for k, e in pair)))
+                break
+    return min(found, key=lambda finding: finding[0]) if found else None
+
+
+def _ends(shadows: Sequence[Shadow], kind: str, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    low, high = np.full(len(units), NOBODY_LOW), np.full(len(units), NOBODY_HIGH)
+    for shadow in shadows:
+        if kind in shadow.low:
+            low = np.minimum(low, shadow.low[kind][units])
+            high = np.maximum(high, shadow.high[kind][units])
+    return low, high
+
+
+def _run(entries: np.ndarray, run: int) -> np.ndarray:
+    return (entries >> SITE_BITS) // run
+
+
+class Region:
+    """Memory that arrays share. `now` holds this barrier interval, `aged[w]` what lies behind barriers of width w,
+    `launch` the whole launch (None where groups cannot meet)."""
+
+    def __init__(self, arrays: Sequence[np.ndarray], between_groups: bool) -> None:
+        ends = [_byte_bounds(array) for array in arrays]
+        self.base = min(low for low, _ in ends)
+        self.unit = _unit(arrays, self.base)
+        self.size = max(high for _, high in ends) - self.base
+        self.size = max(1, self.size // self.unit)
+        self.now = Shadow(self.size)
+        self.aged: dict[int, Shadow] = {}
+        self.launch = Shadow(self.size) if between_groups else None
+        self.written = np.zeros(self.size, bool)
+
+    def units_of(self, memory: np.ndarray, at: Sequence[np.ndarray], count: int) -> np.ndarray:
+        """The units of elements, one row for each: those of `memory`, which may be a member's view."""
+        first = np.full(count, memory.__array_interface__["data"][0] - self.base, np.int64)
+        for index, stride in zip(at, memory.strides, strict=True):
+            first = first + index * stride
+        return (first // self.unit)[:, None] + np.arange(memory.dtype.itemsize // self.unit)
+
+
+def _byte_bounds(array: np.ndarray) -> tuple[int, int]:
+    """Addresses of an array's first byte and of that behind its last."""
+    low = high = array.__array_interface__["data"][0]
+    if array.size:
+        for extent, stride in zip(array.shape, array.strides, strict=True):
+            reach = (extent - 1) * stride
+            low, high = low + min(0, reach), high + max(0, reach)
+        high += array.itemsize
+    return low, high
+
+
+def _unit(arrays: Sequence[np.ndarray], base: int) -> int:
+    unit = 0
+    for array in arrays:
+        address = array.__array_interface__["data"][0]
+        unit = math.gcd(unit, address - base, *array.strides, *_sizes(array.dtype, 0))
+    return max(1, unit)
+
+
+def _sizes(dtype: np.dtype[Any], offset: int) -> Iterator[int]:
+    """Byte sizes and offsets of a type's members."""
+    yield dtype.itemsize
+    yield offset
+    for name in dtype.names or ():
+        assert dtype.fields is not None
+        yield from _sizes(*dtype.fields[name][:2])
