@@ -3,8 +3,10 @@
 ## without tests, so that the compiler makes vectors of the inner loop.
 ## Launch: one work-item for a block of columns of a row's part, blocks fastest, then rows; the last group may have idle
 ## work-items. Results lie as (parts, outer rows, columns).
-## Parameters: declarations, operator (C function `T combine(T, T)`), source, accumulator (C types), convert (C expression
-## of x), width (1 on GPUs), unit (columns are 1 apart), outer_dims (axes of the outer rows), initial (a first value is given).
+## Parameters: declarations, operator (C functions `T combine(T, T)` and, with `lanes`, `wide_combine` on vectors), source,
+## accumulator (C types), convert (C expression of x), width (1 on GPUs), unit (columns are 1 apart), lanes (vectors of so
+## many columns, or 0), wide (vector type), wide_convert (function name or empty), outer_dims (axes of the outer rows),
+## initial (a first value is given).
 <%namespace name="parts" file="reduce_parts.mako"/>
 ${declarations}
 ${operator}
@@ -34,7 +36,19 @@ kernel void reduce_columns(global const ${source}* restrict x, const ulong offse
         x += (long) offset + row_start + (long) start * step + (long) column * column_step;
         result += above * columns + column;
         ${accumulator} sum[${width}];
-% if width > 1:
+% if lanes:
+        if (count == ${width}) {
+            ${wide} wide_sum[${width // lanes}];
+            for (int v = 0; v < ${width // lanes}; ++v) wide_sum[v] = ${wide_convert}(vload${lanes}(v, x));
+            for (long i = 1; i < length; ++i) {
+                x += step;
+                for (int v = 0; v < ${width // lanes}; ++v)
+                    wide_sum[v] = wide_combine(wide_sum[v], ${wide_convert}(vload${lanes}(v, x)));
+            }
+            for (int v = 0; v < ${width // lanes}; ++v) vstore${lanes}(wide_sum[v], v, sum);
+            for (int c = 0; c < ${width}; ++c) result[c] = ${parts.seeded(initial, "sum[c]")};
+        } else
+% elif width > 1:
         if (count == ${width}) {
             ${fold(width)}
         } else

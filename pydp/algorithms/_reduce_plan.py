@@ -102,6 +102,6 @@ def _axis(n: int, step: int, rows: list[Dim], spec: ReduceSpec, last: bool) -> I
 def _shape(n: int, step: int, rows: list[Dim], spec: ReduceSpec) -> Pass:
     """Which kernel folds an axis, and which axis of the rows it takes as its columns."""
     side = rows[-1] if rows else None
-    if side is None or (abs(step) < abs(side[1]) and n >= 4 * spec.columns):
+    if side is None or (abs(step) < abs(side[1]) and n >= 64):
         return Pass("reduce_rows", n, step, 1, n, tuple(rows), None, False)
     return Pass("reduce_columns", n, step, 1, n, tuple(rows[:-1]), side, False)

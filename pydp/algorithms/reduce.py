@@ -186,14 +186,14 @@ def _step(
         "outer_dims": len(outer),
         "initial": initial,
     }
-    functions = operator.function("combine")
     dims = tuple(np.int64(value) if i else np.uint64(value) for dim in outer for i, value in enumerate(dim))
     shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(rows))
     if action.columns:
         count, column_step = action.columns
         width = _columns(count, spec)
         work = action.parts * rows * -(-count // width)
-        params |= {"operator": functions, "width": width, "unit": column_step == 1}
+        wide = _wide(spec.width if column_step == 1 and width % 16 == 0 else 0, operator, source)
+        params |= {**wide, "width": width, "unit": column_step == 1}
         ready = kernel(device, "reduce_columns.mako", "reduce_columns", params)
         lanes = 1 if spec.mapping == "vector" else spec.lanes
         after = (np.uint64(count), np.int64(column_step), np.uint64(work), *dims)
@@ -201,37 +201,39 @@ def _step(
     work = action.parts * rows
     if spec.mapping == "simt":
         params |= {
-            "operator": functions,
+            "operator": operator.function("combine"),
             "lanes": spec.lanes,
             "items": spec.items,
             "commutes": not operator.operands_in_order,
         }
         ready = kernel(device, "reduce_rows_simt.mako", "reduce_rows", params)
         return _Step(action, ready, (work * spec.lanes,), (spec.lanes,), shared, dims)
-    width = _width(spec, action, operator, source)
-    wide = c_name(accumulator) + str(width)
-    params |= {
-        "operator": functions + (operator.vector_function(width, "wide_combine") if width else ""),
-        "width": width,
-        "unroll": spec.unroll,
-        "wide": wide,
-        "wide_convert": "" if source == accumulator else f"convert_{wide}",
-    }
+    in_order = action.step != 1 or operator.operands_in_order
+    wide = _wide(0 if in_order else spec.width, operator, source)
+    params |= {**wide, "width": wide["lanes"], "unroll": spec.unroll}
     ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
     return _Step(action, ready, (work,), (1,), shared, dims)
 
 
 def _columns(count: int, spec: ReduceSpec) -> int:
     """Columns of a work-item: few different values, so that few kernels are built."""
-    fitting = [width for width in (1, 16, 128, spec.columns) if width <= min(count, spec.columns)]
+    fitting = [width for width in (1, 16, 128, 1024, spec.columns) if width <= min(count, spec.columns)]
     return max(fitting)
 
 
-def _width(spec: ReduceSpec, action: Pass, operator: Operator, source: np.dtype) -> int:
-    """The vectors' width, or 0 where the fold must be in order or the types have no vectors."""
+def _wide(width: int, operator: Operator, source: np.dtype) -> dict[str, Any]:
+    """The operator's functions, on vectors too where both types have them (`lanes` is 0 where not)."""
+    text = operator.function("combine")
     plain = all(d.kind in "iuf" and vector_parts(d) is None and not is_record(d) for d in (source, operator.dtype))
-    fits = action.step == 1 and operator.vector_body is not None and not operator.operands_in_order
-    return spec.width if plain and fits else 0
+    if not width or not plain or operator.vector_body is None:
+        return {"operator": text, "lanes": 0, "wide": "", "wide_convert": ""}
+    wide = c_name(operator.dtype) + str(width)
+    return {
+        "operator": text + operator.vector_function(width, "wide_combine"),
+        "lanes": width,
+        "wide": wide,
+        "wide_convert": "" if source == operator.dtype else f"convert_{wide}",
+    }
 
 
 # --- running it ------------------------------------------------------------------------------------------
@@ -295,7 +297,7 @@ def _default(profile: Profile, problem: Problem) -> ReduceSpec:
         # The widest OpenCL vector (16) times 4 hides the latency of the operator; a work-item's columns stay in L1.
         # Where loops are cut short by the driver, a work-item's share of elements stays well below that number.
         longest = 2**40 if profile.loop_limit is None else 64
-        columns = max(2048 // size, 16)
+        columns = max((16384 if profile.loop_limit is None else 2048) // size, 16)
         return ReduceSpec("vector", 16, 4, 1, 1, columns, 16384 if profile.loop_limit is None else 32, longest,
                           4 * profile.compute_units)
     lanes = min(256, profile.max_group_size)

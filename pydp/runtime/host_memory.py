@@ -14,6 +14,7 @@ import numpy as np
 import pyopencl as cl
 
 from ..errors import InvalidArgument, OutOfResources
+from .large_pages import new_buffer
 
 _ALIGNED_FROM = 1 << 16  # bytes from which a fresh array is worth a cache line's alignment
 _LINE = 64
@@ -90,8 +91,8 @@ def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl
     try:
         if host is not None:
             return cl.Buffer(context, flags, hostbuf=host)
-        return cl.Buffer(context, flags, max(nbytes, 1))
-    except cl.MemoryError as error:
+        return new_buffer(context, flags, max(nbytes, 1))
+    except (cl.MemoryError, MemoryError) as error:
         raise OutOfResources(f"the device has no memory for {nbytes} bytes: {error}") from None
     except cl.LogicError as error:
         if "SIZE" in str(error).upper():

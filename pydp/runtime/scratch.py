@@ -68,12 +68,14 @@ class _Pool:
     def _allocate(self, size: int) -> cl.Buffer:
         import pyopencl
 
+        from pydp.runtime.large_pages import new_buffer
+
         limit = self.device.profile.max_allocation
         if limit and size > limit:
             raise OutOfResources(f"{size} bytes of scratch are more than the {limit} that {self.device.name!r} gives")
         for last_try in (False, True):
             try:
-                return pyopencl.Buffer(self.device.context, pyopencl.mem_flags.READ_WRITE, size)
+                return new_buffer(self.device.context, pyopencl.mem_flags.READ_WRITE, size)
             except pyopencl.Error as error:
                 if last_try:
                     raise OutOfResources(f"{self.device.name!r} has no {size} bytes for scratch: {error}") from error
