@@ -1,7 +1,8 @@
 ## Access to memory by the lanes of a strip, for pydp/lang/lower_vector.py. No kernel here.
 ## Each function loops over the lanes; the loop is kept small (not unrolled), the fast ways need no function.
 ## Parameters: accesses, a list of {name, kind ("load", "store" or "atomic_OP"), space, element, member, value, width,
-##   address (integer type), form ("strided": base and step; "vector": an address for each lane), masked, update}.
+##   address (integer type), form ("strided": base and step; "vector": an address for each lane; "comb2", "comb4": base,
+##   and every second or fourth element from there, taken out of whole vectors), masked, update}.
 ##   element: the C type pointed to; member: text after the element; value: the scalar C type moved;
 ##   update (atomics): C statement in which PLACE and VALUE stand for the element's pointer and the lane's value.
 <%def name="functions(accesses)">
@@ -16,6 +17,17 @@
     mask = f", const int{width} mask" if a["masked"] else ""
     test = "if (on[lane]) " if a["masked"] else ""
 %>\
+% if a["form"].startswith("comb"):
+<% step = int(a["form"][4:])
+   first, last = "".join(f"{n:x}" for n in range(0, width, step)), "".join(f"{n:x}" for n in range(step - 1, width, step)) %>\
+static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, const ${address} base) {
+    ## The last vector ends with the last element that is wanted, so that nothing behind it is read.
+    return (${vector})(${", ".join(
+        [f"vload{width}(0, p + base + {n * width}).s{first}" for n in range(step - 1)]
+        + [f"vload{width}(0, p + base + {step * width - width - step + 1}).s{last}"])});
+}
+<% continue %>\
+% endif
 % if a["kind"] == "load":
 static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, ${where}${mask}${f", const {value} fill" if a["masked"] else ""}) {
     ${value} got[${width}] __attribute__((aligned(64)));

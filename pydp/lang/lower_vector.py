@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydp import dtypes
 from pydp.errors import UnsupportedOnDevice
@@ -23,11 +24,13 @@ from pydp.lang.strip_flow import Flow, declare
 from pydp.lang.strip_interval import IntervalWriter, private_names, private_uses
 from pydp.lang.strip_layout import Layout, pick_width
 from pydp.lang.strip_shape import pick_group, pick_layout_rows, widest
+from pydp.lang.strip_unroll import unroll
 from pydp.lang.strip_values import Kernel, Value
 from pydp.runtime import program
 from pydp.runtime.profile import Profile
 
 _MOST_PRIVATE_BYTES = 2 << 20
+_STRIPE_LANES = 64  # columns of lanes that groups run down before the next ones: a panel of them fits the L2 cache
 
 
 def lower(
@@ -50,6 +53,7 @@ def lower(
     flat = flat or math.prod(group[:-2]) > 64
     clipped = not (ir.barriers(function.body) or function.locals)
     width = pick_width(group[-1] if group else 1, widest(function, profile))
+    function = replace(function, body=unroll(function.body))
     nodes = regions.split(function.body)
     layout = Layout(tuple(group), width, 1, clipped)
     layout = pick_layout_rows(nodes, layout, profile)
@@ -160,15 +164,15 @@ class _VectorC:
         for axis, size in enumerate(group):
             block.line(f"const {index} groups_{axis} = (grid_e{axis} + {size - 1}) / {size};")
         rank = len(group)
-        first = rank if self.flat else 2
-        if rank > 0 and not self.flat:
-            block.line(f"const {index} group_{rank - 1} = ({index})get_group_id(0);")
-        if rank > 1 and not self.flat:
-            block.line(f"const {index} group_{rank - 2} = ({index})get_group_id(1);")
-        axes = list(range(rank if self.flat else rank - first))
-        if axes:
-            block.line(f"long number = (long)get_group_id({0 if self.flat else 2});")
-        for axis in reversed(axes):
+        if rank and self.flat:
+            block.line("long number = (long)get_group_id(0);")
+        elif rank:
+            block.line("long number = ((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)")
+            block.line("    + get_group_id(0);")
+        if self._reuses():
+            self._in_columns()
+            rank -= 2
+        for axis in reversed(range(rank)):
             block.line(f"const {index} group_{axis} = ({index})(number % groups_{axis});")
             block.line(f"number /= groups_{axis};")
         for axis, size in enumerate(group):
@@ -176,6 +180,29 @@ class _VectorC:
             block.line(f"const {index} end_{axis} = grid_o{axis} + grid_e{axis};")
             if self.layout.clipped:
                 block.line(f"const {index} count_{axis} = min(({index}){size}, end_{axis} - base_{axis});")
+
+    def _reuses(self) -> bool:
+        """Groups of one column or row of groups read the same data again: a loop reads from the arguments."""
+        loops = [s for s in ir.statements(self.function.body) if isinstance(s, ir.For | ir.While)]
+        return len(self.layout.group) > 1 and any(
+            isinstance(inner, ir.Load) and isinstance(inner.array, ir.GlobalArray)
+            for loop in loops
+            for statement in ir.statements(loop.body)
+            for expr in ir.expressions(statement)
+            for inner in ir.walk(expr)
+        )
+
+    def _in_columns(self) -> None:
+        """Number the groups of the last two axes down stripes of a few columns, whose data stay in the second cache."""
+        block, index, last = self.block, self.index, len(self.layout.group) - 1
+        stripe = max(1, _STRIPE_LANES // self.layout.group[-1])
+        rows, columns = f"groups_{last - 1}", f"groups_{last}"
+        block.line(f"const long plane = (long){rows} * {columns}, place = number % plane;")
+        block.line("number /= plane;")
+        block.line(f"const long stripe = place / ((long){rows} * {stripe}), inside = place % ((long){rows} * {stripe});")
+        block.line(f"const long wide = min((long){stripe}, {columns} - stripe * {stripe});")
+        block.line(f"const {index} group_{last - 1} = ({index})(inside / wide);")
+        block.line(f"const {index} group_{last} = ({index})(stripe * {stripe} + inside % wide);")
 
     # -- memory ---------------------------------------------------------------------------------------------------
 

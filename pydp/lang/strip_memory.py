@@ -241,6 +241,9 @@ class Memory(Expressions):
         pointer, at = place.pointer(row), address.place.row(row)
         if address.form == "unit" and mask is None and not place.member:
             return f"vload{self.layout.width}(0, {pointer} + {at})"
+        if address.step in ("(2)", "(4)") and address.form == "strided" and mask is None and not place.member:
+            function = self.access("load", place, address._replace(form=f"comb{address.step[1]}"), False)
+            return f"{function}({pointer}, {at})"
         function = self.access("load", place, address, mask is not None)
         where = at if address.form == "vector" else f"{at}, {address.step}"
         rest = "" if mask is None else f", {mask}, {fill}"
@@ -382,7 +385,7 @@ class Memory(Expressions):
     ) -> str:
         """The name of the function that moves a strip's lanes one by one; it is noted as needed."""
         value = private_type(place.dtype) if private else dtypes.c_name(place.dtype)
-        form = "vector" if address.form == "vector" else "strided"
+        form = "strided" if address.form in ("same", "unit") else address.form
         member = place.member.replace(".", "_").replace("[", "_").replace("]", "")
         space = place.space.strip("_")
         index = "long" if address.place.dtype == LONG else "int"
