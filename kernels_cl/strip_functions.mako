@@ -18,16 +18,17 @@
     test = "if (on[lane]) " if a["masked"] else ""
 %>\
 % if a["form"].startswith("comb"):
-<% step = int(a["form"][4:])
-   first, last = "".join(f"{n:x}" for n in range(0, width, step)), "".join(f"{n:x}" for n in range(step - 1, width, step)) %>\
+<%
+    step = int(a["form"][4:])
+    first, last = "".join(f"{n:x}" for n in range(0, width, step)), "".join(f"{n:x}" for n in range(step - 1, width, step))
+%>\
 static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, const ${address} base) {
     ## The last vector ends with the last element that is wanted, so that nothing behind it is read.
     return (${vector})(${", ".join(
         [f"vload{width}(0, p + base + {n * width}).s{first}" for n in range(step - 1)]
         + [f"vload{width}(0, p + base + {step * width - width - step + 1}).s{last}"])});
 }
-<% continue %>\
-% endif
+% else:
 % if a["kind"] == "load":
 static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, ${where}${mask}${f", const {value} fill" if a["masked"] else ""}) {
     ${value} got[${width}] __attribute__((aligned(64)));
@@ -62,5 +63,6 @@ static inline void ${a["name"]}(${a["space"]} ${a["element"]}* p, ${where}, cons
     return vload${width}(0, got);
 % endif
 }
+% endif
 % endfor
 </%def>
