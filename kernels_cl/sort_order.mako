@@ -16,7 +16,7 @@ static int ordered(const ${K} a, const ${K} b) {
 <%
     a, b = expression.replace("@", "a"), expression.replace("@", "b")
     def before(x, y):
-        return f"({x} < {y} || ({x} == {x} && {y} != {y}))" if is_float else f"({x} < {y})"
+        return f"(({x} < {y}) | (({x} == {x}) & ({y} != {y})))" if is_float else f"({x} < {y})"
 %>
 % if loop.last:
     return ${before(a, b)};

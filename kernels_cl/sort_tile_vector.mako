@@ -3,8 +3,10 @@
 ## memory until the run is sorted, write it to contiguous rows.
 ## Launch: one work-item for a run: the runs of all rows side by side (`per_row` for each).
 ## Parameters: declarations, key (C type), ordering (see sort_order), run (elements: a power of two
-## times small), small, carried (C type carried along, or None), positions (what is carried is the element's position).
+## times small), small, carried (C type carried along, or None), positions (what is carried is the element's position), chains,
+## scalar (see sort_merging).
 <%namespace name="order" file="sort_order.mako"/>
+<%namespace name="merging" file="sort_merging.mako"/>
 ${declarations}
 ${order.less(key, ordering)}
 % if carried is None:
@@ -34,23 +36,12 @@ static void insertion(${block("x")}, int n) {
     }
 }
 
-static void merge(${block("from", "const ")}, ${block("to")}, int left, int middle, int right) {
-    int a = left, b = middle, at = left;
-    while (a < middle && b < right) {
-        const int second = less(from_key[b], from_key[a]);
-        const int chosen = second ? b : a;
-        MOVE(to, at, from, chosen);
-        ++at;
-        b += second;
-        a += 1 - second;
-    }
-    for (; a < middle; ++a, ++at) MOVE(to, at, from, a);
-    for (; b < right; ++b, ++at) MOVE(to, at, from, b);
-}
+${merging.merging("merge", "", "int", key, carried, chains, scalar)}
 
 static void merge_all(${block("from", "const ")}, ${block("to")}, int width, int count) {
     for (int left = 0; left < count; left += 2 * width)
-        merge(${given("from", 0)}, ${given("to", 0)}, left, min(left + width, count), min(left + 2 * width, count));
+        merge(${given("from", 0)}, ${given("to", "left")}, left, min(left + width, count), min(left + 2 * width, count),
+              0, min(2 * width, count - left));
 }
 
 kernel void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,

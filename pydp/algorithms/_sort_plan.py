@@ -16,7 +16,8 @@ from pydp.specialize.family import Family, Problem
 @dataclass(frozen=True)
 class SortSpec:
     """First stage: runs of `run` elements (CPU: a work-item sorts one, pieces of `small` by insertion; GPU: `lanes`
-    with `items` elements each do, and run is their product). Then passes in which a work-item makes `stretch` results."""
+    with `items` elements each do, and run is their product). Then passes in which a work-item makes `stretch` results, in
+    `chains` that take turns."""
 
     mapping: str
     run: int
@@ -24,6 +25,7 @@ class SortSpec:
     lanes: int
     items: int
     stretch: int
+    chains: int
 
 
 def passes(n: int, run: int) -> list[int]:
@@ -115,10 +117,10 @@ def default(profile: Profile, problem: Problem) -> SortSpec:
             run, stretch = min(run, 256), 1024
         if profile.loop_limit is not None and size & (size - 1):
             run, stretch = 1, 1024  # such drivers lose records of odd sizes in private arrays
-        return SortSpec("vector", run, min(run, 16), 1, 1, stretch)
+        return SortSpec("vector", run, min(run, 16), 1, 1, stretch, 4)
     lanes = _power_of_two(min(256, profile.max_group_size), 1, 256)
     items = _power_of_two(profile.local_bytes // (2 * lanes * size), 1, 8)
-    return SortSpec("simt", lanes * items, items, lanes, items, min(16, 2 * lanes * items))
+    return SortSpec("simt", lanes * items, items, lanes, items, min(16, 2 * lanes * items), 1)
 
 
 def candidates(profile: Profile, problem: Problem) -> list[SortSpec]:
@@ -126,24 +128,25 @@ def candidates(profile: Profile, problem: Problem) -> list[SortSpec]:
     base = default(profile, problem)
     if base.mapping == "simt":
         found = [
-            SortSpec("simt", lanes * items, items, lanes, items, stretch)
+            SortSpec("simt", lanes * items, items, lanes, items, stretch, 1)
             for lanes in (64, 128, 256)
             for items in (2, 4, 8)
             for stretch in (4, 8, 16, 32)
         ]
     else:
         found = [
-            SortSpec("vector", run, small, 1, 1, stretch)
+            SortSpec("vector", run, small, 1, 1, stretch, chains)
             for run in (64, 256, 1024)
             for small in (8, 16, 32)
             for stretch in (1024, 4096, 16384)
+            for chains in (1, 2, 4)
         ]
     return [spec for spec in found if check(profile, problem, spec) is None]
 
 
 def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     """Why a specialization cannot run, or None."""
-    powers = {"run": spec.run, "small": spec.small, "lanes": spec.lanes, "items": spec.items, "stretch": spec.stretch}
+    powers = {"run": spec.run, "small": spec.small, "lanes": spec.lanes, "items": spec.items, "stretch": spec.stretch, "chains": spec.chains}
     for name, value in powers.items():
         if value < 1 or value & (value - 1):
             return f"{name} is {value}; powers of two are accepted"

@@ -15,7 +15,7 @@ import numpy as np
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_plan import collapse
 from pydp.algorithms._sort_plan import FAMILY, SortSpec, ordering, passes
-from pydp.dtypes import c_declarations, c_name, check_supported
+from pydp.dtypes import c_declarations, c_name, check_supported, is_record
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand, c_strides
@@ -210,6 +210,8 @@ def _plan(
         "key": c_name(dtype),
         "ordering": how,
         "carried": c_name(carried) if carried else None,
+        "chains": chosen.chains,
+        "scalar": not is_record(dtype),
     }
     tile = {"positions": positions}
     if chosen.mapping == "vector":

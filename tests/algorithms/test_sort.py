@@ -10,8 +10,8 @@ import pytest
 
 import pydp
 
-SIMT = {"mapping": "simt", "run": 64, "small": 4, "lanes": 16, "items": 4, "stretch": 8}
-VECTOR = {"mapping": "vector", "run": 64, "small": 8, "lanes": 1, "items": 1, "stretch": 32}
+SIMT = {"mapping": "simt", "run": 64, "small": 4, "lanes": 16, "items": 4, "stretch": 8, "chains": 1}
+VECTOR = {"mapping": "vector", "run": 64, "small": 8, "lanes": 1, "items": 1, "stretch": 32, "chains": 4}
 
 
 def _same(left: np.ndarray, right: np.ndarray) -> bool:
@@ -97,7 +97,7 @@ def test_key_and_less_functions(device: Any) -> None:
     p = np.zeros(3000, point)
     p["x"], p["y"] = np.random.default_rng(6).integers(0, 40, (2, 3000))
     assert np.array_equal(pydp.sort(p), np.sort(p))
-    far = pydp.sort(p, key=lambda q: q["x"] * q["x"] + q["y"] * q["y"], descending=True)
+    far = pydp.sort(p, key=lambda q: q.x * q.x + q.y * q.y, descending=True)
     squares = (p["x"] ** 2 + p["y"] ** 2).tolist()
     expected = p[np.array(sorted(range(len(p)), key=squares.__getitem__, reverse=True))]
     assert np.array_equal(far, expected)

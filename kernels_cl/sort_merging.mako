@@ -1,0 +1,78 @@
+## Merging two sorted neighbours, [pair, middle) and [middle, end) of `from`, for results of a stretch of `count` from
+## position `diagonal` of the pair on. Merge path (Green, McColl, Bader 2012) finds where a stretch begins in both; the
+## stretch is cut into `chains` that advance in turn, so that one's comparison does not wait for another's.
+## Parameters of the call: name (of the function), space (address space), index (int or ulong), key, carried (C types, carried
+## or None), chains, scalar (the key is no struct: chosen by value and not by place).
+## It defines  static void name(space const key* from, [space const carried* from_value,] space key* to,
+## [space carried* to_value,] index pair, index middle, index end, index diagonal, index count): to[0 .. count).
+<%def name="merging(name, space, index, key, carried, chains, scalar)">
+static ${index} ${name}_split(${space} const ${key}* from, const ${index} pair, const ${index} middle,
+                              const ${index} end, const ${index} diagonal) {
+    const ${index} left = middle - pair, right = end - middle;
+    ${index} low = diagonal > right ? diagonal - right : 0;
+    ${index} high = min(diagonal, left);
+    while (low < high) {
+        const ${index} probe = (low + high) / 2;
+        if (less(from[middle + diagonal - 1 - probe], from[pair + probe]))
+            high = probe;
+        else
+            low = probe + 1;
+    }
+    return low;
+}
+
+<%def name="step(c, at)">
+                {
+                    const int second = less(from[b${c}], from[a${c}]);
+                    ${take(c, at)}
+                }
+</%def>
+<%def name="take(c, at)">
+% if scalar:
+                    to[${at}] = second ? from[b${c}] : from[a${c}];
+% else:
+                    to[${at}] = from[second ? b${c} : a${c}];
+% endif
+% if carried:
+                    to_value[${at}] = from_value[second ? b${c} : a${c}];
+% endif
+                    a${c} += (${index}) (1 - second);
+                    b${c} += (${index}) second;
+</%def>
+static void ${name}(${space} const ${key}* restrict from, ${f'{space} const {carried}* restrict from_value,' if carried else ''}
+                    ${space} ${key}* restrict to, ${f'{space} {carried}* restrict to_value,' if carried else ''}
+                    const ${index} pair, const ${index} middle, const ${index} end, const ${index} diagonal,
+                    const ${index} count) {
+    const ${index} share = count / ${chains};
+% for c in range(chains):
+    ${index} a${c} = pair + ${name}_split(from, pair, middle, end, diagonal + ${c} * share);
+    ${index} b${c} = middle + diagonal + ${c} * share - (a${c} - pair);
+% endfor
+    ${index} done = 0;
+    while (done < share && ${" & ".join(f"(a{c} < middle) & (b{c} < end)" for c in range(chains))}) {
+% for c in range(chains):
+        ${step(c, f"done + {c} * share")}
+% endfor
+        ++done;
+    }
+% for c in range(chains):
+    for (${index} i = ${c} * share + done; i < ${"count" if c == chains - 1 else f"{c + 1} * share"}; ++i) {
+        int second = a${c} >= middle;
+        if (!second && b${c} < end) second = less(from[b${c}], from[a${c}]);
+        if (second) {
+            to[i] = from[b${c}];
+% if carried:
+            to_value[i] = from_value[b${c}];
+% endif
+            ++b${c};
+        } else {
+            to[i] = from[a${c}];
+% if carried:
+            to_value[i] = from_value[a${c}];
+% endif
+            ++a${c};
+        }
+    }
+% endfor
+}
+</%def>
