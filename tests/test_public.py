@@ -1,0 +1,46 @@
+"""The public surface, pinned: a name that comes or goes is a decision."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import pydp
+
+pytestmark = pytest.mark.host
+
+PUBLIC = """
+BuildFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError UnsupportedOnDevice
+argsort atomic_add atomic_max atomic_min checked device devices empty explain extent field fma forall full grid
+group_barrier index local_field matmul private_field project read_only record reduce scan section sort sort_by_key
+tile using vector where zeros
+""".split()
+
+
+def test_names() -> None:
+    assert sorted(pydp.__all__) == sorted(PUBLIC)
+    for name in PUBLIC:
+        assert getattr(pydp, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        pydp.nonsense  # noqa: B018
+
+
+def test_every_name_is_documented() -> None:
+    for name in PUBLIC:
+        text = inspect.getdoc(getattr(pydp, name))
+        assert text and len(text) > 20, name
+
+
+def test_algorithms_share_their_last_arguments() -> None:
+    for name in ("matmul", "scan", "reduce", "sort", "argsort", "sort_by_key"):
+        parameters = list(inspect.signature(getattr(pydp, name)).parameters)
+        assert parameters[-4:] == ["device", "queue", "wait_for", "spec"], name
+        assert hasattr(getattr(pydp, name), "__pydp_explain__"), name
+
+
+def test_import_touches_no_driver() -> None:
+    code = "import sys, pydp; sys.exit('pyopencl' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
