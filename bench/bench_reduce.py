@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from pydp.bench.measure import Row, alternating
 
 import pydp
-from pydp.bench.measure import Row, alternating
 
 
 def run(device: pydp.Device, quick: bool = False) -> list[Row]:
@@ -37,5 +37,15 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
 
         seconds = alternating({"pydp": on_device, "NumPy": on_host})
         rate = x.nbytes / seconds["pydp"] / 1e9
-        rows.append(Row("reduce", case, device.name, seconds["pydp"], rate, "GB/s", {"NumPy": seconds["NumPy"] / seconds["pydp"]}))
+        rows.append(
+            Row(
+                "reduce",
+                case,
+                device.name,
+                seconds["pydp"],
+                rate,
+                "GB/s",
+                {"NumPy": seconds["NumPy"] / seconds["pydp"]},
+            )
+        )
     return rows

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from pydp.bench.measure import Row, alternating
 
 import pydp
-from pydp.bench.measure import Row, alternating
 
 
 def run(device: pydp.Device, quick: bool = False) -> list[Row]:

@@ -18,7 +18,9 @@ def table(rows: Iterable[Row]) -> Any:
     out = Table("algorithm", "case", "ms", "rate", "ratios (above 1: faster than the peer)", "notes")
     for row in rows:
         ratios = "  ".join(f"{name} {ratio:.2f}" for name, ratio in row.ratios.items())
-        out.add_row(row.algorithm, row.case, f"{row.seconds * 1e3:.3f}", f"{row.value:.2f} {row.unit}", ratios, row.notes)
+        out.add_row(
+            row.algorithm, row.case, f"{row.seconds * 1e3:.3f}", f"{row.value:.2f} {row.unit}", ratios, row.notes
+        )
     return out
 
 

@@ -40,7 +40,9 @@ def _load(path: Path) -> np.ndarray:
 @click.command()
 @click.argument("algorithm", type=click.Choice(ALGORITHMS))
 @click.argument("words", nargs=-1, metavar="INPUT.npy... [NAME=VALUE]...")
-@click.option("-o", "--output", multiple=True, type=click.Path(dir_okay=False, path_type=Path), help="Result's .npy file.")
+@click.option(
+    "-o", "--output", multiple=True, type=click.Path(dir_okay=False, path_type=Path), help="Result's .npy file."
+)
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 def run(algorithm: str, words: tuple[str, ...], output: tuple[Path, ...], which: str | None) -> None:
     """Run ALGORITHM on .npy files: pydp run scan x.npy -o y.npy op=max axis=0"""

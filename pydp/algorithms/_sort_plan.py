@@ -37,9 +37,7 @@ def passes(n: int, run: int) -> list[int]:
     return widths
 
 
-def ordering(
-    dtype: np.dtype, key: Any, less: Any, descending: bool
-) -> tuple[dict[str, object], set[np.dtype]]:
+def ordering(dtype: np.dtype, key: Any, less: Any, descending: bool) -> tuple[dict[str, object], set[np.dtype]]:
     """The order as `sort_order.mako` takes it, and the dtypes that it uses.
 
     key: a Python function of one element; less: one of two elements (or keys), true where the first comes first.
@@ -146,7 +144,14 @@ def candidates(profile: Profile, problem: Problem) -> list[SortSpec]:
 
 def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     """Why a specialization cannot run, or None."""
-    powers = {"run": spec.run, "small": spec.small, "lanes": spec.lanes, "items": spec.items, "stretch": spec.stretch, "chains": spec.chains}
+    powers = {
+        "run": spec.run,
+        "small": spec.small,
+        "lanes": spec.lanes,
+        "items": spec.items,
+        "stretch": spec.stretch,
+        "chains": spec.chains,
+    }
     for name, value in powers.items():
         if value < 1 or value & (value - 1):
             return f"{name} is {value}; powers of two are accepted"

@@ -66,11 +66,18 @@ def reduce(
     call = Call.begin({"x": x, "init": first}, device=device, queue=queue, wait_for=wait_for, out=out)
     source = call.input("x")
     axes = _axes(axis, len(source.shape))
-    plan = _plan(call.device, source.dtype, source.shape, source.strides, by_key(op), axes, init is not None,
-                 None if dtype is None else native(dtype), by_key(spec))
-    shape = tuple(
-        1 if a in axes else size for a, size in enumerate(source.shape) if keepdims or a not in axes
+    plan = _plan(
+        call.device,
+        source.dtype,
+        source.shape,
+        source.strides,
+        by_key(op),
+        axes,
+        init is not None,
+        None if dtype is None else native(dtype),
+        by_key(spec),
     )
+    shape = tuple(1 if a in axes else size for a, size in enumerate(source.shape) if keepdims or a not in axes)
     seed = _seed(call, plan.dtype) if init is not None else None
     result = call.output(shape, plan.dtype)
     _run(call, plan, source, seed, result)
@@ -113,7 +120,9 @@ def _axes(axis: Any, rank: int) -> tuple[int, ...]:
         try:
             place = int(item.__index__())
         except (AttributeError, TypeError):
-            raise InvalidArgument(f"axis {item!r} is not an integer; None, an axis or a tuple of axes is accepted") from None
+            raise InvalidArgument(
+                f"axis {item!r} is not an integer; None, an axis or a tuple of axes is accepted"
+            ) from None
         if not -rank <= place < rank:
             raise InvalidArgument(f"axis {place} is out of range for {rank} axes; -{rank} to {rank - 1} are accepted")
         axes.append(place % rank)
@@ -251,8 +260,17 @@ def _run(call: Call, plan: _Plan, source: Operand, seed: Operand | None, result:
     for step in plan.steps:
         to = last if step is plan.steps[-1] else call.temporary((step.action.results,), plan.dtype)
         seeds = (seed, np.uint64(seed.offset)) if seed is not None and step.action.last else ()
-        call.launch(step.kernel, step.global_size, step.local_size, given, np.uint64(given.offset), *step.before, to,
-                    *step.after, *seeds)
+        call.launch(
+            step.kernel,
+            step.global_size,
+            step.local_size,
+            given,
+            np.uint64(given.offset),
+            *step.before,
+            to,
+            *step.after,
+            *seeds,
+        )
         given = to
     if not direct:
         call.copy(last, result)
@@ -298,8 +316,17 @@ def _default(profile: Profile, problem: Problem) -> ReduceSpec:
         # Where loops are cut short by the driver, a work-item's share of elements stays well below that number.
         longest = 2**40 if profile.loop_limit is None else 64
         columns = max((16384 if profile.loop_limit is None else 2048) // size, 16)
-        return ReduceSpec("vector", 16, 4, 1, 1, columns, 16384 if profile.loop_limit is None else 32, longest,
-                          4 * profile.compute_units)
+        return ReduceSpec(
+            "vector",
+            16,
+            4,
+            1,
+            1,
+            columns,
+            16384 if profile.loop_limit is None else 32,
+            longest,
+            4 * profile.compute_units,
+        )
     lanes = min(256, profile.max_group_size)
     return ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units)
 
@@ -335,13 +362,32 @@ def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
 FAMILY = Family("reduce", ReduceSpec, _default, _candidates, _check)
 
 
-def _explain(x: Any, op: Any = "+", *, axis: Any = None, init: Any = None, dtype: Any = None, device: Any = None,
-             queue: Any = None, spec: Any = None, **_: Any) -> Explanation:
+def _explain(
+    x: Any,
+    op: Any = "+",
+    *,
+    axis: Any = None,
+    init: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    spec: Any = None,
+    **_: Any,
+) -> Explanation:
     call = Call.begin({"x": x}, device=device, queue=queue)
     source = call.input("x")
     axes = _axes(axis, len(source.shape))
-    plan = _plan(call.device, source.dtype, source.shape, source.strides, by_key(op), axes, init is not None,
-                 None if dtype is None else native(dtype), by_key(spec))
+    plan = _plan(
+        call.device,
+        source.dtype,
+        source.shape,
+        source.strides,
+        by_key(op),
+        axes,
+        init is not None,
+        None if dtype is None else native(dtype),
+        by_key(spec),
+    )
     facts: dict[str, object] = {
         "device": call.device.name,
         "shape": source.shape,

@@ -173,7 +173,9 @@ def _order(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> 
         except (AttributeError, TypeError):
             raise InvalidArgument(f"axis {axis!r} is not an integer; an axis or None is accepted") from None
         if not -rank <= place < rank:
-            raise InvalidArgument(f"axis {place} is out of range for {rank} axes; {-rank} to {rank - 1} and None are accepted")
+            raise InvalidArgument(
+                f"axis {place} is out of range for {rank} axes; {-rank} to {rank - 1} and None are accepted"
+            )
         axis = place % rank
     for name, function in (("key", key), ("less", less)):
         if function is not None and not callable(function):
@@ -246,17 +248,40 @@ def _run(
     offsets = [np.uint64(one.offset) for one in taken]
     per_row = -(-order.n // spec.run)
     lanes = spec.lanes
-    call.launch(plan.tile, (per_row * order.rows * lanes,), (lanes,), start, np.uint64(start.offset),
-                np.int64(steps[0]), np.int64(steps[1]), keys[0], np.uint64(order.n), np.uint64(per_row),
-                *taken, *offsets, *carried[:1])
+    call.launch(
+        plan.tile,
+        (per_row * order.rows * lanes,),
+        (lanes,),
+        start,
+        np.uint64(start.offset),
+        np.int64(steps[0]),
+        np.int64(steps[1]),
+        keys[0],
+        np.uint64(order.n),
+        np.uint64(per_row),
+        *taken,
+        *offsets,
+        *carried[:1],
+    )
     for place, width in enumerate(widths):
         assert plan.merge is not None
         stretch = min(spec.stretch, 2 * width)
         per_row = -(-order.n // stretch)
         work = per_row * order.rows
         tail = [carried[place], carried[place + 1]] if carried else []
-        call.launch(plan.merge, (-(-work // lanes) * lanes,), (lanes,), keys[place], keys[place + 1],
-                    np.uint64(order.n), np.uint64(width), np.uint64(stretch), np.uint64(per_row), np.uint64(work), *tail)
+        call.launch(
+            plan.merge,
+            (-(-work // lanes) * lanes,),
+            (lanes,),
+            keys[place],
+            keys[place + 1],
+            np.uint64(order.n),
+            np.uint64(width),
+            np.uint64(stretch),
+            np.uint64(per_row),
+            np.uint64(work),
+            *tail,
+        )
     for target, places in ((result, keys), (moved, carried)):
         if target is not None and places[-1].buffer is not target.buffer:
             call.copy(_reshaped(places[-1], _moved(target, order).shape), _moved(target, order))
@@ -298,15 +323,30 @@ def _reshaped(operand: Operand, shape: tuple[int, ...]) -> Operand:
     return Operand(operand.name, operand.buffer, operand.offset, shape, c_strides(shape), operand.dtype, operand.owner)
 
 
-def _explain(which: str, x: Any, *rest: Any, axis: Any = -1, key: Any = None, less: Any = None,
-             descending: bool = False, device: Any = None, queue: Any = None, spec: Any = None, **_: Any) -> Explanation:
+def _explain(
+    which: str,
+    x: Any,
+    *rest: Any,
+    axis: Any = -1,
+    key: Any = None,
+    less: Any = None,
+    descending: bool = False,
+    device: Any = None,
+    queue: Any = None,
+    spec: Any = None,
+    **_: Any,
+) -> Explanation:
     call = Call.begin({"x": x}, device=device, queue=queue)
     source = call.input("x")
     order = _order(axis, source, key, less, descending)
     carried = {"sort": None, "argsort": _POSITION}.get(which) or (np.asarray(rest[0]).dtype if rest else None)
     plan = _plan(call.device, source.dtype, carried, order, by_key(spec), which != "sort_by_key")
-    facts: dict[str, object] = {"device": call.device.name, "rows": order.rows, "elements of a row": order.n,
-                                "type": str(source.dtype)}
+    facts: dict[str, object] = {
+        "device": call.device.name,
+        "rows": order.rows,
+        "elements of a row": order.n,
+        "type": str(source.dtype),
+    }
     if plan.choice is None or plan.tile is None:
         return Explanation(which, facts, ["nothing to sort: no kernel"], {})
     chosen = plan.choice.spec

@@ -63,7 +63,9 @@ def test_views_and_kinds(device: Any) -> None:
             assert np.array_equal(pydp.reduce(base[view], axis=axes), expected)
             result = pydp.reduce(field[view], axis=axes)
             assert isinstance(result, pydp.Field) and np.array_equal(result.get(), expected)
-    assert np.array_equal(pydp.reduce(base.T, "max", axis=(0, 2), keepdims=True), base.T.max(axis=(0, 2), keepdims=True))
+    assert np.array_equal(
+        pydp.reduce(base.T, "max", axis=(0, 2), keepdims=True), base.T.max(axis=(0, 2), keepdims=True)
+    )
 
 
 def _after(a: Any, b: Any) -> Any:
@@ -123,8 +125,17 @@ def test_out_overlaps_input(device: Any) -> None:
 
 def test_wrong_arguments(device: Any) -> None:
     x = np.arange(6, dtype=np.int32).reshape(2, 3)
-    for wrong in ({"axis": 2}, {"axis": (0, 0)}, {"axis": 1.5}, {"op": "a; b"}, {"op": "mean"}, {"init": [1, 2]},
-                  {"spec": {"width": 3}}, {"spec": {"nonsense": 1}}, {"out": np.zeros(3, np.int64)}):
+    for wrong in (
+        {"axis": 2},
+        {"axis": (0, 0)},
+        {"axis": 1.5},
+        {"op": "a; b"},
+        {"op": "mean"},
+        {"init": [1, 2]},
+        {"spec": {"width": 3}},
+        {"spec": {"nonsense": 1}},
+        {"out": np.zeros(3, np.int64)},
+    ):
         with pytest.raises(pydp.InvalidArgument):
             pydp.reduce(x, **{"axis": 1, **wrong})
 

@@ -40,8 +40,17 @@ def test_every_element_is_folded_once_and_in_order(data: st.DataObject) -> None:
     strides = [0] * len(shape)
     for place, axis in enumerate(order):
         strides[axis] = math.prod(shape[later] for later in order[place + 1 :])
-    spec = ReduceSpec("vector", 0, 1, 1, 1, data.draw(st.integers(1, 3)), data.draw(st.integers(2, 3)),
-                      data.draw(st.integers(2, 9)), data.draw(st.integers(1, 20)))
+    spec = ReduceSpec(
+        "vector",
+        0,
+        1,
+        1,
+        1,
+        data.draw(st.integers(1, 3)),
+        data.draw(st.integers(2, 3)),
+        data.draw(st.integers(2, 9)),
+        data.draw(st.integers(1, 20)),
+    )
     kept = [(shape[a], strides[a]) for a in range(len(shape)) if a not in axes]
     reduced = [(shape[a], strides[a]) for a in range(len(shape)) if a in axes]
     values = [f"<{v}>" for v in memory]

@@ -105,8 +105,16 @@ def test_key_and_less_functions(device: Any) -> None:
 
 def test_wrong_arguments(device: Any) -> None:
     x = np.arange(12, dtype=np.int32).reshape(3, 4)
-    for wrong in ({"axis": 2}, {"axis": "x"}, {"key": 3}, {"less": "a < b"}, {"spec": {"run": 48}}, {"spec": {"lane": 1}},
-                  {"out": np.zeros(3, np.int32)}, {"out": np.zeros((3, 4), np.int64)}):
+    for wrong in (
+        {"axis": 2},
+        {"axis": "x"},
+        {"key": 3},
+        {"less": "a < b"},
+        {"spec": {"run": 48}},
+        {"spec": {"lane": 1}},
+        {"out": np.zeros(3, np.int32)},
+        {"out": np.zeros((3, 4), np.int64)},
+    ):
         with pytest.raises(pydp.InvalidArgument):
             pydp.sort(x, **wrong)
     with pytest.raises(pydp.InvalidArgument, match="shape"):
