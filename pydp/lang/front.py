@@ -254,8 +254,8 @@ def _translate_value(
         work = Translator(shared, index, None, 0)
         work.values_only = True
         work.frame = Frame(source, function, "", (function.__code__,), False, arguments=frozenset(names))
-        arguments = [work.value_argument(name, dtype, tree) for name, dtype in zip(names, dtypes, strict=False)]
         with work.nested() as body:
+            arguments = [work.value_argument(name, dtype, tree) for name, dtype in zip(names, dtypes, strict=False)]
             work.give_defaults(names, len(dtypes))
             value = work.lambda_or_function(tree)
         number = work.as_number(value, tree)

@@ -235,7 +235,7 @@ class Statements(Effects):
         if isinstance(found, Element):
             return found, ()
         if isinstance(found, Number) and isinstance(found.expr, ir.Read) and isinstance(node, ast.Name):
-            if node.id in self.frame.arguments and not self.frame.kernel:
+            if node.id in self.frame.arguments and self.frame.prefix:
                 self.fail(f"{node.id!r} belongs to the caller; copy it, change the copy and return it", node)
             return found.expr.variable, ()
         self.fail(f"{describe(found)} cannot be assigned to", node)

@@ -61,13 +61,19 @@ def own_names(tree: Tree) -> frozenset[str]:
 
 
 def stores(tree: Tree) -> dict[str, int]:
-    """How often each name is assigned in a function's body (an augmented assignment is one more than a plain one)."""
+    """How often each name is assigned in a function's body, augmented assignments and those to members included."""
     count: dict[str, int] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             count[node.id] = count.get(node.id, 0) + 1
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             count[node.target.id] = count.get(node.target.id, 0) + 1
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            root: ast.expr = node
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            if isinstance(root, ast.Name):
+                count[root.id] = count.get(root.id, 0) + 1
     return count
 
 

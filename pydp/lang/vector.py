@@ -152,7 +152,8 @@ def fma(a: Any, b: Any, c: Any) -> Any:
 def _rounded(exact: Fraction, dtype: np.dtype[Any]) -> Any:
     """The number of `dtype` next to an exact value, ties to even."""
     try:
-        first = dtype.type(float(exact))
+        with np.errstate(over="ignore"):
+            first = dtype.type(float(exact))
     except OverflowError:
         return np.inf if exact > 0 else -np.inf
     if dtype == np.float64 or not np.isfinite(first):

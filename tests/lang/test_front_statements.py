@@ -1,5 +1,7 @@
 """Statements: assignment, branches, loops, returns, calls; each against the function run as plain Python."""
 
+# ruff: noqa: RUF005, RUF021
+
 from __future__ import annotations
 
 import math
@@ -490,7 +492,8 @@ def wide_scalar(idx, out, x, n):
 def test_plain_floats_meet_float64():
     """Only plain floats in s and x: float32 for a float32 array, float64 to the last bit for a float64 one."""
     for dtype, wanted in ((np.float32, np.float32), (np.float64, np.float64), (np.int32, np.float32)):
-        types = [FieldType(np.dtype(dtype), 1), NumberType(np.dtype(np.float64), True), NumberType(np.dtype("i4"), True)]
+        numbers = [NumberType(np.dtype(np.float64), True), NumberType(np.dtype("i4"), True)]
+        types = [FieldType(np.dtype(dtype), 1), *numbers]
         made = translate(wide_scalar, 1, None, types)
         assert made.variables[0].dtype == wanted
         assert [item.dtype for item in made.parameters] == [wanted, np.int32]

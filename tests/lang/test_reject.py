@@ -3,10 +3,12 @@
 The line is the one that ends in `# here`; several expected lines are alternatives.
 """
 
+# ruff: noqa: B021, E731, F821, F841, RUF005, RUF059, SIM105, SIM108, UP037
+
 from __future__ import annotations
 
 import inspect
-import math  # noqa: F401
+import math
 
 import numpy as np
 import pytest
@@ -52,7 +54,7 @@ def right(*types, rank=2, group=None):
 
 @wrong("'missing' is not defined", C)
 def unknown_name(idx, out):
-    out[idx] = missing  # noqa: F821  # here
+    out[idx] = missing  # here
 
 
 @right(C)
@@ -578,7 +580,7 @@ def dict_display(idx, out):
 
 @wrong("a list comprehension cannot be used", C)
 def comprehension(idx, out):
-    x = [k for k in range(3)]  # noqa: C416  # here
+    x = [k for k in range(3)]  # here
     out[idx] = x[0]
 
 
@@ -589,7 +591,7 @@ def generator(idx, out):
 
 @wrong("a lambda cannot be used", C)
 def inner_lambda(idx, out):
-    f = lambda x: x  # noqa: E731  # here
+    f = lambda x: x  # here
     out[idx] = f(1)
 
 
@@ -820,7 +822,7 @@ def barrier_in_uniform_control(idx, out):
 
 
 @right(C)
-def annotated(idx, out: "field"):  # noqa: F821
+def annotated(idx, out: "field"):
     x: np.float32
     x: int = 3
     out[idx] = x
