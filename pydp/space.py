@@ -260,9 +260,9 @@ def tile_extent(tile: Sequence[int] | int, rank: int) -> Extent:
 
 def tile_count(sizes: Sequence[int] | int, tile: Sequence[int] | int) -> Extent:
     """The number of tiles along every axis: ``(extent + T - 1) // T``."""
-    whole = Extent(sizes)
+    whole = sizes if type(sizes) is Extent else Extent(sizes)
     part = tile_extent(tile, len(whole))
-    return Extent((size + t - 1) // t for size, t in zip(whole, part, strict=True))
+    return tuple.__new__(Extent, ((size + t - 1) // t for size, t in zip(whole, part, strict=True)))
 
 
 def split(place: Sequence[int] | int, tile: Sequence[int] | int) -> tuple[Index, Index]:

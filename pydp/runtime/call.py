@@ -25,6 +25,7 @@ from .field import Field, new_field
 from .host_arguments import HostArguments
 from .host_memory import check_dtype
 from .operand import Operand
+from .returns import bring_back, later
 from .scratch import give, take
 from .storage import Storage
 
@@ -224,6 +225,7 @@ class Call:
 
     def scratch(self, nbytes: int) -> cl.Buffer:
         """Device memory until the end of the call."""
+        bring_back()
         buffer = take(self.device, self.queue, nbytes)
         self._scratch.append(buffer)
         return buffer
@@ -303,8 +305,8 @@ class Call:
         # A call that failed half-way: commands may still be working on NumPy's memory, so wait for them.
         if getattr(self, "_host", None) is not None and self.blocking and self.event is not None:
             self.queue.finish()
-        if getattr(self, "_scratch", None):
-            self._release()
+        for buffer in getattr(self, "_scratch", ()):
+            later(buffer, self.event)
 
 
 def _parent(buffer: Any) -> tuple[int, int]:

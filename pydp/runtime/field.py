@@ -12,13 +12,17 @@ import pyopencl.array
 from ..errors import InvalidArgument
 from ..space import Extent, Grid
 from .field_operators import FieldOperators
-from .host_memory import check_dtype
+from .host_memory import check_dtype, create
 from .indexing import Layout, index_layout
 from .operand import Operand, c_strides, is_c_contiguous
+from .returns import bring_back
+from .scratch import take
 from .storage import Storage
 
 if TYPE_CHECKING:
     from .device import Device
+
+_POOLED_FROM = 1 << 16  # bytes from which fresh pages cost more than a look into the pool
 
 
 class Field(FieldOperators):
@@ -286,11 +290,15 @@ class Field(FieldOperators):
 
 
 def new_field(device: Device, shape: tuple[int, ...], dtype: Any) -> Field:
-    """An uninitialised C-contiguous field."""
-    from .host_memory import create
-
+    """An uninitialised C-contiguous field; memory of larger ones is used again when a field is gone."""
     kind = check_dtype(np.dtype(dtype), "a field")
     storage = Storage(None, device)
     made = Field(storage, kind, shape)
-    storage.buffer = create(device.context, cl.mem_flags.READ_WRITE, made.nbytes)
+    nbytes = made.nbytes
+    if _POOLED_FROM <= nbytes <= device.profile.max_allocation // 8 * 7:
+        bring_back()
+        storage.buffer = take(device, device.queue, nbytes)
+        storage.pooled = True
+    else:
+        storage.buffer = create(device.context, cl.mem_flags.READ_WRITE, nbytes)
     return made

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
+from .returns import later
+
 if TYPE_CHECKING:
     from .device import Device
 
@@ -15,10 +17,11 @@ class Storage:
 
     Commands of one in-order queue need no waiting among themselves. Only where a second queue comes in do
     events matter, so `others` stays None until then. `array` is a pyopencl Array on the memory, where there is
-    one (all of them share one list of events, which is read and kept up to date).
+    one (all of them share one list of events, which is read and kept up to date). `pooled` memory goes back to
+    the pool of the device's queue, as long as nothing else has used it.
     """
 
-    __slots__ = ("__weakref__", "array", "buffer", "device", "event", "others", "queue")
+    __slots__ = ("__weakref__", "array", "buffer", "device", "event", "others", "pooled", "queue")
 
     def __init__(
         self,
@@ -34,6 +37,7 @@ class Storage:
         self.event = event
         self.others: dict[cl.CommandQueue, cl.Event] | None = None
         self.array = array
+        self.pooled = False
 
     def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
         """The events that a command on `queue` must wait for before it touches the memory; `loose` says that
@@ -65,3 +69,7 @@ class Storage:
         self.event = event
         if self.array is not None and (written or self.array.queue is not queue):
             self.array.add_event(event)
+
+    def __del__(self) -> None:
+        if self.pooled and self.others is None and self.array is None and self.queue in (None, self.device.queue):
+            later(self.buffer, self.event)

@@ -163,8 +163,7 @@ class TileRange:
         items = key if isinstance(key, tuple) else (key,)
         if any(isinstance(item, slice) or item is Ellipsis for item in items):
             return self._slice(items)
-        place = self.grid_of(key)
-        part = _cut(self.base, place.offset, place.extent, (1,) * self.rank)
+        part = _cut(self.base, self._number(key), (1,) * self.rank, self.tiles[0])
         if not self._writable:
             part = read_only(part)
         if len(self.tiles) == 1:
