@@ -15,7 +15,7 @@ def table(rows: Iterable[Row]) -> Any:
     """A rich table: a line for each case, its rate, and its ratios to peers and limits."""
     from rich.table import Table
 
-    out = Table("algorithm", "case", "ms", "rate", "ratios (above 1: faster than the peer)", "notes")
+    out = Table("algorithm", "case", "ms", "rate", "ratios (above 1: faster)", "notes")
     for row in rows:
         ratios = "  ".join(f"{name} {ratio:.2f}" for name, ratio in row.ratios.items())
         out.add_row(

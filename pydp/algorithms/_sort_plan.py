@@ -16,8 +16,8 @@ from pydp.specialize.family import Family, Problem
 @dataclass(frozen=True)
 class SortSpec:
     """First stage: runs of `run` elements (CPU: a work-item sorts one, pieces of `small` by insertion; GPU: `lanes`
-    with `items` elements each do, and run is their product). Then passes in which a work-item makes `stretch` results, in
-    `chains` that take turns."""
+    with `items` elements each do, and run is their product). Then passes in which a work-item makes `stretch`
+    results, in `chains` that take turns."""
 
     mapping: str
     run: int
@@ -144,14 +144,7 @@ def candidates(profile: Profile, problem: Problem) -> list[SortSpec]:
 
 def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     """Why a specialization cannot run, or None."""
-    powers = {
-        "run": spec.run,
-        "small": spec.small,
-        "lanes": spec.lanes,
-        "items": spec.items,
-        "stretch": spec.stretch,
-        "chains": spec.chains,
-    }
+    powers = {name: getattr(spec, name) for name in ("run", "small", "lanes", "items", "stretch", "chains")}
     for name, value in powers.items():
         if value < 1 or value & (value - 1):
             return f"{name} is {value}; powers of two are accepted"

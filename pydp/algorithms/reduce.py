@@ -120,9 +120,7 @@ def _axes(axis: Any, rank: int) -> tuple[int, ...]:
         try:
             place = int(item.__index__())
         except (AttributeError, TypeError):
-            raise InvalidArgument(
-                f"axis {item!r} is not an integer; None, an axis or a tuple of axes is accepted"
-            ) from None
+            raise InvalidArgument(f"axis {item!r} is not an integer; None, an axis or a tuple is accepted") from None
         if not -rank <= place < rank:
             raise InvalidArgument(f"axis {place} is out of range for {rank} axes; -{rank} to {rank - 1} are accepted")
         axes.append(place % rank)
@@ -171,7 +169,7 @@ def _plan(
     count = int(np.prod([size for size, _ in kept], dtype=object))
     problem = Problem("reduce", str(accumulator), (n, count), (("commutes",) if not operator.operands_in_order else ()))
     choice = choose(FAMILY, device, problem, spec)
-    steps = []
+    steps: list[_Step] = []
     given = source
     for action in passes(kept, reduced, choice.spec):
         text = convert if not steps else "x"

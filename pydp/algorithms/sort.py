@@ -173,9 +173,7 @@ def _order(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> 
         except (AttributeError, TypeError):
             raise InvalidArgument(f"axis {axis!r} is not an integer; an axis or None is accepted") from None
         if not -rank <= place < rank:
-            raise InvalidArgument(
-                f"axis {place} is out of range for {rank} axes; {-rank} to {rank - 1} and None are accepted"
-            )
+            raise InvalidArgument(f"axis {place} is out of range; {-rank} to {rank - 1} and None are accepted")
         axis = place % rank
     for name, function in (("key", key), ("less", less)):
         if function is not None and not callable(function):
@@ -215,7 +213,7 @@ def _plan(
         "chains": chosen.chains,
         "scalar": not is_record(dtype),
     }
-    tile = {"positions": positions}
+    tile: dict[str, object] = {"positions": positions}
     if chosen.mapping == "vector":
         tile |= {"run": chosen.run, "small": chosen.small}
     else:
@@ -358,4 +356,4 @@ def _explain(
 
 
 for _function in (sort, argsort, sort_by_key):
-    _function.__pydp_explain__ = functools.partial(_explain, _function.__name__)  # type: ignore[attr-defined]
+    _function.__pydp_explain__ = functools.partial(_explain, _function.__name__)  # type: ignore[attr-defined, union-attr]
