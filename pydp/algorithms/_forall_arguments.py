@@ -14,6 +14,7 @@ import numpy as np
 from pydp.errors import InvalidArgument
 from pydp.lang.front import FieldType, NumberType, TupleType
 from pydp.runtime.field import Field
+from pydp.runtime.host_memory import check_dtype
 from pydp.runtime.placement import Array
 from pydp.runtime.views import describe
 
@@ -90,13 +91,13 @@ class Arguments:
         # A pyopencl Array stays itself: the call then runs on its queue.
         base = self.values[position] = value if isinstance(value, Array) else view.base
         self.arrays.append(position)
+        dtype = check_dtype(base.dtype, f"argument {position}")
         if isinstance(base, np.ndarray):
-            dtype = base.dtype.newbyteorder("=")
             writable = view.writable and base.flags.writeable
             size = max(1, base.dtype.itemsize)
             shape, strides = base.shape, tuple(stride // size for stride in base.strides)
         else:
-            dtype, writable, shape = base.dtype, view.writable, tuple(base.shape)
+            writable, shape = view.writable, tuple(base.shape)
             strides = base.strides
             if isinstance(base, Array):
                 strides = tuple(stride // base.dtype.itemsize for stride in base.strides)

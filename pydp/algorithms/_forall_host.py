@@ -12,13 +12,7 @@ import pyopencl as cl
 
 from pydp.algorithms._forall_arguments import Arguments
 from pydp.algorithms._forall_plan import Translation
-from pydp.lang import host
-try:
-    from pydp.lang import checked
-except ImportError:
-    class checked:
-        is_checked = staticmethod(lambda: False)
-        run = None
+from pydp.lang import checked, host
 from pydp.runtime import placement
 from pydp.runtime.field import Field
 from pydp.runtime.storage import Storage
@@ -64,9 +58,9 @@ class _Memory:
         key = operand.buffer.int_ptr
         if key not in self.raw:
             storage = operand.owner
-            storage.finish()
+            queue = storage.device.queue
             raw = np.empty(operand.buffer.size, np.uint8)
-            cl.enqueue_copy(storage.device.queue, raw, operand.buffer)
+            cl.enqueue_copy(queue, raw, operand.buffer, wait_for=storage.waits(queue, loose=True) or None)
             self.raw[key] = (raw, storage)
         if written:
             self.written.add(key)

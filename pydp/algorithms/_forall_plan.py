@@ -26,6 +26,7 @@ from pydp.runtime.operand import Operand
 
 _MOST_GROUPS = 65535  # along dimensions 1 and 2 of a launch on a GPU
 _MOST_KEPT = 512
+_SURELY_FINITE = 6e4  # in every float type; what is larger may become an infinity, without a warning
 _MAPPINGS = ("simt", "vector")
 _lock = threading.RLock()
 _translations: dict[Any, Translation] = {}
@@ -279,7 +280,7 @@ def slot_number(slot: Slot, value: Any) -> Any:
         return np.array(value, dtype)
     if dtype.kind == "b":
         return np.uint8(bool(value))
-    if dtype.kind == "f":
+    if dtype.kind == "f" and not -_SURELY_FINITE < value < _SURELY_FINITE:
         with np.errstate(over="ignore"):
             return dtype.type(value)
     return dtype.type(value)

@@ -15,6 +15,7 @@ from pydp.algorithms._forall_arguments import Arguments
 from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, translation
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir
+from pydp.lang.checked import is_checked
 from pydp.lang.fingerprint import fingerprint
 from pydp.lang.ir_text import ir_text
 from pydp.runtime.call import Call
@@ -63,7 +64,7 @@ def forall(
     space = grid if type(grid) is Grid else _grid(grid)
     given = Arguments(args)
     made = _translate(space, fn, given, group)
-    if device == "host" or _forall_host.checked.is_checked():
+    if device == "host" or is_checked():
         return _forall_host.run(made, space, given, device, queue, wait_for)
     names, values = made.arrays, given.values
     call = Call.begin(
