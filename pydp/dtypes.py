@@ -207,8 +207,36 @@ def _collect(dtype: np.dtype, structs: dict[str, str], kinds: set[str]) -> None:
     structs[name] = _struct(dtype, name)
 
 
+def natural_alignment(dtype: Any) -> int:
+    """Bytes that OpenCL C aligns a value of `dtype` to; for a record, what its struct is declared with.
+
+    It is the largest power of two, up to 8 and the widest member's own alignment, that divides the record's size.
+    """
+    dtype = native(dtype)
+    vector = vector_parts(dtype)
+    if vector is not None or dtype.names is None:
+        return dtype.itemsize
+    widest = max(natural_alignment(base) for _, base, _, _ in _members(dtype))
+    return min(widest, dtype.itemsize & -dtype.itemsize, 8)
+
+
+def is_aligned(dtype: Any) -> bool:
+    """True unless `dtype` is a record with a member off its own alignment (in NumPy, most records without align=True).
+
+    Misaligned members are slow on GPUs, and some drivers lose them in private variables.
+    """
+    dtype = native(dtype)
+    if not is_record(dtype):
+        return True
+    widest = max(natural_alignment(base) for _, base, _, _ in _members(dtype))
+    return dtype.itemsize % widest == 0 and all(
+        offset % natural_alignment(base) == 0 and is_aligned(base) for _, base, _, offset in _members(dtype)
+    )
+
+
 def _struct(dtype: np.dtype, name: str) -> str:
-    lines = [f"typedef struct __attribute__((packed)) {name} {{"]
+    # Packed keeps every offset; the alignment that holds for all elements keeps accesses whole where they can be.
+    lines = [f"typedef struct __attribute__((packed, aligned({natural_alignment(dtype)}))) {name} {{"]
     end = 0
     for member, base, shape, offset in _members(dtype):
         if offset > end:
@@ -299,6 +327,8 @@ def _nested(value: Any, base: np.dtype, shape: tuple[int, ...]) -> str:
 
 def _float_literal(value: Any, dtype: np.dtype) -> str:
     try:
+        if value is None:
+            raise TypeError("None is no number")
         with np.errstate(over="ignore"):
             number = float(dtype.type(value))
     except (TypeError, ValueError, OverflowError) as error:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pydp.runtime.device import Device
 
 _VERSION = 1  # of the probe: a new one asks every device again
-_SECONDS = 120
+_SECONDS = 120.0
+_COMMAND = "from pydp.runtime.probe import main; main()"
 _FAILURE_KEPT_SECONDS = 86400
 _GROUPS = 96
 _MARK = "pydp-probe:"
@@ -87,14 +88,15 @@ def _ask(device: Device) -> dict[str, Any]:
 
 
 def _in_process_of_its_own(device: Device) -> dict[str, Any]:
-    command = [sys.executable, "-c", "from pydp.runtime.probe import main; main()", device.uid]
+    command = [sys.executable, "-c", _COMMAND, device.uid]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment.pop("OCLGRIND_LOG", None)  # a simulator's log is this process's; another would begin it anew
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        return {"reason": f"the trust probe did not end within {_SECONDS} seconds", "subgroups": []}
+        return {"reason": f"the trust probe did not end within {_SECONDS:g} seconds", "subgroups": []}
     except OSError as error:
         log_once(f"cannot start the trust probe apart ({error}); running it here")
         return run(device)

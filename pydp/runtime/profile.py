@@ -49,6 +49,7 @@ class Profile:
     cl_c_version: tuple[int, int]
     build_options: tuple[str, ...]
     barriers_under_conditions: bool
+    unaligned_records: bool
     is_simulator: bool
     extensions: frozenset[str] = field(repr=False)
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
@@ -169,6 +170,7 @@ def _abilities(reader: _Reader, kind: str) -> None:
     reader.put("group_progress", quirks.group_progress, "a started group of this driver keeps running")
     reader.put("loop_limit", quirks.loop_limit, "no limit known")
     reader.put("barriers_under_conditions", quirks.barriers_under_conditions, "no fault known")
+    reader.put("unaligned_records", quirks.unaligned_records, "no fault known")
     reader.put("is_simulator", quirks.is_simulator, "driver's name")
     rounded = ("-cl-fp32-correctly-rounded-divide-sqrt",) if config & _ROUNDED_DIVIDE else ()
     reader.put("build_options", (*rounded, *quirks.build_options), "driver: single_fp_config")

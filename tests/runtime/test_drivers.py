@@ -1,0 +1,193 @@
+"""All drivers are seen in one process, without touching the user's own choice; the commands tell what is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pydp.cli import main
+from pydp.errors import NoUsableDevice
+from pydp.runtime import diagnosis, drivers, quirks
+from pydp.runtime.device import Device, all_devices
+
+
+@pytest.fixture
+def vendors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A system folder of .icd files and a virtual environment's, both of the test's own."""
+    system, prefix = tmp_path / "vendors", tmp_path / "venv"
+    system.mkdir()
+    (prefix / "etc" / "OpenCL" / "vendors").mkdir(parents=True)
+    (prefix / "lib").mkdir()
+    monkeypatch.setattr(drivers, "_SYSTEM", system)
+    monkeypatch.setattr(drivers.sys, "prefix", str(prefix))
+    monkeypatch.setattr(drivers.sys, "base_prefix", str(prefix))
+    monkeypatch.setattr(drivers.site, "getuserbase", lambda: str(prefix / "user"))
+    monkeypatch.setattr(drivers.site, "getsitepackages", lambda: [str(prefix / "site")])
+    monkeypatch.setattr(drivers.site, "getusersitepackages", lambda: str(prefix / "user-site"))
+    monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("PYDP_DEVICE", raising=False)
+    for name in [name for name in os.environ if name.startswith("OCLGRIND_")]:
+        monkeypatch.delenv(name)
+    yield tmp_path
+
+
+@pytest.mark.host
+def test_the_loader_is_shown_system_and_pip_drivers(vendors: Path) -> None:
+    (vendors / "vendors" / "a.icd").write_text("liba.so.1\n")
+    (vendors / "vendors" / "gone.icd").write_text("/nowhere/libgone.so\n")
+    (vendors / "vendors" / "empty.icd").write_text("")
+    (vendors / "vendors" / "note.txt").write_text("not one")
+    (vendors / "venv/etc/OpenCL/vendors/intel-cpu.icd").write_text("/build/machine/libintelocl.so")
+    (vendors / "venv/lib/libintelocl.so").write_text("")
+    inside = vendors / "venv/site/pocl_binary_distribution"
+    inside.mkdir(parents=True)
+    (inside / "libpocl.so.2").write_text("")
+    found = drivers.vendor_files()
+    found.pop("nvidia-container.icd", None)
+    assert found == {
+        "a.icd": "liba.so.1",
+        "intel-pip.icd": str(vendors / "venv/lib/libintelocl.so"),
+        "pocl-pip.icd": str(inside / "libpocl.so.2"),
+    }
+
+
+@pytest.mark.host
+def test_the_simulator_only_where_it_is_asked_for(vendors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = vendors / "liboclgrind.so"
+    library.write_text("")
+    monkeypatch.setattr(drivers, "_OCLGRIND", (str(library),))
+    assert "oclgrind.icd" not in drivers.vendor_files()
+    monkeypatch.setenv("PYDP_DEVICE", "Oclgrind")
+    assert drivers.vendor_files()["oclgrind.icd"] == str(library)
+    monkeypatch.delenv("PYDP_DEVICE")
+    monkeypatch.setenv("OCLGRIND_DATA_RACES", "1")
+    assert "oclgrind.icd" in drivers.vendor_files()
+    monkeypatch.setenv("LD_PRELOAD", "/usr/lib/oclgrind/liboclgrind-rt.so")
+    assert "oclgrind.icd" not in drivers.vendor_files()  # it has taken the loader's place already
+
+
+@pytest.mark.host
+def test_the_folder_of_drivers_is_whole_and_named_by_content(vendors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = drivers._icd_folder({"a.icd": "liba.so", "b.icd": "/x/libb.so"})
+    assert first is not None
+    assert {path.name: path.read_text() for path in Path(first).iterdir()} == {
+        "a.icd": "liba.so\n",
+        "b.icd": "/x/libb.so\n",
+    }
+    assert drivers._icd_folder({"b.icd": "/x/libb.so", "a.icd": "liba.so"}) == first
+    assert drivers._icd_folder({"a.icd": "liba.so"}) != first
+    (vendors / "file").write_text("")
+    monkeypatch.setenv("PYDP_CACHE_DIR", str(vendors / "file"))  # cannot be written: a temporary folder instead
+    elsewhere = drivers._icd_folder({"a.icd": "liba.so"})
+    assert elsewhere is not None and not elsewhere.startswith(str(vendors / "file"))
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("variable", ["OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES"])
+def test_the_users_choice_is_left_alone(variable: str, vendors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str | None] = []
+    monkeypatch.setattr(drivers, "_enumerate", lambda: seen.append(os.environ.get("OCL_ICD_VENDORS")) or [])
+    (vendors / "vendors" / "a.icd").write_text("liba.so.1\n")
+    for name in drivers._LOADER_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    drivers._query()
+    assert seen[0] is not None and seen[0].startswith(str(vendors / "cache"))
+    assert "OCL_ICD_VENDORS" not in os.environ  # the loader has looked; nobody else is to be steered
+    monkeypatch.setenv(variable, "/somewhere")
+    assert drivers.loader_variable() == variable
+    drivers._query()
+    assert seen[1] == os.environ.get("OCL_ICD_VENDORS")
+
+
+@pytest.mark.host
+def test_importing_touches_neither_driver_nor_disk(tmp_path: Path) -> None:
+    code = (
+        "import sys, pydp\n"
+        "assert 'numpy' not in sys.modules, 'numpy was imported'\n"
+        "pydp.Device, pydp.InvalidArgument\n"
+        "assert 'pyopencl' not in sys.modules and 'mako' not in sys.modules, 'a driver was'\n"
+    )
+    environment = {**os.environ, "PYDP_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    ("platform", "key"),
+    [
+        ("Portable Computing Language", "pocl"),
+        ("Intel(R) OpenCL", "intel"),
+        ("Intel(R) OpenCL Graphics", "intel"),
+        ("rusticl", "rusticl"),
+        ("Oclgrind", "oclgrind"),
+        ("NVIDIA CUDA", "nvidia"),
+        ("AMD Accelerated Parallel Processing", "amd"),
+        ("Clover", "clover"),
+        ("Something New", "other"),
+    ],
+)
+def test_drivers_are_told_by_their_platform(platform: str, key: str) -> None:
+    assert quirks.driver_key(platform) == key
+
+
+@pytest.mark.host
+def test_quirks_carry_reasons() -> None:
+    assert quirks.version_of("3.1+debian") == (3, 1)
+    assert quirks.version_of("no number") == ()
+    slow = quirks.quirks_of("rusticl", "llvmpipe (LLVM 15.0.6, 256 bits)", "22.3.6", "cpu")
+    assert (slow.loop_limit, slow.simd_bytes, slow.fma_fast) == (65535, 32, False)
+    assert {"loop_limit", "simd_bytes", "fma_fast"} <= set(slow.reasons)
+    assert quirks.quirks_of("rusticl", "AMD Radeon", "24.1", "gpu").loop_limit is None
+    assert not quirks.quirks_of("Something New", "x", "1", "gpu").group_progress
+
+
+def test_devices_lists_each_with_its_state(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CliRunner().invoke(main, ["devices", "--json"])
+    assert result.exit_code == 0, result.output
+    listed = json.loads(result.output)
+    assert [one["uid"] for one in listed] == [one.uid for one in all_devices()]
+    assert all(one["reason"] is None for one in listed if one["uid"] == device.uid)
+    monkeypatch.setenv("COLUMNS", "250")
+    shown = CliRunner().invoke(main, ["devices", "--verbose"]).output
+    assert device.driver_version in shown and "usable" in shown and "compute_units" in shown
+
+
+def test_the_doctor_finds_the_drivers_and_what_is_wrong(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis.probe, "ask_again", lambda one: None if one is device else "made to fail")
+    result = CliRunner().invoke(main, ["doctor"])
+    assert result.exit_code == 0, result.output
+    assert f"usable: {device.name}" in result.output
+    assert "ICD loader" in result.output
+    assert ("made to fail" in result.output) == (len(all_devices()) > 1)
+    monkeypatch.setattr(diagnosis.probe, "ask_again", lambda one: "made to fail")
+    broken = CliRunner().invoke(main, ["doctor"])
+    assert broken.exit_code == 1
+    assert f"not used: {device.name}" in broken.output
+
+
+def test_an_error_of_pydps_is_one_line_of_the_command(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise NoUsableDevice("there is none")
+
+    monkeypatch.setattr("pydp.runtime.device.all_devices", fail)
+    result = CliRunner().invoke(main, ["devices"])
+    assert result.exit_code == 1
+    assert result.output.strip() == "Error: there is none"
+
+
+@pytest.mark.host
+def test_the_help_names_every_command() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    assert result.exit_code == 0
+    for name in ("devices", "doctor", "run", "explain", "demo", "bench"):
+        assert name in result.output
+    assert CliRunner().invoke(main, ["nothing"]).exit_code == 2
