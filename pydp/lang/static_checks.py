@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.lang import ir
+from pydp.lang import ir, widths
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.lane_trace import Access, Gap, lane_index, trace
 from pydp.lang.lane_values import Known, Symbols
@@ -26,9 +26,11 @@ def check(function: ir.Function, grid_extent: Sequence[int] | None = None) -> No
 
     Reports an index outside a local_field or private_field, a local_field's element that is read before any lane
     wrote it, and two lanes of a group that touch one element of a local_field between two barriers, one of them
-    writing. Several lanes that write one value by one statement do not race. `grid_extent` is not needed: a
+    writing; also a barrier's given width that does not divide the group or is too narrow for what lies around it.
+    Several lanes that write one value by one statement do not race. `grid_extent` is not needed: a
     group is the same wherever it is.
     """
+    widths.check_given(function)
     if not function.locals and not function.privates:
         return
     group = function.group or (1,) * function.grid_rank

@@ -31,9 +31,10 @@ class _Continue(Exception):
     pass
 
 
-def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, log=None):
+def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, log=None, meetings=None):
     """Same arguments as pydp.lang.host.run, the seed of the lanes' order, and a list to log accesses of arrays in:
-    (array, element, group, interval, lane, kind, statement or expression, value)."""
+    (array, element, group, interval, lane, kind, statement or expression, value), and one for the barriers that the
+    first lanes of groups reach."""
     extent = tuple(grid_extent)
     group = function.group or (1,) * len(extent)
     shuffle = random.Random(seed) if seed is not None else None
@@ -48,6 +49,7 @@ def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, lo
         "offset": tuple(grid_offset or (0,) * len(extent)),
         "group": group,
         "log": log,
+        "meetings": meetings,
         "runs_outside": bool(function.locals or ir.barriers(function.body)),
     }
     with np.errstate(all="ignore"):
@@ -77,7 +79,8 @@ def races(log):
 def run_value(function, *values):
     """The result of a value function for one set of arguments."""
     with np.errstate(all="ignore"):
-        launch = {"group": (), "extent": (), "offset": (), "memory": {}, "parameters": (), "log": None}
+        launch = {"group": (), "extent": (), "offset": (), "memory": {}, "parameters": ()}
+        launch |= {"log": None, "meetings": None}
         lane = _Lane(function, (), (), launch, {})
         for variable, value in zip(function.arguments, values, strict=True):
             lane.variables[variable.name] = np.asarray(value, variable.dtype)[()]
@@ -220,6 +223,8 @@ class _Lane:
 
     def do_Barrier(self, s):
         self.interval += 1
+        if self.launch["meetings"] is not None and not any(self.local):
+            self.launch["meetings"].append(s)
         yield
 
     def note(self, access, at, kind, value=None):

@@ -71,8 +71,14 @@ def statement(dice: random.Random, group: tuple[int, ...], field: ir.LocalArray,
     return made
 
 
-def pattern(seed: int, group: tuple[int, ...] | None = None, length: int = 5) -> ir.Function:
-    """A function of one local field, filled first, then touched by a few statements with barriers between."""
+PARAMETER = ir.Parameter(I32, "p", 1)
+
+
+def pattern(seed: int, group: tuple[int, ...] | None = None, length: int = 5, open_ended: bool = False) -> ir.Function:
+    """A function of one local field, filled first, then touched by a few statements with barriers between.
+
+    `open_ended`: the turns of some loops, and whether some branches are taken, depend on a parameter.
+    """
     dice = random.Random(seed)
     group = group or dice.choice([(4,), (8,), (16,), (2, 4), (4, 4), (12,)])
     field, out = shared("s", SIZE), array("out")
@@ -96,8 +102,13 @@ def pattern(seed: int, group: tuple[int, ...] | None = None, length: int = 5) ->
             if dice.random() < 0.5:
                 inner.append(barrier(number))
                 number += 1
-            body.append(loop(turn, 0, dice.randint(1, 4), inner))
+            turns = PARAMETER if open_ended and dice.random() < 0.7 else c(dice.randint(1, 4))
+            body.append(loop(turn, 0, turns, inner))
+        elif open_ended and pick < 0.75:
+            inner = [statement(dice, group, field, None), barrier(number), statement(dice, group, field, None)]
+            body.append(when(cmp(dice.choice(["lt", "ge", "eq"]), PARAMETER, dice.randint(0, 2)), inner))
+            number += 1
         else:
             body.append(statement(dice, group, field, None))
     body.append(store(out, [place(0)], c(0)) if len(group) == 1 else assign(var("last"), c(0)))
-    return function(body, group=group, rank=len(group), arrays=[out], locals=[field], variables=[var("kept", I32)])
+    return function(body, group=group, rank=len(group), arrays=[out], parameters=[PARAMETER], locals=[field])

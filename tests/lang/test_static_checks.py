@@ -268,3 +268,14 @@ def test_long_loops_are_bounded_work():
     began = time.perf_counter()
     static_checks.check(function)
     assert time.perf_counter() - began < 3
+
+
+def test_a_barrier_narrower_than_its_dependencies():
+    def f(idx, out, x):
+        s = pydp.local_field(np.int32, 16)
+        s[idx.local[0]] = x[idx]
+        pydp.group_barrier(4)
+        out[idx] = s[15 - idx.local[0]]
+
+    error = refused(f, [I1, I1], (16,))
+    assert "width 4 is too narrow" in str(error) and error.line == line_of(f, "group_barrier(4)")

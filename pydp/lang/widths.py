@@ -1,0 +1,201 @@
+"""The width that each barrier needs, from the index expressions on its two sides (SPEC S4).
+
+A barrier of width W makes each aligned run of W lanes meet (lane number = row-major local index). A dependency is
+two accesses of one element by different lanes, one of them a change, with barriers between them. As runs are nested, it
+is kept where the widest of those barriers has both lanes in one run. From all dependencies of a group follow the
+narrowest widths that keep every one of them: one for each turn of loops of known length, one for all turns elsewhere.
+Where the elements are not known before the run, every lane is taken to depend on every other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.diagnostics import VectorError
+from pydp.lang.lane_trace import Access, Event, Gap, Meeting, lane_index, trace
+from pydp.lang.width_summary import Summary
+
+MOST_MEETINGS = 160  # beyond, comparing all pairs of intervals takes too long: barriers keep their full width
+
+
+@dataclass(frozen=True)
+class Width:
+    """The width of a barrier: one for all its turns, or one for each of them in order. 1: no lanes need to meet."""
+
+    turns: tuple[int, ...]
+
+    @property
+    def widest(self) -> int:
+        return max(self.turns)
+
+    @property
+    def is_constant(self) -> bool:
+        return len(set(self.turns)) == 1
+
+    def __str__(self) -> str:
+        shown = self.turns[:1] if self.is_constant else self.turns
+        return ", ".join("none" if width == 1 else str(width) for width in shown)
+
+
+@dataclass(frozen=True)
+class _Need:
+    """Between intervals `first` and `last` some barrier must be as wide as `width`; `sure` ones happen whenever both
+    intervals' accesses do."""
+
+    first: int
+    last: int
+    width: int
+    sure: tuple[int, ...]
+
+
+def infer(function: ir.Function, sharing: Iterable[Collection[str]] = ()) -> dict[int, Width]:
+    """The narrowest width of each barrier, by the barrier's number, that keeps every dependency between lanes.
+
+    Widths are powers of two that divide the group's size, or that size itself. `sharing` names array arguments
+    that may share memory with one another. Barriers that the analysis does not reach keep the whole group.
+
+    A tree reduction of 8 elements by 4 lanes has the widths 4, 2 and none in the turns of its loop.
+    """
+    barriers = ir.barriers(function.body)
+    size = max(1, math.prod(function.group or (1,)))
+    result = {barrier.number: Width((size,)) for barrier in barriers}
+    group = _Group(trace(function), size, sharing)
+    if not barriers or len(group.meetings) > MOST_MEETINGS:
+        return result
+    widths = _assign(group, list(group.needs()))
+    for number, found in group.by_number(widths).items():
+        result[number] = found
+    return result
+
+
+def check_given(function: ir.Function) -> None:
+    """Raise VectorError for a barrier whose given width does not divide the group, or lets lanes race."""
+    if all(barrier.width is None for barrier in ir.barriers(function.body)):
+        return
+    extents = function.group or (1,)
+    size = math.prod(extents)
+    group = _Group([e for e in trace(function) if not isinstance(e, Access) or e.certain], size, ())
+    given = [_given(meeting, size) for meeting in group.meetings]
+    if len(given) > MOST_MEETINGS:
+        return
+    for first in range(len(given)):
+        for last in range(first + 1, len(given) + 1):
+            widest = max(given[first:last])
+            if widest < size and not any(first <= gap <= last for gap in group.gaps):
+                group.refuse(first, last, widest, extents)
+
+
+def _given(meeting: Meeting, size: int) -> int:
+    """The width a barrier is given, the group's size where it is not known yet."""
+    if meeting.barrier.width is None or meeting.width is None or not meeting.width.is_exact:
+        return size
+    values = np.unique(meeting.width.lanes)
+    width = int(values[0])
+    if len(values) > 1 or width < 1 or size % width:
+        shown = width if len(values) == 1 else f"{values.tolist()}, not the same for all lanes"
+        message = f"A barrier's width is {shown}; numbers that divide the group's {size} lanes are accepted"
+        raise VectorError(message, meeting.barrier.where)
+    return width
+
+
+class _Group:
+    """A group's accesses, interval by interval, and the meetings between them: number k ends interval k."""
+
+    def __init__(self, events: list[Event], size: int, sharing: Iterable[Collection[str]]) -> None:
+        self.size = size
+        self.widths = [w for w in (1 << k for k in range(size.bit_length())) if size % w == 0]
+        if self.widths[-1] != size:
+            self.widths.append(size)
+        self.meetings: list[Meeting] = []
+        self.skipped: set[int] = set()  # barriers of loops that were not run to their end
+        self.gaps: set[int] = set()  # intervals in which that happened
+        self.intervals: list[dict[str, Summary]] = [defaultdict(Summary)]
+        names = {name: min(shared) for shared in sharing for name in shared}
+        for event in events:
+            if isinstance(event, Meeting):
+                self.meetings.append(event)
+                self.intervals.append(defaultdict(Summary))
+            elif isinstance(event, Gap):
+                self.skipped.update(id(barrier) for barrier in event.barriers)
+                self.gaps.add(len(self.meetings))
+            elif not isinstance(event.array, ir.PrivateArray):
+                name = event.array.name
+                shared_name = names.get(name)
+                self.intervals[-1][shared_name or name].add(event, known=shared_name is None)
+
+    def needs(self) -> Iterator[_Need]:
+        """All dependencies, those over fewer barriers first."""
+        count = len(self.meetings)
+        for span in range(1, count + 1):
+            for first in range(count + 1 - span):
+                last = first + span
+                for name in self.intervals[first].keys() & self.intervals[last].keys():
+                    before, after = self.intervals[first][name], self.intervals[last][name]
+                    width = before.width_towards(after, self.widths)
+                    if width > 1:
+                        contexts = before.context, after.context
+                        sure = tuple(k for k in range(first, last) if self._is_sure(self.meetings[k], contexts))
+                        yield _Need(first, last, width, sure)
+
+    def _is_sure(self, meeting: Meeting, contexts: tuple[tuple[int, ...], ...]) -> bool:
+        return any(context[: len(meeting.context)] == meeting.context for context in contexts)
+
+    def by_number(self, widths: list[int]) -> dict[int, Width]:
+        """Each barrier's widths in the order of its turns; the widest of all where the turns are not known."""
+        turns: dict[int, list[int]] = defaultdict(list)
+        exact: dict[int, bool] = defaultdict(lambda: True)
+        for meeting, width in zip(self.meetings, widths, strict=True):
+            number = meeting.barrier.number
+            turns[number].append(self.size if id(meeting.barrier) in self.skipped else width)
+            exact[number] &= meeting.exact and id(meeting.barrier) not in self.skipped
+        return {n: Width(tuple(found) if exact[n] else (max(found),)) for n, found in turns.items()}
+
+    def refuse(self, first: int, last: int, widest: int, extents: tuple[int, ...]) -> None:
+        """Raise VectorError where a dependency between two intervals needs more than the widest barrier between."""
+        for name in self.intervals[first].keys() & self.intervals[last].keys():
+            pair = self.intervals[first][name].racing(self.intervals[last][name], widest)
+            if pair is None:
+                continue
+            (one, lane), (other, other_lane) = pair
+            between = max(self.meetings[first:last], key=lambda m: _given(m, self.size))
+            before = f"lane {lane_index(lane, extents)} {_VERBS[one.kind]} {name} in line {one.where.line} before it"
+            after = f"lane {lane_index(other_lane, extents)} {_VERBS[other.kind]} the same element in line"
+            message = f"A barrier of width {widest} is too narrow: {before} and {after} {other.where.line} after it"
+            raise VectorError(message, between.barrier.where)
+
+
+_VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
+
+
+def _assign(group: _Group, needs: list[_Need]) -> list[int]:
+    """Widths for all meetings that satisfy every need, each of them as narrow as the others allow."""
+    widths = [1] * len(group.meetings)
+    for need in needs:
+        sure = need.sure
+        if sure:
+            if max(widths[k] for k in sure) < need.width:
+                widest = max(sure, key=lambda k: (widths[k], k))
+                widths[widest] = need.width
+        else:
+            for k in range(need.first, need.last):
+                widths[k] = max(widths[k], need.width)
+    for k in sorted(range(len(widths)), key=lambda k: -widths[k]):
+        _narrow(k, widths, needs)
+    return widths
+
+
+def _narrow(k: int, widths: list[int], needs: list[_Need]) -> None:
+    """Make one meeting as narrow as the needs allow that no other meeting satisfies."""
+    least = 1
+    for need in needs:
+        if not need.first <= k < need.last:
+            continue
+        if not need.sure or (k in need.sure and max((widths[j] for j in need.sure if j != k), default=0) < need.width):
+            least = max(least, need.width)
+    widths[k] = min(widths[k], least)
