@@ -1,0 +1,122 @@
+"""A specialization is the caller's, a provider's, or the policy's, always one that can run; and it is explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import pydp
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.specialize import choose as module
+from pydp.specialize.choose import Choice, add_provider, choose, forget
+from pydp.specialize.explanation import Explanation, explain
+from pydp.specialize.family import Family, Problem
+
+pytestmark = pytest.mark.host
+
+
+@dataclass(frozen=True)
+class Spec:
+    group: int = 64
+    items: int = 4
+
+
+def _check(profile: Any, problem: Problem, spec: Spec) -> str | None:
+    return None if spec.group <= profile.max_group_size else f"group {spec.group} is above {profile.max_group_size}"
+
+
+def _family(default: Spec | None = None) -> Family:
+    return Family(
+        "toy",
+        Spec,
+        default=lambda profile, problem: default or Spec(items=problem.sizes[0] % 8),
+        candidates=lambda profile, problem: [Spec(512), Spec(128), Spec(32)],
+        check=_check,
+    )
+
+
+PROBLEM = Problem("toy", "float32", (1003, 7), ("reversed",))
+
+
+@pytest.fixture
+def toy() -> Any:
+    return SimpleNamespace(name="toy device", kernels={}, profile=SimpleNamespace(kind="cpu", max_group_size=256))
+
+
+@pytest.fixture(autouse=True)
+def _no_providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(module, "_providers", [])
+    yield
+    forget()
+
+
+def test_the_default_is_chosen_and_kept(toy: Any) -> None:
+    choice = choose(_family(), toy, PROBLEM)
+    assert choice == Choice(Spec(64, 3), "default", "the policy of toy for a cpu")
+    assert choose(_family(Spec(1)), toy, PROBLEM) is choice  # the same description
+    assert choose(_family(), toy, Problem("toy", "float32", (1004, 7))).spec == Spec(64, 4)
+    assert str(PROBLEM) == "toy float32 1003x7 reversed"
+
+
+def test_a_default_that_cannot_run_gives_way_to_a_candidate(toy: Any) -> None:
+    choice = choose(_family(Spec(1024)), toy, PROBLEM)
+    assert (choice.spec, choice.source) == (Spec(128), "candidate")
+    assert "group 1024 is above 256" in choice.reason
+    toy.profile.max_group_size, toy.kernels = 16, {}
+    with pytest.raises(UnsupportedOnDevice, match="toy float32 1003x7 reversed can run on 'toy device'"):
+        choose(_family(Spec(1024)), toy, PROBLEM)
+
+
+def test_the_callers_own(toy: Any) -> None:
+    assert choose(_family(), toy, PROBLEM, Spec(8, 1)) == Choice(Spec(8, 1), "caller", "given as spec=")
+    assert choose(_family(), toy, PROBLEM, {"group": 16}).spec == Spec(16, 3)
+    assert choose(_family(), toy, PROBLEM, {}).spec == Spec(64, 3)
+    with pytest.raises(InvalidArgument, match=r"has no 'tile'; group, items are accepted"):
+        choose(_family(), toy, PROBLEM, {"tile": 3})
+    with pytest.raises(InvalidArgument, match="group 1024 is above 256"):
+        choose(_family(), toy, PROBLEM, {"group": 1024})
+    with pytest.raises(InvalidArgument, match="group 1024 is above 256"):
+        choose(_family(), toy, PROBLEM, Spec(1024))
+    with pytest.raises(InvalidArgument, match="a Spec or a mapping"):
+        choose(_family(), toy, PROBLEM, 64)
+
+
+def test_providers_go_before_the_default(toy: Any) -> None:
+    known = {"spec": Spec(2)}
+
+    def tuned(family: Family, device: Any, problem: Problem) -> Choice | None:
+        return Choice(known["spec"], "tuned", "measured") if problem.sizes == (1,) else None
+
+    add_provider(tuned)
+    assert choose(_family(), toy, PROBLEM).source == "default"
+    assert choose(_family(), toy, Problem("toy", "f", (1,))).spec == Spec(2)
+    known["spec"] = Spec(4096)  # what it knows cannot run here
+    choice = choose(_family(), toy, Problem("toy", "g", (1,)))
+    assert choice.source == "default" and "tuned Spec(group=4096" in choice.reason
+
+
+def test_explanations_print() -> None:
+    def fn(x: int) -> None: ...
+
+    fn.__pydp_explain__ = lambda x, **kw: Explanation(  # type: ignore[attr-defined]
+        "fn", {"n": x, "longer": kw}, ["a reason"], {"k": "one\ntwo"}
+    )
+    assert pydp.explain(fn, 3, a=1) == explain(fn, 3, a=1)
+    assert str(explain(fn, 3, a=1)).splitlines() == [
+        "fn",
+        "--",
+        "n       3",
+        "longer  {'a': 1}",
+        "",
+        "why",
+        "  - a reason",
+        "",
+        "kernels (the text of each is in .sources)",
+        "  k: 2 lines",
+    ]
+    with pytest.raises(InvalidArgument, match="len cannot be explained"):
+        explain(len, [1])
