@@ -11,7 +11,7 @@ from pydp.algorithms import _scan_arguments as arguments
 from pydp.errors import InvalidArgument
 from pydp.runtime import device as devices
 from pydp.runtime import placement
-from pydp.runtime.host_memory import create, fresh
+from pydp.runtime.host_memory import byte_range, create, fresh
 
 ALWAYS_FITS = 1 << 27  # CL_DEVICE_MAX_MEM_ALLOC_SIZE is at least 128 MiB on full-profile devices
 _GRAIN = 1 << 10  # pieces are whole kibi-elements, so that they begin at cache lines
@@ -30,16 +30,14 @@ def _device_of(device: Any, queue: Any) -> Any:
 
 def too_large(x: np.ndarray, device: Any, queue: Any, dtype: Any) -> bool:
     """Whether x or the result needs a larger buffer than the device gives."""
-    low, high = placement_bytes(x)
-    widest = max(high - low, x.size * np.dtype(dtype or x.dtype).itemsize)
+    widest = max(_extent(x), x.size * np.dtype(dtype or x.dtype).itemsize)
     return widest > limit_of(_device_of(device, queue))
 
 
-def placement_bytes(x: np.ndarray) -> tuple[int, int]:
-    """The addresses between which an array's elements lie."""
-    from pydp.runtime.host_memory import byte_range
-
-    return byte_range(x)
+def _extent(x: np.ndarray) -> int:
+    """The bytes between an array's first and last element, both included."""
+    low, high = byte_range(x)
+    return high - low
 
 
 def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, out: Any, where: dict[str, Any]) -> Any:
@@ -81,7 +79,7 @@ class _Pieces:
         self.limit = limit_of(device)
 
     def _fits(self, x: np.ndarray, result: np.ndarray) -> bool:
-        return all(high - low <= self.limit for low, high in (placement_bytes(x), placement_bytes(result)))
+        return max(_extent(x), _extent(result)) <= self.limit
 
     def split(self, x: np.ndarray, heads: Any, result: np.ndarray, axis: int) -> None:
         """Scan x into result."""
@@ -92,7 +90,8 @@ class _Pieces:
         if not others:
             self._along(x, heads, result, axis)
             return
-        k = max(others, key=lambda one: abs(result.strides[one]))
+        wide = max((x, result), key=_extent)
+        k = max(others, key=lambda one: abs(wide.strides[one]) * (wide.shape[one] - 1))
         half = x.shape[k] // 2
         for part in (slice(0, half), slice(half, None)):
             index = tuple(part if d == k else slice(None) for d in range(x.ndim))
@@ -102,9 +101,8 @@ class _Pieces:
         """One line, too long for a buffer: pieces in the order of the scan, each handing its last value on."""
         n = x.shape[axis]
         widest = max(self.itemsize, abs(x.strides[axis]), abs(result.strides[axis]), 1)
-        step = max(self.limit // widest // _GRAIN * _GRAIN, self.limit // widest, 1) if widest * _GRAIN > self.limit else (
-            self.limit // widest // _GRAIN * _GRAIN
-        )
+        most = max(self.limit // widest, 1)
+        step = most // _GRAIN * _GRAIN or most
         starts = list(range(0, n, step))
         context = self.device.context
         buffers = [create(context, 1, self.itemsize) for _ in range(2)]

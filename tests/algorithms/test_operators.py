@@ -1,0 +1,151 @@
+"""Operators as text: names, expressions, fields; what may stand in an expression."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl.cltypes as cltypes
+import pytest
+
+from pydp.algorithms.operators import NAMES, Operator, operator_text
+from pydp.errors import InvalidArgument
+
+pytestmark = pytest.mark.host
+
+_UFUNCS = {
+    "+": np.add,
+    "*": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "logaddexp": np.logaddexp,
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64", "float32", "float64", "bool"])
+def test_identities_change_nothing(dtype):
+    values = np.array([0, 1, 7, 100]).astype(dtype)
+    for name in NAMES:
+        if (name == "logaddexp") != (np.dtype(dtype).kind == "f") and name in ("logaddexp", "&", "|", "^"):
+            continue
+        if name in "&|^" and np.dtype(dtype).kind == "f":
+            continue
+        operator = operator_text(name, dtype)
+        identity = np.array(operator.identity, dtype)
+        assert np.array_equal(_UFUNCS[name](identity, values), values), name
+        assert not operator.operands_in_order
+
+
+def test_the_identity_of_float_sums_keeps_negative_zeros():
+    operator = operator_text("+", "float32")
+    assert np.signbit(operator.identity) and not np.signbit(operator.start)
+
+
+def test_ufuncs_are_names():
+    for name, ufunc in _UFUNCS.items():
+        dtype = "float32" if name == "logaddexp" else "int32"
+        assert operator_text(ufunc, dtype).key == operator_text(name, dtype).key
+
+
+def test_signed_sums_are_computed_in_unsigned_arithmetic():
+    assert "as_int(as_uint(a) + as_uint(b))" in operator_text("+", "int32").function()
+    assert "as_short16(as_ushort16(a) * as_ushort16(b))" in operator_text("*", "int16").vector_function(16)
+
+
+def test_one_operator_is_one_object_of_one_dtype():
+    operator = operator_text("a * b", "int32")
+    assert operator_text("a * b", "int32") is operator
+    assert operator_text(operator, "int32") is operator
+    assert operator.identity is None and operator.operands_in_order
+    with pytest.raises(InvalidArgument, match="float32 is needed"):
+        operator_text(operator, "float32")
+    with pytest.raises(InvalidArgument, match="no vector form"):
+        operator.vector_function(4)
+
+
+RIGHT = [
+    "a + b",
+    "a > b ? a : b",
+    "(a + b) * 2.5e-3f",
+    "max(a, b)",
+    "convert_float(a) + (float) b",
+    "a*b-0x1F",
+    "fma(a, b, 1.f)",
+    "a != b && a < INFINITY ? a : b",
+    "as_float(as_int(a) | as_int(b))",
+]
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_expressions_that_may_stand(text):
+    function = operator_text(text, "float32").function("merge")
+    assert function.startswith("static float merge(const float a, const float b) { return (")
+
+
+WRONG = [
+    "a;b",
+    "a[0] + b",
+    "{a}",
+    "a + b // c",
+    "a /* b */",
+    "a + c",
+    "a.q + b",
+    "(a + b",
+    "a) + (b",
+    "a = b",
+    "a += b",
+    "++a + b",
+    "a + b\nreturn 1",
+    "a # b",
+    "a \\ b",
+    "a + 'b'",
+    'a + "b"',
+    "barrier(0) + a + b",
+    "get_global_id(0) + a",
+    "x0 + a + b",
+    "1 + 2",
+    "",
+    "a @ b",
+    "a $ b",
+    "__asm(a)",
+    "sizeof(a)",
+    "${a} + b",
+    "combine(a, b)",
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_expressions_that_may_not_stand(text):
+    with pytest.raises(InvalidArgument) as caught:
+        operator_text(text, "float32")
+    assert "accepted" in str(caught.value) or "must pair" in str(caught.value)
+
+
+def test_components_and_fields():
+    assert "a.x * b.y" in operator_text("(float2)(a.x * b.y, b.x)", "complex64").body
+    assert "a.s0 + b.s0" in operator_text("(int4)(a.s0 + b.s0)", cltypes.int4).body
+    record = np.dtype([("low", "i4"), ("in", "i4", 1), ("pair", [("x0", "i4"), ("y0", "i4")])])
+    with pytest.raises(InvalidArgument, match="fields"):
+        operator_text({"low": "a.low"}, record)
+    operator = operator_text({"count": "a.count + b.count", "float": "a.float"}, [("count", "i4"), ("float", "f4")])
+    assert "r.count = (a.count + b.count);" in operator.body
+    assert "a.float" not in operator.body  # the member has another name in C, where float is a keyword
+    with pytest.raises(InvalidArgument, match="array"):
+        operator_text({"v": "a.v"}, [("v", "f4", 3)])
+    with pytest.raises(InvalidArgument, match="expression"):
+        operator_text({"v": 3}, [("v", "f4")])
+
+
+def test_vectors_and_complex_numbers():
+    assert operator_text("+", cltypes.float4).start_text == "((float4)(0x0.0p+0f, 0x0.0p+0f, 0x0.0p+0f, 0x0.0p+0f))"
+    assert "uint4" in operator_text("+", cltypes.int4).function()
+    assert "a.x * b.x - a.y * b.y" in operator_text("*", "complex64").body
+    for op in ("min", "&", "logaddexp"):
+        with pytest.raises(InvalidArgument, match="complex64"):
+            operator_text(op, "complex64")
+
+
+def test_ready_operators_are_taken_as_they_are():
+    ready = Operator("mine", np.dtype("int32"), "return a + b + 1;")
+    assert operator_text(ready, np.int32) is ready

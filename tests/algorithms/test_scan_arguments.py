@@ -1,0 +1,133 @@
+"""What scan refuses, what it explains, and arrays larger than a device's largest buffer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp.algorithms import _scan_stream
+
+INTS = np.arange(10, dtype=np.int32)
+RECORD = np.zeros(4, [("a", "i4"), ("b", "f4")])
+
+WRONG = {
+    "unknown operator": ((INTS, "plus"), {}, "plus"),
+    "no operator": ((INTS, 3), {}, "3"),
+    "statement": ((INTS, "a + b; b"), {}, "';'"),
+    "comment": ((INTS, "a + b // b"), {}, "comment"),
+    "line end": ((INTS, "a +\n b"), {}, "line end"),
+    "preprocessor": ((INTS, "#a"), {}, "'#'"),
+    "square brackets": ((INTS, "a + b[0]"), {}, r"'\['"),
+    "open bracket": ((INTS, "(a + b"), {}, "bracket"),
+    "closing bracket": ((INTS, "a + b)("), {}, "bracket"),
+    "unknown name": ((INTS, "a + c"), {}, "'c'"),
+    "assignment": ((INTS, "a = b"), {}, "'='"),
+    "increment": ((INTS, "a++ + b"), {}, r"'\+\+'"),
+    "unknown ufunc": ((INTS, np.subtract), {}, "subtract"),
+    "bits of floats": ((INTS.astype(np.float32), "&"), {}, "float32"),
+    "named on records": ((RECORD, "+"), {}, "records"),
+    "missing fields": ((RECORD, {"a": "a.a + b.a"}), {}, "fields"),
+    "unknown field": ((RECORD, {"a": "a.a + b.q", "b": "a.b"}), {}, "'q'"),
+    "axis out of range": ((INTS,), {"axis": 1}, "axis=1"),
+    "axis no number": ((INTS,), {"axis": "x"}, "axis='x'"),
+    "no axes": ((np.array(1, np.int32),), {}, "rank"),
+    "strategy": ((INTS,), {"strategy": "fast"}, "fast"),
+    "init too large": ((INTS,), {"init": 2**40}, str(2**40)),
+    "init not whole": ((INTS,), {"init": 1.5}, "1.5"),
+    "init of many": ((INTS,), {"init": [1, 2]}, r"\(2,\)"),
+    "init text": ((INTS,), {"init": "x"}, "x"),
+    "exclusive without identity": ((INTS, "a + b"), {"exclusive": True}, "init="),
+    "segments' shape": ((INTS,), {"segments": np.zeros(9, bool)}, r"\(9,\)"),
+    "segments' dtype": ((INTS,), {"segments": np.zeros(10)}, "float64"),
+    "segments' kind": ((INTS,), {"segments": ("heads", INTS)}, "heads"),
+    "conversion": ((RECORD, "+"), {"dtype": np.int32}, "converted"),
+    "out's shape": ((INTS,), {"out": np.zeros(9, np.int32)}, "out"),
+    "out's dtype": ((INTS,), {"out": np.zeros(10, np.int64)}, "out"),
+    "spec's name": ((INTS,), {"spec": {"parts": 3}}, "parts"),
+    "spec's value": ((INTS,), {"spec": {"part": 0}}, "part 0"),
+    "spec's type": ((INTS,), {"spec": 7}, "7"),
+    "vectors of records": ((RECORD, {"a": "a.a", "b": "a.b"}), {"spec": {"vector": 4}}, "vector 4"),
+    "objects": ((np.array([None, 1]),), {}, "object"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_arguments(device, name):
+    args, keywords, words = WRONG[name]
+    with pytest.raises(pydp.InvalidArgument, match=words):
+        pydp.scan(*args, **keywords)
+
+
+def test_a_refused_call_leaves_out_untouched(device):
+    out = np.full(10, 7, np.int32)
+    for keywords in ({"init": 0.5}, {"segments": np.zeros(3, bool)}, {"axis": 4}):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.scan(INTS, out=out, **keywords)
+    assert (out == 7).all()
+
+
+def test_explain_names_the_choices_without_running(device):
+    x = pydp.field(INTS)
+    told = pydp.explain(pydp.scan, x, "max", exclusive=True)
+    text = str(told)
+    assert "scan of (10,) int32 with 'max'" in text and "strategy" in text and "ScanSpec(" in text
+    assert all("kernel" in source for source in told.sources.values()) and told.sources
+    with pytest.raises(pydp.InvalidArgument, match="axes"):
+        pydp.explain(pydp.scan, x, axes=1)
+
+
+@pytest.fixture
+def small_buffers(monkeypatch):
+    monkeypatch.setattr(_scan_stream, "ALWAYS_FITS", 0)
+    monkeypatch.setattr(_scan_stream, "limit_of", lambda device: 8192)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_pieces_carry_their_prefix_on(device, small_buffers, exclusive, reverse):
+    x = np.random.default_rng(1).integers(-99, 99, 9001).astype(np.int32)
+    line = x[::-1] if reverse else x
+    want = np.cumsum(line, dtype=np.int32)
+    want = np.concatenate([[0], want[:-1]]).astype(np.int32) if exclusive else want
+    got = pydp.scan(x, exclusive=exclusive, reverse=reverse)
+    assert np.array_equal(got, want[::-1] if reverse else want)
+    got = pydp.scan(x, exclusive=exclusive, reverse=reverse, init=5)
+    assert np.array_equal(got, (want[::-1] if reverse else want) + 5)
+    y = x.copy()
+    assert pydp.scan(y, exclusive=exclusive, reverse=reverse, out=y) is y
+    assert np.array_equal(y, want[::-1] if reverse else want)
+
+
+def test_pieces_with_segments(device, small_buffers):
+    x = np.random.default_rng(2).integers(-99, 99, 9001).astype(np.int32)
+    keys = np.arange(9001) // 2048  # some segments begin where pieces do, others go on
+    flags = np.concatenate([[False], keys[1:] != keys[:-1]])
+    want = np.concatenate([np.cumsum(part, dtype=np.int32) for part in np.split(x, np.flatnonzero(flags))])
+    for segments in (keys, flags):
+        assert np.array_equal(pydp.scan(x, segments=segments), want)
+        assert np.array_equal(pydp.scan(x, segments=segments, init=3), want + 3)
+    tails = np.concatenate([flags[1:], [True]])
+    back = np.concatenate([np.cumsum(part[::-1], dtype=np.int32)[::-1] for part in np.split(x, np.flatnonzero(flags))])
+    assert np.array_equal(pydp.scan(x, segments=keys, reverse=True), back)
+    assert np.array_equal(pydp.scan(x, segments=tails, reverse=True), back)
+
+
+def test_pieces_of_arrays_of_any_rank(device, small_buffers):
+    x = np.random.default_rng(3).integers(-99, 99, (7, 30, 50)).astype(np.int32)
+    for view, axes in ((x, (0, 1, 2)), (x.transpose(2, 0, 1)[:, ::-1, ::2], (0, 1))):
+        for axis in axes:
+            assert np.array_equal(pydp.scan(view, axis=axis), np.cumsum(view, axis=axis, dtype=np.int32))
+        assert np.array_equal(pydp.scan(view, axis=None), np.cumsum(view, dtype=np.int32))
+    assert np.array_equal(pydp.scan(x.astype(np.uint8), dtype=np.int64), np.cumsum(x.astype(np.uint8), -1, np.int64))
+
+
+@pytest.mark.huge
+def test_more_than_two_to_the_32_elements(device):
+    n = (1 << 32) + 1000
+    x = np.ones(n, np.uint8)
+    x[::2] = 3
+    pydp.scan(x, out=x)
+    for start in (0, (1 << 31) - 7, (1 << 32) - 7, n - 500):
+        k = np.arange(start, start + 400, dtype=np.int64)
+        assert np.array_equal(x[start : start + 400], (2 * k + 3 - (k & 1)).astype(np.uint8))
