@@ -50,6 +50,15 @@ class Call:
     device: Device
     queue: cl.CommandQueue
     kind: str
+    event: cl.Event | None
+    blocking: bool
+    _host: HostArguments | None
+    _outs: list[Any]  # those that output() has not used yet
+    _scratch: list[cl.Buffer]
+    _serial: bool  # the queue does not keep its order: every launch waits for the one before it
+    _used: list[tuple[Storage, bool]]  # device memory of the arguments, and whether it is written
+    _values: dict[str, Any]
+    _waits: list[cl.Event]  # what the next launch waits for
 
     @classmethod
     def begin(
@@ -71,7 +80,8 @@ class Call:
         call = cls.__new__(cls)
         call._scratch = []
         call._used = []
-        call._host = call.event = None
+        call._host = None
+        call.event = None
         call._waits = [] if wait_for is None else placement.check_events(wait_for)
         call._outs = list(out) if type(out) is tuple else [] if out is None else [out]
         if device is None and queue is None and not writable and call._all_fields(inputs):
@@ -109,8 +119,7 @@ class Call:
         for name in writable:
             if name in values:
                 placement.check_writable(values[name], name)
-                if isinstance(values[name], np.ndarray):
-                    written.append(values[name])
+                written += [values[name]] if isinstance(values[name], np.ndarray) else []
         self.blocking = bool(written) or (self.kind == "numpy" and not any(one is not None for one in self._outs))
         if self.blocking:
             self._host = HostArguments(self.device, self.device.profile.shares_host_memory)
@@ -285,6 +294,8 @@ class Call:
         if self.blocking and self._host is not None:
             self._wait_before_return()
             self._host.bring_back(self.queue)
+        elif event is not None and self.device.quirks.flush_before_wait:
+            self.queue.flush()  # this driver begins to work only when told to
         self._release()
         if len(outputs) == 1:
             return outputs[0].result

@@ -27,6 +27,7 @@ def field(array_like: Any, dtype: Any = None, device: Any = None) -> Field:
     dtype: convert to it. device: as in `pydp.device`; None is where device data already lies, else the default.
     Raises InvalidArgument for what is no array, for dtypes that no device holds and for ranks beyond 6.
 
+    >>> import pydp
     >>> pydp.field([[1, 2], [3, 4]], dtype="float32").T.get()
     array([[1., 3.],
            [2., 4.]], dtype=float32)

@@ -122,7 +122,7 @@ def _matmul(left: Any, right: Any) -> Any:
     return pydp.matmul(left, right)
 
 
-def _number(value: Any, dtype: np.dtype) -> np.generic:
+def _number(value: Any, dtype: np.dtype) -> Any:
     """A number as a scalar of the result's dtype, which is where the operation is done."""
     try:
         return np.asarray(value).astype(dtype)[()] if not isinstance(value, int) else dtype.type(value)

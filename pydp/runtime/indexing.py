@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidArgument
+from ..space import MAX_RANK
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides, offset; strides and offset in elements
 
@@ -69,6 +70,8 @@ def index_layout(layout: Layout, key: Any) -> Layout:
                 raise IndexOutOfRange(f"index {at} is out of range for axis {axis} of size {size}")
             offset += (at + size if at < 0 else at) * stride
         axis += 1
+    if len(new_shape) > MAX_RANK:
+        raise InvalidArgument(f"index {key!r} gives {len(new_shape)} axes; ranks 0 to {MAX_RANK} are accepted")
     return tuple(new_shape), tuple(new_strides), offset
 
 

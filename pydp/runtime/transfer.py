@@ -14,7 +14,7 @@ from . import host_memory
 from .call import Call
 from .field import Field
 from .operand import c_strides, span
-from .placement import ARRAYS, Array, check_writable
+from .placement import ARRAYS, Array, check_writable, home_of
 
 if TYPE_CHECKING:
     from .storage import Storage
@@ -171,7 +171,10 @@ def copy_in(field: Field, values: Any, blocking: bool) -> cl.Event | None:
     shape = values.shape if hasattr(values, "shape") else np.shape(values)
     if tuple(shape) != field.shape:
         raise InvalidArgument(f"values have shape {tuple(shape)}; the field's shape {field.shape} is needed")
-    if isinstance(values, (Field, Array)):
+    home = home_of(values)
+    if home is not None and home.context != field.device.context:
+        values = values.get()  # of another device or context: through the host
+    elif home is not None:
         assign(field, values)
         event = field.event
         if blocking and event is not None:

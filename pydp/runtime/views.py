@@ -268,6 +268,7 @@ def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | No
     Of a tile range it is a range of whole tiles; start and extent count tiles. Raises InvalidArgument where it
     reaches outside.
 
+    >>> import numpy as np, pydp
     >>> pydp.section(np.arange(10), 2, 3).tolist()
     [2, 3, 4]
     """
@@ -290,7 +291,8 @@ def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | No
 def _cut(data: Any, low: Sequence[int], sizes: Sequence[int], unit: Sequence[int]) -> Any:
     """The view data[low * unit : (low + sizes) * unit]; the ellipsis keeps NumPy from making a scalar of rank 0."""
     steps = zip(low, sizes, unit, strict=True)
-    return data[(*(slice(at * t, (at + size) * t) for at, size, t in steps), Ellipsis)]
+    key = (*(slice(at * t, (at + size) * t) for at, size, t in steps), Ellipsis)
+    return data[key]
 
 
 def project(x: Any, axis: int, index: int) -> Any:
@@ -299,21 +301,22 @@ def project(x: Any, axis: int, index: int) -> Any:
     A tile range can be projected along an axis where its tiles are one element thick; else project the data and
     tile that. Raises InvalidArgument for an axis or index that is not there.
 
+    >>> import numpy as np, pydp
     >>> pydp.project(np.arange(6).reshape(2, 3), 0, 1).tolist()
     [3, 4, 5]
     """
     rank = x.rank if isinstance(x, TileRange) else len(_data(x, "project").shape)
-    (place,), (at,) = integers(axis, "axis"), integers(index, "index")
+    place, at = _one(axis, "axis"), _one(index, "index")
     if not -rank <= place < rank:
         raise InvalidArgument(f"axis {place} is not an axis of data of rank {rank}")
     place %= rank
-    key = (*[slice(None)] * place, at)
+    key = (*[slice(None)] * place, at, Ellipsis)
     if not isinstance(x, TileRange):
         data = _data(x, "project")
         size = data.shape[place]
         if not -size <= at < size:
             raise IndexOutOfRange(f"index {at} is out of range for axis {place} of size {size}")
-        return data[(*key, Ellipsis)]
+        return data[key]
     if any(extent[place] != 1 for extent in x.tiles):
         raise InvalidArgument(
             f"tiles of {x.tiles} cannot be projected along axis {place}, where they are thicker than 1; "
@@ -322,9 +325,17 @@ def project(x: Any, axis: int, index: int) -> Any:
     return x._with(project(x.base, place, at), tuple(t[:place] + t[place + 1 :] for t in x.tiles))
 
 
+def _one(value: Any, what: str) -> int:
+    numbers = integers(value, what)
+    if len(numbers) != 1:
+        raise InvalidArgument(f"{what} is {value!r}; one integer is accepted")
+    return numbers[0]
+
+
 def read_only(x: Any) -> Any:
     """The same indexable as a view that refuses to be written, from the host and from vector functions.
 
+    >>> import numpy as np, pydp
     >>> pydp.read_only(np.zeros(3)).flags.writeable
     False
     """

@@ -201,6 +201,7 @@ def test_ranges_of_tiles() -> None:
         (lambda x: pydp.section(pydp.tile(x, (2, 2)), (0, 0), (3, 1)), "not inside"),
         (lambda x: pydp.project(x, 2, 0), "not an axis"),
         (lambda x: pydp.project(x, 0, 4), "out of range"),
+        (lambda x: pydp.project(x, (0, 1), 4), "one integer"),
         (lambda x: pydp.project(pydp.tile(x, (2, 2)), 0, 0), "thicker"),
         (lambda x: pydp.read_only(3), "not int"),
         (lambda x: describe("x"), "not str"),
