@@ -14,7 +14,7 @@ _BY_VALUE = frozenset("b1 i1 u1 i2 u2 i4 u4 i8 u8 f4 f8".split())
 
 
 def value_dtype(source: np.dtype, dtype: Any, op: Any) -> np.dtype:
-    """The dtype of sums and results: `dtype`, else the input's; int64 where numbers of bools are added or multiplied."""
+    """The dtype of sums and results: `dtype`, else the input's; int64 for sums and products of bools."""
     if dtype is not None:
         return native(dtype)
     if source.kind == "b" and op in ("+", "*", np.add, np.multiply):
@@ -89,7 +89,9 @@ def is_device_init(init: Any) -> bool:
 def check_device_init(init: Any, dtype: np.dtype) -> None:
     """InvalidArgument unless a device init is one value of `dtype`."""
     if init.dtype != dtype or int(np.prod(init.shape)) != 1:
-        raise InvalidArgument(f"init has shape {init.shape} and dtype {init.dtype}; one value of dtype {dtype} is needed")
+        raise InvalidArgument(
+            f"init has shape {init.shape} and dtype {init.dtype}; one value of dtype {dtype} is needed"
+        )
 
 
 def by_value(dtype: np.dtype) -> bool:
@@ -109,7 +111,11 @@ def checked_axis(axis: Any, rank: int) -> int:
     except AttributeError:
         raise InvalidArgument(f"axis={axis!r} is not an axis; an integer or None is accepted") from None
     if rank == 0:
-        raise InvalidArgument("x has no axes to scan along; arrays of rank 1 and more are accepted (axis=None flattens)")
+        raise InvalidArgument(
+            "x has no axes to scan along; arrays of rank 1 and more are accepted (axis=None flattens)"
+        )
     if not -rank <= number < rank:
-        raise InvalidArgument(f"axis={number} is not an axis of an array of rank {rank}; {-rank} to {rank - 1} are accepted")
+        raise InvalidArgument(
+            f"axis={number} is not an axis of an array of rank {rank}; {-rank} to {rank - 1} are accepted"
+        )
     return number % rank

@@ -1,4 +1,4 @@
-"""Any axis of any array as one of three walks: flat, many rows, or columns side by side. Pure: shapes in, layout out."""
+"""Any axis of any array as one of three walks: flat, many rows, columns side by side. Pure: shapes in, layout out."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ class Layout:
         return self.n * self.rows
 
 
-def layout_of(
-    shape: Sequence[int], strides: Sequence[Sequence[int]], axis: int, reverse: bool
-) -> Layout | None:
+def layout_of(shape: Sequence[int], strides: Sequence[Sequence[int]], axis: int, reverse: bool) -> Layout | None:
     """The layout of a scan along `axis` of arrays of one shape; None where the other axes need more than two steps.
 
     >>> layout_of((4, 5), [(5, 1), (5, 1)], 1, False).rows

@@ -60,7 +60,9 @@ def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, out: An
         placement.check_out(out, x.shape, value, "out")
         result = out
     else:
-        raise InvalidArgument(f"x has {x.nbytes} bytes, more than one buffer of the device; out must be a NumPy array too")
+        raise InvalidArgument(
+            f"x has {x.nbytes} bytes, more than one buffer of the device; out must be a NumPy array too"
+        )
     device = _device_of(where["device"], where["queue"])
     if result is not x and np.may_share_memory(result, x):
         x = x.copy()  # pieces overwrite what later ones read
@@ -73,7 +75,9 @@ def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, out: An
 class _Pieces:
     """Cuts arrays into pieces: across the scanned axis where it can, else along it with a carried prefix."""
 
-    def __init__(self, run: Callable[..., Any], request: Any, device: Any, where: dict[str, Any], itemsize: int) -> None:
+    def __init__(
+        self, run: Callable[..., Any], request: Any, device: Any, where: dict[str, Any], itemsize: int
+    ) -> None:
         self.run, self.request, self.device, self.where = run, request, device, where
         self.itemsize = itemsize
         self.limit = limit_of(device)

@@ -13,14 +13,15 @@ identity where there is one, whether operands may change places, and the same fu
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pydp.algorithms._expression import checked_expression
-from pydp.dtypes import c_literal, c_member, c_name, is_record, native, vector_parts
+from pydp.dtypes import c_declarations, c_literal, c_member, c_name, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
 
 __all__ = ["NAMES", "Operator", "operator_text"]
@@ -38,6 +39,9 @@ _UFUNCS = {
     "bitwise_xor": "^",
     "logaddexp": "logaddexp",
 }
+_MOST_FUNCTIONS = 256
+_functions: dict[tuple[int, np.dtype], Operator] = {}
+_STRUCT = re.compile(r"(?=typedef struct)")
 _ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
 
 
@@ -152,11 +156,30 @@ def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator
 
 
 def _from_function(op: Any, dtype: np.dtype) -> Operator:
-    from pydp.lang import vector_operator as lowering  # the language is only read in where it is used
+    from pydp.lang.fingerprint import fingerprint  # the language is only read in where it is used
 
-    text = lowering.vector_operator(op, (dtype, dtype), dtype)
+    key = (fingerprint(op), dtype)
+    found = _functions.get(key)
+    if found is None:
+        while len(_functions) >= _MOST_FUNCTIONS:
+            _functions.pop(next(iter(_functions)), None)
+        found = _functions[key] = _lowered(op, dtype)
+    return found
+
+
+def _lowered(op: Any, dtype: np.dtype) -> Operator:
+    from pydp.lang.vector_operator import vector_operator
+
+    lowered = vector_operator(op, (dtype, dtype), dtype)
+    others = _missing_declarations(dtype, lowered.dtypes)
     name = getattr(op, "__name__", type(op).__name__)
-    return Operator(f"{name}@{text.key}", dtype, f"return {text.function}(a, b);", declarations=text.declarations)
+    return Operator(name, dtype, f"return {lowered.name}(a, b);", declarations=others + lowered.text + "\n")
+
+
+def _missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:
+    """The declarations of `used` without those that stand in a kernel on `dtype` anyway."""
+    there = set(_STRUCT.split(c_declarations([dtype])))
+    return "".join(part for part in _STRUCT.split(c_declarations([dtype, *used])) if part not in there)
 
 
 # --- the named ones --------------------------------------------------------------------------------------

@@ -107,7 +107,8 @@ def test_operators_see_real_elements_only(device, mapping, strategy):
 
 
 @pytest.mark.parametrize(
-    "dtype", "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()
+    "dtype",
+    "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split(),
 )
 def test_all_scalar_types(device, dtype):
     dtype = np.dtype(dtype)

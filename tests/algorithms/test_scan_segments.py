@@ -114,7 +114,9 @@ def test_in_place(device, mapping, strategy):
         x = integers(150, 7)
         want = pydp.scan(x, reverse=reverse, exclusive=exclusive)
         field = pydp.field(x)
-        assert pydp.scan(field, reverse=reverse, exclusive=exclusive, out=field, strategy=strategy, spec=mapping) is field
+        assert (
+            pydp.scan(field, reverse=reverse, exclusive=exclusive, out=field, strategy=strategy, spec=mapping) is field
+        )
         assert np.array_equal(field.get(), want)
         assert pydp.scan(x, reverse=reverse, exclusive=exclusive, out=x, strategy=strategy, spec=mapping) is x
         assert np.array_equal(x, want)
@@ -122,7 +124,11 @@ def test_in_place(device, mapping, strategy):
 
 @MAPPINGS
 def test_results_that_overlap_their_inputs(device, mapping):
-    for target, source in ((slice(0, 100), slice(30, 130)), (slice(30, 130), slice(0, 100)), (slice(99, None, -1), slice(0, 100))):
+    for target, source in (
+        (slice(0, 100), slice(30, 130)),
+        (slice(30, 130), slice(0, 100)),
+        (slice(99, None, -1), slice(0, 100)),
+    ):
         for x in (integers(130, 8), pydp.field(integers(130, 8))):
             want = np.cumsum(np.asarray(x)[source], dtype=np.int32)
             pydp.scan(x[source], out=x[target], spec=mapping)
@@ -215,9 +221,11 @@ def test_many_threads_and_queues(device):
             if not np.array_equal(pydp.scan(x, queue=queue, spec={"part": 1000}), want):
                 wrong.append(queue)
 
-    unordered = cl.CommandQueue(
-        device.context, device.cl, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-    ) if device.cl.queue_properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE else None
+    unordered = (
+        cl.CommandQueue(device.context, device.cl, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        if device.cl.queue_properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+        else None
+    )
     queues = [None, None, cl.CommandQueue(device.context, device.cl), unordered]
     threads = [threading.Thread(target=work, args=(queue,)) for queue in queues]
     for thread in threads:

@@ -1,0 +1,228 @@
+"""One scan's arguments, checked and described: the call, its operands, the operator and the kept plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms import _scan_arguments as arguments
+from pydp.algorithms._scan_layout import layout_of
+from pydp.algorithms._scan_plan import ColumnsPlan, Job, WalkPlan, make_plan
+from pydp.algorithms._scan_spec import FAMILY, STRATEGIES, ScanSpec, problem_of
+from pydp.algorithms.operators import Operator, operator_text
+from pydp.dtypes import check_supported, vector_parts
+from pydp.errors import InvalidArgument
+from pydp.runtime.call import Call, Operand
+from pydp.specialize.choose import choose
+
+_MAX_PLANS = 512
+
+
+class Request:
+    """The arguments of a scan other than arrays' places; `kind` and `heads` are those of the segments."""
+
+    __slots__ = ("axis", "dtype", "exclusive", "heads", "init", "kind", "op", "reverse", "spec", "strategy")
+
+    heads: Any
+
+    def __init__(
+        self,
+        op: Any,
+        axis: Any,
+        exclusive: Any,
+        reverse: Any,
+        init: Any,
+        segments: Any,
+        dtype: Any,
+        strategy: Any,
+        spec: Any,
+    ) -> None:
+        if strategy is not None and strategy not in STRATEGIES:
+            raise InvalidArgument(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}")
+        self.op, self.axis, self.init, self.dtype = op, axis, init, dtype
+        self.exclusive, self.reverse = bool(exclusive), bool(reverse)
+        self.kind, self.heads = arguments.segments_of(segments) if segments is not None else ("none", None)
+        self.strategy, self.spec = strategy, spec
+
+    def replaced(self, **values: Any) -> Request:
+        """A copy with other values."""
+        copy = Request.__new__(Request)
+        for name in self.__slots__:
+            setattr(copy, name, values.get(name, getattr(self, name)))
+        return copy
+
+
+Opened = tuple[Call, tuple[Operand, "Operand | None", Any], np.dtype, Operator]
+
+
+def opened(x: Any, request: Request, out: Any, device: Any, queue: Any, wait_for: Any) -> Opened:
+    """The call with its inputs checked: (call, (x, heads or None, init: None, a scalar or an Operand), dtype, op)."""
+    source_dtype = getattr(x, "dtype", None)
+    if source_dtype is None:
+        x = np.asarray(x)
+        source_dtype = x.dtype
+    source = np.dtype(source_dtype)
+    value = arguments.value_dtype(source if source.isnative else source.newbyteorder("="), request.dtype, request.op)
+    operator = operator_text(request.op, value)
+    if request.exclusive and request.init is None and operator.start is None:
+        raise InvalidArgument(f"an exclusive scan with op {request.op!r} needs init=, as it has no known identity")
+    inputs = {"x": x, "segments": request.heads}
+    init = request.init
+    if init is not None:
+        if arguments.is_device_init(init):
+            arguments.check_device_init(init, value)
+            inputs["init"] = init
+        else:
+            init = arguments.host_init(init, value)
+            if arguments.by_value(value):
+                init = arguments.as_argument(init)
+            else:
+                inputs["init"] = init
+    call = Call.begin(inputs, device=device, queue=queue, wait_for=wait_for, out=out)
+    if ("scan dtypes", source, value) not in call.device.kernels:
+        check_supported(source, call.device, "x")
+        check_supported(value, call.device, "dtype")
+        call.device.kernels[("scan dtypes", source, value)] = True
+    x_in = call.input("x")
+    arguments.conversion(x_in.dtype, value)
+    h_in = None
+    if request.heads is not None:
+        h_in = call.input("segments")
+        if h_in.shape != x_in.shape:
+            raise InvalidArgument(f"segments have shape {h_in.shape}; that of x, {x_in.shape}, is accepted")
+    if request.axis is None:
+        x_in = _flat(call, x_in)
+        h_in = _flat(call, h_in) if h_in is not None else None
+    else:
+        arguments.checked_axis(request.axis, len(x_in.shape))
+    return call, (x_in, h_in, call.input("init") if "init" in inputs else init), value, operator
+
+
+def _flat(call: Call, operand: Operand) -> Operand:
+    operand = call.contiguous(operand)
+    return operand.view((operand.size,), (1,))
+
+
+def copied(call: Call, operand: Operand) -> Operand:
+    copy = call.temporary(operand.shape, operand.dtype, operand.name)
+    call.copy(operand, copy)
+    return copy
+
+
+def untangled(call: Call, x: Operand, h: Operand | None, y: Operand) -> tuple[Operand, Operand | None]:
+    """The arrays with copies in place of inputs that the results would overwrite while they are still needed."""
+    if call.overlaps(x, y) and not call.same(x, y):
+        x = copied(call, x)
+    if h is not None and call.overlaps(h, y):
+        h = copied(call, h)
+    return x, h
+
+
+def plan_of(
+    device: Any,
+    request: Request,
+    operator: Operator,
+    x: Operand,
+    h: Operand | None,
+    y: Operand,
+    init: Any,
+    carry: bool,
+    total: bool,
+) -> WalkPlan | ColumnsPlan | None:
+    """The kept plan of this description; None where the arrays' axes cannot be walked as they are."""
+    spec = request.spec
+    in_place = x.buffer is y.buffer
+    key = (
+        "choice",  # forgotten together with the choices that plans are made from
+        "scan plan",
+        operator.key,
+        x.dtype,
+        x.shape,
+        x.strides,
+        y.strides,
+        None if h is None else (request.kind, h.dtype, h.strides),
+        request.axis,
+        request.exclusive,
+        request.reverse,
+        "none" if init is None else "buffer" if type(init) is Operand else "value",
+        carry,
+        total,
+        in_place,
+        request.strategy,
+        spec if spec is None or isinstance(spec, ScanSpec) else repr(spec),
+    )
+    plans = device.kernels
+    found = plans.get(key)
+    if found is None:
+        found = _new_plan(device, request, operator, x, h, y, key[11], carry, total, in_place)
+        if found is not None:
+            kept = [one for one in list(plans) if one[:2] == key[:2]]
+            for old in kept[: len(kept) - _MAX_PLANS + 1] if len(kept) >= _MAX_PLANS else ():
+                plans.pop(old, None)
+            plans[key] = found
+    return found
+
+
+def _new_plan(
+    device: Any,
+    request: Request,
+    operator: Operator,
+    x: Operand,
+    h: Operand | None,
+    y: Operand,
+    init: Any,
+    carry: bool,
+    total: bool,
+    in_place: bool,
+) -> WalkPlan | ColumnsPlan | None:
+    axis = 0 if request.axis is None else arguments.checked_axis(request.axis, len(x.shape))
+    strides = [x.strides, y.strides] if h is None else [x.strides, y.strides, h.strides]
+    layout = layout_of(x.shape, strides, axis, request.reverse)
+    if layout is None:
+        return None
+    spec = _chosen(device, request, operator, x.dtype, layout, h is not None, in_place)
+    start = "carry" if carry else "init" if init != "none" and layout.rows == 1 else "none"
+    job = Job(
+        source=x.dtype,
+        operator=operator,
+        layout=layout,
+        heads=request.kind,
+        head_dtype=None if h is None else h.dtype,
+        exclusive=request.exclusive,
+        init=init,
+        heads_init=init != "none",
+        start=start,
+        total=total,
+        in_place=in_place,
+    )
+    profile = device.profile
+    fallback = profile.loop_limit is not None or not profile.group_progress or spec.order != "ticket" or spec.suppress
+    apart = in_place and bool(fallback)
+    if apart:
+        job = job.apart()
+    plan = make_plan(device, job, spec)
+    plan.apart = apart and isinstance(plan, WalkPlan) and plan.phase == "single"
+    return plan
+
+
+def _chosen(
+    device: Any, request: Request, operator: Operator, source: np.dtype, layout: Any, heads: bool, in_place: bool
+) -> ScanSpec:
+    value = operator.dtype
+    vectors = operator.vector_body is not None and vector_parts(value) is None
+    words = tuple(
+        word for word, there in (("exclusive", request.exclusive), ("segments", heads), ("in_place", in_place)) if there
+    )
+    names = str(value) if source == value else f"{source},{value}"
+    problem = problem_of(names, layout.rows, layout.n, value.itemsize, vectors, words, layout.columns)
+    spec = request.spec
+    if request.strategy is not None:
+        base = choose(FAMILY, device, problem, spec).spec
+        spec = (
+            {**vars(base), "strategy": request.strategy}
+            if not isinstance(spec, Mapping)
+            else {**spec, "strategy": request.strategy}
+        )
+    return choose(FAMILY, device, problem, spec).spec
