@@ -96,6 +96,8 @@ static VEC vload_im_${letter}(const __global ${type} *p) {
 #define VIMAG_${letter}(p, i) vload_im_${letter}((p) + (i))
 % elif type == work:
 #define VLOAD_${letter}(p, i) vload${width}(0, (p) + (i))
+% elif "u" + type == work:
+#define VLOAD_${letter}(p, i) as_${work}${width}(vload${width}(0, (p) + (i)))
 % else:
 #define VLOAD_${letter}(p, i) convert_${work}${width}(vload${width}(0, (p) + (i)))
 % endif
@@ -124,6 +126,8 @@ static void vstore_pair(__global ${type} *p, VEC re, VEC im) {
 #define VSTORE_c(p, i, re, im) vstore_pair((p) + (i), re, im)
 % elif type == work:
 #define VSTORE_c(p, i, re, im) vstore${width}(re, 0, (p) + (i))
+% elif "u" + type == work:
+#define VSTORE_c(p, i, re, im) vstore${width}(as_${type}${width}(re), 0, (p) + (i))
 % else:
 #define VSTORE_c(p, i, re, im) vstore${width}(convert_${type}${width}(re), 0, (p) + (i))
 % endif

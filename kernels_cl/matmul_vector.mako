@@ -14,6 +14,10 @@
 <%
     columns = vectors * width
     planes = ["re", "im"] if is_complex else ["re"]
+    # Results of a type as wide as the working one are stored from registers; others, with their conversions, by a
+    # short loop, because drivers compile that many narrowing stores in a row slowly.
+    counts = sorted({count for count in (1, 2, 4, 8) if count < vectors} | {vectors})
+    plain = is_complex or types["c"]["type"].lstrip("u") == work.lstrip("u")
 %>\
 ${element.declare(types, work, width, is_complex, fused, logical)}
 ${pack.declare(width, rows, columns, is_complex, scaled)}
@@ -39,7 +43,7 @@ ${pack.declare(width, rows, columns, is_complex, scaled)}
       }
 % endfor
 </%def>
-% for count in range(1, vectors + 1):
+% for count in counts:
 /* The register tile, ${rows} x ${count * width}: `depth` steps of k, then C. */
 static void tile_${count}(const __global WORK *restrict a, const __global WORK *restrict b, int depth,
                      __global TYPE_c *restrict c, long c_row, long c_col, int valid_rows, int valid_columns,
@@ -69,32 +73,34 @@ ${step(count, u)}\
     }
 % endfor
   }
+% if unroll > 1:
   for (; k < depth; k++, a += ${rows}, b += ${columns}) {
 ${step(count, 0)}\
   }
+% endif
+% if plain:
   if (valid_rows == ${rows} && valid_columns >= ${count * width} && c_col == 1${" && mode < 2" if is_complex else ""}) {
-% for value, condition in [("", "mode == 0"), ("1", "mode == 1"), ("2", "")]:
-% if not (is_complex and value == "2"):
-    ${f"{'else ' if value else ''}if ({condition}) {{" if condition else "else {"}
+    if (mode == 0) {
 % for r in range(rows):
 % for v in range(count):
-<%
-    old = f"VLOAD_c(c, {r} * c_row + {v * width})"
-    old_im = f"VIMAG_c(c, {r} * c_row + {v * width})"
-    re, im = f"re_{r}_{v}", f"im_{r}_{v}" if is_complex else "(VEC)(0)"
-    if value == "1":
-        re, im = f"{re} + {old}", f"{im} + {old_im}"
-    elif value == "2":
-        re = f"{re} + beta_re * {old}"
-%>\
-      VSTORE_c(c, ${r} * c_row + ${v * width}, ${re}, ${im});
+      VSTORE_c(c, ${r} * c_row + ${v * width}, re_${r}_${v}, ${f"im_{r}_{v}" if is_complex else "0"});
+% endfor
+% endfor
+    } else {
+% for r in range(rows):
+% for v in range(count):
+<% at = f"{r} * c_row + {v * width}" %>\
+% if is_complex:
+      VSTORE_c(c, ${at}, re_${r}_${v} + VLOAD_c(c, ${at}), im_${r}_${v} + VIMAG_c(c, ${at}));
+% else:
+      VSTORE_c(c, ${at}, re_${r}_${v} + beta_re * VLOAD_c(c, ${at}), 0);
+% endif
 % endfor
 % endfor
     }
-% endif
-% endfor
     return;
   }
+% endif
 % for plane in planes:
   WORK out_${plane}[${rows * count * width}];
 % for r in range(rows):
@@ -103,17 +109,24 @@ ${step(count, 0)}\
 % endfor
 % endfor
 % endfor
-  for (int r = 0; r < valid_rows; r++)
-    for (int j = 0; j < min(valid_columns, ${count * width}); j++) {
+  for (int r = 0; r < valid_rows; r++) {
+    int j = 0;
+% if not plain:
+    if (c_col == 1 && mode == 0)
+      for (; j + ${width} <= min(valid_columns, ${count * width}); j += ${width})
+        VSTORE_c(c, r * c_row + j, vload${width}(0, out_re + r * ${count * width} + j), 0);
+% endif
+    for (; j < min(valid_columns, ${count * width}); j++) {
       const long at = r * c_row + j * c_col;
       WORK re = out_re[r * ${count * width} + j], im = ${f"out_im[r * {count * width} + j]" if is_complex else "0"};
       if (mode != 0) {
         const WORK old_re = LOAD_c(c, at), old_im = IMAG_c(c, at);
-        re += mode == 1 ? old_re : beta_re * old_re${" - beta_im * old_im" if is_complex else ""};
+        re += ${"mode == 1 ? old_re : beta_re * old_re - beta_im * old_im" if is_complex else "beta_re * old_re"};
         im += mode == 1 ? old_im : beta_re * old_im + beta_im * old_re;
       }
       STORE_c(c, at, re, im);
     }
+  }
 }
 % endfor
 
@@ -139,8 +152,9 @@ void matmul_vector(
     __global TYPE_c *c0 = c + c_offset + inner * c_inner + outer * c_outer + part * c_part + i0 * c_row + j0 * c_col;
     const int high = (int)min((long)tile_m, m - i0), wide = (int)min((long)tile_n, n - j0);
     const long k0 = part * part_k, k1 = min(k, k0 + part_k);
-    int use = mode;
-    for (long kb = k0; kb < k1 || kb == k0; kb += block_k, use = 1) {
+    for (long kb = k0; kb < k1 || kb == k0; kb += block_k) {
+      const int use = kb == k0 ? mode : 1;
+      const WORK scale = use == 1 ? (WORK)1 : beta_re;
       const int depth = (int)max(0L, min((long)block_k, k1 - kb));
       pack_b(b0 + kb * b_row, b_row, b_col, wide, depth, panels_b);
       for (int i = 0; i < high; i += ${rows}) {
@@ -149,9 +163,9 @@ void matmul_vector(
           const __global WORK *panel_b = panels_b + (long)j * depth * ${len(planes)};
           __global TYPE_c *corner = c0 + i * c_row + j * c_col;
           const int left_rows = min(${rows}, high - i), left = min(${columns}, wide - j);
-% for count in range(1, vectors + 1):
+% for count in counts:
           ${"else " if count > 1 else ""}${f"if (left <= {count * width})" if count < vectors else ""}
-            tile_${count}(panel_a, panel_b, depth, corner, c_row, c_col, left_rows, left, use, beta_re, beta_im);
+            tile_${count}(panel_a, panel_b, depth, corner, c_row, c_col, left_rows, left, use, scale, beta_im);
 % endfor
         }
       }

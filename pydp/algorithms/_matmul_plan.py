@@ -209,7 +209,7 @@ class Builder:
         blocks = blocks_n * parts * one.batches
         params = {
             **self._params(c_type), "width": spec.width, "rows": spec.rows, "span": _up(spec.columns, spec.width),
-            "unroll": spec.unroll, "together": 4,
+            "unroll": spec.unroll, "together": spec.unroll,
         }  # fmt: skip
         made = kernel(self.device, "matmul_thin.mako", "matmul_thin", params)
         groups = blocks if profile.loop_limit is not None else min(blocks, _GROUPS_PER_UNIT * profile.compute_units)

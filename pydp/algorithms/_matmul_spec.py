@@ -37,7 +37,7 @@ class MatmulSpec:
     lanes_m: int = 1
     lanes_n: int = 1
     width: int = 1
-    unroll: int = 4
+    unroll: int = 1
     pad: int = 0
     parts: int = 1
 
@@ -110,7 +110,8 @@ def _thin(profile: Profile, problem: Problem) -> MatmulSpec:
         parts = max(1, min(-(-wanted // blocks), k // 256))
     if not dots and blocks == 1 and n * k >= 1 << 17 and k < 512:
         tile_n = max(width, -(-n // profile.compute_units) // width * width)
-    return MatmulSpec("vector", "thin", rows, tile_n, k or 1, rows, span, 1, 1, width, 4, 0, parts)
+    unroll = 4 if rows == 1 else 2  # rows of B added at a time: enough loads under way, little code
+    return MatmulSpec("vector", "thin", rows, tile_n, k or 1, rows, span, 1, 1, width, unroll, 0, parts)
 
 
 def _staged(profile: Profile, problem: Problem) -> MatmulSpec:
@@ -122,7 +123,8 @@ def _staged(profile: Profile, problem: Problem) -> MatmulSpec:
         for spec in found
         if batches * -(-m // spec.tile_m) * -(-n // spec.tile_n) >= profile.compute_units and spec.tile_m <= 2 * m
     ]
-    spec = enough[0] if enough and profile.kind == "gpu" else found[-1]
+    small = [spec for spec in found if spec.tile_m <= 32 and spec.tile_k <= 8]
+    spec = enough[0] if enough and profile.kind == "gpu" else small[0] if small else found[-1]
     blocks = batches * -(-m // spec.tile_m) * -(-n // spec.tile_n)
     parts = 1
     if profile.kind == "gpu" and 0 < blocks < profile.compute_units:
