@@ -29,6 +29,7 @@ from pydp.lang.values import Items, Number, Value, View
 __all__ = ["FieldType", "NumberType", "TupleType", "translate", "translate_value"]
 
 _PASSES = 40
+_MOST_KEPT = 2048
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ def translate(
     with _lock:
         known = _kept.get(key)
         if not isinstance(known, ir.Function):
-            known = _kept[key] = _translate(function, grid_rank, group, types, index)
+            known = _translate(function, grid_rank, group, types, index)
+            _keep(key, known)
     return known
 
 
@@ -101,8 +103,16 @@ def translate_value(
     with _lock:
         known = _kept.get(key)
         if not isinstance(known, ir.ValueFunction):
-            known = _kept[key] = _translate_value(function, dtypes, result, index)
+            known = _translate_value(function, dtypes, result, index)
+            _keep(key, known)
     return known
+
+
+def _keep(key: Hashable, made: ir.Function | ir.ValueFunction) -> None:
+    """Keep a translation; the oldest goes where there are too many (functions that a program makes as it runs)."""
+    if len(_kept) >= _MOST_KEPT:
+        _kept.pop(next(iter(_kept)))
+    _kept[key] = made
 
 
 def _check_rank(function: FunctionType, grid_rank: int, group: tuple[int, ...] | None) -> None:

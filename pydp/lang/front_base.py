@@ -7,6 +7,7 @@ a type any more; the last pass is the result.
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from pydp.lang.diagnostics import VectorError
 from pydp.lang.names import stores
 from pydp.lang.result_type import BOOL, FLOAT32, FLOAT64, INT64, UINT64, NoCommonType, Type, join
 from pydp.lang.source import Source
-from pydp.lang.statics import Scopes
+from pydp.lang.statics import Scopes, scopes_of
 from pydp.lang.values import Number, Value, describe, map_leaves, same_shape
 
 _STABLE = (ir.Const, ir.Parameter, ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
@@ -67,7 +68,7 @@ class Frame:
 
     def __post_init__(self) -> None:
         self.counts = stores(self.source.tree)
-        self.scopes = Scopes(self.source.tree)
+        self.scopes = scopes_of(self.source.tree)
 
 
 class Base:
@@ -182,12 +183,12 @@ class Base:
 
     def is_stable(self, expr: ir.Expr) -> bool:
         """True where the expression is cheap and has the same value all through the launch."""
-        inner = list(ir.walk(expr))
+        inner = list(itertools.islice(ir.walk(expr), _STABLE_NODES + 1))
         return len(inner) <= _STABLE_NODES and all(isinstance(item, _STABLE_INSIDE) for item in inner)
 
     def _stable_for(self, name: str, expr: ir.Expr) -> bool:
         """is_stable, counters of loops that enclose every use of `name` included."""
-        inner = list(ir.walk(expr))
+        inner = list(itertools.islice(ir.walk(expr), _STABLE_NODES + 1))
         if len(inner) > _STABLE_NODES:
             return False
         for item in inner:

@@ -15,7 +15,7 @@ from pydp.lang.front_expressions import BINARY
 from pydp.lang.names import look_up, own_names
 from pydp.lang.result_type import BOOL, INT64, is_integer
 from pydp.lang.statics import has_return, leaves, returns_in_loop
-from pydp.lang.values import Items, Number, Value, describe, map_leaves
+from pydp.lang.values import Items, Number, Value, View, describe, map_leaves
 from pydp.lang.views_in import Element, member_dtype
 
 _REFUSED: dict[str, tuple[str, str]] = {
@@ -164,6 +164,8 @@ class Statements(Effects):
             element = self.place(target)
             if not isinstance(element, Element):
                 what = describe(element)
+                if not isinstance(element, View):
+                    self.fail("the items of a tuple cannot be assigned; make a new tuple", target)
                 self.fail(f"{what} cannot be assigned as a whole; assign its elements", target)
             self.store(element, self.as_number(value, node), (), target)
         elif isinstance(target, ast.Attribute):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 from collections.abc import Callable, Hashable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -50,6 +51,7 @@ def look_up(function: FunctionType, name: str) -> Any:
     return getattr(builtins, name, MISSING)
 
 
+@functools.lru_cache(maxsize=512)
 def own_names(tree: Tree) -> frozenset[str]:
     """The names that a function binds: its arguments and everything that it assigns."""
     arguments = tree.args
@@ -60,6 +62,7 @@ def own_names(tree: Tree) -> frozenset[str]:
     return frozenset(names)
 
 
+@functools.lru_cache(maxsize=512)
 def stores(tree: Tree) -> dict[str, int]:
     """How often each name is assigned in a function's body, augmented assignments and those to members included."""
     count: dict[str, int] = {}

@@ -94,8 +94,9 @@ def _narrowed(trees: list[Tree], code: CodeType) -> list[Tree]:
     columns = _columns(code)
     if columns is not None:
         inside = [tree for tree in trees if isinstance(tree, ast.Lambda) and _covers(tree.body, columns)]
-        if len(inside) == 1:
-            return list(inside)
+        if inside:
+            # the innermost: a lambda's own text never covers the word `lambda` before it
+            return [max(inside, key=lambda tree: (tree.lineno, tree.col_offset))]
     same = [tree for tree in trees if isinstance(tree, ast.Lambda) and _compiled(tree) == code.co_code]
     if len({ast.dump(tree) for tree in same}) == 1:
         return list(same[:1])
@@ -114,7 +115,8 @@ def _columns(code: CodeType) -> tuple[tuple[int, int], tuple[int, int]] | None:
 
 
 def _covers(node: ast.expr, columns: tuple[tuple[int, int], tuple[int, int]]) -> bool:
-    return (node.lineno, node.col_offset) == columns[0] and (node.end_lineno, node.end_col_offset) == columns[1]
+    end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
+    return (node.lineno, node.col_offset) <= columns[0] and columns[1] <= end
 
 
 def _compiled(tree: ast.Lambda) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Sequence
 
 from pydp.lang.source import Tree
@@ -56,6 +57,12 @@ class Scopes:
     def all_uses_inside(self, name: str, loop: ast.For) -> bool:
         """True where `name` is read in the loop's body alone."""
         return self._loads_in(loop, name) == self._loads.get(name, 0)
+
+
+@functools.lru_cache(maxsize=512)
+def scopes_of(tree: Tree) -> Scopes:
+    """Where the names of a function are read and set; kept."""
+    return Scopes(tree)
 
 
 def has_return(node: ast.AST) -> bool:
