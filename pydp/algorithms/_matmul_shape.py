@@ -27,7 +27,9 @@ def result_shape(a: Shape, b: Shape) -> Shape:
     try:
         batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
-        raise InvalidArgument(f"the leading axes of a {a} and b {b} do not broadcast; equal sizes or 1 are needed") from None
+        raise InvalidArgument(
+            f"the leading axes of a {a} and b {b} do not broadcast; equal sizes or 1 are needed"
+        ) from None
     return (*batch, *rows, *columns)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..specialize.family import Family, Problem
 from ._matmul_types import Arithmetic, arithmetic
 
@@ -141,7 +143,8 @@ def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
     if how.item_bytes > 4:
         shapes = [(64, 64, 16, 16, 16), *shapes[2:]]
     specs = [
-        MatmulSpec("simt", "staged", tm, tn, tk, tm // lm, tn // ln, lm, ln, block, tk, pad) for tm, tn, tk, lm, ln in shapes
+        MatmulSpec("simt", "staged", tm, tn, tk, tm // lm, tn // ln, lm, ln, block, tk, pad)
+        for tm, tn, tk, lm, ln in shapes
     ]
     fits = [spec for spec in specs if _check(profile, problem, spec) is None]
     return fits or specs[-1:]
@@ -153,7 +156,9 @@ def _candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
     if first.method == "packed":
         for scale_k, tile_m in ((1, 256), (1, 512), (1, 1024), (2, 512), (2, 1024)):
             tile_k = first.tile_k * scale_k
-            found.append(replace(first, tile_m=tile_m, tile_k=tile_k, tile_n=max(first.columns, first.tile_n // scale_k)))
+            found.append(
+                replace(first, tile_m=tile_m, tile_k=tile_k, tile_n=max(first.columns, first.tile_n // scale_k))
+            )
         found += [replace(first, rows=8, columns=first.columns * 3 // 4)] if first.columns == 4 * first.width else []
     elif first.method == "thin":
         found += [replace(first, parts=first.parts * 2), replace(first, parts=max(1, first.parts // 2))]
@@ -194,7 +199,9 @@ def _check_vector(problem: Problem, spec: MatmulSpec) -> str | None:
     if spec.method == "thin" and spec.tile_n > spec.columns:
         return f"tile_n is {spec.tile_n}, at most columns {spec.columns} is accepted"
     if spec.method == "packed" and (spec.tile_k % 32 or spec.columns > 8 * spec.width):
-        return f"tile_k is {spec.tile_k} and columns {spec.columns}; a multiple of 32, and at most 8 vectors, are accepted"
+        return (
+            f"tile_k is {spec.tile_k} and columns {spec.columns}; a multiple of 32, and at most 8 vectors, are accepted"
+        )
     return None
 
 
@@ -215,9 +222,7 @@ def _check_staged(profile: Profile, problem: Problem, spec: MatmulSpec) -> str |
     return None
 
 
-def _dtype(problem: Problem):  # type: ignore[no-untyped-def]  # numpy.dtype is generic only in newer NumPy
-    import numpy as np
-
+def _dtype(problem: Problem) -> np.dtype:
     return np.dtype(problem.dtype)
 
 

@@ -49,7 +49,9 @@ def arithmetic(dtype: np.dtype) -> Arithmetic:
     work = _WORK.get(code)
     if work is None:
         if dtype.kind not in "bui":
-            raise InvalidArgument(f"matmul of dtype {dtype}; booleans, integers, floats and complex numbers are accepted")
+            raise InvalidArgument(
+                f"matmul of dtype {dtype}; booleans, integers, floats and complex numbers are accepted"
+            )
         work = "ulong" if dtype.itemsize == 8 else "uint"
     return Arithmetic(dtype, work, _NUMPY[work], 2 if dtype.kind == "c" else 1, code == "f2")
 
@@ -60,7 +62,7 @@ def result_dtype(a: np.dtype, b: np.dtype) -> np.dtype:
     for name, dtype in (("a", a), ("b", b)):
         if dtype.kind not in "buifc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
             raise InvalidArgument(
-                f"{name} has dtype {dtype}; booleans, integers, floats and complex numbers up to complex128 are accepted"
+                f"{name} has dtype {dtype}; booleans, integers, floats up to float64 and complex are accepted"
             )
     return np.result_type(a, b).newbyteorder("=")
 
@@ -84,8 +86,15 @@ def factor(value: Any, dtype: np.dtype, name: str) -> complex | float | int:
     if dtype.kind == "f":
         return float(number)
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-    if number != number or number in (float("inf"), float("-inf")) or number != int(number) or not low <= number <= high:
-        raise InvalidArgument(f"{name} is {value!r}, the result is {dtype}; an integer from {low} to {high} is accepted")
+    if (
+        number != number
+        or number in (float("inf"), float("-inf"))
+        or number != int(number)
+        or not low <= number <= high
+    ):
+        raise InvalidArgument(
+            f"{name} is {value!r}, the result is {dtype}; an integer from {low} to {high} is accepted"
+        )
     return int(number)
 
 

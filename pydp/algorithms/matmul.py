@@ -82,9 +82,7 @@ def _check_factors(alpha: Any, beta: Any, dtype: np.dtype, out: Any) -> None:
         raise InvalidArgument(f"beta is {beta!r} without out; out= is needed where beta is not 0")
 
 
-def _plan(
-    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool
-) -> Plan:
+def _plan(device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool) -> Plan:
     """The kept plan of this description, made on its first use."""
     kept = device.kernels.get(_PLANS)
     if kept is None:
@@ -191,8 +189,8 @@ def _explain(
 def _about(spec: MatmulSpec) -> str:
     """One sentence on the method."""
     return {
-        "packed": f"one work-item per group packs panels that fit the caches and holds {spec.rows} x {spec.columns} results "
-        "in vector registers",
+        "packed": "one work-item per group packs panels that fit the caches and holds "
+        f"{spec.rows} x {spec.columns} results in vector registers",
         "thin": "so few rows that reading the matrix once is the limit: nothing is packed",
         "staged": f"groups of {spec.lanes_m} x {spec.lanes_n} lanes stage {spec.tile_k} of k at a time in local memory",
     }[spec.method]

@@ -49,7 +49,13 @@ def test_strides(device: Any, spec: Any) -> None:
         expected = _reference(a, b)
         for left in _layouts(a):
             for right in _layouts(b):
-                assert np.array_equal(pydp.matmul(left, right, spec=spec), expected), (m, n, k, left.strides, right.strides)
+                assert np.array_equal(pydp.matmul(left, right, spec=spec), expected), (
+                    m,
+                    n,
+                    k,
+                    left.strides,
+                    right.strides,
+                )
 
 
 def _layouts(x: np.ndarray) -> list[np.ndarray]:
@@ -171,9 +177,16 @@ def test_float_error_bound(device: Any, spec: Any) -> None:
         eps = np.finfo(dtype).eps
         for m, n, k, alpha, beta in [(130, 131, 200, 1.0, 0.0), (65, 70, 900, -0.3, 0.7), (2, 90, 3000, 1.5, 1.0)]:
             a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n), (m, n)))
-            exact = np.dtype(dtype).type(alpha) * np.matmul(a.astype(np.longdouble), b.astype(np.longdouble)) + beta * c.astype(np.longdouble)
-            bound = 3 * eps * (
-                np.sqrt(k + 2) * abs(alpha) * np.linalg.norm(a) * np.linalg.norm(b) + 2 * abs(beta) * np.linalg.norm(c)
+            exact = np.dtype(dtype).type(alpha) * np.matmul(
+                a.astype(np.longdouble), b.astype(np.longdouble)
+            ) + beta * c.astype(np.longdouble)
+            bound = (
+                3
+                * eps
+                * (
+                    np.sqrt(k + 2) * abs(alpha) * np.linalg.norm(a) * np.linalg.norm(b)
+                    + 2 * abs(beta) * np.linalg.norm(c)
+                )
             )
             got = pydp.matmul(a, b, alpha=alpha, beta=beta, out=c, spec=spec)
             assert np.linalg.norm((got - exact).astype(float)) <= bound, (dtype, m, n, k)

@@ -1,0 +1,110 @@
+"""What the device can do at most: fused multiply-adds in registers, copy, read. Printed beside every benchmark.
+
+limits = Limits(device)
+limits.peak("float32")()      # runs the kernel once and blocks
+limits.measure()              # {"f32 FMA peak": GFLOP/s, "copy": GB/s, "read": GB/s, ...}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+from pydp.bench.measure import alternating
+
+from pydp.runtime.program import kernel
+
+_TYPES = {"float32": "float", "float64": "double"}
+
+
+class Probe:
+    """One limit's kernel, ready to run: calling it runs it once and waits. `work`: operations or bytes of a call."""
+
+    def __init__(self, run: Callable[[], Any], work: float, unit: str) -> None:
+        self._run = run
+        self.work = work
+        self.unit = unit
+
+    def __call__(self) -> None:
+        self._run()
+
+    def rate(self, seconds: float) -> float:
+        """Operations or bytes per second, in units of 1e9."""
+        return self.work / seconds / 1e9
+
+
+class Limits:
+    """The limits of one device, measured by kernels of bench_limits.mako."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+        profile = device.profile
+        self.vector = profile.mapping == "vector"
+        self.group = 1 if self.vector else 128
+
+    def _kernel(self, name: str, dtype: str) -> tuple[Any, int]:
+        size = np.dtype(dtype).itemsize
+        width = max(1, self.device.profile.simd_bytes // size) if self.vector else (1 if name == "limit_peak" else 4)
+        params = {
+            "type": _TYPES[dtype], "width": width, "chains": 12, "group": self.group,
+            "fused": self.device.profile.fma_fast or not self.vector,
+        }  # fmt: skip
+        return kernel(self.device, "bench_limits.mako", name, params), width
+
+    def peak(self, dtype: str = "float32", seconds: float = 0.005) -> Probe:
+        """Chains of multiply-adds that fit the registers; `seconds` is about how long a call takes."""
+        made, width = self._kernel("limit_peak", dtype)
+        profile = self.device.profile
+        items = profile.compute_units * (8 if self.vector else 16 * self.group)
+        steps = 4 if profile.is_simulator else 200
+        out = cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, items * width * np.dtype(dtype).itemsize)
+        scalar = np.dtype(dtype).type(0.5)
+
+        def probe(count: int) -> Probe:
+            def run() -> None:
+                made.enqueue(self.device.queue, (items,), (self.group,), [out, np.int32(count), scalar]).wait()
+
+            return Probe(run, 2.0 * items * width * 12 * 4 * count, "GFLOP/s")
+
+        first = probe(steps)
+        took = alternating({"peak": first}, repeats=3)["peak"]
+        most = 60000 if profile.loop_limit else 10_000_000
+        return probe(max(steps, min(most, int(steps * seconds / max(took, 1e-7)))))
+
+    def _stream(self, name: str, nbytes: int) -> Probe:
+        made, width = self._kernel(name, "float32")
+        profile = self.device.profile
+        items = profile.compute_units * (16 if self.vector else 16 * self.group)
+        each = max(1, nbytes // (4 * width * items))
+        if profile.loop_limit:
+            each = min(each, profile.loop_limit // 2)
+        count = items * each * width * 4
+        flags = cl.mem_flags.READ_WRITE
+        source = cl.Buffer(self.device.context, flags, count)
+        target = cl.Buffer(self.device.context, flags, count)
+        queue = self.device.queue
+        cl.enqueue_copy(queue, source, np.zeros(count, np.uint8))
+        args = [source, target, np.int32(each), np.int64(1 if self.vector else items)]
+
+        def run() -> None:
+            made.enqueue(queue, (items,), (self.group,), args).wait()
+
+        return Probe(run, count * (2.0 if name == "limit_copy" else 1.0), "GB/s")
+
+    def copy(self, nbytes: int = 256 << 20) -> Probe:
+        """A copy kernel; its bytes are those read and those written."""
+        return self._stream("limit_copy", nbytes)
+
+    def read(self, nbytes: int = 256 << 20) -> Probe:
+        """A kernel that reads and adds up."""
+        return self._stream("limit_read", nbytes)
+
+    def measure(self, repeats: int = 7) -> dict[str, float]:
+        """All limits, measured in turns: name -> rate."""
+        probes = {"f32 FMA peak": self.peak("float32"), "copy": self.copy(), "read": self.read()}
+        if self.device.profile.fp64:
+            probes["f64 FMA peak"] = self.peak("float64")
+        seconds = alternating(probes, repeats=repeats)
+        return {name: probe.rate(seconds[name]) for name, probe in probes.items()}
