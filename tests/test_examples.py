@@ -1,4 +1,4 @@
-"""The programs of examples/ give what NumPy gives, on the device and on the host."""
+"""The programs of examples/ give what NumPy gives, and pass in checked mode."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import pydp
 
 FOLDER = Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
@@ -47,3 +49,12 @@ def test_an_example_runs_as_a_program(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
     assert "equal to NumPy's: True" in done.stdout
     assert picture.read_bytes().startswith(b"P5 320 240 255\n") and picture.stat().st_size == 15 + 320 * 240
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", NAMES)
+def test_example_in_checked_mode(device: Any, name: str) -> None:
+    short = {"stencil": {"steps": 1}, "life": {"generations": 2}, "mandelbrot": {"height": 60, "width": 80}}
+    with pydp.checked():
+        result, expected = program(name).main(device, **short.get(name, {}))
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6)

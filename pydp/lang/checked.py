@@ -21,19 +21,16 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import host_memory, ir
-from pydp.lang.checked_memory import SITE_BITS, SITES, Finding, Region, Shadow, find
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.host import Lanes, chunks, needs_groups
+from pydp.lang.checked_launch import VERBS, CheckFailed, Launch, element_of
+from pydp.lang.checked_memory import SITE_BITS, Region, Shadow, find
+from pydp.lang.host import Lanes, chunks
 from pydp.lang.host_evaluate import Chunk, Parameters
 from pydp.lang.host_math import ATOMIC
 from pydp.lang.host_values import Mask, both, is_uniform, plain
 
-_VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
+__all__ = ["CheckFailed", "checked", "is_checked", "run"]
+
 _state = threading.local()
-
-
-class CheckFailed(VectorError):
-    """Checked mode saw a vector function do something wrong; ``where`` is the line of Python that did it."""
 
 
 @contextmanager
@@ -67,7 +64,7 @@ def run(
     """As :func:`pydp.lang.host.run`, every access watched. Raises CheckFailed; arrays are then half done."""
     extent = tuple(int(n) for n in grid_extent)
     offset = tuple(int(n) for n in grid_offset) if grid_offset is not None else (0,) * len(extent)
-    watch = _Launch(function, extent, list(arrays))
+    watch = Launch(function, extent, list(arrays))
     with np.errstate(all="ignore"):
         for chunk in chunks(function, extent, offset):
             watched = WatchedLanes(function, chunk, watch, parameters)
@@ -76,110 +73,16 @@ def run(
     watch.close()
 
 
-class _Launch:
-    """What outlives a chunk: the arguments' regions and the numbering of groups, lanes and accesses."""
-
-    def __init__(self, function: ir.Function, extent: tuple[int, ...], arrays: list[np.ndarray]) -> None:
-        self.function, self.arrays = function, arrays
-        grouped = needs_groups(function) and function.group is not None
-        self.group = function.group if grouped and function.group else (1,) * len(extent)
-        self.lanes = max(1, math.prod(self.group))
-        self.counts = tuple(-(-n // g) for n, g in zip(extent, self.group, strict=True))
-        self.sites: list[tuple[str, ir.Where]] = []
-        self.numbers: dict[int, int] = {}
-        self.memory = {array.name: data for array, data in zip(function.arrays, arrays, strict=True)}
-        self.regions: dict[str, Region] = {}
-        written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
-        for names in _sharing(self.memory):
-            if written & set(names):
-                region = Region([self.memory[name] for name in names], between_groups=True)
-                self.regions.update((name, region) for name in names)
-
-    def site(self, access: ir.Load | ir.Store | ir.Atomic) -> int:
-        """The number of an access in the source."""
-        number = self.numbers.get(id(access))
-        if number is None:
-            number = self.numbers[id(access)] = min(len(self.sites), (1 << SITE_BITS) - 1)
-            self.sites.append((access.array.name, access.where))
-        return number
-
-    def close(self) -> None:
-        for region in {id(r): r for r in self.regions.values()}.values():
-            assert region.launch is not None
-            found = find([region.launch], region.launch.units(), self.lanes)
-            if found is not None:
-                raise self.race(found, region, self.memory, {})
-
-    def lane(self, number: int) -> str:
-        """A lane as the user knows it."""
-        if self.lanes == 1:
-            return f"lane {_place(number, self.counts)}"
-        group, local = divmod(number, self.lanes)
-        return f"lane {_place(local, self.group)} of group {_place(group, self.counts)}"
-
-    def race(
-        self, found: Finding, region: Region, memory: dict[str, np.ndarray], skip: dict[str, int], within: int = 0
-    ) -> CheckFailed:
-        """The error of two accesses that race; `within` is the width of the barrier between them, if there is one.
-
-        `skip`: how many axes of the groups and lanes come before those of a field.
-        """
-        unit, (kind, entry), (other_kind, other) = found
-        sites = [self.sites[e & SITES] for e in (entry, other)]
-        lanes = [e >> SITE_BITS for e in (entry, other)]
-        name = sites[0][0]
-        index, value = _element(memory[name], region, unit)
-        name = f"{name}{index[skip.get(name, 0) :]}"
-        one = f"{self.lane(lanes[0])} {_VERBS[kind]} {name} (line {sites[0][1].line})"
-        two = f"{self.lane(lanes[1])} {_VERBS[other_kind]} it (line {sites[1][1].line})"
-        if lanes[0] // self.lanes != lanes[1] // self.lanes:
-            why = "different lanes are never ordered" if self.lanes == 1 else "no barrier holds between groups"
-        elif within:
-            why = f"only a barrier of width {within} between them"
-        else:
-            why = "no barrier between them"
-        return CheckFailed(f"Race: {one} and {two}: {why}; it holds {value} now", sites[1][1])
-
-
-def _sharing(memory: dict[str, np.ndarray]) -> list[list[str]]:
-    """Names of arrays, those that may share memory together."""
-    parts: list[list[str]] = []
-    for name, data in memory.items():
-        joined = [part for part in parts if any(np.may_share_memory(data, memory[other]) for other in part)]
-        parts = [part for part in parts if part not in joined] + [[*(n for part in joined for n in part), name]]
-    return parts
-
-
-def _place(number: int, extents: tuple[int, ...]) -> list[int]:
-    return [int(k) for k in np.unravel_index(number, extents)] if extents else []
-
-
-def _element(memory: np.ndarray, region: Region, unit: int) -> tuple[list[int], Any]:
-    """The index and the value of the element of an array that a unit belongs to."""
-    rest = region.base + unit * region.unit - memory.__array_interface__["data"][0]
-    index = [0] * memory.ndim
-    for axis in range(memory.ndim):
-        if memory.strides[axis] < 0:
-            index[axis] = memory.shape[axis] - 1
-            rest -= memory.strides[axis] * (memory.shape[axis] - 1)
-    for axis in sorted(range(memory.ndim), key=lambda k: -abs(memory.strides[k])):
-        stride = abs(memory.strides[axis])
-        if stride and memory.shape[axis] > 1:
-            steps = max(0, min(rest // stride, memory.shape[axis] - 1))
-            rest -= steps * stride
-            index[axis] += steps if memory.strides[axis] > 0 else -steps
-    return index, memory[tuple(index)]
-
-
 class WatchedLanes(Lanes):
     """Lanes that report each access before they do it."""
 
-    def __init__(self, function: ir.Function, chunk: Chunk, watch: _Launch, parameters: Parameters) -> None:
+    def __init__(self, function: ir.Function, chunk: Chunk, watch: Launch, parameters: Parameters) -> None:
         super().__init__(function, chunk, watch.arrays, parameters)
         self.watch = watch
         self.regions = dict(watch.regions)
         self.fields: dict[str, int] = {}
-        for array in (*function.locals, *function.privates):
+        fields: list[ir.LocalArray | ir.PrivateArray] = [*function.locals, *function.privates]
+        for array in fields:
             self.regions[array.name] = Region([self.memory[array.name]], between_groups=False)
             self.fields[array.name] = self.memory[array.name].ndim - len(array.shape)
         self.lane_numbers = self._number_lanes()
@@ -288,7 +191,7 @@ class WatchedLanes(Lanes):
             kind = "read" if isinstance(access, ir.Load) else "write" if isinstance(access, ir.Store) else "atomic"
             lane = self.watch.lane(int(self.lane_numbers[lanes[at]]))
             message = (
-                f"{lane.capitalize()} {_VERBS[kind]} {access.array.name} at index {int(index[at])} of {what}: "
+                f"{lane.capitalize()} {VERBS[kind]} {access.array.name} at index {int(index[at])} of {what}: "
                 f"indexes 0 to {extent - 1} exist there"
             )
             raise CheckFailed(message, access.where)
@@ -305,7 +208,7 @@ class WatchedLanes(Lanes):
             first = int(np.argmax(missing))
             index = [int(k[first]) for k in at[self.fields[access.array.name] :]]
             lane = self.watch.lane(int(self.lane_numbers[lanes[first]]))
-            message = f"{lane.capitalize()} {_VERBS[kind]} {access.array.name}{index}, which no lane has written yet"
+            message = f"{lane.capitalize()} {VERBS[kind]} {access.array.name}{index}, which no lane has written yet"
             raise CheckFailed(message, access.where)
 
     def _record(
@@ -356,7 +259,7 @@ class WatchedLanes(Lanes):
     def _differing(
         self, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, value: Any, pair: tuple[int, int]
     ) -> CheckFailed:
-        index, _ = _element(self.memory[access.array.name], region, int(units[pair[0], 0]))
+        index, _ = element_of(self.memory[access.array.name], region, int(units[pair[0], 0]))
         name = f"{access.array.name}{index[self.fields.get(access.array.name, 0) :]}"
         one, other = (f"{self.watch.lane(int(lanes[k]))} writes {value[k]}" for k in pair)
         return CheckFailed(f"Race: {one} to {name} and {other} to it, in one statement", access.where)

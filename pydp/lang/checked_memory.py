@@ -77,7 +77,7 @@ def find(shadows: Sequence[Shadow], units: np.ndarray, run: int) -> Finding | No
     """Two accesses of one unit, one of them a change, by lanes of different runs of `run` lanes."""
     if not len(units):
         return None
-    found: list[tuple[int, tuple[str, int], tuple[str, int]]] = []
+    found: list[Finding] = []
     sides = {kind: _ends(shadows, kind, units) for kind in KINDS}
     for one, other in RACING:
         (low, high), (low_other, high_other) = sides[one], sides[other]
@@ -88,8 +88,8 @@ def find(shadows: Sequence[Shadow], units: np.ndarray, run: int) -> Finding | No
                 mask &= (left & SITES) != (right & SITES)
             if mask.any():
                 at = int(np.argmax(mask))
-                pair = [(one, int(left[at])), (other, int(right[at]))]
-                found.append((int(units[at]), *(("write" if k == "echo" else k, e) for k, e in pair)))
+                kind = "write" if one == "echo" else one
+                found.append((int(units[at]), (kind, int(left[at])), (other, int(right[at]))))
                 break
     return min(found, key=lambda finding: finding[0]) if found else None
 

@@ -85,11 +85,11 @@ def chunks(function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ..
         pieces = [(first, min(step, whole - first)) for first in range(0, whole, step)]
         runs.append(pieces + ([(whole, 1)] if count > whole else []))
         room = max(1, room // step)
-    for pieces in itertools.product(*reversed(runs)):
-        boxes = tuple(n for _, n in pieces)
+    for picked in itertools.product(*reversed(runs)):
+        boxes = tuple(n for _, n in picked)
         inner = group if grouped else ()
         shape = boxes + inner if boxes else (1,)
-        yield Chunk(shape, tuple(first for first, _ in pieces), group, extent, offset, len(boxes))
+        yield Chunk(shape, tuple(first for first, _ in picked), group, extent, offset, len(boxes))
 
 
 class _Loop:

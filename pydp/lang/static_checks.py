@@ -15,7 +15,8 @@ import numpy as np
 
 from pydp.lang import ir, widths
 from pydp.lang.diagnostics import VectorError
-from pydp.lang.lane_trace import Access, Gap, lane_index, trace
+from pydp.lang.lane_events import Access, Gap, lane_index
+from pydp.lang.lane_trace import trace
 from pydp.lang.lane_values import Known, Symbols
 
 PAIRED = 64  # elements of an interval that are looked at pair by pair, after all were screened at once
@@ -66,7 +67,9 @@ def _locate(access: Access, group: tuple[int, ...]) -> _Located | None:
     """Elements of an access; an index that is surely outside is the user's error."""
     if access.dims is None:
         return None
-    flat, symbols, lanes = np.zeros(len(access.lanes), np.int64), {}, access.lanes
+    assert not isinstance(access.array, ir.GlobalArray)
+    flat, lanes = np.zeros(len(access.lanes), np.int64), access.lanes
+    symbols: dict[Any, int] = {}
     exists = np.ones(len(lanes), bool)
     for axis, (index, extent) in enumerate(zip(access.dims, access.array.shape, strict=True)):
         assert index is not None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.lane_trace import Access
+from pydp.lang.lane_events import Access
 
 KINDS = ("read", "write", "atomic")
 MIX = np.int64(1_000_003)  # folds the indexes of an argument's axes into one number; a clash only widens a barrier

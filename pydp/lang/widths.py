@@ -18,7 +18,8 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.diagnostics import VectorError
-from pydp.lang.lane_trace import Access, Event, Gap, Meeting, lane_index, trace
+from pydp.lang.lane_events import Access, Event, Gap, Meeting, lane_index
+from pydp.lang.lane_trace import trace
 from pydp.lang.width_summary import Summary
 
 MOST_MEETINGS = 160  # beyond, comparing all pairs of intervals takes too long: barriers keep their full width

@@ -1,0 +1,114 @@
+"""What checked mode keeps for a whole launch, and its error: lanes, elements and lines as the user knows them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.checked_memory import SITE_BITS, SITES, Finding, Region, find
+from pydp.lang.diagnostics import VectorError
+from pydp.lang.host import needs_groups
+
+VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
+
+
+class CheckFailed(VectorError):
+    """Checked mode saw a vector function do something wrong; ``where`` is the line of Python that did it."""
+
+
+class Launch:
+    """What outlives a chunk: the arguments' regions and the numbering of groups, lanes and accesses."""
+
+    def __init__(self, function: ir.Function, extent: tuple[int, ...], arrays: list[np.ndarray]) -> None:
+        self.function, self.arrays = function, arrays
+        grouped = needs_groups(function) and function.group is not None
+        self.group = function.group if grouped and function.group else (1,) * len(extent)
+        self.lanes = max(1, math.prod(self.group))
+        self.counts = tuple(-(-n // g) for n, g in zip(extent, self.group, strict=True))
+        self.sites: list[tuple[str, ir.Where]] = []
+        self.numbers: dict[int, int] = {}
+        self.memory = {array.name: data for array, data in zip(function.arrays, arrays, strict=True)}
+        self.regions: dict[str, Region] = {}
+        written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
+        for names in _sharing(self.memory):
+            if written & set(names):
+                region = Region([self.memory[name] for name in names], between_groups=True)
+                self.regions.update((name, region) for name in names)
+
+    def site(self, access: ir.Load | ir.Store | ir.Atomic) -> int:
+        """The number of an access in the source."""
+        number = self.numbers.get(id(access))
+        if number is None:
+            number = self.numbers[id(access)] = min(len(self.sites), (1 << SITE_BITS) - 1)
+            self.sites.append((access.array.name, access.where))
+        return number
+
+    def close(self) -> None:
+        for region in {id(r): r for r in self.regions.values()}.values():
+            assert region.launch is not None
+            found = find([region.launch], region.launch.units(), self.lanes)
+            if found is not None:
+                raise self.race(found, region, self.memory, {})
+
+    def lane(self, number: int) -> str:
+        """A lane as the user knows it."""
+        if self.lanes == 1:
+            return f"lane {_place(number, self.counts)}"
+        group, local = divmod(number, self.lanes)
+        return f"lane {_place(local, self.group)} of group {_place(group, self.counts)}"
+
+    def race(
+        self, found: Finding, region: Region, memory: dict[str, np.ndarray], skip: dict[str, int], within: int = 0
+    ) -> CheckFailed:
+        """The error of two accesses that race; `within` is the width of the barrier between them, if there is one.
+
+        `skip`: how many axes of the groups and lanes come before those of a field.
+        """
+        unit, (kind, entry), (other_kind, other) = found
+        sites = [self.sites[e & SITES] for e in (entry, other)]
+        lanes = [e >> SITE_BITS for e in (entry, other)]
+        name = sites[0][0]
+        index, value = element_of(memory[name], region, unit)
+        name = f"{name}{index[skip.get(name, 0) :]}"
+        one = f"{self.lane(lanes[0])} {VERBS[kind]} {name} (line {sites[0][1].line})"
+        two = f"{self.lane(lanes[1])} {VERBS[other_kind]} it (line {sites[1][1].line})"
+        if lanes[0] // self.lanes != lanes[1] // self.lanes:
+            why = "different lanes are never ordered" if self.lanes == 1 else "no barrier holds between groups"
+        elif within:
+            why = f"only a barrier of width {within} between them"
+        else:
+            why = "no barrier between them"
+        return CheckFailed(f"Race: {one} and {two}: {why}; it holds {value} now", sites[1][1])
+
+
+def _sharing(memory: dict[str, np.ndarray]) -> list[list[str]]:
+    """Names of arrays, those that may share memory together."""
+    parts: list[list[str]] = []
+    for name, data in memory.items():
+        joined = [part for part in parts if any(np.may_share_memory(data, memory[other]) for other in part)]
+        parts = [part for part in parts if part not in joined] + [[*(n for part in joined for n in part), name]]
+    return parts
+
+
+def _place(number: int, extents: tuple[int, ...]) -> list[int]:
+    return [int(k) for k in np.unravel_index(number, extents)] if extents else []
+
+
+def element_of(memory: np.ndarray, region: Region, unit: int) -> tuple[list[int], Any]:
+    """The index and the value of the element of an array that a unit belongs to."""
+    rest = region.base + unit * region.unit - memory.__array_interface__["data"][0]
+    index = [0] * memory.ndim
+    for axis in range(memory.ndim):
+        if memory.strides[axis] < 0:
+            index[axis] = memory.shape[axis] - 1
+            rest -= memory.strides[axis] * (memory.shape[axis] - 1)
+    for axis in sorted(range(memory.ndim), key=lambda k: -abs(memory.strides[k])):
+        stride = abs(memory.strides[axis])
+        if stride and memory.shape[axis] > 1:
+            steps = max(0, min(rest // stride, memory.shape[axis] - 1))
+            rest -= steps * stride
+            index[axis] += steps if memory.strides[axis] > 0 else -steps
+    return index, memory[tuple(index)]

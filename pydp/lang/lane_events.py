@@ -1,0 +1,57 @@
+"""What a group's lanes do with memory, one event after the other: accesses, meetings at barriers, gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.lane_values import Value
+
+
+@dataclass(eq=False)
+class Access:
+    """Lanes touch elements of an array.
+
+    kind: "read", "write" or "atomic". lanes: numbers of the lanes. dims: an index's values in all lanes, for each
+    axis; None where an index is unknown. certain: the lanes surely do it where `context` (the conditions of unknown
+    outcome, the same for all lanes, around it) comes true. value: what a write gives. site: the statement or
+    expression. settled: what earlier turns of the loops around it may have written is in the trace.
+    """
+
+    kind: str
+    array: ir.Array
+    lanes: np.ndarray
+    dims: tuple[Value, ...] | None
+    certain: bool
+    context: tuple[int, ...]
+    where: ir.Where
+    site: object = None
+    value: Value = None
+    settled: bool = True
+
+
+@dataclass(eq=False)
+class Meeting:
+    """The lanes meet at a barrier. exact: it happens once, in the known turns of all loops around it."""
+
+    barrier: ir.Barrier
+    context: tuple[int, ...]
+    exact: bool
+    width: Value = None
+
+
+@dataclass(eq=False)
+class Gap:
+    """Turns of a loop that were not run; they meet at these barriers, and its accesses follow as unknown ones."""
+
+    barriers: list[ir.Barrier]
+
+
+Event = Access | Meeting | Gap
+
+
+def lane_index(lane: int, group: tuple[int, ...]) -> list[int]:
+    """The local index of a lane number."""
+    return [int(i) for i in np.unravel_index(lane, group)] if group else []
