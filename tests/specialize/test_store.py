@@ -1,0 +1,158 @@
+"""The store of measured specializations: what it keeps, and what it makes of damaged files."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pydp.errors import InvalidArgument
+from pydp.specialize.family import Problem
+from pydp.specialize.shape_class import shape_class, size_class
+from pydp.specialize.store import SCHEMA, Store, Trial, dump, parse
+
+pytestmark = pytest.mark.host
+
+ABOUT = {"device": "a device", "driver": "1.0"}
+
+
+def _trials(count: int, key: str = "k") -> list[Trial]:
+    return [Trial(key, {"tile": i}, 1.0 + i / 8) for i in range(count)]
+
+
+def test_shape_classes() -> None:
+    assert [size_class(n) for n in (0, 1, 2, 3, 1000, 1024, 1025)] == [0, 1, 2, 4, 1024, 1024, 2048]
+    left = Problem("scan", "int32", (1000, 3), ("b", "a"))
+    right = Problem("scan", "int32", (600, 4), ("a", "b"))
+    assert shape_class(left) == shape_class(right) == "scan int32 1024x4 a b"
+
+
+def test_best_and_replacement(tmp_path: Path) -> None:
+    store = Store("dev-1", ABOUT, tmp_path)
+    assert store.best("k") is None
+    assert store.add(
+        [Trial("k", {"tile": 1}, 0.9), Trial("k", {"tile": 2}, 0.8), Trial("k", {"tile": 3}, None, "slow")]
+    )
+    again = Store("dev-1", ABOUT, tmp_path)
+    found = again.best("k")
+    assert found is not None and dict(found.spec) == {"tile": 2} and again.best("other") is None
+    assert again.add([Trial("k", {"tile": 2}, 1.1)])
+    found = store.best("k")
+    assert found is not None and dict(found.spec) == {"tile": 1} and len(store.trials()) == 3
+
+
+def test_damaged_files_are_a_miss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "dev.json"
+    data = dump(ABOUT, _trials(5))
+    rng = random.Random(1)
+    for turn in range(300):
+        damaged = bytearray(data)
+        if turn % 3 == 0:
+            damaged = damaged[: rng.randrange(len(damaged))]
+        else:
+            for _ in range(1 + turn % 4):
+                damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        for trial in Store("dev", ABOUT, tmp_path).trials():
+            assert trial in _trials(5)
+    for foreign in (b"", b"[]", b"null", b"\xff\xfe", b'{"schema": "pydp-tuned-0"}', b"[" * 100_000):
+        path.write_bytes(foreign)
+        store = Store("dev", ABOUT, tmp_path)
+        assert store.trials() == []
+        assert store.add(_trials(1)) and store.trials() == _trials(1)
+    assert caplog.records
+
+
+def test_what_cannot_be_written_is_kept_for_the_process(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    store = Store("dev", ABOUT, blocked)
+    assert not store.add(_trials(2))
+    assert store.trials() == _trials(2)
+
+
+def test_a_held_lock_is_not_waited_for_long(tmp_path: Path) -> None:
+    from filelock import FileLock
+
+    store = Store("dev", ABOUT, tmp_path)
+    with FileLock(str(store.path) + ".lock"):
+        start = time.perf_counter()
+        assert not store.add(_trials(1))
+        assert time.perf_counter() - start < 4
+    assert store.trials() == _trials(1)
+    assert store.add([]) and Store("dev", ABOUT, tmp_path).trials() == _trials(1)
+
+
+def test_wrong_names_and_schema(tmp_path: Path) -> None:
+    for name in ("", "../x", "a b"):
+        with pytest.raises(InvalidArgument):
+            Store(name, ABOUT, tmp_path)
+    assert json.loads(dump(ABOUT, _trials(1)))["schema"] == SCHEMA
+    assert parse(dump(ABOUT, _trials(3)), "x") == (ABOUT, _trials(3))
+
+
+_WRITER = """
+import sys, time
+from pathlib import Path
+from pydp.specialize.store import Store, Trial
+store = Store("dev", {}, Path(sys.argv[1]))
+for i in range(100000):
+    if store.add([Trial(sys.argv[2], {"tile": i % 50}, 1.0 + i % 50)]):
+        print(i % 50, flush=True)
+    time.sleep(0.002)
+"""
+
+
+def _kill_writers(folder: Path, kills: int, processes: int) -> None:
+    """Kills writers at random moments; what one has reported as kept must be there, and the file must be whole."""
+    rng = random.Random(2)
+    running: dict[str, subprocess.Popen[str]] = {}
+    started = 0
+    seen: dict[str, set[int]] = {}
+
+    def start() -> None:
+        nonlocal started
+        name = f"w{started}"
+        started += 1
+        command = [sys.executable, "-c", _WRITER, str(folder), name]
+        running[name] = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    for _ in range(processes):
+        start()
+    for _ in range(kills):
+        name = rng.choice(sorted(running))
+        process = running.pop(name)
+        assert process.stdout is not None
+        first = process.stdout.readline()  # it has begun to write
+        time.sleep(rng.random() / 20)
+        process.send_signal(signal.SIGKILL)
+        rest = process.stdout.read().split()
+        process.wait()
+        process.stdout.close()
+        seen[name] = {int(word) for word in [first, *rest] if word.strip()}
+        begin = time.perf_counter()
+        kept = {(trial.key, trial.spec["tile"]) for trial in Store("dev", {}, folder).trials()}
+        assert time.perf_counter() - begin < 2
+        missing = {(n, tile) for n, tiles in seen.items() for tile in tiles} - kept
+        assert not missing
+        start()
+    for process in running.values():
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_kills_lose_nothing(tmp_path: Path) -> None:
+    _kill_writers(tmp_path, 10, 3)
+
+
+@pytest.mark.huge
+def test_two_hundred_kills_of_eight(tmp_path: Path) -> None:
+    _kill_writers(tmp_path, 200, 8)
