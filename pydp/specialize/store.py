@@ -150,7 +150,7 @@ def _trial(record: Any) -> Trial | None:
             return None
         trial = Trial(**kept)
         fine = isinstance(trial.key, str) and isinstance(trial.spec, dict)
-        fine = fine and (trial.ratio is None or isinstance(trial.ratio, float) and trial.ratio > 0)
+        fine = fine and (trial.ratio is None or (isinstance(trial.ratio, float) and trial.ratio > 0))
         return trial if fine else None
     except (KeyError, TypeError, ValueError):
         return None
