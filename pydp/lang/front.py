@@ -18,6 +18,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.diagnostics import VectorError
+from pydp.lang.divergent_regions import split_divergent_regions
 from pydp.lang.front_base import Frame, Shared
 from pydp.lang.front_inline import Translator
 from pydp.lang.names import content_key, plain_function
@@ -155,6 +156,7 @@ def _translate(
         where=source.where(source.tree),
         uses_group=work.uses_group,
     )
+    result = split_divergent_regions(result)
     check_barriers(result)
     return result
 

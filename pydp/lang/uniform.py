@@ -78,7 +78,8 @@ def check_barriers(function: ir.Function) -> None:
     for barrier, reason in analyse(function).barriers:
         raise VectorError(
             f"not all lanes of a group meet this barrier: line {reason.where.line} depends on {reason.what}, which "
-            "differs from lane to lane; move the barrier out of the condition, or make the condition the same for all",
+            "differs from lane to lane; move the barrier out of the condition, make the condition the same for all, or "
+            "say how many lanes meet: group_barrier(width)",
             barrier.where,
         )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 
+import interpreter
 import numpy as np
 import pytest
 
 import pydp
-from pydp.lang import ir
+from pydp.lang import host, ir
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.front import FieldType, NumberType, translate
 
@@ -214,6 +215,89 @@ def shared_flag(idx, out, a, n):
     pydp.group_barrier()
     if s[0] > 3:
         pydp.group_barrier()
+
+
+def _summed(s, t, n, levels):
+    """The sum of s[0:n], n a power of two, by n / 2, n / 4, ... lanes, each meeting only those that still work."""
+    for level in range(levels):
+        half = n >> (level + 1)
+        if t < half:
+            s[t] = s[t] + s[t + half]
+            pydp.group_barrier(half)
+
+
+def reduction(idx, out, a, n):
+    s = pydp.local_field(np.int32, 8)
+    t = idx.local[0]
+    s[t] = a[idx]
+    pydp.group_barrier()
+    _summed(s, t, 8, 3)
+    if t == 0:
+        out[idx.group[0]] = s[0]
+
+
+def counted_condition(idx, out, a, n):
+    s = pydp.local_field(np.int32, 8)
+    t = idx.local[0]
+    x = 0
+    if t >= n:
+        out[idx] = -1
+        return
+    s[t] = a[idx]
+    if t < n - 1:
+        x = 1000
+        pydp.group_barrier(n)
+        x += s[t + 1]
+    else:
+        pydp.group_barrier(n)
+        x += s[0]
+    for k in range(2):
+        pydp.group_barrier(n)
+        s[t] = x + k
+        pydp.group_barrier(n)
+        x = s[(t + 1) % n]
+    out[idx] = x
+
+
+def _reference(a, n):
+    out = np.full(len(a), -1)
+    for first in range(0, len(a), 8):
+        part = a[first : first + 8][:n]
+        x = np.append(part[1:] + 1000, part[0])
+        for k in range(2):
+            x = np.roll(x + k, -1)
+        out[first : first + n] = x
+    return out
+
+
+@pytest.mark.parametrize("n", [1, 3, 8])
+def test_lanes_that_meet_by_width(n):
+    """Barriers with a width under conditions of the lane: all lanes reach them, only those that meet do the work."""
+    a = np.random.default_rng(n).integers(-9, 9, 16).astype(np.int32)
+    for fn, wanted in ((reduction, a.reshape(2, 8).sum(1)), (counted_condition, _reference(a, n))):
+        types = [FieldType(I32, 1), FieldType(I32, 1, (), False), NumberType(I32, True)]
+        made = translate(fn, 1, (8,), types)
+        for seed in (None, 1, 2):
+            out = np.zeros(16, np.int32)
+            interpreter.run(made, (16,), None, [out, a], {2: n}, seed)
+            np.testing.assert_array_equal(out[: len(wanted)], wanted)
+        out = np.zeros(16, np.int32)
+        host.run(made, (16,), None, [out, a], {2: n})
+        np.testing.assert_array_equal(out[: len(wanted)], wanted)
+
+
+@refused("idx.local[0]")
+def width_in_a_divergent_loop(idx, out, a, n):
+    for _ in range(idx.local[0]):
+        pydp.group_barrier(n)  # here
+
+
+@refused("idx.local[0]")
+def width_before_a_break(idx, out, a, n):
+    for k in range(n):
+        if idx.local[0] > k:
+            pydp.group_barrier(n)  # here
+            break
 
 
 def _line(fn):
