@@ -11,22 +11,28 @@
     floating, plain = base in ("half", "float", "double"), base[0] == "u"
 %>\
 % if kind == "floordiv" and floating:
-${T} lane_floordiv_${T}(${T} a, ${T} b) {
-    const ${T} zero = (${T})0, one = (${T})1;
-    const ${T} rest = fmod(a, b);
-    ${T} quotient = (a - rest) / b;
+<%
+    F = ("double" if base == "double" else "float") + v  # half as NumPy does it: in float, rounded once
+%>\
+${T} lane_floordiv_${T}(${T} first, ${T} second) {
+    const ${F} a = convert_${F}(first), b = convert_${F}(second), zero = (${F})0, one = (${F})1;
+    const ${F} rest = fmod(a, b);
+    ${F} quotient = (a - rest) / b;
     quotient = ((rest != zero) & ((b < zero) ^ (rest < zero))) ? quotient - one : quotient;
-    ${T} down = floor(quotient);
-    down = (quotient - down > (${T})0.5f) ? down + one : down;
+    ${F} down = floor(quotient);
+    down = (quotient - down > (${F})0.5f) ? down + one : down;
     down = (quotient != zero) ? down : copysign(zero, a / b);
-    return (b == zero) ? a / b : down;
+    return convert_${T}((b == zero) ? a / b : down);
 }
 % elif kind == "mod" and floating:
-${T} lane_mod_${T}(${T} a, ${T} b) {
-    const ${T} zero = (${T})0;
-    const ${T} rest = fmod(a, b);
-    const ${T} moved = ((rest != zero) & ((b < zero) ^ (rest < zero))) ? rest + b : rest;
-    return (rest == zero) ? copysign(zero, b) : moved;
+<%
+    F = ("double" if base == "double" else "float") + v
+%>\
+${T} lane_mod_${T}(${T} first, ${T} second) {
+    const ${F} a = convert_${F}(first), b = convert_${F}(second), zero = (${F})0;
+    const ${F} rest = fmod(a, b);
+    const ${F} moved = ((rest != zero) & ((b < zero) ^ (rest < zero))) ? rest + b : rest;
+    return convert_${T}((rest == zero) ? copysign(zero, b) : moved);
 }
 % elif kind in ("floordiv", "mod"):
 ${T} lane_${kind}_${T}(${T} first, ${T} second) {
