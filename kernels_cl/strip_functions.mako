@@ -1,5 +1,6 @@
 ## Access to memory by the lanes of a strip, for pydp/lang/lower_vector.py. No kernel here.
-## Each function loops over the lanes; the loop is kept small (not unrolled), the fast ways need no function.
+## Each function loops over the lanes. It is called, not inlined, and the loop is kept small: a body has many of them,
+## and drivers took seconds to compile their copies. The fast ways need no function.
 ## Parameters: accesses, a list of {name, kind ("load", "store" or "atomic_OP"), space, element, member, value, width,
 ##   address (integer type), form ("strided": base and step; "vector": an address for each lane; "comb2", "comb4": base,
 ##   and every second or fourth element from there, taken out of whole vectors), masked, update}.
@@ -30,10 +31,10 @@ static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, con
 }
 % else:
 % if a["kind"] == "load":
-static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, ${where}${mask}${f", const {value} fill" if a["masked"] else ""}) {
+__attribute__((noinline)) static ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, ${where}${mask}${f", const {value} fill" if a["masked"] else ""}) {
     ${value} got[${width}] __attribute__((aligned(64)));
 % else:
-static inline void ${a["name"]}(${a["space"]} ${a["element"]}* p, ${where}, const ${vector} given${mask}) {
+__attribute__((noinline)) static void ${a["name"]}(${a["space"]} ${a["element"]}* p, ${where}, const ${vector} given${mask}) {
     ${value} got[${width}] __attribute__((aligned(64)));
     vstore${width}(given, 0, got);
 % endif

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,9 +177,13 @@ class Expressions(Values):
         values = [self.expr(value) for value in expr.values]
         dtype = expr.values[0].dtype
         if self.uniform(values):
-            return self.each(values, lambda *texts: self.scalar.function(expr.name, list(texts), dtype), expr.dtype, 0)
+            return self.each(values, lambda *texts: self._scalar_math(expr, texts), expr.dtype, 0)
         values = [self.vector(value) for value in values]
         return self.each(values, lambda *texts: self.text.function(expr.name, list(texts), dtype), expr.dtype, None)
+
+    def _scalar_math(self, expr: ir.Math, texts: Sequence[str]) -> str:
+        operands = tuple(Text(value.dtype, text) for value, text in zip(expr.values, texts, strict=True))
+        return self.scalar.expr(ir.Math(expr.dtype, expr.name, operands))
 
     def _member(self, expr: ir.Member, path: Path) -> Value:
         return self.expr(expr.record, (expr.name, *path))

@@ -20,7 +20,7 @@ from pydp.lang.c_scalar import member_dtype, member_text
 from pydp.lang.c_text import from_memory, identifier, private_type, to_memory
 from pydp.lang.strip_expr import Expressions, Path
 from pydp.lang.strip_text import BOOL
-from pydp.lang.strip_values import Value
+from pydp.lang.strip_values import Text, Value
 
 INT, LONG = np.dtype(np.int32), np.dtype(np.int64)
 _WORDS = {"float": "uint", "double": "ulong"}
@@ -374,10 +374,11 @@ class Memory(Expressions):
             self.kernel.atomics.add((op, "global", place.element, _WORDS.get(place.element, place.element)))
             return f"lane_atomic_{op}_global_{place.element}(PLACE, VALUE);"
         name = {"min": "minimum", "max": "maximum"}.get(op, op)
+        pair = (Text(place.dtype, "*PLACE"), Text(place.dtype, "VALUE"))
         if name in ("minimum", "maximum"):
-            text = self.scalar.function(name, ["*PLACE", "VALUE"], place.dtype)
+            text = self.scalar.expr(ir.Math(place.dtype, name, pair))
         else:
-            text = self.scalar.combine(name, "*PLACE", "VALUE", place.dtype)
+            text = self.scalar.expr(ir.Binary(place.dtype, name, *pair))
         return f"*PLACE = {text};"
 
     def access(
