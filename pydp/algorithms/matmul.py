@@ -68,22 +68,16 @@ def _planned(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Pl
     left, right = call.input("a"), call.input("b")
     dtype = result_dtype(left.dtype, right.dtype)
     shape = result_shape(left.shape, right.shape)
-    _check_factors(alpha, beta, dtype, out)
-    check_supported(dtype, call.device, "the result of matmul", storage_only=dtype == np.float16)
-    target = call.output(shape, dtype, keep=not (type(beta) is int and beta == 0))
+    plain = type(beta) is int and beta == 0
+    if not plain and out is None and factor(beta, dtype, "beta") != 0:
+        raise InvalidArgument(f"beta is {beta!r} without out; out= is needed where beta is not 0")
+    target = call.output(shape, dtype, keep=not plain)
     through = out is not None and (call.overlaps(target, left) or call.overlaps(target, right))
     return _plan(call.device, left, right, target, alpha, beta, spec, through), left, right, target
 
 
-def _check_factors(alpha: Any, beta: Any, dtype: np.dtype, out: Any) -> None:
-    if not (type(alpha) is int and alpha == 1):
-        factor(alpha, dtype, "alpha")
-    if not (type(beta) is int and beta == 0) and factor(beta, dtype, "beta") != 0 and out is None:
-        raise InvalidArgument(f"beta is {beta!r} without out; out= is needed where beta is not 0")
-
-
 def _plan(device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool) -> Plan:
-    """The kept plan of this description, made on its first use."""
+    """The kept plan of this description, made on its first use; what was checked for it is not checked again."""
     kept = device.kernels.get(_PLANS)
     if kept is None:
         kept = device.kernels.setdefault(_PLANS, {})
@@ -105,6 +99,8 @@ def _make_plan(
     device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool
 ) -> Plan:
     how = arithmetic(c.dtype)
+    numbers = (factor(alpha, c.dtype, "alpha"), factor(beta, c.dtype, "beta"))
+    check_supported(c.dtype, device, "the result of matmul", storage_only=c.dtype == np.float16)
     views = [(x.shape, x.strides, x.offset) for x in (a, b, c)]
     one, why = _arranged(product(*views))
     choice = _choose(device, how, one, spec)
@@ -120,7 +116,6 @@ def _make_plan(
     elif through:
         why.append("out overlaps an input: the product is finished in scratch memory first")
     types = (b.dtype, a.dtype, c.dtype) if one.swapped else (a.dtype, b.dtype, c.dtype)
-    numbers = (factor(alpha, c.dtype, "alpha"), factor(beta, c.dtype, "beta"))
     plan = Builder(device, how, choice.spec, types, *numbers).build(one, through)
     plan.gathered = gathered
     plan.choice, plan.product = choice, one
