@@ -236,7 +236,11 @@ def is_aligned(dtype: Any) -> bool:
 
 def _struct(dtype: np.dtype, name: str) -> str:
     # Packed keeps every offset; the alignment that holds for all elements keeps accesses whole where they can be.
-    lines = [f"typedef struct __attribute__((packed, aligned({natural_alignment(dtype)}))) {name} {{"]
+    # A record that is laid out as C would is left to C: one driver loses packed records in arrays.
+    widest = max(natural_alignment(base) for _, base, _, _ in _members(dtype))
+    plain = is_aligned(dtype) and natural_alignment(dtype) == widest
+    attribute = "" if plain else f" __attribute__((packed, aligned({natural_alignment(dtype)})))"
+    lines = [f"typedef struct{attribute} {name} {{"]
     end = 0
     for member, base, shape, offset in _members(dtype):
         if offset > end:
@@ -249,12 +253,38 @@ def _struct(dtype: np.dtype, name: str) -> str:
     return "\n".join(lines) + f"\n}} {name};\n"
 
 
-def check_supported(dtype: Any, device: _HasProfile, what: str, *, storage_only: bool = False) -> np.dtype:
+def movable(dtype: Any) -> np.dtype:
+    """A dtype of the same size that every device can move: what only travels (values sorted along) goes as this.
+
+    Scalars and vectors of 16- and 64-bit floats become unsigned integers; records become an array of the widest
+    words that divide their size, since some drivers lose misaligned members and some have no double to declare.
+
+    >>> movable("float64"), movable([("a", "u1"), ("b", "i4")])
+    (dtype('uint64'), dtype([('words', 'u1', (5,))]))
+    """
+    dtype = native(dtype)
+    if is_record(dtype):
+        width = natural_alignment(dtype)
+        return np.dtype([("words", f"u{width}", dtype.itemsize // width)])
+    if dtype.kind == "f" and dtype.itemsize != 4:
+        return np.dtype(f"u{dtype.itemsize}")
+    vector = vector_parts(dtype)
+    parts = 2 if dtype.kind == "c" else vector[1] if vector else 1
+    if _c_name(dtype).startswith(("double", "half")):
+        parts = 4 if parts == 3 else parts
+        return np.dtype([("words", f"u{dtype.itemsize // parts}", parts)])
+    return dtype
+
+
+def check_supported(
+    dtype: Any, device: _HasProfile, what: str, *, storage_only: bool = False, moved: bool = False
+) -> np.dtype:
     """`dtype` in native byte order, when `device` can compute with it; `what` names the argument in errors.
 
     Raises InvalidArgument for a dtype that OpenCL C has no type for, UnsupportedOnDevice for float64 or
-    float16 (bare, in a vector, complex number or record) on a device without it. With `storage_only`,
-    elements are only moved, which every device can do.
+    float16 (bare, in a vector, complex number or record) on a device without it, and for records that its
+    driver loses. With `storage_only`, elements travel as :func:`movable`, which every device can do; with `moved`,
+    they are only assigned from memory to memory, which no driver gets wrong.
     """
     try:
         dtype = native(dtype)
@@ -267,7 +297,17 @@ def check_supported(dtype: Any, device: _HasProfile, what: str, *, storage_only:
     for kind, flag, width in (("double", "fp64", "float64"), ("half", "fp16", "float16")):
         if kind in needed and not getattr(device.profile, flag):
             raise UnsupportedOnDevice(f"{what}: dtype {dtype} needs {width}, which {device.name!r} does not have")
+    if not moved and not device.profile.unaligned_records and _starts_with_a_byte(dtype) and not is_aligned(dtype):
+        raise UnsupportedOnDevice(
+            f"{what}: the driver of {device.name!r} loses records like {dtype}, which start with a byte and have "
+            "members off their alignment; make the dtype with align=True"
+        )
     return dtype
+
+
+def _starts_with_a_byte(dtype: np.dtype) -> bool:
+    """Whether a record's first scalar is of one byte: the misaligned records that llvmpipe loses even one by one."""
+    return is_record(dtype) and next(scalars(dtype)).itemsize == 1
 
 
 def c_literal(value: Any, dtype: Any) -> str:

@@ -21,6 +21,7 @@ from pydp.dtypes import (
     check_supported,
     is_aligned,
     is_record,
+    movable,
     native,
     natural_alignment,
     scalars,
@@ -128,6 +129,25 @@ def test_alignment_of_records() -> None:
         ([("a", cltypes.float4)], 8, True),
     ]:
         assert (natural_alignment(dtype), is_aligned(dtype)) == (alignment, aligned), dtype
+
+
+@pytest.mark.host
+def test_what_travels_is_made_of_words() -> None:
+    for dtype, words in [
+        ("f4", "f4"),
+        ("i8", "i8"),
+        ("f8", "u8"),
+        ("f2", "u2"),
+        ("c8", "c8"),
+        ("c16", [("words", "u8", 2)]),
+        (cltypes.double3, [("words", "u8", 4)]),
+        (cltypes.float4, cltypes.float4),
+        ([("a", "i1"), ("b", "f8")], [("words", "u1", 9)]),
+        ([("a", "i4"), ("b", "f8")], [("words", "u4", 3)]),
+        (RECORD, [("words", "u4", 8)]),
+    ]:
+        assert movable(dtype) == np.dtype(words)
+        assert movable(dtype).itemsize == np.dtype(dtype).itemsize
 
 
 @pytest.mark.host
@@ -248,7 +268,7 @@ class _Plain:
     name = "plain"
 
     class profile:
-        fp16 = fp64 = False
+        fp16 = fp64 = unaligned_records = False
 
 
 @pytest.mark.host
@@ -258,5 +278,10 @@ def test_what_a_device_lacks() -> None:
         with pytest.raises(UnsupportedOnDevice, match=r"x: dtype .* needs float(64|16), which 'plain'"):
             check_supported(dtype, _Plain, "x")  # type: ignore[arg-type]
         assert check_supported(dtype, _Plain, "x", storage_only=True) == native(dtype)  # type: ignore[arg-type]
+    lost = np.dtype([("a", "i1"), ("b", "i4")])
+    with pytest.raises(UnsupportedOnDevice, match="align=True"):
+        check_supported(lost, _Plain, "x")  # type: ignore[arg-type]
+    assert check_supported(lost, _Plain, "x", moved=True) == lost  # type: ignore[arg-type]
+    check_supported(np.dtype(lost.descr, align=True), _Plain, "x")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="values: "):
         check_supported(object, _Plain, "values")  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ import numpy as np
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_plan import collapse
 from pydp.algorithms._sort_plan import FAMILY, SortSpec, ordering, passes
-from pydp.dtypes import c_declarations, c_name, check_supported, is_record
+from pydp.dtypes import c_declarations, c_name, check_supported, movable, is_record
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand, c_strides
@@ -198,18 +198,19 @@ def _plan(
     """positions: what is carried along are the elements' positions, not values given."""
     check_supported(dtype, device, "sort")
     if carried is not None:
-        check_supported(carried, device, "sort_by_key")
+        check_supported(carried, device, "sort_by_key", storage_only=True)
     how, used = ordering(dtype, unkeyed(order.key), unkeyed(order.less), order.descending)
     if not order.n or not order.rows:
         return _Plan(order, dtype, carried, None, None, None)
     size = dtype.itemsize + (carried.itemsize if carried else 0)
     choice = choose(FAMILY, device, Problem("sort", str(dtype), (order.n, order.rows, size)), unkeyed(spec))
     chosen: SortSpec = choice.spec
+    words = movable(carried) if carried else None
     params: dict[str, object] = {
-        "declarations": c_declarations([*sorted(used, key=str), *([carried] if carried else [])]),
+        "declarations": c_declarations([*sorted(used, key=str), *([words] if words else [])]),
         "key": c_name(dtype),
         "ordering": how,
-        "carried": c_name(carried) if carried else None,
+        "carried": c_name(words) if words else None,
         "chains": chosen.chains,
         "scalar": not is_record(dtype),
     }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..dtypes import c_declarations, c_name, check_supported
 from ..errors import InvalidArgument
+from . import copy_transposed
+from .copy_transposed import Prepared
 from .indexing import broadcast_strides
 from .operand import Operand, c_strides
 from .program import kernel
@@ -123,15 +125,6 @@ def _layout(one: Operand | np.generic) -> Any:
     return (one.dtype, one.shape, one.strides) if isinstance(one, Operand) else one.dtype
 
 
-class _Plan(NamedTuple):
-    """A prepared launch; `rest` are the arguments that depend on nothing but the layouts."""
-
-    kernel: Any
-    global_size: tuple[int, int]
-    local_size: tuple[int, int]
-    rest: tuple[Any, ...]
-
-
 def _aside(call: Call, operand: Operand) -> Operand:
     """A copy of the operand in scratch memory, its repeated axes kept repeated."""
     shape = tuple(1 if stride == 0 else size for size, stride in zip(operand.shape, operand.strides, strict=True))
@@ -140,11 +133,15 @@ def _aside(call: Call, operand: Operand) -> Operand:
     return packed.view(operand.shape, broadcast_strides(shape, c_strides(shape), operand.shape, operand.name))
 
 
-def _plan(call: Call, op: str, inputs: list[Any], target: Operand) -> _Plan:
+def _plan(call: Call, op: str, inputs: list[Any], target: Operand) -> Prepared:
     arrays = [one for one in inputs if isinstance(one, Operand)]
     for one in (target, *arrays):
-        check_supported(one.dtype, call.device, one.name)
+        check_supported(one.dtype, call.device, one.name, moved=True)
     sizes, steps = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
+    if op == "copy" and len(arrays) == 1 and arrays[0].dtype == target.dtype:
+        axis = copy_transposed.applies(sizes, steps)
+        if axis is not None:
+            return copy_transposed.prepare(call.device, target.dtype, sizes, steps, axis)
     unit = len(sizes) == 1 and all(step == [1] for step in steps)
     dtypes = tuple(one.dtype for one in inputs)
     numbers = tuple(not isinstance(one, Operand) for one in inputs)
@@ -160,7 +157,7 @@ def _plan(call: Call, op: str, inputs: list[Any], target: Operand) -> _Plan:
     across, along = _group(call.device.profile, columns, rows)
     global_size = (-(-columns // across) * across, -(-rows // along) * along)
     prepared = kernel(call.device, "elementwise.mako", params["name"], params)
-    return _Plan(prepared, global_size, (across, along), tuple(rest))
+    return Prepared(prepared, global_size, (across, along), tuple(rest))
 
 
 def _params(
