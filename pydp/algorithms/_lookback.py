@@ -46,27 +46,27 @@ class _State:
             if nbytes > self.nbytes or self.tag >= last_tag:
                 size = max(nbytes, self.nbytes, _SMALLEST)
                 self.buffer = None
-                self.buffer = _cleared(device, self.queue, size)
+                self.buffer = _cleared(device, size)
                 self.nbytes, self.tag = size, 0
             self.tag += 1
             return self.buffer, self.tag
 
 
-def _cleared(device: Device, queue: Any, nbytes: int) -> Any:
+def _cleared(device: Device, nbytes: int) -> Any:
+    """A buffer of zeros, which no command on a queue has to write first."""
     import pyopencl as cl
 
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     try:
-        buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, nbytes)
+        return cl.Buffer(device.context, flags, hostbuf=np.zeros(nbytes, np.uint8))
     except cl.Error as error:
         raise OutOfResources(f"{device.name!r} has no {nbytes} bytes for a scan's descriptors: {error}") from error
-    cl.enqueue_fill_buffer(queue, buffer, np.uint32(0), 0, nbytes)
-    return buffer
 
 
 def descriptors(call: Call, partitions: int, itemsize: int) -> tuple[Any, np.uint32]:
     """A buffer for the slots of `partitions` values and the tag of one launch, which must be the next use of both.
 
-    On an out-of-order queue, whose launches could meet in one buffer, it is scratch memory that is cleared first.
+    On an out-of-order queue, whose launches could meet in one buffer, each launch gets a buffer of its own.
     """
     import pyopencl as cl
 
@@ -75,18 +75,10 @@ def descriptors(call: Call, partitions: int, itemsize: int) -> tuple[Any, np.uin
     word = 8 if profile.int64_atomics else 4
     nbytes = HEADER_BYTES + partitions * 2 * words_per_slot(profile, itemsize) * word
     if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
-        buffer = call.scratch(nbytes)
-        call.enqueue(_fill, buffer, nbytes)
-        return buffer, np.uint32(1)
+        return _cleared(device, nbytes), np.uint32(1)
     last_tag = (1 << 32) - 1 if profile.int64_atomics else (1 << 16) - 1
     buffer, tag = _state(device, queue).take(device, nbytes, last_tag)
     return buffer, np.uint32(tag)
-
-
-def _fill(queue: Any, buffer: Any, nbytes: int, wait_for: Any = None) -> Any:
-    import pyopencl as cl
-
-    return cl.enqueue_fill_buffer(queue, buffer, np.uint32(0), 0, nbytes, wait_for=wait_for)
 
 
 def _state(device: Device, queue: Any) -> _State:

@@ -12,8 +12,8 @@ from pydp.algorithms._scan_layout import layout_of
 from pydp.algorithms._scan_plan import ColumnsPlan, Job, WalkPlan, make_plan
 from pydp.algorithms._scan_spec import FAMILY, STRATEGIES, ScanSpec, problem_of
 from pydp.algorithms.operators import Operator, operator_text
-from pydp.dtypes import check_supported, vector_parts
-from pydp.errors import InvalidArgument
+from pydp.dtypes import check_supported, is_record, scalars, vector_parts
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.runtime.call import Call, Operand
 from pydp.specialize.choose import choose
 
@@ -84,6 +84,7 @@ def opened(x: Any, request: Request, out: Any, device: Any, queue: Any, wait_for
     if ("scan dtypes", source, value) not in call.device.kernels:
         check_supported(source, call.device, "x")
         check_supported(value, call.device, "dtype")
+        _check_kept_whole(value, call.device)
         call.device.kernels[("scan dtypes", source, value)] = True
     x_in = call.input("x")
     arguments.conversion(x_in.dtype, value)
@@ -98,6 +99,14 @@ def opened(x: Any, request: Request, out: Any, device: Any, queue: Any, wait_for
     else:
         arguments.checked_axis(request.axis, len(x_in.shape))
     return call, (x_in, h_in, call.input("init") if "init" in inputs else init), value, operator
+
+
+def _check_kept_whole(value: np.dtype, device: Any) -> None:
+    """llvmpipe, which the loop limit tells, takes a record of three bytes for a vector of three, which has four."""
+    if device.profile.loop_limit is None or not is_record(value) or value.itemsize != 3:
+        return
+    if [member.itemsize for member in scalars(value)] == [1, 1, 1]:
+        raise UnsupportedOnDevice(f"{device.name!r} loses records of three bytes such as {value}; pad them to four")
 
 
 def _flat(call: Call, operand: Operand) -> Operand:
@@ -213,7 +222,14 @@ def _chosen(
     value = operator.dtype
     vectors = operator.vector_body is not None and vector_parts(value) is None
     words = tuple(
-        word for word, there in (("exclusive", request.exclusive), ("segments", heads), ("in_place", in_place)) if there
+        word
+        for word, there in (
+            ("exclusive", request.exclusive),
+            ("segments", heads),
+            ("in_place", in_place),
+            ("record", is_record(value)),
+        )
+        if there
     )
     names = str(value) if source == value else f"{source},{value}"
     problem = problem_of(names, layout.rows, layout.n, value.itemsize, vectors, words, layout.columns)

@@ -155,6 +155,8 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
         return f"lanes {spec.lanes} is not between 1 and {profile.max_group_size}"
     if spec.columns < 1 or spec.lanes % spec.columns or spec.items < 1 or spec.pad < 0:
         return f"columns {spec.columns} must divide lanes {spec.lanes}, items be positive and pad not negative"
+    if profile.loop_limit is not None and "record" in problem.flags and itemsize % 4:
+        return f"this driver loses records of {itemsize} bytes in local memory; mapping 'vector' is accepted"
     need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad)
     if need > profile.local_bytes:
         return f"{need} bytes of local memory are more than the {profile.local_bytes} there are"

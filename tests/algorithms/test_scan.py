@@ -179,8 +179,8 @@ def test_float_sums_are_as_accurate_as_they_should_be(device):
 RECORDS = {
     "3 bytes": [("r", "u1"), ("g", "u1"), ("b", "u1")],
     "7 bytes": [("count", "<i4"), ("mark", "<u2"), ("last", "u1")],
-    "40 bytes": [(f"v{k}", "<i4") for k in range(10)],
-    "132 bytes": [(f"v{k}", "<i4") for k in range(33)],
+    "20 bytes": [("a", "<i4"), ("b", "<i4"), ("c", "<f4"), ("d", "<u2"), ("e", "<u2"), ("f", "<i4")],
+    "84 bytes": [(f"v{k}", "<i4") for k in range(21)],
 }
 
 
@@ -191,8 +191,16 @@ def test_records_of_any_size(device, name):
     for k, field in enumerate(dtype.names):
         x[field] = integers(301, k, 0, 100)
     last = dtype.names[-1]
+    odd = device.profile.loop_limit is not None and dtype.itemsize % 4 != 0
     op = {field: f"b.{field}" if field == last else f"a.{field} + b.{field}" for field in dtype.names}
-    for spec in (VECTOR | {"part": 50}, SIMT):
+    if odd:  # llvmpipe loses such records: refused, never wrong
+        with pytest.raises((pydp.InvalidArgument, pydp.UnsupportedOnDevice), match="loses records"):
+            pydp.scan(x, op, spec=SIMT)
+    if odd and dtype.itemsize == 3:
+        with pytest.raises(pydp.UnsupportedOnDevice, match="three bytes"):
+            pydp.scan(x, op)
+        return
+    for spec in (VECTOR | {"part": 50}, *([] if odd else [SIMT])):
         got = pydp.scan(x, op, spec=spec)
         for field in dtype.names:
             want = x[field] if field == last else np.cumsum(x[field], dtype=x[field].dtype)
