@@ -56,16 +56,17 @@ ${T} lane_${kind}_${T}(${T} first, ${T} second) {
 % elif kind == "pow":
 ${T} lane_pow_${T}(${T} base, ${T} exponent) {
     ${U} result = (${U})1, factor = convert_${U}(base);
+    ${W} bits = convert_${W}(exponent);  // not in bytes: one driver's compiler fails on loops over them
 % if width == 1:
-    for (; exponent > 0; exponent >>= 1) {
-        result = (exponent & 1) ? result * factor : result;
+    for (; bits > 0; bits >>= 1) {
+        result = (bits & 1) ? result * factor : result;
         factor *= factor;
     }
 % else:
     for (int bit = 0; bit < ${h["bits"]}; bit++) {
-        const ${U} times = convert_${U}((exponent >> (${T})bit) & (${T})1);
-        result = (times != (${U})0) ? result * factor : result;
+        result = ((bits & (${W})1) != (${W})0) ? result * factor : result;
         factor *= factor;
+        bits >>= (${W})1;
     }
 % endif
     return convert_${T}(result);
@@ -80,6 +81,11 @@ ${T} lane_shr_${T}(${T} a, ${T} count) {
     const ${T} inside = count & (${T})${h["bits"] - 1};
     const ${T} gone = ${f"({T})0" if plain else f"a >> ({T}){h['bits'] - 1}"};
     return (inside == count) ? (${T})(a >> inside) : gone;
+}
+% elif kind in ("minimum", "maximum") and width == 1 and h["bits"] < 32 and not floating:
+${T} lane_${kind}_${T}(${T} a, ${T} b) {
+    // By arithmetic: one driver's compiler fails on the smaller of a byte and a constant.
+    return (${T})((int)b + (((int)a - (int)b) & -((int)a ${"<" if kind == "minimum" else ">"} (int)b)));
 }
 % elif kind in ("minimum", "maximum"):
 ${T} lane_${kind}_${T}(${T} a, ${T} b) {
