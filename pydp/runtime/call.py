@@ -293,9 +293,7 @@ class Call:
                 storage.note(event, queue, written)
         if self.blocking and self._host is not None:
             self._wait_before_return()
-            self._host.bring_back(self.queue)
-        elif event is not None and self.device.quirks.flush_before_wait:
-            self.queue.flush()  # this driver begins to work only when told to
+            self._host.bring_back(self.queue, event)
         self._release()
         if len(outputs) == 1:
             return outputs[0].result
@@ -315,7 +313,7 @@ class Call:
     def __del__(self) -> None:
         # A call that failed half-way: commands may still be working on NumPy's memory, so wait for them.
         if getattr(self, "_host", None) is not None and self.blocking and self.event is not None:
-            self.queue.finish()
+            self.event.wait()
         for buffer in getattr(self, "_scratch", ()):
             later(buffer, self.event)
 

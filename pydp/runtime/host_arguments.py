@@ -70,19 +70,21 @@ class HostArguments:
         self._back.append((memory, buffer, None if memory is array else (array, elements)))
         return Operand(name, buffer, 0, array.shape, _strides(elements, array), elements.dtype, memory, array)
 
-    def bring_back(self, queue: cl.CommandQueue) -> None:
-        """Wait for the queue, with everything that was written visible in the NumPy arrays."""
+    def bring_back(self, queue: cl.CommandQueue, event: cl.Event | None) -> None:
+        """Wait for `event`, the call's last, with everything that was written visible in the NumPy arrays.
+
+        It waits for events and blocking commands, because one driver's queue is "finished" once it was flushed.
+        """
         for buffer, nbytes in self._maps.values():
             host_memory.make_visible(queue, buffer, nbytes)
-        for memory, buffer, _ in self._back:
+        for memory, buffer, scattered in self._back:
             if memory.size:
-                cl.enqueue_copy(queue, memory.reshape(-1).view(np.uint8), buffer, is_blocking=False)
-        if self._back or not self._maps:
-            queue.finish()
-        for _, _, scattered in self._back:
+                cl.enqueue_copy(queue, memory.reshape(-1).view(np.uint8), buffer, is_blocking=True)
             if scattered is not None:
                 array, elements = scattered
                 array[...] = elements
+        if event is not None and not self._maps:
+            event.wait()
 
     def _in_place(self, name: str, array: np.ndarray) -> Operand | None:
         if not self.in_place or not fits_in_place(array):

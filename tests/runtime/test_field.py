@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -385,6 +386,30 @@ def test_order_between_queues(device: Any) -> None:
 )
 def test_axes_are_joined(shape: Any, strides: Any, expected: Any) -> None:
     assert collapse(shape, strides) == expected
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("mapping", ["vector", "simt"])
+def test_transposed_copies(device: Any, mapping: str) -> None:
+    before = device.profile
+    device._profile = dataclasses.replace(before, mapping=mapping)
+    try:
+        for dtype in ("u1", "f4", "c8") if not before.is_simulator else ("i2",):
+            for shape in ((9, 8), (33, 70), (8, 9, 2, 3), (1, 40, 17)):
+                values = sample(shape, dtype)
+                field = pydp.field(values)
+                equal(field.T.copy(), values.T)
+                equal(field[:, 1:].T[::-1].copy(), values[:, 1:].T[::-1])
+                wide = pydp.zeros((shape[1] + 2, shape[0] + 1), dtype)
+                part = values.reshape(*shape[:2], -1)[:, :, 0]
+                wide[1:-1, 1:] = field.reshape(*shape[:2], -1)[:, :, 0].T
+                expected = np.zeros(wide.shape, dtype)
+                expected[1:-1, 1:] = part.T
+                equal(wide, expected)
+    finally:
+        device._profile = before
+        for key in [key for key in device.kernels if key[0] == "elementwise"]:
+            del device.kernels[key]
 
 
 def test_between_devices(device: Any) -> None:

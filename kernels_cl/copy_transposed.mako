@@ -1,0 +1,68 @@
+## Copies between data whose contiguous axes differ: out[o, i, j] = in[o, i, j], where `out` is contiguous along j
+## and `in` along i (o: all other axes together).
+##
+## Both sides are touched in whole cache lines: a block of lines is read along i, turned, and written along j.
+## mapping "vector": one work-item per group turns `chunk` blocks of block x block elements, one after the other, in
+##   private memory. Launch: (blocks along i / chunk, blocks along j, others) in groups of 1.
+## mapping "simt": a group of (block, rows) work-items turns one block in local memory, whose rows are one element
+##   longer than the block, so that reading along a column meets every bank. Launch: (blocks along i * block,
+##   blocks along j * rows, others) in groups of (block, rows, 1). One barrier, at top level.
+##
+## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk ("vector") · rows ("simt") ·
+## others (number of further axes, 0 to 6).
+<% group = "1, 1, 1" if mapping == "vector" else f"{block}, {rows}, 1" %>\
+__kernel __attribute__((reqd_work_group_size(${group}))) void copy_transposed(
+    __global ${type}* out, long out_at, __global const ${type}* in, long in_at,
+% for axis in range(others):
+    long size${axis}, long out_s${axis}, long in_s${axis},
+% endfor
+    long size_i, long out_si, long size_j, long in_sj)
+{
+    long rest = get_global_id(2);
+% for axis in range(others - 1, -1, -1):
+    {
+        const long k = rest % size${axis};
+        rest /= size${axis};
+        out_at += k * out_s${axis};
+        in_at += k * in_s${axis};
+    }
+% endfor
+    const long j0 = (long)get_group_id(1) * ${block};
+    const int width_j = (int)min((long)${block}, size_j - j0);
+% if mapping == "vector":
+    ${type} turned[${block * block}];
+    for (int step = 0; step < ${chunk}; ++step) {
+        const long i0 = ((long)get_group_id(0) * ${chunk} + step) * ${block};
+        const int width_i = (int)clamp(size_i - i0, 0L, (long)${block});
+        __global const ${type}* from = in + in_at + i0 + j0 * in_sj;
+        __global ${type}* to = out + out_at + i0 * out_si + j0;
+        if (width_i == ${block} && width_j == ${block}) {
+            for (int j = 0; j < ${block}; ++j)
+                for (int i = 0; i < ${block}; ++i)
+                    turned[j * ${block} + i] = from[j * in_sj + i];
+            for (int i = 0; i < ${block}; ++i)
+                for (int j = 0; j < ${block}; ++j)
+                    to[i * out_si + j] = turned[j * ${block} + i];
+        } else {
+            for (int j = 0; j < width_j; ++j)
+                for (int i = 0; i < width_i; ++i)
+                    turned[j * ${block} + i] = from[j * in_sj + i];
+            for (int i = 0; i < width_i; ++i)
+                for (int j = 0; j < width_j; ++j)
+                    to[i * out_si + j] = turned[j * ${block} + i];
+        }
+    }
+% else:
+    __local ${type} turned[${block * (block + 1)}];
+    const long i0 = (long)get_group_id(0) * ${block};
+    const int width_i = (int)min((long)${block}, size_i - i0);
+    const int x = get_local_id(0), y = get_local_id(1);
+    for (int j = y; j < width_j; j += ${rows})
+        if (x < width_i)
+            turned[j * ${block + 1} + x] = in[in_at + i0 + x + (j0 + j) * in_sj];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = y; i < width_i; i += ${rows})
+        if (x < width_j)
+            out[out_at + (i0 + i) * out_si + j0 + x] = turned[x * ${block + 1} + i];
+% endif
+}
