@@ -3,7 +3,7 @@
 ##   the lanes of a strip are OpenCL vectors. Local arrays are the work-item's own memory; there is no driver barrier.
 ## Launch: one work-item for each group; dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is all).
 ## Parameters: name; declarations, functions (C text: record types, helpers); arguments (C declarations), body (C text);
-##   accesses (see strip_functions.mako); int64_atomics (enable the extension).
+##   accesses, maps (see strip_functions.mako); int64_atomics (enable the extension).
 <%namespace name="strips" file="strip_functions.mako"/>\
 % if int64_atomics:
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
@@ -13,6 +13,7 @@ ${declarations}
 #pragma OPENCL FP_CONTRACT OFF
 ${functions}
 ${strips.functions(accesses)}
+${strips.mapped(maps)}
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void ${name}(${", ".join(arguments)})
 {

@@ -67,3 +67,18 @@ __attribute__((noinline)) static void ${a["name"]}(${a["space"]} ${a["element"]}
 % endif
 % endfor
 </%def>
+
+## Functions of two floats whose vector forms some drivers get wrong (fmod of lanes of very different sizes), lane by lane.
+## Parameters: maps, a list of {name, function, value, width}.
+<%def name="mapped(maps)">
+% for m in maps:
+__attribute__((noinline)) static ${m["value"]}${m["width"]} ${m["name"]}(${m["value"]}${m["width"]} a, ${m["value"]}${m["width"]} b) {
+    ${m["value"]} first[${m["width"]}], second[${m["width"]}];
+    vstore${m["width"]}(a, 0, first);
+    vstore${m["width"]}(b, 0, second);
+    __attribute__((opencl_unroll_hint(1)))
+    for (int lane = 0; lane < ${m["width"]}; lane++) first[lane] = ${m["function"]}(first[lane], second[lane]);
+    return vload${m["width"]}(0, first);
+}
+% endfor
+</%def>

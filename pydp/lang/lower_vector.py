@@ -143,6 +143,7 @@ class _VectorC:
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
             "functions": functions,
             "accesses": [self.kernel.accesses[name] for name in sorted(self.kernel.accesses)],
+            "maps": [self.kernel.strips.maps[name] for name in sorted(self.kernel.strips.maps)],
             "arguments": [_declaration(slot, self.function) for slot in self.slots],
             "body": str(self.block),
             "int64_atomics": self.wide_atomics,

@@ -27,6 +27,7 @@ class StripText:
     def __init__(self, width: int, helpers: set[Helper]) -> None:
         self.width = width
         self.helpers = helpers
+        self.maps: dict[str, dict[str, object]] = {}
         self.mask = f"int{width}"
         self.iota = f"(({self.mask})({', '.join(str(lane) for lane in range(width))}))"
 
@@ -66,6 +67,13 @@ class StripText:
         self.helpers.add((kind, c_type))
         return f"lane_{kind}_{c_type}({', '.join(values)})"
 
+    def by_lane(self, function: str, dtype: np.dtype[Any], *values: str) -> str:
+        """A call of a scalar function of two floats for each lane by itself."""
+        scalar = private_type(dtype)
+        name = f"strip_{function}_{self.type(dtype)}"
+        self.maps[name] = {"name": name, "function": function, "value": scalar, "width": self.width}
+        return f"{name}({', '.join(values)})"
+
     # -- operations ------------------------------------------------------------------------------------------
 
     def unary(self, op: str, value: str, dtype: np.dtype[Any]) -> str:
@@ -81,6 +89,10 @@ class StripText:
                 return short
         if op == "pow" and dtype.kind == "f":
             return f"pow({left}, {right})"
+        if dtype.kind == "f":  # floordiv and mod, which are made of fmod
+            scalar = private_type(dtype)
+            self.helpers.add((op, scalar))
+            return self.by_lane(f"lane_{op}_{scalar}", dtype, left, right)
         return self.helper(op, dtype, left, right)
 
     def _by_constant(self, op: str, left: str, right: int, dtype: np.dtype[Any]) -> str | None:
@@ -126,6 +138,8 @@ class StripText:
             return self.helper("abs", dtype, *values) if dtype.kind == "i" else values[0]
         if dtype.kind != "f":  # rounding of integers
             return values[0]
+        if name == "fmod":
+            return self.by_lane(name, dtype, *values)
         return f"{name}({', '.join(values)})"
 
     def load(self, text: str, dtype: np.dtype[Any]) -> str:
