@@ -31,8 +31,9 @@ def split_divergent_regions(function: ir.Function) -> ir.Function:
 class _Splitter:
     def __init__(self, function: ir.Function, found: Uniformity) -> None:
         self.found = found
-        self.taken = {item.name for item in (*function.variables, *function.arrays, *function.parameters)}
-        self.taken |= {item.name for item in (*function.locals, *function.privates)}
+        self.taken = {item.name for item in function.variables} | {item.name for item in function.arrays}
+        self.taken |= {item.name for item in function.locals} | {item.name for item in function.privates}
+        self.taken |= {item.name for item in function.parameters}
         self.masks: list[ir.Variable] = []
 
     def block(self, body: Sequence[ir.Stmt]) -> list[ir.Stmt]:

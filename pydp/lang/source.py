@@ -97,10 +97,8 @@ def _narrowed(trees: list[Tree], code: CodeType) -> list[Tree]:
         if inside:
             # the innermost: a lambda's own text never covers the word `lambda` before it
             return [max(inside, key=lambda tree: (tree.lineno, tree.col_offset))]
-    same = [tree for tree in trees if isinstance(tree, ast.Lambda) and _compiled(tree) == code.co_code]
-    if len({ast.dump(tree) for tree in same}) == 1:
-        return list(same[:1])
-    return list(same)
+    same = [tree for tree in trees if isinstance(tree, ast.Lambda) and _compiled(tree, code) == _content(code)]
+    return list(same[:1]) if len({ast.dump(tree) for tree in same}) == 1 else list(same)
 
 
 def _columns(code: CodeType) -> tuple[tuple[int, int], tuple[int, int]] | None:
@@ -119,7 +117,17 @@ def _covers(node: ast.expr, columns: tuple[tuple[int, int], tuple[int, int]]) ->
     return (node.lineno, node.col_offset) <= columns[0] and columns[1] <= end
 
 
-def _compiled(tree: ast.Lambda) -> bytes:
-    code = compile(ast.fix_missing_locations(ast.Expression(tree)), "<lambda>", "eval")
-    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return inner[0].co_code if inner else b""
+def _compiled(tree: ast.Lambda, like: CodeType) -> object:
+    """What `tree` compiles to inside a function that has the variables which `like` takes from around it."""
+    around = [ast.arg(name) for name in like.co_freevars]
+    arguments = ast.arguments([], around, None, [], [], None, [])
+    whole = ast.fix_missing_locations(ast.Expression(ast.Lambda(arguments, tree)))
+    outer = [item for item in compile(whole, "<lambda>", "eval").co_consts if isinstance(item, CodeType)]
+    inner = [item for item in outer[0].co_consts if isinstance(item, CodeType)]
+    return _content(inner[0])
+
+
+def _content(code: CodeType) -> object:
+    """A code's text, without its place."""
+    constants = [_content(item) if isinstance(item, CodeType) else (type(item), item) for item in code.co_consts]
+    return (code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants)

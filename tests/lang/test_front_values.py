@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pydp
-from pydp.lang import ir
+from pydp.lang import ir, source
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.front import translate_value
 
@@ -45,6 +45,10 @@ TABLE = {"max": lambda a, b: a if a > b else b, "min": lambda a, b: b if a > b e
 POWERS = [lambda x: x, lambda x: x * x, lambda x: x * x * x]
 
 
+def pair_of(n, m):
+    return lambda x: x * n + m, lambda x: x * m + n, lambda x: x * n + (lambda: m)() if False else x
+
+
 def scaled_by(factor):
     return lambda x: x * factor
 
@@ -56,6 +60,18 @@ def test_lambdas_of_one_line_are_told_apart():
     assert run(TABLE["min"], np.int32(7), np.int32(3)) == 3
     assert [run(f, np.int32(3)) for f in POWERS] == [3, 9, 27]
     assert run(lambda a, b: a * b, np.int32(7), np.int32(3)) == 21
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_lambdas_of_one_line_with_closures(monkeypatch, columns):
+    """With the columns that Python 3.11 notes, and by compiling again where there are none."""
+    if not columns:
+        monkeypatch.setattr(source, "_columns", lambda code: None)
+    source._sources.clear()
+    first, second, _ = pair_of(3, 5)
+    assert (run(first, np.int32(2)), run(second, np.int32(2))) == (11, 13)
+    assert run(TABLE["max"], np.int32(7), np.int32(3)) == 7
+    assert [run(f, np.int32(3)) for f in POWERS] == [3, 9, 27]
 
 
 def test_closures_of_one_text_are_told_apart():
