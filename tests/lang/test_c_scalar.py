@@ -15,6 +15,8 @@ LOWERINGS = {"simt": lower_simt.lower, "vector": lower_vector.lower}
 
 @pytest.fixture(params=list(LOWERINGS))
 def lowering(request, device):
+    if request.param == "vector" and device.profile.loop_limit is not None:
+        pytest.skip("groups as work-items are refused here: this driver ends long loops early")
     return LOWERINGS[request.param]
 
 
