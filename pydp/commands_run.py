@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-ALGORITHMS = ("matmul", "scan", "reduce", "sort", "argsort", "sort_by_key")
+ALGORITHMS = ("matmul", "scan", "reduce", "sort", "argsort", "sort_by_key", "transpose", "histogram", "bincount")
 
 
 def _option(text: str) -> tuple[str, Any]:

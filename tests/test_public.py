@@ -14,9 +14,9 @@ pytestmark = pytest.mark.host
 
 PUBLIC = """
 BuildFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError UnsupportedOnDevice
-argsort atomic_add atomic_max atomic_min checked device devices empty explain extent field fma forall full grid
-group_barrier index local_field matmul private_field project read_only record reduce scan section sort sort_by_key
-tile using vector where zeros
+argsort atomic_add atomic_max atomic_min bincount checked device devices empty explain extent field fma forall full grid
+group_barrier histogram index local_field matmul private_field project read_only record reduce scan section sort sort_by_key
+tile transpose using vector where zeros
 """.split()
 
 
@@ -35,7 +35,7 @@ def test_every_name_is_documented() -> None:
 
 
 def test_algorithms_share_their_last_arguments() -> None:
-    for name in ("matmul", "scan", "reduce", "sort", "argsort", "sort_by_key"):
+    for name in ("matmul", "scan", "reduce", "sort", "argsort", "sort_by_key", "transpose", "histogram", "bincount"):
         parameters = list(inspect.signature(getattr(pydp, name)).parameters)
         assert parameters[-4:] == ["device", "queue", "wait_for", "spec"], name
         assert hasattr(getattr(pydp, name), "__pydp_explain__"), name

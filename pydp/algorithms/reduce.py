@@ -243,6 +243,12 @@ def _wide(width: int, operator: Operator, source: np.dtype) -> dict[str, Any]:
     }
 
 
+def fold(call: Call, source: Operand, op: Any, axes: tuple[int, ...], result: Operand) -> None:
+    """Folds an operand over axes within another algorithm's call, in the result's dtype."""
+    plan = _plan(call.device, source.dtype, source.shape, source.strides, op, axes, False, result.dtype, None)
+    _run(call, plan, source, None, result)
+
+
 # --- running it ------------------------------------------------------------------------------------------
 
 

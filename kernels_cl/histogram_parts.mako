@@ -1,0 +1,56 @@
+## Counts (or sums weights) of bins, each part of the input in bins of its own: no atomics, the same bits every time.
+## Phases: a work-item clears its bins, walks over its part, and adds. Consecutive elements go to different ones of
+## `copies` sets, so that equal neighbours do not wait for one another's store; the sets are folded at the end.
+## Launch: one work-item for a part; results lie as (parts, bins).
+## Parameters: declarations, source (C type), value (C type of what is added: uint, or the weights' sum), weights (C type or
+## None), copies (a power of two), direct (the bin is the value itself), bytes (direct, and the elements are unsigned bytes
+## that lie together: eight are read at once), edge (C type of the thresholds), guess (C type that a first guess is
+## computed in, or None: binary search).
+<%namespace name="bins" file="histogram_bins.mako"/>
+${declarations}
+% if not direct:
+${bins.find(source, edge, guess)}
+% endif
+
+kernel void histogram_parts(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
+                            const ulong part, global ${value}* restrict sums, const ulong bins
+% if weights:
+                            , global const ${weights}* restrict w, const ulong w_offset, const long w_step
+% endif
+% if not direct:
+                            , global const ${edge}* restrict edges${f", const {guess} first, const {guess} scale" if guess else ""}
+% endif
+                            ) {
+    const ulong start = get_global_id(0) * part;
+    const long count = (long) min(part, n - start);
+    x += (long) offset + (long) start * step;
+% if weights:
+    w += (long) w_offset + (long) start * w_step;
+% endif
+    sums += get_global_id(0) * bins * ${copies};
+    for (ulong b = 0; b < bins * ${copies}; ++b) sums[b] = 0;
+    long i = 0;
+% if bytes and not weights:
+    for (; i + 8 <= count; i += 8) {
+        const uchar8 v = vload8(0, x + i);
+% for k in range(8):
+        sums[${k % copies} * bins + v.s${k}] += 1;
+% endfor
+    }
+% endif
+    for (; i < count; ++i) {
+        const ${source} v = x[i * step];
+% if direct:
+        const ulong bin = (ulong) v;
+% else:
+        const long found = find_bin(v, edges, (long) bins${", first, scale" if guess else ""});
+        if (found < 0) continue;
+        const ulong bin = (ulong) found;
+% endif
+        sums[(ulong) (i % ${copies}) * bins + bin] += ${f"({value}) w[i * w_step]" if weights else "1"};
+    }
+% if copies > 1:
+    for (ulong b = 0; b < bins; ++b)
+        for (int c = 1; c < ${copies}; ++c) sums[b] += sums[c * bins + b];
+% endif
+}

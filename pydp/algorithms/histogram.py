@@ -1,0 +1,397 @@
+"""``pydp.histogram`` and ``pydp.bincount``: counts of bins, exact and the same every time.
+
+Each part of the input is counted in bins of its own, the parts are folded in order: no global atomics, and no atomics
+on floats. On CPUs neighbours go to different copies of the bins, so that equal ones do not wait for one another; on
+GPUs a group has `waves` sets of bins in local memory (SPEC S3, accumulators that lanes share).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from pydp.algorithms._keys import by_key, unkeyed
+from pydp.algorithms._reduce_plan import collapse
+from pydp.algorithms.reduce import fold, reduce
+from pydp.dtypes import c_declarations, c_name, check_supported
+from pydp.errors import InvalidArgument
+from pydp.runtime.call import Call
+from pydp.runtime.operand import Operand
+from pydp.runtime.profile import Profile
+from pydp.runtime.program import Kernel, kernel
+from pydp.specialize.choose import Choice, choose
+from pydp.specialize.explanation import Explanation
+from pydp.specialize.family import Family, Problem
+
+__all__ = ["HistogramSpec", "bincount", "histogram"]
+
+_COUNT = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class HistogramSpec:
+    """The input is cut into `parts`. CPU: a work-item counts one in `copies` sets of bins. GPU: a group of `lanes` does,
+    in `waves` sets in local memory, `pad` entries apart."""
+
+    mapping: str
+    parts: int
+    copies: int
+    lanes: int
+    waves: int
+    pad: int
+
+
+def histogram(
+    x: Any,
+    bins: Any = 10,
+    range: tuple[float, float] | None = None,
+    weights: Any = None,
+    density: bool = False,
+    *,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> tuple[Any, np.ndarray]:
+    """(counts, edges) of the values of `x`, as ``numpy.histogram``; edges are a NumPy array.
+
+    x: integers or floats of any shape. bins: a number of equal bins, or increasing edges. range: of equal bins; by
+    default the least and the greatest value. weights: of the shape of `x`; then counts are sums of weights, in their
+    dtype and always in the same order. density: counts become a density (float64). Values outside are not counted.
+
+    Raises InvalidArgument for wrong bins, ranges, weights and types. Without a range the values are read once more,
+    and the call waits for them.
+
+    >>> pydp.histogram(np.array([1, 2, 1]), bins=[0, 1, 2, 3])[0]
+    array([0, 2, 1])
+    """
+    call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
+    source = call.input("x")
+    if source.dtype.kind not in "iufb":
+        raise InvalidArgument(f"x has dtype {source.dtype}; integers and floats are accepted")
+    edges = _edges(x, source, bins, range, call, wait_for)
+    given = _weights(call, source)
+    dtype = _COUNT if given is None else given.dtype
+    even = np.ndim(bins) == 0
+    result = call.output((len(edges) - 1,), dtype)
+    plan = _plan(call.device, source.dtype, None if given is None else given.dtype, dtype, len(edges) - 1, even,
+                 source.size, by_key(spec))  # fmt: skip
+    _count(call, plan, source, given, edges, result)
+    counts = call.finish(result)
+    if density:
+        values = np.asarray(counts.get() if hasattr(counts, "get") else counts, np.float64)
+        values = values / np.diff(edges) / values.sum()
+        return _like(counts, values), edges
+    return counts, edges
+
+
+def bincount(
+    x: Any,
+    weights: Any = None,
+    minlength: int = 0,
+    *,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """How often each value 0, 1, ... occurs in `x`, as ``numpy.bincount``.
+
+    x: one axis of integers, none of them negative. weights: of the shape of `x`; then the result are sums of weights
+    (float64). minlength: the least number of bins. The result (int64) has max(x) + 1 bins, so the call waits for the
+    values.
+
+    Raises InvalidArgument for negative values, other types and shapes.
+
+    >>> pydp.bincount(np.array([1, 3, 1]))
+    array([0, 2, 0, 1])
+    """
+    call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
+    source = call.input("x")
+    if len(source.shape) != 1 or source.dtype.kind not in "iub":
+        raise InvalidArgument(
+            f"x has {len(source.shape)} axes and dtype {source.dtype}; one axis of integers is accepted"
+        )
+    try:
+        least = int(minlength.__index__())
+    except (AttributeError, TypeError):
+        least = -1
+    if least < 0:
+        raise InvalidArgument(f"minlength is {minlength!r}; an integer of at least 0 is accepted")
+    given = _weights(call, source)
+    dtype = _COUNT if given is None else np.dtype(np.float64)
+    few = source.dtype.itemsize == 1 and source.dtype.kind in "ub"
+    bins = max(256 if few else _largest(x, source, call, wait_for) + 1, least)
+    result = call.output((bins,), dtype)
+    plan = _plan(call.device, source.dtype, None if given is None else given.dtype, dtype, bins, None, source.size,
+                 by_key(spec))  # fmt: skip
+    _count(call, plan, source, given, None, result)
+    counts = call.finish(result)
+    if not few:
+        return counts
+    if given is None:
+        seen = np.flatnonzero(counts.get() if hasattr(counts, "get") else counts)
+        used = int(seen[-1]) + 1 if seen.size else 0
+    else:
+        used = _largest(x, source, call, None) + 1
+    return counts[: max(used, least)]
+
+
+# --- arguments -------------------------------------------------------------------------------------------
+
+
+def _edges(x: Any, source: Operand, bins: Any, limits: Any, call: Call, wait_for: Any) -> np.ndarray:
+    """The edges that NumPy gives, from the least and greatest value where they are needed."""
+    if isinstance(bins, str):
+        raise InvalidArgument(f"bins={bins!r} is not accepted; a number of bins or an array of edges is")
+    sample = np.zeros(0, source.dtype if source.dtype.kind != "b" else np.uint8)
+    if np.ndim(bins) == 0 and limits is None and source.size:
+        named = {"device": call.device, "queue": call.queue, "wait_for": wait_for}
+        ends = [np.asarray(_host(reduce(x, op, **named))) for op in ("min", "max")]
+        sample = np.array([end.reshape(()) for end in ends], sample.dtype)
+    try:
+        edges = np.histogram_bin_edges(sample, bins, limits)
+    except (ValueError, TypeError) as error:
+        raise InvalidArgument(f"bins={bins!r} with range={limits!r} is not accepted: {error}") from error
+    return edges
+
+
+def _weights(call: Call, source: Operand) -> Operand | None:
+    if not call.has("weights"):
+        return None
+    given = call.input("weights")
+    if given.shape != source.shape or given.dtype.kind not in "iuf":
+        raise InvalidArgument(
+            f"weights have shape {given.shape} and dtype {given.dtype}; numbers of x's shape {source.shape} are accepted"
+        )
+    return given
+
+
+def _largest(x: Any, source: Operand, call: Call, wait_for: Any) -> int:
+    """The greatest value, -1 for none; refuses negative ones."""
+    if not source.size:
+        return -1
+    named = {"device": call.device, "queue": call.queue, "wait_for": wait_for}
+    if source.dtype.kind == "i" and int(_host(reduce(x, "min", **named))) < 0:
+        raise InvalidArgument("x has negative values; integers of at least 0 are accepted")
+    return int(_host(reduce(x, "max", **named)))
+
+
+def _host(value: Any) -> Any:
+    return value.get() if hasattr(value, "get") else value
+
+
+def _like(counts: Any, values: np.ndarray) -> Any:
+    """Host values as an array of the kind and on the device of `counts`."""
+    from pydp.runtime.construct import field
+    from pydp.runtime.field import Field
+
+    if isinstance(counts, np.ndarray):
+        return values
+    if isinstance(counts, Field):
+        return field(values, device=counts.device)
+    import pyopencl.array
+
+    return pyopencl.array.to_device(counts.queue, values)
+
+
+# --- the plan of a description, and its run ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Plan:
+    kernel: Kernel | None
+    spec: HistogramSpec
+    choice: Choice
+    bins: int
+    value: np.dtype
+    edge: np.dtype | None
+    guess: np.dtype | None
+    local: bool
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(
+    device: Any,
+    dtype: np.dtype,
+    weights: np.dtype | None,
+    result: np.dtype,
+    bins: int,
+    even: bool | None,
+    n: int,
+    spec: Any,
+) -> _Plan:
+    """even: bins of one size; None: the bin is the value itself."""
+    check_supported(dtype, device, "histogram")
+    check_supported(result, device, "histogram")
+    choice = choose(FAMILY, device, Problem("histogram", str(dtype), (n, bins)), unkeyed(spec))
+    chosen: HistogramSpec = choice.spec
+    edge = guess = None
+    if even is not None:
+        # Integers are compared with integers, half precision is compared as float, others in their own type.
+        edge = np.dtype(np.float64 if dtype == np.float64 else np.float32)
+        if dtype.kind != "f":
+            edge = np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
+        guess = np.dtype(np.float64 if dtype == np.float64 else np.float32) if even else None
+    value = np.dtype(np.uint32) if weights is None else result
+    room = device.profile.local_bytes // 2
+    local = chosen.mapping == "simt" and weights is None and chosen.waves * (bins + chosen.pad) * 4 <= room
+    params: dict[str, object] = {
+        "declarations": c_declarations([dtype, value, *([edge] if edge else []), *([weights] if weights else [])]),
+        "source": c_name(dtype),
+        "direct": even is None,
+        "edge": c_name(edge) if edge else None,
+        "guess": c_name(guess) if guess else None,
+    }
+    if n == 0:
+        return _Plan(None, chosen, choice, bins, value, edge, guess, local)
+    if local:
+        params |= {"lanes": chosen.lanes, "waves": chosen.waves, "bins": bins, "pad": chosen.pad}
+        ready = kernel(device, "histogram_local.mako", "histogram_local", params)
+    else:
+        params |= {
+            "value": c_name(value),
+            "weights": c_name(weights) if weights else None,
+            "copies": chosen.copies if bins <= 4096 else 1,
+            "bytes": even is None and dtype in (np.uint8, np.bool_),
+        }
+        ready = kernel(device, "histogram_parts.mako", "histogram_parts", params)
+    return _Plan(ready, chosen, choice, bins, value, edge, guess, local)
+
+
+def _count(
+    call: Call, plan: _Plan, source: Operand, weights: Operand | None, edges: np.ndarray | None, result: Operand
+) -> None:
+    n = source.size
+    if plan.kernel is None:
+        fold(call, call.temporary((0, plan.bins), plan.value), "+", (0,), result)
+        return
+    x, step = _line(call, source)
+    copies = 1 if plan.local or plan.bins > 4096 else plan.spec.copies
+    if weights is None and step != 1 and source.dtype.itemsize == 1:
+        x, step = call.contiguous(source), 1
+    parts = _parts(plan, n, copies)
+    part = -(-n // parts)
+    parts = -(-n // part)
+    sums = call.temporary((parts, copies, plan.bins), plan.value)
+    group = plan.spec.lanes if plan.local else 1
+    arguments: list[Any] = [x, np.uint64(x.offset), np.int64(step), np.uint64(n), np.uint64(part), sums]
+    if not plan.local:
+        arguments.append(np.uint64(plan.bins))
+    if weights is not None:
+        w, w_step = _line(call, weights)
+        arguments += [w, np.uint64(w.offset), np.int64(w_step)]
+    if edges is not None:
+        arguments += _thresholds(call, plan, edges)
+    call.launch(plan.kernel, (parts * group,), (group,), *arguments)
+    counted = Operand("sums", sums.buffer, 0, (parts, plan.bins), (copies * plan.bins, 1), plan.value, sums.owner)
+    fold(call, counted, "+", (0,), result)
+
+
+def _parts(plan: _Plan, n: int, copies: int) -> int:
+    """Parts of the input: as specialized, but worth their bins, of a size that 32 bits count, and in bounded memory."""
+    worth = max(1, n // max(1024, plan.bins))
+    room = max(1, 2**26 // (plan.bins * copies * plan.value.itemsize))
+    return max(min(plan.spec.parts, worth, room), -(-n // 2**31), 1)
+
+
+def _line(call: Call, operand: Operand) -> tuple[Operand, int]:
+    """The elements as one row: the operand and the step between its elements, or a copy."""
+    flat = collapse(list(zip(operand.shape, operand.strides, strict=True)))
+    if len(flat) <= 1:
+        return operand, flat[0][1] if flat else 1
+    return call.contiguous(operand), 1
+
+
+def _thresholds(call: Call, plan: _Plan, edges: np.ndarray) -> list[Any]:
+    """The edges as the kernel compares them, in device memory, with the first guess's numbers."""
+    assert plan.edge is not None
+    values = edges.astype(plan.edge) if plan.edge.kind == "f" else _whole(edges, plan.edge)
+    place = call.temporary(values.shape, values.dtype)
+    call.enqueue(cl.enqueue_copy, place, values, is_blocking=False)
+    if plan.guess is None:
+        return [place]
+    width = float(edges[-1]) - float(edges[0])
+    return [place, plan.guess.type(edges[0]), plan.guess.type(plan.bins / width if width else 0.0)]
+
+
+def _whole(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Edges among integers: v >= e is v >= ceil(e), and v <= e of the last one is v <= floor(e)."""
+    limits = np.iinfo(dtype)
+    whole = [int(np.ceil(edge)) for edge in edges[:-1]] + [int(np.floor(edges[-1]))]
+    return np.array([min(max(value, int(limits.min)), int(limits.max)) for value in whole], dtype)
+
+
+# --- specialization --------------------------------------------------------------------------------------
+
+
+def _default(profile: Profile, problem: Problem) -> HistogramSpec:
+    """problem.sizes: (elements, bins)."""
+    n, bins = problem.sizes
+    if profile.mapping == "vector":
+        parts = 4 * profile.compute_units
+        if profile.loop_limit is not None:  # a part's elements and the folding of its bins stay below the limit
+            parts = max(parts, -(-n // (profile.loop_limit // 4)))
+        return HistogramSpec("vector", parts, 4 if profile.loop_limit is None else 1, 1, 1, 0)
+    lanes = min(256, profile.max_group_size)
+    waves = max(1, min(8, lanes, profile.local_bytes // 4 // max(4 * (bins + 1), 1)))
+    waves = 1 << waves.bit_length() - 1
+    # One entry between the sets puts the same bin of two sets into different banks.
+    return HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, waves, 1 if profile.banks > 1 else 0)
+
+
+def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
+    base = _default(profile, problem)
+    if base.mapping == "vector":
+        sizes = [base.parts, 2 * base.parts, 4 * base.parts]
+        found = [HistogramSpec("vector", parts, copies, 1, 1, 0) for parts in sizes for copies in (1, 2, 4, 8)]
+    else:
+        found = [
+            HistogramSpec("simt", parts, 1, lanes, waves, base.pad)
+            for parts in (base.parts, 2 * base.parts)
+            for lanes in (64, 128, 256, 512)
+            for waves in (1, 2, 4, 8)
+        ]
+    return [spec for spec in found if _check(profile, problem, spec) is None]
+
+
+def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | None:
+    if spec.mapping not in ("vector", "simt"):
+        return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
+    if spec.parts < 1 or spec.pad < 0:
+        return f"parts is {spec.parts} and pad {spec.pad}; at least 1 and 0 are accepted"
+    for name in ("copies", "lanes", "waves"):
+        value = getattr(spec, name)
+        if value < 1 or value & (value - 1):
+            return f"{name} is {value}; powers of two are accepted"
+    if spec.copies > 8 or spec.lanes > profile.max_group_size or spec.waves > spec.lanes:
+        return f"copies is at most 8, lanes at most {profile.max_group_size}, waves at most lanes; not so in {spec}"
+    return None
+
+
+FAMILY = Family("histogram", HistogramSpec, _default, _candidates, _check)
+
+
+def _explain(which: str, x: Any, bins: Any = 10, *_: Any, device: Any = None, queue: Any = None, spec: Any = None,
+             **named: Any) -> Explanation:  # fmt: skip
+    call = Call.begin({"x": x}, device=device, queue=queue)
+    source = call.input("x")
+    count = 256 if which == "bincount" else (int(bins) if np.ndim(bins) == 0 else len(bins) - 1)
+    even = None if which == "bincount" else np.ndim(bins) == 0
+    plan = _plan(call.device, source.dtype, None, _COUNT, count, even, source.size, by_key(spec))
+    facts: dict[str, object] = {"device": call.device.name, "elements": source.size, "bins": count,
+                                "specialization": plan.spec}  # fmt: skip
+    choices = [plan.choice.reason]
+    if plan.local:
+        choices.append(f"a group's {plan.spec.waves} set(s) of bins fit local memory: local atomics")
+    else:
+        choices.append(f"every part has {plan.spec.copies} set(s) of bins of its own: no atomics")
+    return Explanation(which, facts, choices, {plan.kernel.name: plan.kernel.source} if plan.kernel else {})
+
+
+histogram.__pydp_explain__ = functools.partial(_explain, "histogram")  # type: ignore[attr-defined]
+bincount.__pydp_explain__ = functools.partial(_explain, "bincount")  # type: ignore[attr-defined]

@@ -1,0 +1,105 @@
+"""pydp.histogram and pydp.bincount against NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+
+SIMT = {"mapping": "simt", "parts": 3, "lanes": 16, "waves": 4, "pad": 1, "copies": 1}
+VECTOR = {"mapping": "vector", "parts": 3, "copies": 4, "lanes": 1, "waves": 1, "pad": 0}
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("spec", [SIMT, VECTOR], ids=["simt", "vector"])
+def test_small(device: Any, spec: Any) -> None:
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 7, 3001):
+        x = rng.integers(0, 9, n).astype(np.int32)
+        assert np.array_equal(pydp.bincount(x, spec=spec), np.bincount(x))
+    x = rng.random(300, dtype=np.float32)
+    counts, edges = pydp.histogram(x, bins=7, spec=spec)
+    expected, expected_edges = np.histogram(x, bins=7)
+    assert np.array_equal(counts, expected) and np.array_equal(edges, expected_edges)
+
+
+def test_bincount(device: Any) -> None:
+    rng = np.random.default_rng(1)
+    for dtype in (np.uint8, np.bool_, np.int16, np.uint32, np.int64):
+        x = rng.integers(0, 2 if dtype is np.bool_ else 100, 100_003).astype(dtype)
+        expected = np.bincount(x.astype(np.int64))
+        for view in (np.s_[:], np.s_[::-3]):
+            result = pydp.bincount(x[view])
+            assert result.dtype == np.int64 and np.array_equal(result, np.bincount(x[view].astype(np.int64)))
+        assert np.array_equal(pydp.bincount(x, minlength=300), np.bincount(x.astype(np.int64), minlength=300))
+        field = pydp.bincount(pydp.field(x))
+        assert isinstance(field, pydp.Field) and np.array_equal(field.get(), expected)
+    sparse = rng.integers(0, 100_000, 5000).astype(np.int32)
+    assert np.array_equal(pydp.bincount(sparse), np.bincount(sparse))
+
+
+def test_histogram_types_and_bins(device: Any) -> None:
+    rng = np.random.default_rng(2)
+    for dtype in (np.float32, np.int8, np.uint16, np.int32, np.uint64):
+        x = (rng.standard_normal((50, 401)) * 30).astype(np.int64).clip(-120, 120)
+        x = (np.abs(x) if np.dtype(dtype).kind == "u" else x).astype(dtype)
+        cases: list[tuple[Any, Any]] = [
+            (10, None),
+            (37, (-20, 20)),
+            (3, (5, 5)),
+            ([-50, -3, 0, 4, 50], None),
+            ([0.5, 1.5, 30], None),
+        ]
+        for bins, limits in cases:
+            counts, edges = pydp.histogram(x, bins, limits)
+            expected, expected_edges = np.histogram(x, bins, limits)
+            assert np.array_equal(counts, expected) and np.array_equal(edges, expected_edges), (dtype, bins, limits)
+    x = rng.random(1000, dtype=np.float32)
+    x[::10] = np.nan
+    assert np.array_equal(pydp.histogram(x, 5, (0, 1))[0], np.histogram(x, 5, (0, 1))[0])
+
+
+def test_edges_are_met_exactly(device: Any) -> None:
+    edges = np.linspace(-1, 1, 38, dtype=np.float32)
+    x = np.concatenate([edges, np.nextafter(edges, np.float32(9)), np.nextafter(edges, np.float32(-9))])
+    assert np.array_equal(pydp.histogram(x, 37, (-1, 1))[0], np.histogram(x, 37, (-1, 1))[0])
+    assert np.array_equal(pydp.histogram(x, edges)[0], np.histogram(x, edges)[0])
+
+
+def test_weights_and_density(device: Any) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 30, 20_000).astype(np.int32)
+    weights = rng.integers(-4, 5, x.size).astype(np.float32)
+    counts, edges = pydp.histogram(x, 6, weights=weights)
+    assert counts.dtype == np.float32 and np.array_equal(counts, np.histogram(x, 6, weights=weights)[0])
+    runs = {pydp.histogram(x, 6, weights=np.sqrt(x).astype(np.float32))[0].tobytes() for _ in range(4)}
+    assert len(runs) == 1
+    assert np.allclose(pydp.histogram(x, 6, density=True)[0], np.histogram(x, 6, density=True)[0])
+    if device.profile.fp64:
+        assert np.array_equal(pydp.bincount(x, weights), np.bincount(x, weights))
+    else:
+        with pytest.raises(pydp.UnsupportedOnDevice):
+            pydp.bincount(x, weights)
+
+
+def test_wrong_arguments(device: Any) -> None:
+    x = np.arange(10, dtype=np.int32)
+    for wrong in (-x, x.astype(np.float32), x.reshape(2, 5)):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.bincount(wrong)
+    for named in ({"minlength": -1}, {"weights": x[:3]}, {"spec": {"copies": 3}}, {"spec": {"nonsense": 1}}):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.bincount(x, **named)
+    for named in ({"bins": "auto"}, {"bins": 0}, {"bins": [3, 1]}, {"range": (2, 1)}, {"weights": x[:3]}):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.histogram(x, **named)
+    with pytest.raises(pydp.InvalidArgument):
+        pydp.histogram(np.array([1, np.nan], np.float32))
+
+
+def test_explain(device: Any) -> None:
+    x = np.zeros(1000, np.uint8)
+    assert "bins" in str(pydp.explain(pydp.histogram, x)) and "bins" in str(pydp.explain(pydp.bincount, x))

@@ -1,0 +1,55 @@
+"""pydp.transpose against NumPy's."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+
+
+@pytest.mark.oclgrind
+def test_small(device: Any) -> None:
+    x = np.arange(19 * 37, dtype=np.int32).reshape(19, 37)
+    result = pydp.transpose(x)
+    assert result.flags.c_contiguous and np.array_equal(result, x.T)
+
+
+def test_every_order_of_axes(device: Any) -> None:
+    x = np.arange(3 * 17 * 5 * 33).reshape(3, 17, 5, 33).astype(np.int16)
+    field = pydp.field(x)
+    for axes in itertools.permutations(range(4)):
+        assert np.array_equal(pydp.transpose(x, axes), x.transpose(axes))
+        assert np.array_equal(pydp.transpose(field[:, ::2, :, ::-1], axes).get(), x[:, ::2, :, ::-1].transpose(axes))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64, np.complex64, [("a", np.int16), ("b", np.uint8)]])
+def test_types_and_sizes(device: Any, dtype: Any) -> None:
+    for shape in ((0, 3), (1, 1), (64, 64), (129, 200), (3, 1000)):
+        x = np.zeros(shape, dtype)
+        raw = x.reshape(-1).view(np.uint8)
+        raw[:] = np.arange(raw.size) % 126
+        assert pydp.transpose(x).tobytes() == np.ascontiguousarray(x.T).tobytes()
+
+
+def test_out_and_overlap(device: Any) -> None:
+    x = np.arange(40 * 40, dtype=np.float32).reshape(40, 40)
+    expected = x.T.copy()
+    assert pydp.transpose(x, out=x) is x and np.array_equal(x, expected)
+    wide = np.zeros((40, 80), np.float32)
+    pydp.transpose(x, out=wide[:, ::2])
+    assert np.array_equal(wide[:, ::2], x.T) and not wide[:, 1::2].any()
+
+
+def test_wrong_arguments(device: Any) -> None:
+    x = np.zeros((2, 3), np.float32)
+    for axes in ((0,), (0, 0), (0, 2), 5, ("a", "b")):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.transpose(x, axes)
+    for named in ({"out": np.zeros((2, 3), np.float32)}, {"spec": {"tile": 3}}):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.transpose(x, **named)
+    assert "tiles" in str(pydp.explain(pydp.transpose, x))
