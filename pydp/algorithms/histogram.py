@@ -34,8 +34,8 @@ _COUNT = np.dtype(np.int64)
 
 @dataclass(frozen=True)
 class HistogramSpec:
-    """The input is cut into `parts`. CPU: a work-item counts one in `copies` sets of bins. GPU: a group of `lanes` does,
-    in `waves` sets in local memory, `pad` entries apart."""
+    """The input is cut into `parts`. CPU: a work-item counts one in `copies` sets of bins. GPU: a group of `lanes`
+    does, in `waves` sets in local memory, `pad` entries apart."""
 
     mapping: str
     parts: int
@@ -166,7 +166,7 @@ def _weights(call: Call, source: Operand) -> Operand | None:
     given = call.input("weights")
     if given.shape != source.shape or given.dtype.kind not in "iuf":
         raise InvalidArgument(
-            f"weights have shape {given.shape} and dtype {given.dtype}; numbers of x's shape {source.shape} are accepted"
+            f"weights have shape {given.shape}, dtype {given.dtype}; numbers of x's shape {source.shape} are accepted"
         )
     return given
 
