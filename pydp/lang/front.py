@@ -21,6 +21,7 @@ from pydp.lang.diagnostics import VectorError
 from pydp.lang.divergent_regions import split_divergent_regions
 from pydp.lang.front_base import Frame, Shared
 from pydp.lang.front_inline import Translator
+from pydp.lang.known_functions import as_lambda, is_known
 from pydp.lang.names import content_key, plain_function
 from pydp.lang.result_type import BOOL, FLOAT64, INT32, INT64, is_integer
 from pydp.lang.source import Source, source_of
@@ -92,10 +93,12 @@ def translate(
 def translate_value(
     fn: object, argument_dtypes: Sequence[Any], result_dtype: Any = None, index_dtype: Any = np.int32
 ) -> ir.ValueFunction:
-    """The function `fn` of plain values: an operator, a predicate or a key.
+    """The function `fn` of plain values: an operator, a predicate or a key; also ``max``, ``operator.add`` and so on.
 
     `result_dtype` is what the result is converted to; None leaves it as the function gives it. Raises VectorError.
     """
+    if callable(fn) and is_known(fn):
+        fn = as_lambda(fn, len(argument_dtypes))
     function = plain_function(fn)
     dtypes = tuple(np.dtype(item).newbyteorder("=") for item in argument_dtypes)
     result = None if result_dtype is None else np.dtype(result_dtype).newbyteorder("=")

@@ -3,6 +3,26 @@
 A vector function is plain Python. Called with plain values it runs as such; given to forall, scan, reduce or
 sort it is translated. The names here stand for what the translation knows; those that only make sense on a lane
 (local memory, barriers, atomics) refuse to run outside.
+
+The language
+    index       ``i, j = idx``; ``idx[0]``; ``idx + (1, 0)``; with a group also ``idx.group``, ``idx.local``,
+                ``idx.group_extent``, ``idx.group_count``; ``idx.grid_extent``, ``idx.global_index``
+    arrays      ``A[i, j]``, ``A[idx]``, ``A(i, j)``; outside: reads give the fill value (0), writes are dropped;
+                ``A.extent[0]`` or ``A.extent(0)``, ``A.shape``, ``A.rank``, ``A.dtype``, ``len(A)``
+    views       ``A.T``, ``A.tile(16, 16)``, pydp.tile, pydp.section, pydp.project, pydp.read_only; a range of tiles
+                gives tiles: ``A[t, u][x, y]``; a tile's extent is the tile's, though the array may end before it
+    memory      :func:`local_field`, :func:`private_field`, :func:`group_barrier`, ``atomic_add`` and its like
+    statements  assignments (tuples, ``+=``), ``if``, ``for`` over range or over a tuple, ``while``, ``break``,
+                ``continue``, ``return`` (nothing from what forall runs; anything, anywhere, elsewhere)
+    numbers     Python's operators; abs min max round int float bool divmod pow; casts such as ``np.float32(x)``;
+                most functions of math and those of NumPy with one result; ``x if c else y``, :func:`where`,
+                :func:`fma`. min and max give NaN where an operand is, as NumPy's minimum does
+    records     ``r.x``, ``r.x = v``, ``A[i].x = v``, ``dtype(x=..., y=...)``, :func:`record`; assigning copies
+    functions   other Python functions are inlined, with arrays and indexes as arguments if need be; no recursion
+    constants   numbers, NumPy scalars, tuples and dtypes from around the function, read when it is translated
+
+Types are those of :mod:`pydp.lang.result_type`. A barrier must be met by all lanes of a group; under a condition
+that differs from lane to lane it names how many meet: ``group_barrier(width)``.
 """
 
 from __future__ import annotations

@@ -236,6 +236,18 @@ def test_logic_of_numpy():
     assert run(lambda a: np.deg2rad(a) + math.degrees(a), np.float64(2)) == 2 * (math.pi / 180) + 2 * (180 / math.pi)
 
 
+@pytest.mark.parametrize("fn", [max, min, operator.add, np.hypot, np.maximum, math.atan2, operator.mul, divmod])
+def test_functions_that_are_not_python(fn):
+    if fn is divmod:
+        with pytest.raises(VectorError, match="a number is needed here, not a tuple of 2"):
+            run(fn, np.int32(7), np.int32(3))
+        return
+    a, b = np.float32(1.5), np.float32(-2.5)
+    assert run(fn, a, b) == np.float32(fn(a, b))
+    with pytest.raises(VectorError, match=r"takes|needed|has"):
+        run(operator.add, np.int32(7))
+
+
 # --- returns anywhere
 
 
