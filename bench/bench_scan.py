@@ -1,0 +1,92 @@
+"""Inclusive sums beside pyopencl's scan, NumPy's cumsum and a copy kernel, as items per second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+from pydp.bench.limits import Limits
+from pydp.bench.measure import Row, alternating
+
+import pydp
+from pydp.algorithms._scan_spec import STRATEGIES
+
+_QUICK = (1 << 16, 1 << 20)
+_FULL = (1 << 16, 1 << 20, 1 << 23, 1 << 26)
+
+
+def run(device: pydp.Device, quick: bool = False, sizes: Sequence[int] | None = None) -> list[Row]:
+    """Flat sums of `sizes` int32 and float32, and at the largest size every strategy, segments and both axes."""
+    sizes = tuple(sizes) if sizes is not None else _QUICK if quick else _FULL
+    rows = [_flat(device, dtype, n) for dtype in ("int32", "float32") for n in sizes]
+    rows += _variants(device, max(sizes))
+    return rows
+
+
+def _blocking(device: pydp.Device, call: Callable[[], Any]) -> Callable[[], None]:
+    def block() -> None:
+        call()
+        device.queue.finish()
+
+    return block
+
+
+def _row(device: pydp.Device, case: str, seconds: dict[str, float], n: int) -> Row:
+    ratios = {peer: took / seconds["pydp"] for peer, took in seconds.items() if peer != "pydp"}
+    return Row("scan", case, device.name, seconds["pydp"], n / seconds["pydp"] / 1e9, "Gitem/s", ratios)
+
+
+def _flat(device: pydp.Device, dtype: str, n: int) -> Row:
+    """One size and dtype beside all peers."""
+    from pyopencl.scan import InclusiveScanKernel
+
+    x = np.random.default_rng(0).integers(0, 100, n).astype(dtype)
+    field, out = pydp.field(x, device=device), pydp.empty((n,), dtype, device=device)
+    array = cl.array.to_device(device.queue, x)
+    target = cl.array.empty_like(array)
+    theirs = InclusiveScanKernel(device.context, np.dtype(dtype), "a+b", neutral="0")
+    host = np.empty_like(x)
+    copy = Limits(device).copy(x.nbytes)
+    seconds = alternating(
+        {
+            "pydp": _blocking(device, lambda: pydp.scan(field, out=out)),
+            "copy kernel": copy,
+            "pyopencl": _blocking(device, lambda: theirs(array, target)),
+            "NumPy": lambda: np.cumsum(x, dtype=dtype, out=host),
+        }
+    )
+    seconds["copy kernel"] *= 2 * x.nbytes / copy.work  # the copy of as many bytes as the scan reads and writes
+    return _row(device, f"sum of {n} {dtype}", seconds, n)
+
+
+def _variants(device: pydp.Device, n: int) -> list[Row]:
+    """Strategies, operators, segments and axes beside the flat sum of the same elements."""
+    x = np.random.default_rng(1).integers(0, 100, n).astype(np.int32)
+    field, out = pydp.field(x, device=device), pydp.empty((n,), np.int32, device=device)
+    flags = pydp.field((np.arange(n) % 1000 == 0).astype(np.uint8), device=device)
+    side = 1 << ((n.bit_length() - 1) // 2)
+    square = pydp.field(x[: side * side].reshape(side, side), device=device)
+    squared = pydp.empty((side, side), np.int32, device=device)
+    calls: dict[str, Callable[[], Any]] = {
+        f"strategy {name}": lambda name=name: pydp.scan(field, out=out, strategy=name)  # type: ignore[misc]
+        for name in STRATEGIES
+    }
+    calls |= {
+        "exclusive": lambda: pydp.scan(field, out=out, exclusive=True),
+        "reversed": lambda: pydp.scan(field, out=out, reverse=True),
+        "in place": lambda: pydp.scan(out, out=out),
+        "max": lambda: pydp.scan(field, "max", out=out),
+        "expression a > b ? a : b": lambda: pydp.scan(field, "a > b ? a : b", out=out),
+        "segments of 1000": lambda: pydp.scan(field, segments=flags, out=out),
+        "rows of a square": lambda: pydp.scan(square, axis=1, out=squared),
+        "columns of a square": lambda: pydp.scan(square, axis=0, out=squared),
+    }
+    rows = []
+    for case, call in calls.items():
+        flat = _blocking(device, lambda: pydp.scan(field, out=out))
+        seconds = alternating({"pydp": _blocking(device, call), "flat sum": flat}, repeats=5)
+        rows.append(_row(device, f"{case}, {n} int32", seconds, n))
+    return rows
