@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 SPLITTER = 134217729.0  # 2**27 + 1: halves a float64's fraction for exact products
+TINY = float(np.finfo(np.float32).tiny)
 EXACT_PRODUCT = (1e-140, 1e140)  # magnitudes whose float64 products and their errors neither overflow nor vanish
 
 
@@ -103,9 +104,20 @@ def _fma_exact(a: float, b: float, c: float) -> float:
         return math.inf if exact > 0 else -math.inf
 
 
+def _is_doubtful(near: np.ndarray) -> bool:
+    """Whether any float64 lies midway between two float32, or would round to a subnormal one: there rounding twice
+    can differ from rounding once."""
+    midway = (near.view(np.int64) & 0x1FFFFFFF) == 0x10000000
+    return bool(midway.any() or ((np.abs(near) < TINY) & (near != 0)).any())
+
+
 def fma(a: Any, b: Any, c: Any) -> Any:
     """a * b + c with one rounding (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008)."""
     dtype = np.asarray(a).dtype
+    if dtype == np.float32:
+        near = np.asarray(np.multiply(a, b, dtype=np.float64) + c)
+        if not _is_doubtful(near):
+            return near.astype(dtype)[()]
     x, y, z = np.broadcast_arrays(*(np.atleast_1d(np.asarray(v, np.float64)) for v in (a, b, c)))
     scalar = max(np.ndim(a), np.ndim(b), np.ndim(c)) == 0
     if dtype != np.float64:

@@ -7,6 +7,7 @@ of extent 1 where the value does not change along it.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +45,18 @@ class Affine:
         return value.astype(self.dtype)
 
 
+@functools.lru_cache(maxsize=64)
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
 def affine(base: int, steps: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """An affine value; a scalar where it does not step, an array where it would wrap."""
     steps = tuple(step if n > 1 else 0 for step, n in zip(steps, shape, strict=True))
     value = Affine(base, steps, shape, dtype)
-    limits = np.iinfo(dtype)
-    if limits.min <= value.low and value.high <= limits.max:
+    lowest, highest = _limits(dtype)
+    if lowest <= value.low and value.high <= highest:
         return value if any(steps) else dtype.type(base)
     return value.array() if any(steps) else np.asarray(base & (2**64 - 1), np.uint64).astype(dtype)[()]
 

@@ -30,13 +30,16 @@ from pydp.lang.lane_values import (
     unary,
 )
 
-WORK = 20_000  # expressions evaluated for one function, each for all lanes: about a tenth of a second
+WORK = 20_000  # expressions evaluated for one function, each for all lanes: a few tenths of a second
 FIRST, LAST = 6, 3  # turns of a loop that run where not all of them can
 
 
-def trace(function: ir.Function) -> list[Event]:
-    """All accesses and barriers of one group, in program order. A function without a group has one lane."""
-    tracer = _Tracer(function)
+def trace(function: ir.Function, work: int = WORK) -> list[Event]:
+    """All accesses and barriers of one group, in program order. A function without a group has one lane.
+
+    Where `work` evaluations of expressions do not suffice, only the first and last turns of loops are followed.
+    """
+    tracer = _Tracer(function, work)
     with np.errstate(all="ignore"):
         tracer.block(function.body)
     return tracer.events
@@ -48,12 +51,13 @@ class _Loop:
 
 
 class _Tracer:
-    def __init__(self, function: ir.Function) -> None:
-        self.function = function
+    def __init__(self, function: ir.Function, most: int) -> None:
+        self.function, self.most = function, most
         self.group = function.group or (1,) * function.grid_rank
         self.size = max(1, math.prod(self.group))
         self.places = np.unravel_index(np.arange(self.size), self.group) if self.group else ()
-        self.active = np.ones(self.size, bool)
+        self.active = self.everyone = np.ones(self.size, bool)
+        self.lanes = np.arange(self.size)
         self.certain, self.exact, self.settled = True, True, True
         self.context: tuple[int, ...] = ()
         self.values: dict[str, Value] = {}
@@ -66,7 +70,7 @@ class _Tracer:
 
     def block(self, body: list[ir.Stmt]) -> None:
         for statement in body:
-            if not self.active.any():
+            if self.active is not self.everyone and not self.active.any():
                 return
             getattr(self, "run_" + type(statement).__name__.lower())(statement)
 
@@ -75,7 +79,7 @@ class _Tracer:
         self.put(statement.variable, None if statement.members else value)
 
     def put(self, variable: ir.Variable, value: Value) -> None:
-        if not self.active.all() and variable.name in self.values:
+        if self.active is not self.everyone and variable.name in self.values and not self.active.all():
             value = merge(self.active, value, self.values[variable.name])
         self.values[variable.name] = value
 
@@ -90,7 +94,7 @@ class _Tracer:
     def touch(self, kind: str, access: Any, where: ir.Where, value: Value = None) -> None:
         dims = tuple(self.evaluate(index) for index in access.indices)
         known = None if any(value is None for value in dims) else dims
-        lanes = np.nonzero(self.active)[0]
+        lanes = self.lanes if self.active is self.everyone else np.nonzero(self.active)[0]
         state = (self.certain, self.context, where, access, value, self.settled)
         self.events.append(Access(kind, access.array, lanes, known, *state))
 
@@ -108,6 +112,8 @@ class _Tracer:
             left, self.active = self.active, outer & ~truth
             self.block(statement.orelse)
             self.active = self.active | left
+            if self.active.all():
+                self.active = self.everyone
             return
         before, outer = dict(self.values), self.active
         ends = []
@@ -153,7 +159,9 @@ class _Tracer:
         uniform = all(v.is_uniform for v in (start, stop, step))
 
         def turn(number: int) -> None:
-            self.active = self.active & (trips > number)
+            going = trips > number
+            if not going.all():
+                self.active = self.active & going
             self.put(statement.variable, Known((first + number * stride).astype(dtype)[()], symbols))
 
         outer = self.active
@@ -172,7 +180,7 @@ class _Tracer:
             if not self.active.any():
                 break
             number += 1
-            if number == FIRST and (self.work - began) / number * (count - number) > WORK - self.work:
+            if number == FIRST and (self.work - began) / number * (count - number) > self.most - self.work:
                 self._skip(statement)
                 number = max(number, count - LAST)
         self.certain, self.context, self.exact = state
@@ -183,7 +191,7 @@ class _Tracer:
         self.loops.append(loop)
         self.block(body)
         self.loops.pop()
-        return self.active | loop.continued
+        return self.active if not loop.continued.any() else self.active | loop.continued
 
     def _skip(self, statement: ir.For | ir.While) -> None:
         """Turns that are not run: they may touch anything in the arrays that the body touches."""
@@ -236,7 +244,7 @@ class _Tracer:
         outer, state, turns = self.active, (self.certain, self.context, self.exact), 0
         while self.active.any():
             condition = self.evaluate(statement.condition)
-            if condition is None or not condition.is_exact or self.work > WORK:
+            if condition is None or not condition.is_exact or self.work > self.most:
                 if turns:
                     self._skip(statement)
                 self._unknown_loop(statement, None, None, shared=condition is not None and condition.is_uniform)

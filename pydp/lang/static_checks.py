@@ -17,8 +17,9 @@ from pydp.lang import ir, widths
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.lane_events import Access, Gap, lane_index
 from pydp.lang.lane_trace import trace
-from pydp.lang.lane_values import Known, Symbols
+from pydp.lang.lane_values import Symbols
 
+WORK = 6_000  # expressions evaluated for all lanes: a small part of the time that building a kernel takes
 PAIRED = 64  # elements of an interval that are looked at pair by pair, after all were screened at once
 
 
@@ -37,7 +38,7 @@ def check(function: ir.Function, grid_extent: Sequence[int] | None = None) -> No
     group = function.group or (1,) * function.grid_rank
     intervals: dict[str, list[_Located]] = defaultdict(list)
     written: dict[str, np.ndarray | None] = {a.name: np.zeros(math.prod(a.shape), bool) for a in function.locals}
-    for event in trace(function):
+    for event in trace(function, WORK):
         if not isinstance(event, Access):
             if not isinstance(event, Gap) or event.barriers:
                 _close(intervals, group)
@@ -68,30 +69,30 @@ def _locate(access: Access, group: tuple[int, ...]) -> _Located | None:
     if access.dims is None:
         return None
     assert not isinstance(access.array, ir.GlobalArray)
-    flat, lanes = np.zeros(len(access.lanes), np.int64), access.lanes
+    lanes, flat = access.lanes, np.zeros((), np.int64)
     symbols: dict[Any, int] = {}
-    exists = np.ones(len(lanes), bool)
+    exists: Any = None
     for axis, (index, extent) in enumerate(zip(access.dims, access.array.shape, strict=True)):
         assert index is not None
-        values = _of_lanes(index, lanes)
-        flat = flat * extent + values
-        symbols = {name: n * extent for name, n in symbols.items()}
-        for name, n in index.symbols:
-            symbols[name] = symbols.get(name, 0) + n
-        if index.is_exact:
-            outside = (values < 0) | (values >= extent)
-            if outside.any() and access.certain and not access.context:
+        values = np.asarray(index.lanes).astype(np.int64)
+        values = values[lanes] if values.ndim else values
+        flat = np.asarray(flat * extent + values)
+        if index.symbols or symbols:
+            symbols = {name: n * extent for name, n in symbols.items()}
+            for name, n in index.symbols:
+                symbols[name] = symbols.get(name, 0) + n
+        if index.is_exact and (values.min(initial=0) < 0 or values.max(initial=0) >= extent):
+            outside = np.broadcast_to((values < 0) | (values >= extent), lanes.shape)
+            if access.certain and not access.context:
                 at = int(np.argmax(outside))
-                lane = lane_index(int(lanes[at]), group)
-                raise VectorError(_outside(access, axis, int(values[at]), lane), access.where)
-            exists &= ~outside
+                value = int(np.broadcast_to(values, lanes.shape)[at])
+                raise VectorError(_outside(access, axis, value, lane_index(int(lanes[at]), group)), access.where)
+            exists = ~outside if exists is None else exists & ~outside
     pairs = tuple(sorted(((name, n) for name, n in symbols.items() if n), key=repr))
-    return _Located(access, lanes[exists], flat[exists], pairs)
-
-
-def _of_lanes(index: Known, lanes: np.ndarray) -> np.ndarray:
-    values = np.asarray(index.lanes).astype(np.int64)
-    return values[lanes] if values.ndim else np.full(len(lanes), values)
+    flat = np.broadcast_to(flat, lanes.shape)
+    if exists is not None:
+        lanes, flat = lanes[exists], flat[exists]
+    return _Located(access, lanes, flat, pairs)
 
 
 def _outside(access: Access, axis: int, value: int, lane: list[int]) -> str:
