@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..runtime.operand import Operand
     from ..runtime.program import Kernel
 
-_GROUPS_PER_UNIT = 16  # more groups than this take several blocks each and pack into the same space again
+_GROUPS_PER_UNIT = 4  # more groups than this take several blocks each and pack into the same space again
 _COMBINE_GROUP = 64
 _SLICE_BYTES = 64 << 20  # packing space of one launch where every group takes one block only
 
@@ -183,7 +183,7 @@ class Builder:
         blocks = blocks_m * blocks_n * parts * one.batches
         space = _up((spec.rows + tile_n) * tile_k * how.planes + 2 * spec.width, 64)
         bytes_each = space * np.dtype(how.scalar).itemsize
-        groups = min(blocks, _GROUPS_PER_UNIT * profile.compute_units)
+        groups = min(blocks, _GROUPS_PER_UNIT * profile.compute_units, max(1, profile.max_allocation // bytes_each))
         each = blocks
         if profile.loop_limit is not None:
             groups = each = min(blocks, max(1, _SLICE_BYTES // bytes_each))
@@ -212,7 +212,7 @@ class Builder:
             "unroll": spec.unroll, "together": spec.unroll,
         }  # fmt: skip
         made = kernel(self.device, "matmul_thin.mako", "matmul_thin", params)
-        groups = blocks if profile.loop_limit is not None else min(blocks, _GROUPS_PER_UNIT * profile.compute_units)
+        groups = blocks if profile.loop_limit is not None else min(blocks, 4 * _GROUPS_PER_UNIT * profile.compute_units)
         blocking = [np.int64(x) for x in (blocks_n, 0, blocks)]
         self.plan.launches.append(Launch(made, groups, 1, [*operands, *sizes, *blocking, np.int32(tile_n), *factors]))
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MatmulSpec", "matmul"]
 
+_ASIDE = 1 << 30  # bytes of wide sums that are kept in scratch memory; beyond, k is packed in one block
 _KEPT = 1024  # prepared plans per device
 _PLANS = ("choice", "matmul plans")  # with the choices they rest on, which are forgotten together
 
@@ -110,7 +111,8 @@ def _make_plan(
         views[1 if one.swapped else 0] = _lying(gathered, one.swapped)
         one, why = _arranged(product(*views))
         why.append("the thin operand is copied first: its rows are not contiguous")
-    if how.narrow and choice.spec.method == "packed" and one.k > 4 * choice.spec.tile_k:
+    aside = one.batches * one.m * one.n * how.item_bytes
+    if how.narrow and choice.spec.method == "packed" and one.k > 4 * choice.spec.tile_k and aside <= _ASIDE:
         through = True
         why.append(f"sums of {how.dtype} are kept in float32 in scratch memory between blocks of k")
     elif through:

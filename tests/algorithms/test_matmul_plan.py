@@ -1,0 +1,153 @@
+"""The shapes and the policy of matmul, without a device."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pydp.algorithms._matmul_shape import Product, product, result_shape
+from pydp.algorithms._matmul_spec import FAMILY, MatmulSpec, describe, size_class
+from pydp.algorithms._matmul_types import arithmetic, factor, parts_of, result_dtype
+from pydp.errors import InvalidArgument
+
+pytestmark = pytest.mark.host
+
+CPU = SimpleNamespace(
+    kind="cpu", mapping="vector", compute_units=2, max_group_size=4096, local_bytes=1 << 18, l1_bytes=48 << 10,
+    l2_bytes=2 << 20, simd_bytes=64, vector_registers=32, banks=1, loop_limit=None,
+)  # fmt: skip
+GPU = SimpleNamespace(
+    kind="gpu", mapping="simt", compute_units=132, max_group_size=1024, local_bytes=48 << 10, l1_bytes=32 << 10,
+    l2_bytes=50 << 20, simd_bytes=16, vector_registers=128, banks=32, loop_limit=None,
+)  # fmt: skip
+
+
+def _other(base: SimpleNamespace, **changes: Any) -> SimpleNamespace:
+    return SimpleNamespace(**{**vars(base), **changes})
+
+
+PROFILES = [
+    CPU,
+    _other(CPU, simd_bytes=32, vector_registers=16, l1_bytes=32 << 10, l2_bytes=256 << 10, compute_units=64),
+    _other(CPU, simd_bytes=16, vector_registers=32, compute_units=8),
+    _other(CPU, simd_bytes=32, vector_registers=16, local_bytes=32 << 10, loop_limit=65535, max_group_size=1024),
+    GPU,
+    _other(GPU, compute_units=8, local_bytes=16 << 10, max_group_size=256),
+    _other(GPU, kind="accelerator", compute_units=1, local_bytes=32 << 10),
+]
+
+
+def _value(one: Product, x: Any, flat: np.ndarray, batch: tuple[int, ...], i: int, j: int) -> Any:
+    return flat[x.offset + sum(b * s for b, s in zip(batch, x.batch, strict=True)) + i * x.row + j * x.col]
+
+
+@given(st.data())
+def test_the_normal_form_walks_the_same_elements(data: st.DataObject) -> None:
+    sizes = st.integers(0, 3)
+    batch = data.draw(st.lists(sizes, max_size=3))
+    m, n, k = (data.draw(st.integers(0, 4)) for _ in range(3))
+    drop_a, drop_b = data.draw(st.integers(0, len(batch))), data.draw(st.integers(0, len(batch)))
+    ones = [data.draw(st.booleans()) for _ in batch]
+    shape_a = [*[1 if one else size for one, size in zip(ones, batch, strict=True)][drop_a:], m, k]
+    shape_b = [*batch[drop_b:], k, n]
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, shape_a), rng.integers(-9, 9, shape_b)
+    if data.draw(st.booleans()):
+        a = np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2)
+    expected = np.matmul(a, b)
+    assert result_shape(a.shape, b.shape) == expected.shape
+    flat_a = np.ravel(a if a.flags.c_contiguous else a.swapaxes(-1, -2))
+    c = np.zeros(expected.shape, np.int64)
+    views = [(x.shape, tuple(s // 8 for s in x.strides), 0) for x in (a, b, c)]
+    for one in (product(*views), product(*views).turned()):
+        flat_b, left, right = np.ravel(b), flat_a, None
+        right = flat_b
+        if one.swapped:
+            left, right = right, left
+        flat_c = np.zeros(expected.size, np.int64)
+        for index in itertools.product(*(range(size) for size in one.batch)):
+            for i, j in itertools.product(range(one.m), range(one.n)):
+                at = one.c.offset + sum(x * s for x, s in zip(index, one.c.batch, strict=True))
+                flat_c[at + i * one.c.row + j * one.c.col] += sum(
+                    int(_value(one, one.a, left, index, i, x)) * int(_value(one, one.b, right, index, x, j))
+                    for x in range(one.k)
+                )
+        assert np.array_equal(flat_c.reshape(expected.shape), expected)
+
+
+def test_a_batch_with_one_right_matrix_is_one_tall_product() -> None:
+    one = product(((5, 6, 7), (42, 7, 1), 0), ((7, 3), (3, 1), 0), ((5, 6, 3), (18, 3, 1), 0))
+    assert (one.m, one.batch) == (30, ())
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int8"])
+def test_the_policy_gives_specializations_that_can_run(profile: Any, dtype: str) -> None:
+    how = arithmetic(np.dtype(dtype))
+    for m, n, k in itertools.product((1, 4, 100, 5000), (1, 64, 5000), (0, 64, 70000)):
+        for batches, flags in itertools.product(
+            (1, 300), ((), ("mapping=vector",), ("mapping=simt",), ("thin", "dots"))
+        ):
+            if "thin" in flags and m > 4:
+                continue
+            problem = describe(how, batches, m, n, k, flags)
+            spec = FAMILY.default(profile, problem)
+            assert FAMILY.check(profile, problem, spec) is None, (spec, FAMILY.check(profile, problem, spec))
+            if m * n == 5000 * 64:
+                found = FAMILY.candidates(profile, problem)
+                assert spec in found and len(set(found)) == len(found) > 1
+
+
+def test_register_tiles_fit_the_registers() -> None:
+    for profile in PROFILES[:3]:
+        for dtype in ("float32", "float64", "complex64"):
+            how = arithmetic(np.dtype(dtype))
+            spec = FAMILY.default(profile, describe(how, 1, 2048, 2048, 2048))
+            held = spec.rows * spec.columns // spec.width * how.planes
+            assert profile.vector_registers * 5 // 8 <= held <= profile.vector_registers - 4
+            assert spec.tile_k * spec.tile_n * how.item_bytes <= profile.l2_bytes // 2
+
+
+def test_check_names_what_is_wrong() -> None:
+    problem = describe(arithmetic(np.dtype("f4")), 1, 100, 100, 100)
+    good = MatmulSpec("simt", "staged", 32, 32, 8, 4, 4, 8, 8, width=4)
+    assert FAMILY.check(GPU, problem, good) is None
+    for change, words in [
+        ({"tile_m": 0}, "tile_m is 0"), ({"lanes_m": 64}, "tile_m"), ({"tile_k": 4096}, "local memory"),
+        ({"width": 3}, "width is 3"), ({"pad": -1}, "pad is -1"), ({"method": "thin"}, "goes with"),
+        ({"mapping": "vector", "method": "packed", "width": 5}, "width is 5"),
+        ({"rows": 2.5}, "rows is 2.5"),
+    ]:  # fmt: skip
+        assert words in (FAMILY.check(GPU, problem, replace(good, **change)) or ""), change
+
+
+def test_size_classes() -> None:
+    assert [size_class(x) for x in (0, 1, 7, 8, 9, 16, 17, 1000)] == [0, 1, 7, 8, 16, 16, 32, 1024]
+
+
+def test_result_dtypes_are_numpys() -> None:
+    names = ["?", "i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
+    for left, right in itertools.product(names, names):
+        assert (
+            result_dtype(np.dtype(left), np.dtype(right))
+            == np.matmul(np.ones((1, 1), left), np.ones((1, 1), right)).dtype
+        )
+    for bad in ("O", "U3", "M8[s]", "V4", "g"):
+        with pytest.raises(InvalidArgument, match="accepted"):
+            result_dtype(np.dtype(bad), np.dtype("f4"))
+
+
+def test_factors() -> None:
+    assert parts_of(factor(-1, np.dtype("i4"), "alpha"), arithmetic(np.dtype("i4"))) == (2**32 - 1, 0)
+    assert factor(np.float32(0.5), np.dtype("f8"), "alpha") == 0.5
+    assert factor(1 - 2j, np.dtype("c8"), "alpha") == 1 - 2j
+    for value, dtype in [(0.5, "i4"), (300, "i1"), (-1, "u4"), (2, "?"), (1j, "f4"), ([1, 2], "f4"), (None, "f4")]:
+        with pytest.raises(InvalidArgument, match="alpha is"):
+            factor(value, np.dtype(dtype), "alpha")
