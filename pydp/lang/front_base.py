@@ -141,8 +141,9 @@ class Base:
 
     def place_key(self, tag: str, node: ast.AST) -> str:
         """A key for what a node makes, the same in every pass."""
-        line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-        return f"{self.frame.prefix}{tag}@{line}:{column}"
+        # The end too: in a * b + c, the product starts where the sum does.
+        place = [getattr(node, name, 0) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")]
+        return f"{self.frame.prefix}{tag}@{place}"
 
     def variable(self, key: str, hint: str, dtype: np.dtype[Any]) -> ir.Variable:
         name = self.unique(key, hint)

@@ -15,6 +15,7 @@ from pydp.lang import ir
 from pydp.lang.front_arithmetic import known
 from pydp.lang.front_expressions import Expressions
 from pydp.lang.front_math import ARITY, TABLE, TESTS, fold
+from pydp.lang.front_vectors import components, member_name
 from pydp.lang.result_type import BOOL, FLOAT32
 from pydp.lang.values import Constant, Items, Number, Value, View, describe
 from pydp.lang.views_in import Element
@@ -271,18 +272,22 @@ class Calls(Expressions):
     def _record(self, dtype: np.dtype[Any], node: ast.Call, skip: int = 0) -> Number:
         """dtype(x=..., ...): every member by place or by name."""
         assert dtype.names is not None and dtype.fields is not None
-        names = dtype.names
+        parts = components(dtype)
+        names = tuple(parts) if parts else dtype.names
         nodes = dict(zip(names, node.args[skip:], strict=False))
         if len(node.args) - skip > len(names):
             self.fail(f"the record has {len(names)} members, not {len(node.args) - skip}", node)
         for keyword in node.keywords:
-            if keyword.arg not in names or keyword.arg in nodes:
+            name = member_name(dtype, keyword.arg or "")
+            if name not in names or name in nodes:
                 self.fail(f"{keyword.arg!r} is no member to give here; the record has {', '.join(names)}", node)
-            nodes[keyword.arg] = keyword.value
+            nodes[name] = keyword.value
         missing = [name for name in names if name not in nodes]
         if missing:
             self.fail(f"the record's member {missing[0]!r} is not given", node)
         values = dict(zip(nodes, self.each(list(nodes.values())), strict=True))
+        if parts:
+            return self.vector(dtype, lambda name: self.as_number(values[name], nodes[name]), node)
         exprs = []
         for name in names:
             number = self.as_number(values[name], nodes[name])

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
+from pydp.lang.front_vectors import Vectors, member_name
 from pydp.lang.names import MISSING, look_up, own_names
 from pydp.lang.result_type import BOOL
 from pydp.lang.values import Constant, Items, Number, Value, View, describe, map_leaves
-from pydp.lang.views_in import Element, Views
+from pydp.lang.views_in import Element
 from pydp.space import Extent, Index
 
 BINARY: dict[type[ast.operator], str] = {
@@ -45,7 +46,7 @@ _REFUSED: dict[type[ast.expr], tuple[str, str]] = {
 _SELECT_LIMIT = 64
 
 
-class Expressions(Views):
+class Expressions(Vectors):
     """Values of syntax tree nodes."""
 
     def call(self, node: ast.Call) -> Value:
@@ -311,9 +312,10 @@ class Expressions(Views):
             return Constant(dtype)
         if not dtype.names:
             self.fail(f"a number has no member {node.attr!r}; only records have members", node)
-        if node.attr not in dtype.names:
+        name = member_name(dtype, node.attr)
+        if name is None:
             self.fail(f"the record has no member {node.attr!r}; it has {', '.join(dtype.names)}", node)
-        return self.member(base, node.attr, node)
+        return self.member(base, name, node)
 
     def member(self, base: Number, name: str, node: ast.AST) -> Number:
         assert base.expr.dtype.fields is not None

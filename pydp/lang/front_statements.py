@@ -12,6 +12,7 @@ from pydp.lang import ir
 from pydp.lang.front_base import Loop
 from pydp.lang.front_effects import Effects
 from pydp.lang.front_expressions import BINARY
+from pydp.lang.front_vectors import member_name
 from pydp.lang.names import look_up, own_names
 from pydp.lang.result_type import BOOL, INT64, is_integer
 from pydp.lang.statics import has_return, leaves, returns_in_loop
@@ -229,10 +230,11 @@ class Statements(Effects):
         if isinstance(node, ast.Attribute):
             base, members = self._target(node.value)
             dtype = member_dtype(base.dtype if isinstance(base, ir.Variable) else base.view.array.dtype, members)
-            if not dtype.names or node.attr not in dtype.names:
+            name = member_name(dtype, node.attr)
+            if name is None:
                 known = f"it has {', '.join(dtype.names)}" if dtype.names else "it is no record"
                 self.fail(f"there is no member {node.attr!r} to assign; {known}", node)
-            return base, (*members, node.attr)
+            return base, (*members, name)
         found = self.place(node)
         if isinstance(found, Element):
             return found, ()

@@ -7,6 +7,7 @@ import operator
 
 import interpreter
 import numpy as np
+import pyopencl.cltypes as cltypes
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -301,6 +302,32 @@ def test_records_as_values():
     assert (got["re"], got["im"]) == (-5, 10)
     assert run(lambda a: pydp.record(COMPLEX, im=a.re, re=a.im).im, record(1, 2)) == 1
     assert run(lambda a, b: a == b, record(1, 2), record(1, 2)) == np.True_
+
+
+@pytest.mark.parametrize("name, size", [("float4", 4), ("int3", 3), ("double2", 2), ("uchar16", 16)])
+def test_opencl_vectors(name, size):
+    """Members by index or by letter; arithmetic by member, with vectors and with numbers."""
+    dtype = getattr(cltypes, name)
+    first, second = np.zeros((), dtype), np.zeros((), dtype)
+    for n in range(size):
+        first[f"s{n}"], second[f"s{n}"] = n + 3, 2 * n + 1
+
+    def both(a, b):
+        c = a * b + 2
+        c.s1 = a.s0 + (b.y if size < 5 else b.s1)
+        return c - -a if size != 16 else c
+
+    got = run(both, first[()], second[()])
+    for n in range(size):
+        a, b = int(first[f"s{n}"]), int(second[f"s{n}"])
+        c = 3 + int(second["s1"]) if n == 1 else a * b + 2
+        assert got[f"s{n}"] == (c + a if size != 16 else c % 256)
+    made = run(lambda a: a / 2, first[()])
+    assert made["s0"] == (1.5 if dtype["s0"].kind == "f" else 1)
+    if size == 3:
+        assert run(lambda a: cltypes.int3(a.x, z=7, y=5), first[()])["s2"] == 7
+    with pytest.raises(VectorError, match="vectors of one type"):
+        translate_value(lambda a, b: a + b, [cltypes.float4, cltypes.float2])
 
 
 def test_wrong_functions_of_values():
