@@ -107,16 +107,16 @@ def launch_shape(lowered: Lowered, extent: Sequence[int]) -> tuple[tuple[int, ..
     counts = group_counts(extent, lowered.group)
     lanes = lowered.group if lowered.mapping == "simt" else (1,) * len(counts)
     if lowered.flat:
-        groups, local = (math.prod(counts), 1, 1), (math.prod(lanes), 1, 1)
-    else:
-        groups, local = _three(counts), _three(lanes)
+        counts, lanes = (math.prod(counts),), (math.prod(lanes),)
+    groups, local = _three(counts), _three(lanes)
     return tuple(number * size for number, size in zip(groups, local, strict=True)), local
 
 
 def dtypes_of(function: ir.Function | ir.ValueFunction) -> Iterator[np.dtype[Any]]:
     """Every dtype that the function's text names: of its data, and of the values of its expressions."""
     if isinstance(function, ir.Function):
-        yield from (array.dtype for array in (*function.arrays, *function.locals))
+        yield from (array.dtype for array in function.arrays)
+        yield from (array.dtype for array in function.locals)
         yield from (parameter.dtype for parameter in function.parameters)
     else:
         yield from (variable.dtype for variable in function.arguments)
