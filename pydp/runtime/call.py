@@ -13,6 +13,7 @@ the first array. Calls whose arrays are all on the device return at once, their 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -173,7 +174,11 @@ class Call:
         return self._device_operand(name, self._new_array(shape, dtype), written=True)
 
     def _new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        """A pyopencl Array, from the allocator of the first one among the inputs."""
+        first = next(value for value in self._values.values() if isinstance(value, placement.Array))
+        nbytes = prod(shape) * dtype.itemsize
+        if first.allocator is not None and nbytes:
+            return cl.array.Array(self.queue, shape, dtype, allocator=first.allocator)
         buffer = host_memory.create(self.device.context, cl.mem_flags.READ_WRITE, nbytes)
         return cl.array.Array(self.queue, shape, dtype, data=buffer)
 

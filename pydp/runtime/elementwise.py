@@ -7,8 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.cltypes
 
-from ..dtypes import c_declarations, c_name, check_supported
+from ..dtypes import c_declarations, c_name, check_supported, is_record
 from ..errors import InvalidArgument
 from . import copy_transposed
 from .copy_transposed import Prepared
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from .call import Call
 
 _UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+_PAIR = cl.cltypes.ulong2
 _MOST_PLANS = 8192  # entries of a device's kept kernels beyond which those of this file are dropped
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
@@ -63,17 +66,24 @@ def _lane(dtype: np.dtype) -> str:
 
 
 def _as_words(operand: Operand) -> Operand:
-    """The same bytes as unsigned words of at most 8 bytes, the words of an element along a new last axis."""
+    """The same bytes as unsigned words, the words of an element along a new last axis where it has several.
+
+    Words have at most 8 bytes, or 16 for types that lie at multiples of 16 (not records: they lie anywhere).
+    """
     size = operand.dtype.itemsize
-    word = min(size & -size, 8)
+    word = min(size & -size, 8 if is_record(operand.dtype) else 16)
     count = size // word
+    dtype = np.dtype(f"u{word}") if word <= 8 else _PAIR
+    if count == 1:
+        shape, strides, offset = operand.shape, operand.strides, operand.offset
+        return Operand(operand.name, operand.buffer, offset, shape, strides, dtype, operand.owner)
     return Operand(
         operand.name,
         operand.buffer,
         operand.offset * count,
         (*operand.shape, count),
         (*(stride * count for stride in operand.strides), 1),
-        np.dtype(f"u{word}"),
+        dtype,
         operand.owner,
     )
 
@@ -86,6 +96,8 @@ def copy(call: Call, source: Operand, target: Operand) -> None:
         source, target = _as_words(source), _as_words(target)
     elif "V" in (source.dtype.kind, target.dtype.kind):
         raise InvalidArgument(f"{source.dtype} cannot be converted to {target.dtype}; the same dtype is needed")
+    elif source.dtype.kind == "c" and target.dtype.kind not in "cb":
+        raise InvalidArgument(f"{source.dtype} cannot be converted to {target.dtype}: imaginary parts would be lost")
     apply(call, "copy", [source], target)
 
 

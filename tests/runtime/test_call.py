@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
+import pyopencl.tools
 import pytest
 
 import pydp
@@ -135,6 +136,11 @@ def test_kinds_of_results(device: Device, memory: str) -> None:
     assert isinstance(got, cl.array.Array) and got.events
     np.testing.assert_array_equal(got.get(), 2 * values)
     np.testing.assert_array_equal((got + 1).get(), 2 * values + 1)
+    pool = cl.tools.MemoryPool(cl.tools.ImmediateAllocator(device.queue))
+    pooled = cl.array.to_device(device.queue, values, allocator=pool)
+    got = twice(pooled)
+    assert got.allocator is pool
+    np.testing.assert_array_equal(twice(got, out=pooled).get(), 4 * values)
     assert type(twice([1, 2])) is np.ndarray and twice(3).shape == ()
     for target in (np.empty_like(values), pydp.empty(6), cl.array.empty(device.queue, 6, np.float32)):
         for source in (values, field, array):
