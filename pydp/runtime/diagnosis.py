@@ -113,6 +113,8 @@ def _names(part: str) -> bool:
 def _remarks(one: Device) -> Iterator[Finding]:
     for name, reason in sorted(one.quirks.reasons.items()):
         yield Finding("note", f"    {name}: {reason}")
+    for trap in one.quirks.notes:
+        yield Finding("note", f"    steered round: {trap}")
 
 
 def _cure() -> str:

@@ -45,6 +45,7 @@ class Quirks:
     unaligned_records: bool = True
     build_options: tuple[str, ...] = ()
     rank: int = 50
+    notes: tuple[str, ...] = ()  # traps that kernels avoid everywhere, so that no flag is needed
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
@@ -75,6 +76,11 @@ def _pocl(driver: str, version: tuple[int, ...], device_name: str, kind: str) ->
         barriers_under_conditions=False,
         keeps_own_binaries=True,
         rank=20,
+        notes=(
+            "mem_fence is an empty function: groups talk through atomics only",
+            "the last, partial group of a range is miscompiled: ranges are padded to whole groups",
+            "barriers in loops with 64-bit counters or data-dependent ends are miscompiled",
+        ),
         reasons={
             "barriers_under_conditions": "PoCL has miscompiled barriers in non-uniform loops and branches in "
             "several releases",
@@ -89,13 +95,18 @@ def _intel(driver: str, version: tuple[int, ...], device_name: str, kind: str) -
         version,
         subgroup_sizes=(8, 16, 32, 64) if kind == "cpu" else (8, 16, 32),
         rank=10,
+        notes=(
+            "each built program keeps several megabytes",
+            "loops over one-element private arrays of records are miscompiled",
+            "unsigned comparisons with a work-item id may be folded wrongly: ids are taken as int or long",
+        ),
         reasons={"subgroup_sizes": "sizes that intel_reqd_sub_group_size takes on this family"},
     )
 
 
 def _rusticl(driver: str, version: tuple[int, ...], device_name: str, kind: str) -> Quirks:
     if "llvmpipe" not in device_name.lower():
-        return Quirks(driver, version, flush_before_wait=True, keeps_own_binaries=True, rank=30)
+        return Quirks(driver, version, flush_before_wait=True, rank=30)
     bits = re.search(r"(\d+) bits", device_name)
     return Quirks(
         driver,
@@ -106,7 +117,10 @@ def _rusticl(driver: str, version: tuple[int, ...], device_name: str, kind: str)
         flush_before_wait=True,
         kernel_group_size_known=False,
         unaligned_records=False,
-        keeps_own_binaries=True,
+        notes=(
+            "?: between records ends the process, as does a record that is loaded and not used",
+            "division of bytes is wrong: it is done in int",
+        ),
         rank=40,
         reasons={
             "loop_limit": "llvmpipe ends all loops of a work-item after 65,535 iterations, silently",
