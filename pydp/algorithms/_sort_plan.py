@@ -85,8 +85,8 @@ def _parts(expression: str, dtype: np.dtype) -> Any:
         for name in dtype.names:
             member = dtype.fields[name][0]
             base, shape = member.subdtype if member.subdtype else (member, ())
-            for place in np.ndindex(*shape):
-                index = "".join(f"[{i}]" for i in place)
+            for at in np.ndindex(*shape):
+                index = "".join(f"[{i}]" for i in at)
                 yield from _parts(f"{expression}.{c_member(name)}{index}", base)
     elif dtype.kind == "c":
         yield f"({expression}.x != {expression}.x)", False
