@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pydp.lang import ir
+from pydp.lang.lane_signature import Signature
 from pydp.lang.lane_values import Value
 
 
@@ -16,8 +17,9 @@ class Access:
 
     kind: "read", "write" or "atomic". lanes: numbers of the lanes. dims: an index's values in all lanes, for each
     axis; None where an index is unknown. certain: the lanes surely do it where `context` (the conditions of unknown
-    outcome, the same for all lanes, around it) comes true. value: what a write gives. site: the statement or
-    expression. settled: what earlier turns of the loops around it may have written is in the trace.
+    outcome, the same for all lanes, around it) comes true. site: the statement or expression. value: what a write
+    gives; signature: which lanes give equal values where it is not known. settled: what earlier turns of the loops
+    around it may have written is in the trace.
     """
 
     kind: str
@@ -30,6 +32,7 @@ class Access:
     site: object = None
     value: Value = None
     settled: bool = True
+    signature: Signature = None
 
 
 @dataclass(eq=False)

@@ -17,6 +17,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.host_math import MATH
 from pydp.lang.lane_events import Access, Event, Gap, Meeting
+from pydp.lang.lane_signature import Signature, signature
 from pydp.lang.lane_values import (
     Known,
     Value,
@@ -59,8 +60,11 @@ class _Tracer:
         self.active = self.everyone = np.ones(self.size, bool)
         self.lanes = np.arange(self.size)
         self.certain, self.exact, self.settled = True, True, True
+        self.vague = False  # lanes that went on to the next turn have missed the assignments that follow
         self.context: tuple[int, ...] = ()
         self.values: dict[str, Value] = {}
+        self.signatures: dict[str, Signature] = {}
+        self.written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
         self.events: list[Event] = []
         self.loops: list[_Loop] = []
         self.work = 0
@@ -76,7 +80,17 @@ class _Tracer:
 
     def run_assign(self, statement: ir.Assign) -> None:
         value = self.evaluate(statement.value)
-        self.put(statement.variable, None if statement.members else value)
+        if statement.members or self.vague:
+            value = None
+            self.signatures.pop(statement.variable.name, None)
+        elif value is None:
+            self.signatures[statement.variable.name] = self.signature(statement.value)
+        if value is not None or self.active is not self.everyone:
+            self.signatures.pop(statement.variable.name, None)
+        self.put(statement.variable, value)
+
+    def signature(self, expression: ir.Expr) -> Signature:
+        return signature(expression, self.evaluate, self.signatures, self.written)
 
     def put(self, variable: ir.Variable, value: Value) -> None:
         if self.active is not self.everyone and variable.name in self.values and not self.active.all():
@@ -86,6 +100,10 @@ class _Tracer:
     def run_store(self, statement: ir.Store) -> None:
         value = self.evaluate(statement.value)
         self.touch("write", statement, statement.where, None if statement.members else value)
+        if value is None and not statement.members:
+            event = self.events[-1]
+            assert isinstance(event, Access)
+            event.signature = self.signature(statement.value)
 
     def run_atomic(self, statement: ir.Atomic) -> None:
         self.evaluate(statement.value)
@@ -124,8 +142,13 @@ class _Tracer:
             ends.append((self.values, self.active))
         self.values = _meet(ends[0][0], ends[1][0])
         self.active = ends[0][1] | ends[1][1]
-        if any(isinstance(s, ir.Break | ir.Continue) for s in _leaving([*statement.then, *statement.orelse])):
+        for inner in ir.statements([*statement.then, *statement.orelse]):
+            if isinstance(inner, ir.Assign | ir.For):
+                self.signatures.pop(inner.variable.name, None)
+        leaving = list(_leaving([*statement.then, *statement.orelse]))
+        if leaving:
             self._may_have_left(self._is_shared(condition, statement.then))
+            self.vague = self.vague or any(isinstance(s, ir.Continue) for s in leaving)
 
     def _is_shared(self, condition: Value, body: list[ir.Stmt]) -> bool:
         """Whether a condition of unknown outcome has the same outcome in all lanes."""
@@ -173,7 +196,7 @@ class _Tracer:
 
     def _turns(self, statement: ir.For, count: int, turn: Any) -> None:
         """Run the turns 0 .. count - 1, or the first and the last few of them where that is too much work."""
-        state, began, number = (self.certain, self.context, self.exact), self.work, 0
+        state, began, number = self._state(), self.work, 0
         while number < count:
             turn(number)
             self.active = self._once(statement.body)
@@ -183,7 +206,16 @@ class _Tracer:
             if number == FIRST and (self.work - began) / number * (count - number) > self.most - self.work:
                 self._skip(statement)
                 number = max(number, count - LAST)
-        self.certain, self.context, self.exact = state
+        self._end_loop(statement, state)
+
+    def _state(self) -> tuple[bool, tuple[int, ...], bool, bool]:
+        return self.certain, self.context, self.exact, self.vague
+
+    def _end_loop(self, statement: ir.For | ir.While, state: tuple[bool, tuple[int, ...], bool, bool]) -> None:
+        """Back to what held before a loop; lanes that may have left it early have unknown values of its variables."""
+        if self._state() != state:
+            self._forget([statement])
+        self.certain, self.context, self.exact, self.vague = state
 
     def _once(self, body: list[ir.Stmt]) -> np.ndarray:
         """One turn of a loop's body for the active lanes; those that go on to the next turn."""
@@ -211,10 +243,11 @@ class _Tracer:
         for statement in ir.statements(body):
             if isinstance(statement, ir.Assign | ir.For):
                 self.values[statement.variable.name] = None
+                self.signatures.pop(statement.variable.name, None)
 
     def _unknown_loop(self, statement: ir.For | ir.While, start: Value, step: Value, shared: bool) -> None:
         """Two turns of a loop of unknown length: enough to see what meets across its end."""
-        outer, state = self.active, (self.certain, self.context, self.exact, self.settled)
+        outer, state, settled = self.active, self._state(), self.settled
         self._forget(statement.body)
         self.serial += 1
         turn = ("turn", self.serial)
@@ -222,7 +255,7 @@ class _Tracer:
         for number in range(2):
             self.active = outer
             self._may_have_left(shared)
-            self.settled = number == 1 and state[3]
+            self.settled = number == 1 and settled
             self._forget(statement.body)
             if isinstance(statement, ir.For):
                 counter = None
@@ -234,14 +267,12 @@ class _Tracer:
             else:
                 self.evaluate(statement.condition)
             self._once(statement.body)
-        self._forget(statement.body)
-        if isinstance(statement, ir.For):
-            self.values[statement.variable.name] = None
-        self.active = outer
-        self.certain, self.context, self.exact, self.settled = state
+        self._forget([statement])
+        self.active, self.settled = outer, settled
+        self.certain, self.context, self.exact, self.vague = state
 
     def run_while(self, statement: ir.While) -> None:
-        outer, state, turns = self.active, (self.certain, self.context, self.exact), 0
+        outer, state, turns = self.active, self._state(), 0
         while self.active.any():
             condition = self.evaluate(statement.condition)
             if condition is None or not condition.is_exact or self.work > self.most:
@@ -254,7 +285,7 @@ class _Tracer:
                 self.active = self._once(statement.body)
             turns += 1
         self.active = outer
-        self.certain, self.context, self.exact = state
+        self._end_loop(statement, state)
 
     def run_break(self, statement: ir.Break) -> None:
         self.active = np.zeros_like(self.active)

@@ -192,12 +192,13 @@ def _racing(first: _Located, these: np.ndarray, second: _Located, those: np.ndar
 
 def _comparable(one: Access, other: Access) -> bool:
     """Whether it is known which lanes write equal values."""
-    return one.value is not None and other.value is not None and one.value.symbols == other.value.symbols
+    if one.value is not None and other.value is not None:
+        return one.value.symbols == other.value.symbols
+    return one.signature is not None and other.signature is not None
 
 
 def _written(access: Access, lanes: Any) -> Any:
-    assert access.value is not None
-    values = np.asarray(access.value.lanes)
+    values = np.asarray(access.signature if access.value is None else access.value.lanes)
     return values[lanes] if values.ndim else values
 
 

@@ -279,3 +279,61 @@ def test_a_barrier_narrower_than_its_dependencies():
 
     error = refused(f, [I1, I1], (16,))
     assert "width 4 is too narrow" in str(error) and error.line == line_of(f, "group_barrier(4)")
+
+
+def test_staging_that_clamps_its_index_writes_one_value():
+    def right(idx, out, x):
+        s = pydp.local_field(np.int32, 12)
+        at = min(2 * idx.local[0], 11)
+        value = x[idx.group[0] * 12 + at] * 2 + 1
+        s[at] = value
+        pydp.group_barrier()
+        out[idx] = s[2 * (idx.local[0] % 6)]
+
+    def wrong(idx, out, x):
+        s = pydp.local_field(np.int32, 12)
+        at = min(2 * idx.local[0], 11)
+        value = x[idx] * 2 + 1
+        s[at] = value
+        pydp.group_barrier()
+        out[idx] = s[2 * (idx.local[0] % 6)]
+
+    reading = FieldType(np.dtype(np.int32), 1, (), False)
+    static_checks.check(translate(right, 1, (8,), [I1, reading]))
+    error = refused(wrong, [I1, reading], (8,))
+    assert "lane [6] writes s[11]" in str(error) and error.line == line_of(wrong, "s[at] = value")
+
+
+def test_lanes_that_leave_a_loop_early_keep_their_values():
+    def left(idx, out, x):
+        s = pydp.local_field(np.int32, 8)
+        at = idx.local[0]
+        for k in range(4):
+            if x[idx] > k:
+                break
+            at = 0
+        s[at] = idx.local[0]
+        out[idx] = s[at]
+
+    def went_on(idx, out, x):
+        s = pydp.local_field(np.int32, 8)
+        at = idx.local[0]
+        for k in range(4):
+            if x[idx] > k:
+                continue
+            at = 0
+        s[at] = idx.local[0]
+        out[idx] = s[at]
+
+    def neither(idx, out, x):
+        s = pydp.local_field(np.int32, 8)
+        at = idx.local[0]
+        for k in range(4):
+            out[idx] = x[idx] + k
+            at = 0
+        s[at] = idx.local[0]
+        out[idx] = s[at]
+
+    static_checks.check(translate(left, 1, (8,), [I1, I1]))
+    static_checks.check(translate(went_on, 1, (8,), [I1, I1]))
+    assert "Race" in str(refused(neither, [I1, I1], (8,)))
