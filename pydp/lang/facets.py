@@ -16,7 +16,7 @@ from pydp.lang.strip_layout import Layout
 
 
 class Facet(NamedTuple):
-    """step: from lane to lane, None where there is none; row: differs between the rows of a block; lead: between blocks."""
+    """step: from lane to lane, None where there is none; row: rows of a block differ; lead: blocks do."""
 
     step: int | None = 0
     row: bool = False

@@ -57,7 +57,7 @@ def lower(
     nodes = regions.split(function.body)
     layout = Layout(tuple(group), width, 1, clipped)
     layout = pick_layout_rows(nodes, layout, profile)
-    writer = _VectorC(function, nodes, layout, unit_strides, flat)
+    writer = _VectorC(function, nodes, layout, unit_strides, flat, profile.is_simulator)
     writer.write()
     _check_limits(function, writer, profile)
     return Lowered(
@@ -113,8 +113,11 @@ class _VectorC:
         layout: Layout,
         unit_strides: frozenset[tuple[str, int]],
         flat: bool,
+        cleared: bool,
     ) -> None:
+        """cleared: local memory starts as zeros, for a simulator that follows what lanes that are off have read."""
         self.function, self.nodes, self.layout, self.flat = function, nodes, layout, flat
+        self.first = " = {0}" if cleared else ""
         names = _argument_names(function)
         self.slots = standard_slots(function, names, unit_strides)
         self.kernel = Kernel(function, layout, unit_strides, names)
@@ -168,7 +171,9 @@ class _VectorC:
         if rank and self.flat:
             block.line("long number = (long)get_group_id(0);")
         elif rank:
-            block.line("long number = ((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)")
+            block.line(
+                "long number = ((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)"
+            )
             block.line("    + get_group_id(0);")
         if self._reuses():
             self._in_columns()
@@ -200,7 +205,9 @@ class _VectorC:
         rows, columns = f"groups_{last - 1}", f"groups_{last}"
         block.line(f"const long plane = (long){rows} * {columns}, place = number % plane;")
         block.line("number /= plane;")
-        block.line(f"const long stripe = place / ((long){rows} * {stripe}), inside = place % ((long){rows} * {stripe});")
+        block.line(
+            f"const long stripe = place / ((long){rows} * {stripe}), inside = place % ((long){rows} * {stripe});"
+        )
         block.line(f"const long wide = min((long){stripe}, {columns} - stripe * {stripe});")
         block.line(f"const {index} group_{last - 1} = ({index})(inside / wide);")
         block.line(f"const {index} group_{last} = ({index})(stripe * {stripe} + inside % wide);")
@@ -215,7 +222,7 @@ class _VectorC:
             for path in leaves(array.dtype):
                 dtype = member_dtype(array.dtype, path)
                 name, c_type = identifier("s_", "_m_".join((array.name, *path))), dtypes.c_name(dtype)
-                self.block.line(f"{c_type} {name}_room[{total + 2 * pad}] __attribute__((aligned(64)));")
+                self.block.line(f"{c_type} {name}_room[{total + 2 * pad}] __attribute__((aligned(64))){self.first};")
                 self.block.line(f"{c_type}* const {name} = {name}_room + {pad};")
                 self.private_bytes += (total + 2 * pad) * dtype.itemsize
 
@@ -238,7 +245,7 @@ class _VectorC:
             for path in leaves(variable.dtype):
                 value = plain.variable(variable, path)
                 cells = self.layout.blocks * len(value.texts)
-                self.block.line(f"{plain.c_type(value)} c_{value.texts[0]}[{cells}];")
+                self.block.line(f"{plain.c_type(value)} c_{value.texts[0]}[{cells}]{self.first};")
                 self.private_bytes += cells * value.dtype.itemsize * (self.layout.width if value.vector else 1)
         for array in self.function.privates:
             self._kept_private(array)

@@ -93,7 +93,7 @@ class IntervalWriter:
         return [(path, plain.variable(variable, path), facet) for path in leaves(variable.dtype)]
 
     def _shared_changed(self) -> list[tuple[str, str]]:
-        """(C name, type) of values of the whole group that this interval changes: each block starts from the old one."""
+        """(C name, type) of values of the whole group that this interval changes: a block starts from the old one."""
         if self.layout.single:
             return []
         return [

@@ -1,4 +1,4 @@
-"""Loads, stores and atomic updates of strips: whole vectors where neighbours are neighbours in memory, else lane by lane.
+"""Loads, stores and atomic updates of strips: whole vectors where lanes are neighbours in memory, else lane by lane.
 
 Local and private arrays are the work-item's own memory. Lanes that are switched off may carry any index: their
 addresses are clamped into the array for loads, and stores skip them.
@@ -155,9 +155,12 @@ class Memory(Expressions):
                     [place], lambda t: f"({splat(t, kind)} + {iota} * {splat(address.step, kind)})", kind, None
                 )
         suffix = "L" if place.dtype == LONG else ""
+        bounds = [f"{low}{suffix}", f"{high}{suffix}"]
+        if form == "vector":  # the form with scalar bounds is wrong on one driver
+            bounds = [self.text.splat(bound, place.dtype) for bound in bounds]
         step = None if form == "vector" else 0
         return Address(
-            form, self.each([place], lambda t: f"clamp({t}, {low}{suffix}, {high}{suffix})", place.dtype, step), "1"
+            form, self.each([place], lambda t: f"clamp({t}, {bounds[0]}, {bounds[1]})", place.dtype, step), "1"
         )
 
     # -- guards ------------------------------------------------------------------------------------------------

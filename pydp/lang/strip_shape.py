@@ -18,7 +18,8 @@ _MOST_STATEMENTS = 240  # of all rows together: keeps the driver's compile time 
 
 def widest(function: ir.Function, profile: Profile) -> int:
     """Lanes of the widest strip: a register's worth of the data's usual element size, from 4 to 16."""
-    sizes = [array.dtype.itemsize for array in (*function.arrays, *function.locals) if array.dtype.names is None]
+    arrays: list[ir.GlobalArray | ir.LocalArray] = [*function.arrays, *function.locals]
+    sizes = [array.dtype.itemsize for array in arrays if array.dtype.names is None]
     sizes += [variable.dtype.itemsize for variable in function.variables if variable.dtype.kind == "f"]
     floats = [array.dtype.itemsize for array in function.arrays if array.dtype.kind == "f"]
     size = min(floats) if floats else max([4, *sizes])

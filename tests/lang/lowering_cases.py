@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import device_run
 import numpy as np
+import pytest
 
 import pydp.lang.vector as pv
+from pydp.lang import host, lower_vector
 from pydp.lang.front import FieldType, NumberType
 
 F32, F64, I32, U8 = (np.dtype(name) for name in ("float32", "float64", "int32", "uint8"))
@@ -270,3 +273,30 @@ def cases() -> list[Case]:
         _life(),
         _stencil(),
     ]
+
+
+# --- what tests of the lowering for CPUs share ------------------------------------------------------------
+
+
+@pytest.fixture
+def lower(device):
+    """The lowering for the device, which must not be one that ends loops early."""
+    if device.profile.loop_limit is not None:
+        pytest.skip("this driver ends loops early; the vector mapping refuses it, as another test sees")
+    return lambda made, **options: lower_vector.lower(made, device.profile, **options)
+
+
+def unit(made):
+    return frozenset((a.name, a.rank - 1) for a in made.arrays if a.rank)
+
+
+def device_and_host(device, lowered, made, arrays, extent, offset=None, parameters=(), equal=True):
+    ours, theirs = [a.copy() for a in arrays], [a.copy() for a in arrays]
+    device_run.run(device, lowered, ours, parameters, extent, offset)
+    host.run(made, extent, offset, theirs, parameters)
+    for one, other in zip(ours, theirs, strict=True):
+        if equal:
+            np.testing.assert_array_equal(one, other)
+        else:
+            np.testing.assert_allclose(one, other, rtol=4e-6, atol=1e-30)
+    return ours
