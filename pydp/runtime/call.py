@@ -85,7 +85,10 @@ class Call:
         call.event = None
         call._waits = [] if wait_for is None else placement.check_events(wait_for)
         call._outs = list(out) if type(out) is tuple else [] if out is None else [out]
-        if device is None and queue is None and not writable and call._all_fields(inputs):
+        if device is None and queue is None and call._all_fields(inputs):
+            for name in writable:
+                if name in call._values:
+                    placement.check_writable(call._values[name], name)
             return call
         values = call._values = {
             name: value if type(value) is Field else placement.normal_input(name, value)
