@@ -20,6 +20,7 @@ from pydp.lang.host_math import ATOMIC
 from pydp.lang.host_values import Mask, both, either, is_uniform, plain, simple, without
 
 LANES_AT_ONCE = 1 << 17  # temporaries of so many 4-byte values stay in a core's second-level cache
+FIELD_BYTES = 64 << 20  # of local and private fields of all lanes that run together
 
 
 def run(
@@ -46,13 +47,14 @@ def run_value(function: ir.ValueFunction, *arrays: Any) -> np.ndarray:
     values = np.broadcast_arrays(*(np.asarray(a, v.dtype) for a, v in zip(arrays, function.arguments, strict=True)))
     flat = [value.ravel() for value in values]
     results = np.empty(flat[0].size, function.result.dtype)
+    step = max(1, min(LANES_AT_ONCE, FIELD_BYTES // max(1, _field_bytes(function.privates))))
     with np.errstate(all="ignore"):
-        for first in range(0, flat[0].size, LANES_AT_ONCE):
-            piece = [value[first : first + LANES_AT_ONCE] for value in flat]
+        for first in range(0, flat[0].size, step):
+            piece = [value[first : first + step] for value in flat]
             lanes = Lanes(function, Chunk((piece[0].size,), (), (), (), (), 0), [], ())
             lanes.values = {v.name: value for v, value in zip(function.arguments, piece, strict=True)}
             lanes.run()
-            results[first : first + LANES_AT_ONCE] = plain(lanes.evaluate(function.result))
+            results[first : first + step] = plain(lanes.evaluate(function.result))
     return results.reshape(values[0].shape)
 
 
@@ -71,13 +73,19 @@ def needs_groups(function: ir.Function) -> bool:
     )
 
 
+def _field_bytes(arrays: Sequence[ir.LocalArray | ir.PrivateArray]) -> int:
+    return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
+
+
 def chunks(function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...]) -> Iterator[Chunk]:
     """The launch's groups in boxes of bounded size; a box has whole groups only or partial ones only."""
     if any(n <= 0 for n in extent):
         return
     grouped = needs_groups(function)
     group = function.group if grouped and function.group is not None else (1,) * len(extent)
-    room = max(1, LANES_AT_ONCE // max(1, math.prod(group)))
+    lanes = max(1, math.prod(group))
+    fields = _field_bytes(function.locals) + lanes * _field_bytes(function.privates)
+    room = max(1, min(LANES_AT_ONCE // lanes, FIELD_BYTES // max(1, fields)))
     runs = []
     for axis in reversed(range(len(extent))):
         whole, count = extent[axis] // group[axis], -(-extent[axis] // group[axis])

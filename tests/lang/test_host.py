@@ -309,3 +309,16 @@ def test_overlapping_arguments_see_each_other():
     data = np.zeros(4, np.int32)
     host.run(function(body, arrays=[a, b]), (4,), None, [data, data])
     assert data.tolist() == [6] * 4
+
+
+def test_large_fields_bound_the_lanes_that_run_together():
+    out, slots, stack = array("out"), shared("s", 1 << 12), private("p", 1 << 10)
+    body = [store(slots, [local()], place()), store(stack, [5], place()), barrier()]
+    body.append(store(out, [place()], add(load(slots, sub(3, local())), load(stack, 5))))
+    made = function(body, group=(4,), arrays=[out], locals=[slots], privates=[stack])
+    sizes = [np.prod(chunk.shape) for chunk in host.chunks(made, (1 << 17,), (0,))]
+    assert max(sizes) * (4096 // 4 + 1024) * 4 <= host.FIELD_BYTES and sum(sizes) == 1 << 17
+    data = np.zeros(1 << 14, np.int32)
+    host.run(made, data.shape, None, [data])
+    k = np.arange(data.size)
+    assert np.array_equal(data, k + k // 4 * 4 + 3 - k % 4)
