@@ -278,8 +278,7 @@ def cases() -> list[Case]:
 # --- what tests of the lowering for CPUs share ------------------------------------------------------------
 
 
-@pytest.fixture
-def lower(device):
+def lowering_for(device):
     """The lowering for the device, which must not be one that ends loops early."""
     if device.profile.loop_limit is not None:
         pytest.skip("this driver ends loops early; the vector mapping refuses it, as another test sees")

@@ -30,7 +30,7 @@ from builder import (
     var,
     when,
 )
-from lowering_cases import cases, device_and_host, unit
+from lowering_cases import cases, device_and_host, lowering_for, unit
 from programs import random_program
 
 from pydp.errors import UnsupportedOnDevice
@@ -43,6 +43,11 @@ from pydp.lang.strip_unroll import unroll
 
 BOOL, F64, I64 = np.dtype(np.bool_), np.dtype(np.float64), np.dtype(np.int64)
 CASES = cases()
+
+
+@pytest.fixture
+def lower(device):
+    return lowering_for(device)
 
 
 def check_case(device, lower, case, launches=None, **options):

@@ -28,11 +28,16 @@ from builder import (
     store,
     when,
 )
-from lowering_cases import device_and_host, unit
+from lowering_cases import device_and_host, lowering_for, unit
 
 from pydp.lang import host, ir
 
 BOOL, F64 = np.dtype(np.bool_), np.dtype(np.float64)
+
+
+@pytest.fixture
+def lower(device):
+    return lowering_for(device)
 
 
 def strided_run(device, lowered, arrays, extent):
