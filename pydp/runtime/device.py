@@ -124,6 +124,7 @@ def _order(device: Device) -> tuple[Any, ...]:
         _KINDS.index(device.kind),
         integrated,
         device.quirks.rank,
+        tuple(-part for part in device.quirks.version),  # of two of a driver, the newer
         -profile.compute_units,
         -profile.global_bytes,
     )

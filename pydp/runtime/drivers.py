@@ -75,10 +75,10 @@ def _pip_drivers() -> dict[str, str]:
             files["intel-pip.icd"] = str(library)
             break
     for folder in [*site.getsitepackages(), site.getusersitepackages()]:
-        for library in sorted(Path(folder).glob("pocl_binary_distribution*/libpocl.so*")):
-            files["pocl-pip.icd"] = str(library)
-        for icd in sorted(Path(folder).glob("pyopencl/.libs/*.icd")):
-            files[f"pyopencl-{icd.name}"] = icd.read_text().strip()
+        for icd in sorted(Path(folder).glob("pyopencl/.libs/*.icd")):  # where pocl-binary-distribution puts its own
+            name = icd.read_text().strip()
+            beside = icd.parent / name
+            files[f"pip-{icd.name}"] = str(beside) if beside.exists() else name
     return files
 
 

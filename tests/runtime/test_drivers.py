@@ -46,15 +46,16 @@ def test_the_loader_is_shown_system_and_pip_drivers(vendors: Path) -> None:
     (vendors / "vendors" / "note.txt").write_text("not one")
     (vendors / "venv/etc/OpenCL/vendors/intel-cpu.icd").write_text("/build/machine/libintelocl.so")
     (vendors / "venv/lib/libintelocl.so").write_text("")
-    inside = vendors / "venv/site/pocl_binary_distribution"
+    inside = vendors / "venv/site/pyopencl/.libs"
     inside.mkdir(parents=True)
-    (inside / "libpocl.so.2").write_text("")
+    (inside / "libpocl-1234.so").write_text("")
+    (inside / "pocl.icd").write_text("libpocl-1234.so")
     found = drivers.vendor_files()
     found.pop("nvidia-container.icd", None)
     assert found == {
         "a.icd": "liba.so.1",
         "intel-pip.icd": str(vendors / "venv/lib/libintelocl.so"),
-        "pocl-pip.icd": str(inside / "libpocl.so.2"),
+        "pip-pocl.icd": str(inside / "libpocl-1234.so"),
     }
 
 
