@@ -193,6 +193,7 @@ class Plan:
         self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         self.runs = _runs(lowered.arguments)
         self.limit = device.profile.loop_limit
+        self.watched = any(slot.kind == "overran" for slot in lowered.arguments)
         self._shapes: dict[tuple[int, ...], Any] = {}
 
     def launch_shape(self, extent: tuple[int, ...]) -> Any:
@@ -210,7 +211,9 @@ class Plan:
         """The kernel's arguments for these arrays (by position), numbers and grid."""
         found: list[Any] = []
         for run in self.runs:
-            if run.position < 0:
+            if run.kind == "overran":
+                found.append(None)  # the call puts its buffer here
+            elif run.position < 0:
                 found += run.scalars(0, extent, offset)
             elif run.kind == "parameter":
                 found += [slot_number(slot, values[slot.position]) for slot in run.slots]
@@ -263,7 +266,7 @@ class _Run:
 def _runs(slots: Sequence[Slot]) -> list[_Run]:
     runs: list[_Run] = []
     for slot in slots:
-        kind = slot.kind if slot.kind in ("array", "parameter") else "numbers"
+        kind = slot.kind if slot.kind in ("array", "parameter", "overran") else "numbers"
         position = -1 if slot.kind in ("grid", "grid_offset") else 0 if kind == "parameter" else slot.position
         if kind == "array" or not runs or (runs[-1].kind, runs[-1].position) != (kind, position):
             runs.append(_Run(kind, position))

@@ -7,14 +7,18 @@ with the same description go straight to the kept kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
+import pyopencl as cl
 
 from pydp.algorithms import _forall_host
 from pydp.algorithms._forall_arguments import Arguments
 from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, translation
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
-from pydp.lang import ir
+from pydp.lang import ir, widths
 from pydp.lang.checked import is_checked
 from pydp.lang.fingerprint import fingerprint
 from pydp.lang.ir_text import ir_text
@@ -82,7 +86,11 @@ def forall(
     if plan.limit is not None and made.loops.has_loops:
         _check_loops(plan, operands, values, extent)
     global_size, local_size = plan.launch_shape(extent)
-    call.launch(plan.kernel, global_size, local_size, *plan.arguments(operands, values, extent, offset))
+    arguments = plan.arguments(operands, values, extent, offset)
+    if plan.watched:
+        _watched_launch(call, plan, global_size, local_size, arguments)
+    else:
+        call.launch(plan.kernel, global_size, local_size, *arguments)
     call.finish()
     return None if call.blocking else call.event
 
@@ -122,6 +130,19 @@ def _check_loops(plan: Plan, operands: Mapping[int, Operand], values: list[Any],
         raise UnsupportedOnDevice(
             f"{plan.translation.function.name} runs {count} loop iterations in each lane; this driver ends a "
             f"work-item's loops after {plan.limit}"
+        )
+
+
+def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, arguments: list[Any]) -> None:
+    """Launch, wait, and see whether the driver ended a loop early: no result is better than a wrong one."""
+    flag = call.temporary((1 + math.prod(global_size),), np.int32, "overran")
+    call.enqueue(cl.enqueue_fill_buffer, flag, np.int32(0), 0, 4)
+    arguments[-1] = flag
+    call.launch(plan.kernel, global_size, local_size, *arguments)
+    if call.fetch(flag.view((1,), (1,)))[0]:
+        raise UnsupportedOnDevice(
+            f"a loop of {plan.translation.function.name} was ended by the driver, which runs at most {plan.limit} "
+            "loop iterations in a work-item; the arrays that it writes are not complete"
         )
 
 
@@ -166,6 +187,8 @@ def _explain(
     if made.function.group is None:
         choices.append(f"group {lowered.group} picked: the call gives none, and the function uses none")
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
+    needed = widths.infer(made.function)
+    choices += [f"barrier {number} needs, by the accesses around it, width {width}" for number, width in needed.items()]
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
 
 

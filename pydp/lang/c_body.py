@@ -6,6 +6,7 @@ read once, a loop's own counter is apart from the variable that the body sees, a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,14 +14,26 @@ import numpy as np
 
 from pydp import dtypes
 from pydp.lang import ir
-from pydp.lang.c_scalar import ScalarC, member_dtype, member_text
-from pydp.lang.c_text import constant, from_memory, identifier, private_type, to_memory
+from pydp.lang.c_scalar import Helper, ScalarC, member_dtype, member_text
+from pydp.lang.c_text import Block, constant, from_memory, identifier, private_type, to_memory
 
 _EXTENTS = (ir.Const, ir.ArrayExtent, ir.GridExtent)
 
 
 class BodyC(ScalarC):
-    """Writes statements, and elements of private arrays."""
+    """Writes statements, and elements of private arrays.
+
+    watched: note in the variable `overran` when a loop ends although neither its condition nor a break ended it,
+    which one driver does to long loops. Before each round `*ended` is the loop's number, 0 when the loop is over; it
+    lies in volatile global memory, for of anything else compilers would know the value after the loop.
+    """
+
+    watched = False
+
+    def __init__(self, block: Block, helpers: set[Helper] | None = None) -> None:
+        super().__init__(block, helpers)
+        self._ends: list[int] = []
+        self._numbers = itertools.count(1)
 
     # -- what a lowering says itself ----------------------------------------------------------------------
 
@@ -111,14 +124,34 @@ class BodyC(ScalarC):
 
     def _while(self, statement: ir.While) -> None:
         condition, before = self._aside(statement.condition)
-        if before.lines:
-            self.block.open("for (;;)")
-            self.block.extend(before)
-            self.block.line(f"if (!{condition}) break;")
+        if before.lines or self.watched:
+            self._open_loop("", condition, "", before)
         else:
             self.block.open(f"while ({condition})")
         self.statements(statement.body)
+        self._close_loop()
+
+    def _open_loop(self, first: str, condition: str, step: str, before: Block | None = None) -> None:
+        """Begin a loop; statements of `before` come before each test of the condition."""
+        if before is None and not self.watched:
+            self.block.open(f"for ({first}; {condition}; {step})")
+            return
+        self.block.open(f"for ({first}; ; {step})")
+        if before is not None:
+            self.block.extend(before)
+        if self.watched:
+            self._ends.append(next(self._numbers))
+            going = self.block.temporary("int", condition)
+            self.block.line(f"*ended = {going} ? {self._ends[-1]} : 0;")
+            condition = going
+        self.block.line(f"if (!({condition})) break;")
+
+    def _close_loop(self) -> None:
         self.block.close()
+        if self.watched:
+            self.block.line(f"if (*ended == {self._ends.pop()}) overran = 1;")
+            if self._ends:
+                self.block.line(f"*ended = {self._ends[-1]};")
 
     def _for(self, statement: ir.For) -> None:
         variable = statement.variable
@@ -128,7 +161,7 @@ class BodyC(ScalarC):
         step = constant_step(statement)
         if step is not None:
             sign = "<" if step > 0 else ">"
-            self.block.open(f"for ({c_type} {counter} = {start}; {counter} {sign} {stop}; {counter} += {step})")
+            self._open_loop(f"{c_type} {counter} = {start}", f"{counter} {sign} {stop}", f"{counter} += {step}")
         else:
             first = self.block.temporary(c_type, start)
             by = self._kept(statement.step)
@@ -136,12 +169,14 @@ class BodyC(ScalarC):
             number = self.block.fresh("n")
             following = f"{counter} = ({c_type})((u{c_type}){counter} + (u{c_type}){by})"
             self.block.line(f"{c_type} {counter} = {first};")
-            self.block.open(f"for (u{c_type} {number} = 0; {number} < {trips}; {number}++, {following})")
+            self._open_loop(f"u{c_type} {number} = 0", f"{number} < {trips}", f"{number}++, {following}")
         self.block.line(f"{self.variable(variable)} = {counter};")
         self.statements(statement.body)
-        self.block.close()
+        self._close_loop()
 
     def _break(self, statement: ir.Break) -> None:
+        if self.watched:
+            self.block.line("*ended = 0;")
         self.block.line("break;")
 
     def _continue(self, statement: ir.Continue) -> None:

@@ -19,6 +19,7 @@ from pydp.lang.barrier_lowering import BarrierPlan, plan_barriers
 from pydp.lang.c_body import BodyC
 from pydp.lang.c_text import Block, identifier
 from pydp.lang.lowered import Lowered, Slot, dtypes_of, standard_slots
+from pydp.lang.trip_counts import LoopBound
 from pydp.runtime import program
 from pydp.runtime.profile import Profile
 
@@ -43,6 +44,8 @@ def lower(
     group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
     flat = flat or math.prod(group[:-2]) > 64
     writer = _SimtC(function, group, flat, unit_strides, plan_barriers(function, profile))
+    if profile.loop_limit is not None and not LoopBound(function).is_known:
+        writer.watch()
     writer.write()
     local_bytes = sum(_local_bytes(array) for array in function.locals)
     _check_limits(function, group, local_bytes, writer, profile)
@@ -54,7 +57,7 @@ def lower(
         group=group,
         arguments=writer.slots,
         local_bytes=local_bytes,
-        notes=_notes(flat),
+        notes=_notes(flat, writer.watched),
         barriers=writer.plan.reasons,
         flat=flat,
     )
@@ -95,8 +98,10 @@ def _check_limits(
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
 
 
-def _notes(flat: bool) -> list[str]:
+def _notes(flat: bool, watched: bool) -> list[str]:
     notes = ["one work-item for each lane"]
+    if watched:
+        notes.append("loops are watched, for this driver ends long ones early: the call waits and looks")
     if flat:
         notes.append("groups are numbered along dimension 0 alone")
     return notes
@@ -122,8 +127,23 @@ class _SimtC(BodyC):
         self.index = dtypes.c_name(function.index_dtype)
         self._next_barrier = 0
 
+    def watch(self) -> None:
+        """Note in the kernel's last argument whether a loop was ended early."""
+        self.watched = True
+        self.slots.append(Slot("overran", "overran_any", dtype=np.dtype(np.int32)))
+
     def write(self) -> None:
         """The whole body, into the block."""
+        if self.watched:
+            self.block.line("int overran = 0;")
+            rows = "(long)get_global_size(1) * get_global_id(2) + get_global_id(1)"
+            place = f"1 + get_global_id(0) + (long)get_global_size(0) * ({rows})"
+            self.block.line(f"volatile __global int* ended = overran_any + {place};")
+        self._write()
+        if self.watched:
+            self.block.line("if (overran) atomic_or(overran_any, 1);")
+
+    def _write(self) -> None:
         for array in self.function.arrays:
             name = self.names[array.name, -1]
             self.block.line(f"{name} += {name}_o;")
@@ -281,6 +301,8 @@ def _argument_names(function: ir.Function) -> dict[tuple[str, int], str]:
 
 def _declaration(slot: Slot, function: ir.Function) -> str:
     c_type = dtypes.c_name(slot.dtype)
+    if slot.kind == "overran":
+        return f"volatile __global int* {slot.name}"
     if slot.kind != "array":
         return f"const {c_type} {slot.name}"
     written = next(array.writable for array in function.arrays if array.position == slot.position)

@@ -24,7 +24,9 @@ class Slot:
 
     kind: "array" (the buffer of argument `position`); "offset", "stride", "extent" (of that array's view, in
     elements; `axis` counts the view's axes); "grid" and "grid_offset" (the launch grid's extent and offset along
-    `axis`); "parameter" (the number or record of argument `position`; `item` picks one of a tuple).
+    `axis`); "parameter" (the number or record of argument `position`; `item` picks one of a tuple); "overran" (a
+    buffer of int32: one that is 0 before the launch and not 0 after it if the driver ended a loop early, then one
+    for each work-item).
     `name` is the C name of the kernel's argument and `dtype` its type.
     """
 

@@ -17,9 +17,20 @@ class LoopBound:
         self.function = function
         self.has_loops = any(isinstance(one, (ir.For, ir.While)) for one in ir.statements(function.body))
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the extents and numbers of a launch tell the count."""
+        return self.count(lambda leaf: None if _of_lane(leaf) else 1) is not None
+
     def count(self, values: Values) -> int | None:
         """The count, or None where it depends on data or lanes. `values` gives leaves: extents and parameters."""
         return _block(self.function.body, _Known(self.function.body), values)
+
+
+def _of_lane(leaf: ir.Expr) -> bool:
+    return not isinstance(leaf, (ir.ArrayExtent, ir.GridExtent)) and not (
+        isinstance(leaf, ir.Parameter) and leaf.dtype.kind in "iu"
+    )
 
 
 class _Known:

@@ -230,6 +230,46 @@ def test_groups_and_local_fields_that_do_not_fit(device):
         pydp.forall((4,), greedy, a, group=4, spec={"mapping": "simt"})
 
 
+@pydp.vector
+def count_rounds(idx, a, rounds):
+    """Loops whose length only the lane knows, one inside the other, one with a break."""
+    total = 0
+    n = 0
+    while n < rounds[idx]:
+        n += 1
+        for k in range(3):
+            if k + n % 2 == 2:
+                break
+            total += 1
+    a[idx] = total
+
+
+@pydp.vector
+def sum_all(idx, a, ones):
+    total = 0
+    for k in range(ones.extent(0)):
+        total += ones[k]
+    a[idx] = total
+
+
+def test_long_loops_are_right_or_refused(device):
+    """One driver ends all loops of a work-item after so many rounds, and says nothing."""
+    a, small, large = np.zeros(5, np.int32), np.array([3, 0, 200, 77, 1], np.int32), np.full(5, 100000, np.int32)
+    pydp.forall((5,), count_rounds, a, small)
+    np.testing.assert_array_equal(a, [sum(1 + (n % 2 == 0) for n in range(1, rounds + 1)) for rounds in small])
+    many = np.ones(70000, np.int32)
+    if device.profile.loop_limit is None:
+        pydp.forall((5,), count_rounds, a, large)
+        assert (a == 150000).all()
+        pydp.forall((5,), sum_all, a, many)
+        assert (a == 70000).all()
+    else:
+        with pytest.raises(UnsupportedOnDevice, match=str(device.profile.loop_limit)):
+            pydp.forall((5,), count_rounds, a, large)
+        with pytest.raises(UnsupportedOnDevice, match="70000"):
+            pydp.forall((5,), sum_all, a, many)
+
+
 def test_static_checks_run_before_anything_else(device):
     def racing(idx, a):
         s = pydp.local_field(np.int32, 4)

@@ -22,14 +22,22 @@ def run(device, lowered, arrays, parameters=(), extent=(), offset=None):
     number = {position: place for place, position in enumerate(positions)}
     values = [_value(slot, packed, buffers, number, parameters, extent, offset) for slot in lowered.arguments]
     global_size, local_size = launch_shape(lowered, extent)
+    overran = cl.Buffer(device.context, flags, hostbuf=np.zeros(1 + np.prod(global_size), np.int32))
+    if lowered.arguments[-1].kind == "overran":
+        values[-1] = overran
     kernel.enqueue(device.queue, global_size, local_size, values)
     for array, copy, buffer in zip(arrays, packed, buffers, strict=True):
         if copy.size:
             cl.enqueue_copy(device.queue, copy, buffer)
             array[...] = copy
+    first = np.zeros(1, np.int32)
+    cl.enqueue_copy(device.queue, first, overran)
+    assert first[0] == 0, "the driver ended a loop early"
 
 
 def _value(slot, packed, buffers, number, parameters, extent, offset):
+    if slot.kind == "overran":
+        return None
     if slot.kind == "parameter":
         value = parameters[slot.position]
         value = value if slot.item is None else value[slot.item]
