@@ -44,15 +44,25 @@ def changes(keys):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_flags_and_keys(device, mapping, strategy):
     x = integers(200, 1)
-    for rate, exclusive, init in itertools.product((0, 0.05, 0.7, 1), (False, True), (None, 11)):
+    for rate in (0, 0.05, 0.7, 1):
         flags = np.random.default_rng(2).random(200) < rate
         keys = np.cumsum(flags) * 7 % 5
-        for n in (1, 24, 100, 200):
-            want = segmented(x[:n], flags[:n], exclusive, init)
-            options = {"exclusive": exclusive, "init": init, "strategy": strategy, "spec": mapping}
-            assert np.array_equal(pydp.scan(x[:n], segments=flags[:n], **options), want)
+        for n in (40, 100, 200):
+            got = pydp.scan(x[:n], segments=flags[:n], strategy=strategy, spec=mapping)
+            assert np.array_equal(got, segmented(x[:n], flags[:n]))
+            options = {"exclusive": True, "init": 11, "strategy": strategy, "spec": mapping}
             got = pydp.scan(x[:n], segments=keys[:n], **options)
-            assert np.array_equal(got, segmented(x[:n], changes(keys[:n]), exclusive, init))
+            assert np.array_equal(got, segmented(x[:n], changes(keys[:n]), True, 11))
+
+
+@MAPPINGS
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("init", [None, 11])
+def test_flags_with_and_without_init(device, mapping, exclusive, init):
+    x, flags = integers(100, 1), np.random.default_rng(3).random(100) < 0.1
+    flags[0] = True
+    got = pydp.scan(x, segments=flags, exclusive=exclusive, init=init, spec=mapping)
+    assert np.array_equal(got, segmented(x, flags, exclusive, init))
 
 
 @MAPPINGS
@@ -110,7 +120,7 @@ def test_init_from_host_and_device(device, mapping):
 @MAPPINGS
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_in_place(device, mapping, strategy):
-    for reverse, exclusive in itertools.product((False, True), (False, True)):
+    for reverse, exclusive in ((False, False), (True, True)):
         x = integers(150, 7)
         want = pydp.scan(x, reverse=reverse, exclusive=exclusive)
         field = pydp.field(x)
@@ -166,31 +176,29 @@ def test_groups_in_another_order(device, mapping, order):
     """Without tickets, groups wait for groups that may start later: the fallback must get them through."""
     x = integers(150, 11)
     spec = mapping | {"order": order, "polls": 2}
-    for strategy in ("lookback", "chained"):
-        got = pydp.scan(x, "min", init=900, strategy=strategy, spec=spec)
-        assert np.array_equal(got, np.minimum.accumulate(np.minimum(x, 900)))
-        flags = np.zeros(150, bool)
-        flags[::40] = True
-        assert np.array_equal(pydp.scan(x, segments=flags, strategy=strategy, spec=spec), segmented(x, flags))
+    got = pydp.scan(x, "min", init=900, strategy="lookback", spec=spec)
+    assert np.array_equal(got, np.minimum.accumulate(np.minimum(x, 900)))
+    flags = np.zeros(150, bool)
+    flags[::40] = True
+    assert np.array_equal(pydp.scan(x, segments=flags, strategy="chained", spec=spec), segmented(x, flags))
 
 
 @pytest.mark.oclgrind
 @MAPPINGS
-@pytest.mark.parametrize("suppress", [1, 2, 3])
+@pytest.mark.parametrize("suppress", [1, 3])
 def test_partitions_that_publish_nothing(device, mapping, suppress):
     x = integers(150, 12)
     spec = mapping | {"suppress": suppress, "polls": 2}
-    assert np.array_equal(pydp.scan(x, spec=spec), np.cumsum(x, dtype=np.int32))
-    assert np.array_equal(pydp.scan(x, spec=spec, strategy="chained"), np.cumsum(x, dtype=np.int32))
+    assert np.array_equal(pydp.scan(x, spec=spec, strategy="lookback"), np.cumsum(x, dtype=np.int32))
     field = pydp.field(x)
-    pydp.scan(field, spec=spec, out=field)
+    pydp.scan(field, spec=spec, out=field, strategy="chained")
     assert np.array_equal(field.get(), np.cumsum(x, dtype=np.int32))
 
 
 @pytest.mark.parametrize("mapping", [{"part": 512}, SIMT | {"lanes": 32, "items": 5}], ids=["vector", "simt"])
 def test_float_sums_are_the_same_bits_whatever_the_timing(device, mapping):
     """Repeats, other group orders and suppressed publishes: recomputed aggregates have the same bits."""
-    x = np.random.default_rng(13).standard_normal(20_000).astype(np.float32)
+    x = np.random.default_rng(13).standard_normal(6_000).astype(np.float32)
     lookback = {"strategy": "lookback", "spec": mapping}
     want = pydp.scan(x, **lookback)
     for _ in range(20):
