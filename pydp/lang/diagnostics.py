@@ -18,7 +18,16 @@ class VectorError(InvalidArgument):
     def __init__(self, message: str, where: Where | None = None) -> None:
         self.message = message
         self.where = where
+        self.callers: list[Where] = []
         super().__init__(message if where is None else f"{message}\n{_excerpt(where)}")
+
+    def called_at(self, where: Where) -> None:
+        """Note a call that led to the place, innermost first."""
+        self.callers.append(where)
+
+    def __str__(self) -> str:
+        calls = [f'  called at "{where.file}", line {where.line}, in {where.function}' for where in self.callers]
+        return "\n".join([super().__str__(), *calls])
 
     @property
     def line(self) -> int:

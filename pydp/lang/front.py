@@ -81,7 +81,7 @@ def translate(
     function = plain_function(fn)
     index = np.dtype(index_dtype)
     types = tuple(argument_types)
-    key: Hashable = ("forall", content_key(function), grid_rank, group, types, index)
+    key: Hashable = ("forall", content_key(function), grid_rank, group, tuple(map(_type_key, types)), index)
     with _lock:
         known = _kept.get(key)
         if not isinstance(known, ir.Function):
@@ -110,6 +110,14 @@ def translate_value(
             known = _translate_value(function, dtypes, result, index)
             _keep(key, known)
     return known
+
+
+def _type_key(kind: ArgumentType) -> Hashable:
+    """The type as part of a key; a fill value may be a record, which has no hash."""
+    if isinstance(kind, FieldType) and kind.fill.__hash__ is not int.__hash__:
+        fill = np.asarray(kind.fill)
+        return (kind.dtype, kind.rank, kind.tiles, kind.writable, fill.dtype, fill.tobytes())
+    return kind
 
 
 def _keep(key: Hashable, made: ir.Function | ir.ValueFunction) -> None:

@@ -16,7 +16,7 @@ from pydp.lang.front_arithmetic import known
 from pydp.lang.front_expressions import Expressions
 from pydp.lang.front_math import ARITY, TABLE, TESTS, fold
 from pydp.lang.front_vectors import components, member_name
-from pydp.lang.result_type import BOOL, FLOAT32
+from pydp.lang.result_type import BOOL
 from pydp.lang.values import Constant, Items, Number, Value, View, describe
 from pydp.lang.views_in import Element
 
@@ -349,45 +349,6 @@ class Calls(Expressions):
         if not isinstance(place.expr, ir.Const):
             self.fail("the axis of a projection is a constant", node)
         return self.project(view, place.expr.value, self.index_number(index, "an index", node).expr, node)
-
-    def _pydp_local_field(self, node: ast.Call) -> Value:
-        self.need_group("local_field", node)
-        key, dtype, shape = self._new_array("a local_field", node)
-        if key not in self.locals:
-            name = self.unique(key, self.naming or "shared")
-            self.locals[key] = ir.LocalArray(name, dtype, shape, self.where(node))
-        return self.whole(self.locals[key], shape)
-
-    def _pydp_private_field(self, node: ast.Call) -> Value:
-        key, dtype, shape = self._new_array("a private_field", node)
-        if key not in self.privates:
-            name = self.unique(key, self.naming or "own")
-            self.privates[key] = ir.PrivateArray(name, dtype, shape, self.where(node))
-        return self.whole(self.privates[key], shape)
-
-    def _new_array(self, what: str, node: ast.Call) -> tuple[str, np.dtype[Any], tuple[int, ...]]:
-        """The dtype and extents of local_field(dtype, *extents) or local_field(extents, dtype)."""
-        arguments = self.each(node.args)
-        for keyword in node.keywords:
-            if keyword.arg != "dtype":
-                self.fail(f"the argument {keyword.arg!r} is not taken here", node)
-            arguments.insert(0, self.value(keyword.value))
-        kinds = [value for value in arguments if isinstance(value, Constant)]
-        if len(kinds) > 1 or not arguments:
-            self.fail(f"{what} takes a dtype and its extents", node)
-        dtype = self._dtype(kinds[0], node) if kinds else FLOAT32
-        if dtype.kind not in "biufV":
-            self.fail(f"{what} cannot be of {dtype}; bool, integers, floats and records are accepted", node)
-        rest = [value for value in arguments if not isinstance(value, Constant)]
-        shape = self._extents(rest, what, node)
-        if min(shape, default=1) < 1:
-            self.fail(f"the extents of {what} are 1 or more, not {shape}", node)
-        return self.place_key("%array", node), dtype, shape
-
-    def whole(self, array: ir.Array, shape: tuple[int, ...]) -> View:
-        zero = self.integer(0)
-        sizes = tuple(self.integer(size) for size in shape)
-        return View(array, tuple(range(len(shape))), (zero,) * len(shape), sizes)
 
 
 def _extra(name: str) -> tuple[int, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 
 from pydp.lang import ir
-from pydp.lang.front_calls import Calls
+from pydp.lang.front_memory import Memory
 from pydp.lang.values import Constant, Number, Value, View, describe
 from pydp.lang.views_in import Element
 
 
-class Effects(Calls):
+class Effects(Memory):
     """Barriers and atomics; their value is None."""
 
     def _pydp_group_barrier(self, node: ast.Call) -> Value:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
+from pydp.lang.diagnostics import VectorError
 from pydp.lang.front_base import Frame
 from pydp.lang.front_statements import Statements
 from pydp.lang.names import plain_function
@@ -136,6 +137,9 @@ class Translator(Statements):
                 if name not in values:
                     self.give_argument(name, self.from_python(value, repr(name), source.tree), source.tree)
             return self._inlined_body(source.tree)
+        except VectorError as error:
+            error.called_at(outer.source.where(node))
+            raise
         finally:
             self.frame = outer
             self.assigned = before

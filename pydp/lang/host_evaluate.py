@@ -57,7 +57,7 @@ class Evaluator:
         for array, data in zip(function.arrays, arrays, strict=True):
             self.memory[array.name], self.prefix[array.name] = data, []
             fill = np.zeros((), array.dtype)
-            if array.dtype.names is None or array.fill != 0:
+            if array.dtype.names is None or isinstance(array.fill, np.void | tuple):
                 fill[()] = array.fill
             self.fills[array.name] = fill[()]
         for local in function.locals:

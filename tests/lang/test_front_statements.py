@@ -12,7 +12,7 @@ import pytest
 from front_check import check
 
 import pydp
-from pydp.lang import ir
+from pydp.lang import host, ir
 from pydp.lang.front import FieldType, NumberType, translate
 
 pytestmark = pytest.mark.host
@@ -499,6 +499,22 @@ def test_plain_floats_meet_float64():
         assert [item.dtype for item in made.parameters] == [wanted, np.int32]
     out = np.zeros(1, np.float64)
     check(wide_scalar, 1, None, out, 0.3, 11)
+
+
+def test_fill_values_of_any_type():
+    """A fill value may be a record or NaN; equal ones share a translation."""
+    fill = np.array((1.0, 2.0, 3), BODY)[()]
+    kinds = [FieldType(BODY, 1), FieldType(BODY, 1, ((4,),), False, fill)]
+    made = translate(record_from_tile, 1, None, kinds)
+    assert made is translate(record_from_tile, 1, None, [kinds[0], FieldType(BODY, 1, ((4,),), False, fill.copy())])
+    out, a = np.zeros(8, BODY), np.zeros(5, BODY)
+    host.run(made, (8,), None, [out, a], {})
+    assert (out[5:] == fill).all() and (out[:5] == a).all()
+
+
+def record_from_tile(idx, out, a):
+    (i,) = idx
+    out[i] = a[i // 4][i % 4]
 
 
 def test_index_types():

@@ -860,6 +860,15 @@ def test_accepted(fn, types, rank, group):
     assert translate(fn, rank, group, types).name == fn.__name__
 
 
+def test_the_calls_that_led_there():
+    """An error in a called function also says where it was called."""
+    with pytest.raises(VectorError) as caught:
+        translate(mixed_returns, 2, None, [C])
+    (caller,) = caught.value.callers
+    assert caller.function == "mixed_returns" and caller.text.strip() == "out[idx] = _mixed(idx[0])"
+    assert f"line {caller.line}, in mixed_returns" in str(caught.value)
+
+
 def two(idx, out):
     out[idx] = 1.0
 
