@@ -18,6 +18,8 @@ from .operand import c_strides
 from .storage import Storage
 
 Array = cl.array.Array
+_MOST_HOMES = 8  # queues of the caller's whose devices are remembered
+_homes: dict[int, tuple[cl.CommandQueue, Device]] = {}
 ARRAYS = "NumPy arrays, Fields and pyopencl Arrays"
 
 if TYPE_CHECKING:
@@ -26,8 +28,14 @@ if TYPE_CHECKING:
 
 def device_of_array(array: Any) -> Device:
     """The device that holds a pyopencl Array."""
-    if array.queue is not None:
-        return from_queue(array.queue)
+    queue = array.queue
+    if queue is not None:
+        kept = _homes.get(queue.int_ptr)
+        if kept is None or kept[0] is not queue:
+            if len(_homes) >= _MOST_HOMES:
+                _homes.clear()
+            kept = _homes[queue.int_ptr] = (queue, from_queue(queue))
+        return kept[1]
     return from_context(array.context, array.context.devices[0])
 
 
@@ -72,7 +80,10 @@ def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: An
     the one asked for, else the queue's, else that of the first device array (inputs before outputs), else the
     default. Raises InvalidArgument for arguments on different devices or a queue that does not fit.
     """
-    kind, first = _kind_of(values), _first_home(values, outs)
+    kind = _kind_of(values)
+    homes = [(name, home_of(value)) for name, value in values.items()]
+    homes += [("out", home_of(value)) for value in outs]
+    first = next((home for _, home in homes if home is not None), None)
     if queue is not None and not isinstance(queue, cl.CommandQueue):
         raise InvalidArgument(f"queue is a {type(queue).__name__}; a pyopencl.CommandQueue is accepted")
     if queue is not None:
@@ -85,10 +96,9 @@ def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: An
             chosen = first  # the same device in the caller's own context
     else:
         chosen = find_device(None) if first is None else first
-    for name, value in values.items():
-        _check_home(name, value, chosen)
-    for value in outs:
-        _check_home("out", value, chosen)
+    for name, home in homes:
+        if home is not None and home is not chosen:
+            _check_home(name, home, chosen)
     return kind, chosen, _queue_for(values, outs, chosen) if queue is None else queue
 
 
@@ -110,17 +120,8 @@ def home_of(value: Any) -> Device | None:
     return device_of_array(value) if isinstance(value, Array) else None
 
 
-def _first_home(values: Mapping[str, Any], outs: Sequence[Any]) -> Device | None:
-    for value in (*values.values(), *outs):
-        home = home_of(value)
-        if home is not None:
-            return home
-    return None
-
-
-def _check_home(name: str, value: Any, chosen: Device) -> None:
-    home = home_of(value)
-    if home is not None and home is not chosen and home.context != chosen.context:
+def _check_home(name: str, home: Device, chosen: Device) -> None:
+    if home.context != chosen.context:
         other = "in another context of the same device" if home.cl == chosen.cl else f"on {home.name!r}"
         raise InvalidArgument(f"{name} is {other}, the call runs on {chosen.name!r}; copy it there first")
 
