@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
+from pydp.lang.ir_text import expr_text
 from pydp.runtime.profile import Profile
 
 
@@ -33,7 +34,8 @@ def plan_barriers(function: ir.Function, profile: Profile) -> BarrierPlan:
     for number, barrier in enumerate(ir.barriers(function.body)):
         lowering = lowering_of(barrier, profile)
         plan.lowered.append({"number": number, "lowering": lowering, "memory": memory})
-        plan.reasons.append(f"{barrier.where}: whole-group barrier, {memory} memory ordered")
+        asked = "" if barrier.width is None else f" for the width {expr_text(barrier.width)} asked for"
+        plan.reasons.append(f"{barrier.where}: whole-group barrier{asked}, {memory} memory ordered")
     return plan
 
 
