@@ -305,6 +305,19 @@ def check_supported(
     return dtype
 
 
+def check_arrays(dtype: Any, device: _HasProfile, what: str) -> None:
+    """Raise UnsupportedOnDevice where `device` loses private or local arrays of `dtype`.
+
+    One driver steps through arrays of records of 3, 5, 6, 7, 9, ... bytes by another size than theirs.
+    """
+    dtype = native(dtype)
+    if is_record(dtype) and not device.profile.unaligned_records and dtype.itemsize % 4 and dtype.itemsize > 2:
+        raise UnsupportedOnDevice(
+            f"{what}: the driver of {device.name!r} loses arrays of records of {dtype.itemsize} bytes; pad them to "
+            f"{-(-dtype.itemsize // 4) * 4}, or leave the mapping to pydp"
+        )
+
+
 def _starts_with_a_byte(dtype: np.dtype) -> bool:
     """Whether a record's first scalar is of one byte: the misaligned records that llvmpipe loses even one by one."""
     return is_record(dtype) and next(scalars(dtype)).itemsize == 1

@@ -18,6 +18,7 @@ from pydp.dtypes import (
     c_literal,
     c_member,
     c_name,
+    check_arrays,
     check_supported,
     is_aligned,
     is_record,
@@ -283,5 +284,10 @@ def test_what_a_device_lacks() -> None:
         check_supported(lost, _Plain, "x")  # type: ignore[arg-type]
     assert check_supported(lost, _Plain, "x", moved=True) == lost  # type: ignore[arg-type]
     check_supported(np.dtype(lost.descr, align=True), _Plain, "x")  # type: ignore[arg-type]
+    for size in (3, 5, 6, 9):
+        with pytest.raises(UnsupportedOnDevice, match=f"records of {size} bytes; pad them to"):
+            check_arrays([("w", "u1", size)], _Plain, "x")  # type: ignore[arg-type]
+    for fine in ("u1", "i8", [("w", "u1", 2)], [("w", "u1", 8)], [("w", "u4", 3)]):
+        check_arrays(fine, _Plain, "x")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument, match="values: "):
         check_supported(object, _Plain, "values")  # type: ignore[arg-type]

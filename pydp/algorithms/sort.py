@@ -15,7 +15,7 @@ import numpy as np
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_plan import collapse
 from pydp.algorithms._sort_plan import FAMILY, SortSpec, ordering, passes
-from pydp.dtypes import c_declarations, c_name, check_supported, movable, is_record
+from pydp.dtypes import c_declarations, c_name, check_arrays, check_supported, is_record, movable
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand, c_strides
@@ -206,6 +206,8 @@ def _plan(
     choice = choose(FAMILY, device, Problem("sort", str(dtype), (order.n, order.rows, size)), unkeyed(spec))
     chosen: SortSpec = choice.spec
     words = movable(carried) if carried else None
+    if words is not None and chosen.mapping == "simt":
+        check_arrays(words, device, "sort_by_key")
     params: dict[str, object] = {
         "declarations": c_declarations([*sorted(used, key=str), *([words] if words else [])]),
         "key": c_name(dtype),
