@@ -92,7 +92,13 @@ class Expressions(Values):
     def _scalar_unary(self, expr: ir.Unary, text: str) -> str:
         return self.scalar.expr(ir.Unary(expr.dtype, expr.op, Text(expr.dtype, text)))
 
+    def unwrapped(self, expr: ir.Binary) -> bool:
+        """A remainder that is known to be its left operand."""
+        return False
+
     def _binary(self, expr: ir.Binary, path: Path) -> Value:
+        if expr.op == "mod" and self.unwrapped(expr):
+            return self.expr(expr.left)
         left, right = self.expr(expr.left), self.expr(expr.right)
         step = binary_step(expr, left.step, right.step)
         by = int(expr.right.value) if isinstance(expr.right, ir.Const) and expr.dtype.kind in "iu" else None

@@ -57,6 +57,13 @@ class Flow(Memory):
         self.conditions.update(dict.fromkeys(condition(bounds, extent)))
         return True
 
+    def unwrapped(self, expr: ir.Binary) -> bool:
+        tests = None if self.ranges is None else self.ranges.inside_extent(expr)
+        if tests is None:
+            return False
+        self.conditions.update(dict.fromkeys(tests))
+        return True
+
     # -- statements ------------------------------------------------------------------------------------------
 
     def statements(self, body: list[ir.Stmt]) -> None:

@@ -32,11 +32,21 @@ class Ranges:
         self._carried = carried
         self._assigned: dict[str, list[ir.Assign]] = {}
         self._counters: set[str] = set()
-        for statement in ir.statements(body):
+        self._around: dict[str, dict[str, ir.For]] = {}
+        self._collect(body, {})
+
+    def _collect(self, body: list[ir.Stmt], loops: dict[str, ir.For]) -> None:
+        """Note the assignments, and of each the loops around it."""
+        for statement in body:
+            inner = loops
             if isinstance(statement, ir.Assign):
                 self._assigned.setdefault(statement.variable.name, []).append(statement)
+                self._around[statement.variable.name] = loops
             elif isinstance(statement, ir.For):
                 self._counters.add(statement.variable.name)
+                inner = {**loops, statement.variable.name: statement}
+            for block in ir.blocks(statement):
+                self._collect(block, inner)
 
     def of(self, expr: ir.Expr) -> Range | None:
         """Bounds of an expression, None where there are none."""
@@ -45,6 +55,21 @@ class Ranges:
             return Range(text, text)
         write = _RULES.get(type(expr))
         return None if write is None else write(self, expr)
+
+    def inside_extent(self, expr: ir.Binary) -> list[str] | None:
+        """Conditions under which an index modulo an extent is the index: a torus has an inside, too.
+
+        Only for extents, which most blocks are far from the end of; None where there are no bounds.
+        """
+        size = expr.right
+        while isinstance(size, ir.Read) and len(self._assigned.get(size.variable.name, [])) == 1:
+            if size.variable.name in self._counters or size.variable.name in self._carried:
+                return None
+            size = self._assigned[size.variable.name][0].value
+        if not isinstance(size, ir.ArrayExtent | ir.GridExtent) or self.kernel.facets.of(expr.left).step is None:
+            return None
+        bounds = self.of(expr.left)
+        return None if bounds is None else condition(bounds, f"(long)({self._entry(size).texts[0]})")
 
     def _is_entry(self, expr: ir.Expr) -> bool:
         """A scalar that has one value from the block's start to its end."""
@@ -76,7 +101,11 @@ class Ranges:
         facet = self.kernel.facets.variables[name]
         if len(assigned) != 1 or assigned[0].members or facet.step is None:
             return None  # a vector may hold anything in lanes that were off when it was set
-        return self.of(assigned[0].value)
+        # The value was computed in some round of the loops around the assignment, which need not be those open now.
+        open_now, self.loops = self.loops, self._around[name]
+        bounds = self.of(assigned[0].value)
+        self.loops = open_now
+        return bounds
 
     def _counter(self, name: str) -> Range | None:
         loop = self.loops.get(name)

@@ -168,6 +168,18 @@ def stencil(idx, out, a):
     out[idx] = 0.2 * (a[i, j] + a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1])
 
 
+def last_of_loop(idx, out, data):
+    """An index computed in one loop and used in another one with the same counter, of other bounds."""
+    j = 0
+    total = 0
+    for k in range(data.extent[0] + 5):
+        j = k
+    i = j + 3
+    for k in range(2):
+        total += data[i + k] + data[idx[0] - i] + k
+    out[idx] = total + data[idx]
+
+
 def prefix(idx, out, data):
     """Each lane's sum of its group up to itself: a for loop of constant rounds around barriers; two halves in turn."""
     s = pv.local_field(np.int32, 2, 24)
@@ -267,6 +279,7 @@ def cases() -> list[Case]:
         _products(mxm_blocked, (4, 8), [(8, 16), (8, 4), (4, 16)]),
         _mandelbrot(),
         _by_group(jumps, None, 40, _jumps),
+        _by_group(last_of_loop, None, 40, lambda data: data + 1),
         _by_group(tree_sum, (32,), 32, _sums),
         _by_group(histogram, (24,), 24, lambda data: np.bincount(data % 16, minlength=16).astype(np.int32), False),
         _by_group(prefix, (24,), 24, _prefixes),
