@@ -56,7 +56,7 @@ static void pack_a(const __global TYPE_a *restrict a, long a_row, long a_col, in
 ${transpose(padded, "v")}\
 % for i, piece in enumerate(interleaving(padded, "v")[1]):
 % if padded == rows:
-        *(__global VEC *)(to + ${i * width}) = ${piece};
+        vstore${width}(${piece}, 0, to + ${i * width});
 % else:
 ## A step of k is `padded` lanes of which `rows` count: each store covers the surplus of the one before it.
 % for j in range(width // padded):

@@ -159,6 +159,7 @@ def _candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
             found.append(
                 replace(first, tile_m=tile_m, tile_k=tile_k, tile_n=max(first.columns, first.tile_n // scale_k))
             )
+        found += [replace(first, unroll=4)]
         found += [replace(first, rows=8, columns=first.columns * 3 // 4)] if first.columns == 4 * first.width else []
     elif first.method == "thin":
         found += [replace(first, parts=first.parts * 2), replace(first, parts=max(1, first.parts // 2))]
