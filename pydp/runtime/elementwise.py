@@ -90,8 +90,9 @@ def _as_words(operand: Operand) -> Operand:
 
 def copy(call: Call, source: Operand, target: Operand) -> None:
     """Enqueue ``target[...] = source``: broadcast, converted as astype does, right also where the two overlap."""
-    strides = broadcast_strides(source.shape, source.strides, target.shape, source.name)
-    source = source.view(target.shape, strides)
+    if source.shape != target.shape:
+        strides = broadcast_strides(source.shape, source.strides, target.shape, source.name)
+        source = source.view(target.shape, strides)
     if source.dtype == target.dtype:
         source, target = _as_words(source), _as_words(target)
     elif "V" in (source.dtype.kind, target.dtype.kind):
@@ -112,8 +113,9 @@ def apply(call: Call, op: str, inputs: Sequence[Operand | np.generic], target: O
     ready: list[Operand | np.generic] = []
     for one in inputs:
         if isinstance(one, Operand):
-            strides = broadcast_strides(one.shape, one.strides, target.shape, one.name)
-            one = one.view(target.shape, strides)
+            if one.shape != target.shape:
+                strides = broadcast_strides(one.shape, one.strides, target.shape, one.name)
+                one = one.view(target.shape, strides)
             if call.overlaps(one, target) and not call.same(one, target):
                 one = _aside(call, one)
         ready.append(one)

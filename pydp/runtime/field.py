@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,12 +97,12 @@ class Field(FieldOperators):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return self.extent.size
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
         """The bytes of the elements."""
-        return self.extent.size * self.dtype.itemsize
+        return prod(self.shape) * self.dtype.itemsize
 
     @property
     def element_type(self) -> np.dtype:

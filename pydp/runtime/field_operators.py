@@ -131,6 +131,8 @@ def _number(value: Any, dtype: np.dtype) -> Any:
 
 
 def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    if left == right:
+        return left
     try:
         return np.broadcast_shapes(left, right)
     except ValueError:
