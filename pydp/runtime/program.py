@@ -185,9 +185,11 @@ def _flush(events: Sequence[cl.Event]) -> None:
 
     for event in events:
         try:
-            event.command_queue.flush()
-        except pyopencl.Error:  # a user event has no queue
+            queue = event.command_queue
+        except pyopencl.Error:
             continue
+        if queue is not None:  # a user event has none
+            queue.flush()
 
 
 def kernel(
