@@ -198,7 +198,8 @@ class Facets:
         between = [parts for _, parts in around[places.index(scope) + 1 :]]
         parted = among(between)
         if parted.masks:
-            facet = Facet(None, facet.row or parted.row, facet.lead)
+            # The mask under which it is set has a part for each row where any condition around parts the rows.
+            facet = Facet(None, facet.row or any(parts.row for _, parts in around), facet.lead)
         self._set(variable.name, facet._replace(lead=facet.lead or parted.lead))
 
     def _set(self, name: str, facet: Facet) -> None:

@@ -274,13 +274,11 @@ class Flow(Memory):
         dtype = statement.variable.dtype
         start, stop, step = (self.temporary(self.vector(value)) for value in values)
         live = self._live(facet)
-        rows = len(live.texts)
-        counters = [self.block.fresh("n") for _ in range(rows)]
-        for row, name in enumerate(counters):
+        counters = Value(tuple(self.block.fresh("n") for _ in range(self.rows([start, stop, step]))), None, dtype)
+        for row, name in enumerate(counters.texts):
             self.block.line(f"{self.text.type(dtype)} {name} = {start.row(row)};")
-            self.block.line(
-                f"{live.row(row)} &= {self._ahead(start.row(row), stop.row(row), step.row(row), statement)};"
-            )
+        for row, name in enumerate(live.texts):
+            self.block.line(f"{name} &= {self._ahead(start.row(row), stop.row(row), step.row(row), statement)};")
         before = self.mask, self.level
         self.mask, self.level = live, self._new_level()
         self.block.open("for (;;)")
@@ -288,12 +286,13 @@ class Flow(Memory):
         def set_counter() -> None:
             target = self.variable(statement.variable)
             blended = self._declared[statement.variable.name] != self.level
-            self._set(target, Value(tuple(counters), None, dtype), blended)
+            self._set(target, counters, blended)
 
         self._rounds(statement.body, live, lambda: self._count_in(statement, set_counter))
-        for row, name in enumerate(counters):
-            more = self._more(name, stop.row(row), step.row(row), statement)
-            self.block.line(f"{live.row(row)} &= {more};")
+        for row, name in enumerate(live.texts):
+            more = self._more(counters.row(row), stop.row(row), step.row(row), statement)
+            self.block.line(f"{name} &= {more};")
+        for row, name in enumerate(counters.texts):
             self.block.line(f"{name} += {step.row(row)};")
         self.block.close()
         self.mask, self.level = before
