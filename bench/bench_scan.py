@@ -73,6 +73,7 @@ def _variants(device: pydp.Device, n: int) -> list[Row]:
     calls: dict[str, Callable[[], Any]] = {
         f"strategy {name}": lambda name=name: pydp.scan(field, out=out, strategy=name)  # type: ignore[misc]
         for name in STRATEGIES
+        if device.profile.loop_limit is None or name == "reduce_then_scan"
     }
     calls |= {
         "exclusive": lambda: pydp.scan(field, out=out, exclusive=True),

@@ -135,6 +135,11 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
         return f"mapping {spec.mapping!r} is not 'vector' or 'simt'"
     if spec.strategy not in STRATEGIES:
         return f"strategy {spec.strategy!r} is not one of {', '.join(STRATEGIES)}"
+    if profile.loop_limit is not None and spec.strategy != "reduce_then_scan":
+        return (
+            f"strategy {spec.strategy!r} waits in loops, which this driver ends after {profile.loop_limit} rounds; "
+            "'reduce_then_scan' is accepted"
+        )
     if spec.order not in ORDERS:
         return f"order {spec.order!r} is not one of {', '.join(ORDERS)}"
     if spec.polls < 0 or spec.suppress < 0:
