@@ -6,6 +6,7 @@ only look whether the function still reads the very same objects from around it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable
 from types import FunctionType, ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from pydp.lang import names
 
 _KEPT = "_pydp_fingerprint"
 _numbers: dict[Hashable, int] = {}
+_next = itertools.count()  # not the size of the table: two threads may add to it at once
 
 # (how to look, where, name, what was found there)
 _Guard = tuple[Callable[[Any, str], Any], Any, str, Any]
@@ -36,7 +38,7 @@ def fingerprint(fn: Any) -> int:
 
 def _renewed(function: FunctionType) -> int:
     key = names.content_key(function)
-    number = _numbers.setdefault(key, len(_numbers))
+    number = _numbers.setdefault(key, next(_next))
     guards: list[_Guard] = []
     _watch(function, guards, set())
     function.__dict__[_KEPT] = (function.__code__, guards, number)
