@@ -50,7 +50,8 @@ def lines(draw, depth, loops):
 @settings(max_examples=60)
 @given(st.data())
 def test_accepted_barriers_are_met(tmp_path_factory, data):
-    body = ["s = pydp.local_field(np.int32, 4)", "t = idx.local[0]", "s[t] = 1", "pydp.group_barrier()", "m = 0", "u = n", "v = 1", "w = 2"]
+    body = ["s = pydp.local_field(np.int32, 4)", "t = idx.local[0]", "s[t] = 1", "pydp.group_barrier()"]
+    body += ["m = 0", "u = n", "v = 1", "w = 2"]
     body += data.draw(lines(0, 0))
     source = "def f(idx, out, a, n):\n" + "\n".join(f"    {line}" for line in body) + "\n"
     path = tmp_path_factory.mktemp("barriers") / "module.py"
