@@ -179,6 +179,27 @@ def test_large_python_integers_choose_64_bits(device):
         assert out.tolist() == [number, number + 1]
 
 
+def test_threads_do_not_mix_their_functions(device):
+    wrong = []
+
+    def work(amount):
+        def add(idx, a):
+            a[idx] = a[idx] + amount
+
+        for _ in range(10):
+            a = np.zeros(50, np.int32)
+            pydp.forall(a.shape, add, a, device=device)
+            if not (a == amount).all():
+                wrong.append(amount)
+
+    threads = [threading.Thread(target=work, args=(amount,)) for amount in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
 # --- errors ------------------------------------------------------------------------------------------------
 
 
