@@ -97,13 +97,10 @@ def test_random_programs_with_rows_side_by_side(device, lower, monkeypatch):
         return replace(layout, rows=pick_rows(layout.row_extent, 4))
 
     monkeypatch.setattr(lower_vector, "pick_layout_rows", rows)
-    ran = 0
-    for seed in range(200, 209):
+    for seed in (207, 229, 331):
         made = random_program(seed)
-        if len(made.extent) == 2:
-            ran += 1
-            compare(device, made, lower(made.function))
-    assert ran >= 2
+        assert len(made.extent) == 2
+        compare(device, made, lower(made.function))
 
 
 @pytest.mark.huge
