@@ -43,7 +43,8 @@ def lines(draw, depth, loops):
         elif kind == 8:
             found += [f"for k in range({value} % 3):", *inner]
         else:
-            found += ["m = 0", f"while m < {value} % 3:", "    m += 1", *inner]
+            # a counter for each depth: an inner loop that is left must not set the outer one back
+            found += [f"m{depth} = 0", f"while m{depth} < {value} % 3:", f"    m{depth} += 1", *inner]
     return found
 
 
@@ -51,7 +52,7 @@ def lines(draw, depth, loops):
 @given(st.data())
 def test_accepted_barriers_are_met(tmp_path_factory, data):
     body = ["s = pydp.local_field(np.int32, 4)", "t = idx.local[0]", "s[t] = 1", "pydp.group_barrier()"]
-    body += ["m = 0", "u = n", "v = 1", "w = 2"]
+    body += ["u = n", "v = 1", "w = 2"]
     body += data.draw(lines(0, 0))
     source = "def f(idx, out, a, n):\n" + "\n".join(f"    {line}" for line in body) + "\n"
     path = tmp_path_factory.mktemp("barriers") / "module.py"

@@ -101,7 +101,8 @@ def statements(draw, depth, loops):
         counter = draw(st.sampled_from(("k", "m")))
         head = f"for {counter} in range({draw(numbers())} % 4, {draw(numbers())} % 6, {draw(st.sampled_from((1, 2)))}):"
         return [head, *_in(draw(blocks(depth + 1, loops + 1)))]
-    return ["n = 0", "while n < 4:", "    n += 1", *_in(draw(blocks(depth + 1, loops + 1)))]
+    # a counter for each depth: an inner loop that is left must not set the outer one back
+    return [f"n{depth} = 0", f"while n{depth} < 4:", f"    n{depth} += 1", *_in(draw(blocks(depth + 1, loops + 1)))]
 
 
 @settings(max_examples=30)
