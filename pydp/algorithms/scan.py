@@ -54,7 +54,7 @@ def scan(
 
     dtype: what to compute in and return; by default that of x (as CUB and pyopencl have it, not NumPy), and int64 for
     sums and products of bools. out: where the result goes; it may be x. strategy: "lookback" (one pass, the default),
-    "chained" or "reduce_then_scan" (the default where a driver promises no progress between groups, and the only one where
+    "chained" or "reduce_then_scan" (the default where a driver promises no progress between groups, the only one where
     it cuts loops short). spec: a ScanSpec, or a mapping of some of its fields.
 
     Raises InvalidArgument for what is not accepted and UnsupportedOnDevice for dtypes that the device lacks, both
