@@ -17,6 +17,7 @@ import pyopencl as cl
 from pydp.algorithms._conversion import conversion
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_plan import Pass, ReduceSpec, passes
+from pydp.algorithms._scan_arguments import host_init, is_device_init
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.dtypes import c_declarations, c_name, check_supported, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
@@ -62,7 +63,7 @@ def reduce(
     >>> pydp.reduce(np.arange(6).reshape(2, 3), "max", axis=1)
     array([2, 5])
     """
-    first = _initial(init)
+    first = init if init is not None and is_device_init(init) else None
     call = Call.begin({"x": x, "init": first}, device=device, queue=queue, wait_for=wait_for, out=out)
     source = call.input("x")
     axes = _axes(axis, len(source.shape))
@@ -78,8 +79,9 @@ def reduce(
         by_key(spec),
     )
     shape = tuple(1 if a in axes else size for a, size in enumerate(source.shape) if keepdims or a not in axes)
-    seed = _seed(call, plan.dtype) if init is not None else None
+    value = host_init(init, plan.dtype) if init is not None and first is None else None
     result = call.output(shape, plan.dtype)
+    seed = None if init is None else _seed(call, value, plan.dtype)
     _run(call, plan, source, seed, result)
     return call.finish(result)
 
@@ -288,21 +290,12 @@ def _constant(call: Call, plan: _Plan) -> Operand:
     return place
 
 
-def _initial(init: Any) -> Any:
-    """`init` as an array argument of one element; device data stay where they are."""
-    if init is None or hasattr(init, "get"):
-        return init
-    try:
-        array = np.array(init)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"init {init!r} is not one value: {error}") from error
-    if array.dtype.kind == "O":
-        raise InvalidArgument(f"init {init!r} is not a value of a type that devices hold")
-    return array
-
-
-def _seed(call: Call, dtype: np.dtype) -> Operand:
-    """The first value as one element of the fold's type."""
+def _seed(call: Call, value: np.ndarray | None, dtype: np.dtype) -> Operand:
+    """The first value as one element of the fold's type: a host's value, or what the argument `init` holds."""
+    if value is not None:
+        place = call.temporary((), dtype, "init")
+        call.enqueue(cl.enqueue_copy, place, value.reshape(1), is_blocking=False)
+        return place
     given = call.input("init")
     if int(np.prod(given.shape, dtype=object)) != 1:
         raise InvalidArgument(f"init has shape {given.shape}; one value of dtype {dtype} is accepted")

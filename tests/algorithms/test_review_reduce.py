@@ -1,0 +1,29 @@
+"""reduce's first value: a value of the fold's type, or an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+
+PAIR = np.dtype([("x", "f4"), ("n", "i4")])
+
+
+@pytest.mark.parametrize(("dtype", "init"), [("i1", 300), ("i8", 2.5), ("u1", -1), ("i4", np.nan)])
+def test_first_values_that_the_type_does_not_hold_are_refused(device: Any, dtype: str, init: Any) -> None:
+    with pytest.raises(pydp.InvalidArgument, match="is not a value of dtype"):
+        pydp.reduce(np.arange(5, dtype=dtype), "max", init=init, device=device)
+
+
+def test_first_values_that_are_records(device: Any) -> None:
+    x = np.zeros(5, PAIR)
+    x["x"], x["n"] = 0.5, np.arange(5)
+
+    def add(a: Any, b: Any) -> Any:
+        return pydp.record(PAIR, x=a.x + b.x, n=a.n + b.n)
+
+    for init in ((1.5, 7), np.array((1.5, 7), PAIR), np.array((1.5, 7), PAIR)[()]):
+        assert pydp.reduce(x, add, init=init, device=device).tolist() == (4.0, 17)
