@@ -3,17 +3,20 @@
 ## Launch: whole groups; dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is all of them).
 ## Parameters: name; declarations, functions (C text: record types, helpers); barriers (see wg_barrier.mako);
 ##   arguments (C declarations), local_arrays (same), shape (the group, by dimension), body (C text);
-##   int64_atomics (enable the extension).
+##   int64_atomics, subgroups (enable the extension); attribute (of the kernel: the subgroups' size, or "").
 <%namespace name="wg" file="wg_barrier.mako"/>\
 % if int64_atomics:
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 #pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
 % endif
+% if subgroups:
+${wg.enable_subgroups()}
+% endif
 ${declarations}
 #pragma OPENCL FP_CONTRACT OFF
 ${functions}
 ${wg.barrier_macros(barriers)}
-__kernel __attribute__((reqd_work_group_size(${", ".join(str(size) for size in shape)})))
+__kernel __attribute__((reqd_work_group_size(${", ".join(str(size) for size in shape)}))) ${attribute}
 void ${name}(${", ".join(arguments)})
 {
 % for declaration in local_arrays:

@@ -1,14 +1,48 @@
-## The one vocabulary of barriers for every kernel: `${barriers.group_barrier()}`.
-## Parameters of the call: memory "local" (default), "global" or "both": which memory is ordered among the lanes.
-<%def name="group_barrier(memory='local')"><%
-    flags = {"local": "CLK_LOCAL_MEM_FENCE", "global": "CLK_GLOBAL_MEM_FENCE",
+## The one vocabulary of barriers for every kernel: `${barriers.group_barrier()}` for all work-items of the group, or
+## `${barriers.barrier(kind, width)}` for runs of `width` lanes (pydp/groups/barrier.py chooses the kind).
+## Parameters of the calls: memory "local" (default), "global" or "both": which memory is ordered among the lanes;
+## size: lanes of the group. lane_id() is the lane's number within it.
+<%!
+    FLAGS = {"local": "CLK_LOCAL_MEM_FENCE", "global": "CLK_GLOBAL_MEM_FENCE",
              "both": "CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE"}
-%>barrier(${flags[memory]});</%def>
+%>
+<%def name="group_barrier(memory='local')">barrier(${FLAGS[memory]});</%def>
 
-## One macro for each barrier of a vector function, in source order: `LANE_BARRIER_<n>()`.
-## Parameters of the call: lowered, a list of {number, lowering, memory}; lowering "group": all work-items of the group.
+<%def name="lane_id()">\
+((int)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0)))\
+</%def>
+
+## kind "none" (lanes in lockstep: the compiler alone is kept from moving accesses), "subgroup", "warp" (NVIDIA),
+## "named" (NVIDIA: `width` lanes, whole warps; each number of runs has ids of its own), "group".
+<%def name="barrier(kind, width=1, size=1, memory='local')">\
+% if kind == "group":
+${group_barrier(memory)}\
+% elif kind == "subgroup":
+sub_group_barrier(${FLAGS[memory]});\
+% elif kind == "warp":
+__asm__ volatile("bar.warp.sync 0xffffffff;" : : : "memory");\
+% elif kind == "named":
+__asm__ volatile("barrier.sync %0, ${width};" : : "r"(${size // width} + ${lane_id()} / ${width}) : "memory");\
+% elif width > 1:
+mem_fence(${FLAGS[memory]});\
+% endif
+</%def>
+
+## What a kernel with barriers of subgroups says first; not needed from OpenCL C 3.0 on.
+<%def name="enable_subgroups()">
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+</%def>
+
+## One macro for each barrier of a vector function, in source order: `LANE_BARRIER_<n>(by)`.
+## Parameters of the call: lowered, a list of {number, memory, size, cases}; cases: a list of {below, kind, width}, tried
+## in turn, for the number `by` (a loop's turn, or a width known at run time); below None: every number.
 <%def name="barrier_macros(lowered)">
 % for one in lowered:
-#define LANE_BARRIER_${one["number"]}() ${group_barrier(one["memory"])}
+#define LANE_BARRIER_${one["number"]}(by) \
+% for case in one["cases"]:
+${"" if loop.first else "else "}${"" if case["below"] is None else "if ((by) < %d) " % case["below"]}\
+{ ${barrier(case["kind"], case["width"], one["size"], one["memory"]).strip()} } \
+% endfor
+
 % endfor
 </%def>

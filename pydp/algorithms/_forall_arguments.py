@@ -6,15 +6,17 @@ numbers themselves are given to a kept kernel at each call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pydp.errors import InvalidArgument
 from pydp.lang.front import FieldType, NumberType, TupleType
+from pydp.runtime.call import Call
 from pydp.runtime.field import Field
 from pydp.runtime.host_memory import check_dtype
+from pydp.runtime.operand import Operand
 from pydp.runtime.placement import Array
 from pydp.runtime.views import describe
 
@@ -184,3 +186,17 @@ def language_type(part: Any) -> FieldType | NumberType | TupleType:
 def unit_axis(part: Any) -> int:
     """The axis of an array's description whose stride is 1, or -1."""
     return int(part[3])
+
+
+def written_apart(call: Call, operands: Mapping[int, Operand], written: Sequence[int]) -> bool:
+    """Whether the elements of every written array lie apart from one another and from those of all other arrays."""
+    for position in written:
+        one = operands[position]
+        reach = 0
+        for stride, size in sorted((abs(stride), size) for stride, size in zip(one.strides, one.shape, strict=True)):
+            if size > 1 and stride <= reach:
+                return False
+            reach += stride * (size - 1)
+        if any(call.overlaps(one, other) for place, other in operands.items() if place != position):
+            return False
+    return True

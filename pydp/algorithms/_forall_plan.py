@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -15,7 +16,8 @@ import numpy as np
 
 from pydp import dtypes
 from pydp.algorithms._forall_arguments import language_type, unit_axis
-from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
+from pydp.groups.barrier import CHOICES
 from pydp.lang import ir, lower_simt, lower_vector, static_checks, strip_shape
 from pydp.lang.front import translate
 from pydp.lang.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
@@ -29,6 +31,7 @@ _MOST_KEPT = 512
 _SURELY_FINITE = 6e4  # in every float type; what is larger may become an infinity, without a warning
 _MAPPINGS = ("simt", "vector")
 _lock = threading.RLock()
+_log = logging.getLogger("pydp")
 _translations: dict[Any, Translation] = {}
 
 
@@ -38,10 +41,15 @@ class ForallSpec:
 
     mapping: "simt" (a work-item for each lane) or "vector" (a work-item for each group, lanes in vector registers).
     group: extents of the group where the call gives none and the function uses none; None lets the lowering pick.
+    barriers: "auto" (each as narrow as the accesses around it allow, the cheapest way first), or one way beside the
+    whole group: "group" (that alone), "none" (left out where that is right), "subgroup", "named" (NVIDIA).
+    subgroup: the lanes of a subgroup to compile for; None picks. Both are of the mapping "simt" only.
     """
 
     mapping: str
     group: tuple[int, ...] | None = None
+    barriers: str = "auto"
+    subgroup: int | None = None
 
 
 def chosen_spec(given: ForallSpec | Mapping[str, Any] | None, device: Device) -> tuple[ForallSpec, str]:
@@ -58,13 +66,20 @@ def chosen_spec(given: ForallSpec | Mapping[str, Any] | None, device: Device) ->
         unknown = [name for name in given if name not in names]
         if unknown:
             raise InvalidArgument(f"spec has no {unknown[0]!r}; {', '.join(names)} are accepted")
-        spec = replace(policy[0], **given)
+        base = policy[0]
+        if given.get("barriers", "auto") != "auto" or given.get("subgroup") is not None:
+            base = replace(base, mapping="simt")  # work-items that meet
+        spec = replace(base, **given)
     elif isinstance(given, ForallSpec):
         spec = given
     else:
         raise InvalidArgument(f"spec is {given!r}; a ForallSpec or a dict of {', '.join(names)} is accepted")
     if spec.mapping not in _MAPPINGS:
         raise InvalidArgument(f"spec mapping is {spec.mapping!r}; 'simt' and 'vector' are accepted")
+    if spec.mapping == "vector" and (spec.barriers != "auto" or spec.subgroup is not None):
+        raise InvalidArgument("spec mapping is 'vector'; only 'simt' has barriers= and subgroup=")
+    if spec.barriers not in CHOICES:
+        raise InvalidArgument(f"spec barriers is {spec.barriers!r}; {', '.join(map(repr, CHOICES))} are accepted")
     return spec, "asked for by spec="
 
 
@@ -149,7 +164,7 @@ class Translation:
             pick = lower_simt.pick_group if spec.mapping == "simt" else strip_shape.pick_group
             group = pick(self.function.grid_rank, _coarse(extent), device.profile)
         many = device.kind == "gpu" and any(count > _MOST_GROUPS for count in group_counts(extent, group)[:-1])
-        key = (device, spec.mapping, group, many)
+        key = (device, spec.mapping, group, many, spec.barriers, spec.subgroup)
         found = self.kernels.get(key)
         if found is None:
             if len(self.kernels) >= _MOST_KEPT:
@@ -190,7 +205,14 @@ class Plan:
     ) -> None:
         self.translation, self.device, self.spec, self.reason = made_from, device, spec, reason
         self.lowered = lowered = lower(made_from, device, spec, flat)
-        self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
+        try:
+            self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
+        except BuildFailed:
+            if not lowered.uses_ptx or spec.barriers != "auto":
+                raise
+            _log.warning("barriers of warps do not build on %s; those of whole groups are used", device.name)
+            self.lowered = lowered = lower(made_from, device, replace(spec, barriers="group"), flat)
+            self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         self.runs = _runs(lowered.arguments)
         self.limit = device.profile.loop_limit
         self.watched = any(slot.kind == "overran" for slot in lowered.arguments)
@@ -234,8 +256,11 @@ def lower(made_from: Translation, device: Device, spec: ForallSpec, flat: bool) 
         for array in function.arrays
         if unit_axis(made_from.parts[array.position]) >= 0
     )
-    lowering = lower_vector.lower if spec.mapping == "vector" else lower_simt.lower
-    return lowering(function, device.profile, units, flat=flat)
+    if spec.mapping == "vector":
+        return lower_vector.lower(function, device.profile, units, flat=flat)
+    return lower_simt.lower(
+        function, device.profile, units, flat=flat, barriers=spec.barriers, subgroup=spec.subgroup
+    )
 
 
 @dataclass

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
 from pydp.algorithms import _forall_host
-from pydp.algorithms._forall_arguments import Arguments
+from pydp.algorithms._forall_arguments import Arguments, written_apart
 from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, translation
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir, widths
@@ -83,6 +84,8 @@ def forall(
     operands: dict[int, Operand] = {}
     for position, name in names:
         operands[position] = call.inout(name) if name in made.written else call.input(name)
+    if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):
+        plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent)
     if plan.limit is not None and made.loops.has_loops:
         _check_loops(plan, operands, values, extent)
     global_size, local_size = plan.launch_shape(extent)
@@ -187,8 +190,9 @@ def _explain(
     if made.function.group is None:
         choices.append(f"group {lowered.group} picked: the call gives none, and the function uses none")
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
-    needed = widths.infer(made.function)
-    choices += [f"barrier {number} needs, by the accesses around it, width {width}" for number, width in needed.items()]
+    if lowered.mapping == "vector":
+        needed = widths.infer(made.function)
+        choices += [f"barrier {n} needs, by the accesses around it, width {width}" for n, width in needed.items()]
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
 
 

@@ -1,54 +1,238 @@
-"""How each barrier of a vector function is run on a device, and why."""
+"""How each barrier of a vector function is run on a device, and why.
+
+Two sets of widths are right: the inferred ones, and the ones that the function gives (where it gives none, the group's
+size). A set is only right as a whole, so the cheaper of the two is taken for all barriers. Where the width differs
+from turn to turn of loops of known length, or is known at run time only, the kernel picks the way to run it there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydp.errors import UnsupportedOnDevice
+from pydp.groups.barrier import Barriers, Lowering, check_choice, chooses_subgroup, subgroup_sizes
 from pydp.lang import ir
 from pydp.lang.ir_text import expr_text
+from pydp.lang.widths import Width, infer
 from pydp.runtime.profile import Profile
+
+_MOST_CASES = 8  # more ways than this, turn by turn, cost more than the wider barriers that they avoid
 
 
 @dataclass(frozen=True)
 class BarrierPlan:
-    """lowered: one {number, lowering, memory} for each barrier in source order, as wg_barrier.mako takes them.
-    reasons: one sentence for each."""
+    """lowered: one {number, memory, size, cases, by, period} for each barrier in source order, as wg_barrier.mako takes
+    them; by: "" (one way for all turns), "turn" (of `period` turns) or "width". reasons: one sentence for each.
+    subgroup: the size that the kernel is to be compiled for, 0 where it does not matter (attribute and cl_std say
+    so to the compiler). assumes_apart: widths are right only where no written element is another one as well, by
+    arguments that share memory or by strides."""
 
     lowered: list[dict[str, object]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    subgroup: int = 0
+    attribute: str = ""
+    cl_std: str = ""
+    assumes_apart: bool = False
+
+    @property
+    def uses_ptx(self) -> bool:
+        """Whether the kernel has instructions of NVIDIA's own."""
+        return any(case["kind"] in ("warp", "named") for one in self.lowered for case in one["cases"])  # type: ignore
 
 
-def lowering_of(barrier: ir.Barrier, profile: Profile) -> str:
-    """The way a barrier is run: "group", a barrier of the whole group, which any narrower width may be widened to."""
-    return "group"
+@dataclass(frozen=True)
+class _Needed:
+    """The widths of a barrier: one for each turn (of which the first `period` are repeated), or an expression."""
+
+    turns: tuple[int, ...]
+    given: ir.Expr | None
+    source: str
+
+    def __str__(self) -> str:
+        return f"{expr_text(self.given)}, known at run time" if self.given is not None else str(Width(self.turns))
 
 
-def plan_barriers(function: ir.Function, profile: Profile) -> BarrierPlan:
-    """The lowering of every barrier; raises UnsupportedOnDevice where the driver would miscompile one."""
-    if not profile.barriers_under_conditions:
-        _refuse_conditional(function.body, "", function.name)
-    plan = BarrierPlan()
+def plan_barriers(
+    function: ir.Function,
+    profile: Profile,
+    row: int = 1,
+    *,
+    choice: str = "auto",
+    subgroup: int | None = None,
+    widths: Mapping[int, Width] | None = None,
+) -> BarrierPlan:
+    """The lowering of every barrier; raises UnsupportedOnDevice where the driver would miscompile one.
+
+    row: the group's length along dimension 0. choice and subgroup: see :class:`pydp.algorithms.forall.ForallSpec`.
+    widths: taken for the inferred ones (tests of what too narrow ones do).
+    """
+    found = ir.barriers(function.body)
+    size = max(1, math.prod(function.group or (1,)))
+    if found or choice != "auto" or subgroup is not None:
+        check_choice(profile, choice, subgroup, row, size)
+    needed = _needed(function, size, widths)
+    rules = _rules(needed, profile, size, row, choice, subgroup)
     memory = "both" if _orders_global_memory(function.body) else "local"
-    for number, barrier in enumerate(ir.barriers(function.body)):
-        lowering = lowering_of(barrier, profile)
-        plan.lowered.append({"number": number, "lowering": lowering, "memory": memory})
-        asked = "" if barrier.width is None else f" for the width {expr_text(barrier.width)} asked for"
-        plan.reasons.append(f"{barrier.where}: whole-group barrier{asked}, {memory} memory ordered")
-    return plan
+    lowered: list[dict[str, object]] = []
+    reasons, kept = [], set()
+    for number, (barrier, need) in enumerate(zip(found, needed, strict=True)):
+        by, period, cases = _cases(need, rules)
+        if by and not profile.barriers_under_conditions:
+            widest = max((one for _, one in cases), key=lambda one: one.width)
+            by, period, cases = "", 1, [(None, widest)]
+        if any(one.kind != "none" for _, one in cases):
+            kept.add(id(barrier))
+        texts = [{"below": below, "kind": one.kind, "width": one.width} for below, one in cases]
+        lowered.append(
+            {"number": number, "memory": memory, "size": size, "cases": texts, "by": by, "period": period}
+        )
+        reasons.append(f"{barrier.where}: width {need} ({need.source}): {_told(by, cases)}; {memory} memory ordered")
+    if not profile.barriers_under_conditions:
+        _refuse_conditional(function.body, "", kept)
+    uses = rules.subgroup and any(case["kind"] == "subgroup" for one in lowered for case in one["cases"])  # type: ignore
+    asked = rules.subgroup if uses or subgroup is not None else 0
+    attribute = f"__attribute__((intel_reqd_sub_group_size({asked})))" if asked and chooses_subgroup(profile) else ""
+    cl_std = "CL3.0" if asked and profile.cl_c_version >= (3, 0) else ""
+    narrow = any(case["kind"] != "group" for one in lowered for case in one["cases"])  # type: ignore
+    inferred = any(need.source == "inferred" for need in needed)
+    return BarrierPlan(
+        lowered, reasons, asked, attribute, cl_std, narrow and inferred and _writes_arguments(function)
+    )
 
 
-def _refuse_conditional(body: Sequence[ir.Stmt], inside: str, name: str) -> None:
+def _needed(function: ir.Function, size: int, widths: Mapping[int, Width] | None) -> list[_Needed]:
+    """The cheaper of the inferred and the given widths, of all barriers."""
+    found = ir.barriers(function.body)
+    whole = Width((size,))
+    if widths is None:
+        numbered = len({barrier.number for barrier in found}) == len(found)
+        widths = infer(function) if found and numbered else {}
+    inferred = [_Needed(widths.get(barrier.number, whole).turns, None, "inferred") for barrier in found]
+    if all(barrier.width is None for barrier in found):
+        return inferred
+    given = [_given(barrier, size) for barrier in found]
+    return given if sum(map(_cost, given)) < sum(map(_cost, inferred)) else inferred
+
+
+def _given(barrier: ir.Barrier, size: int) -> _Needed:
+    if barrier.width is None:
+        return _Needed((size,), None, "none given")
+    if isinstance(barrier.width, ir.Const):
+        width = int(barrier.width.value)
+        return _Needed((width if width > 0 and size % width == 0 else size,), None, "given")
+    return _Needed((size,), barrier.width, "given")
+
+
+def _cost(need: _Needed) -> float:
+    return sum(need.turns) / len(need.turns) - (0.5 if need.given is not None else 0)
+
+
+def _writes_arguments(function: ir.Function) -> bool:
+    return any(
+        isinstance(one, (ir.Store, ir.Atomic)) and isinstance(one.array, ir.GlobalArray)
+        for one in ir.statements(function.body)
+    )
+
+
+def _rules(
+    needed: Sequence[_Needed], profile: Profile, size: int, row: int, choice: str, subgroup: int | None
+) -> Barriers:
+    """The rules with the smallest subgroup that leaves the fewest barriers of the whole group."""
+    if subgroup is not None:
+        return Barriers(profile, size, row, subgroup, choice)
+    best = Barriers(profile, size, row, 0, choice)
+    least = _whole_groups(needed, best)
+    for lanes in sorted(subgroup_sizes(profile, row)):
+        rules = Barriers(profile, size, row, lanes, choice)
+        count = _whole_groups(needed, rules)
+        if count < least:
+            best, least = rules, count
+    return best
+
+
+def _whole_groups(needed: Sequence[_Needed], rules: Barriers) -> float:
+    """How many turns of all barriers are run by the whole group; a part of 1 for widths known at run time."""
+    count = 0.0
+    for need in needed:
+        widths = need.turns if need.given is None else _divisors(rules.size)
+        each = 1 if need.given is None else 1 / len(widths)
+        count += each * sum(rules.lowering(width).kind == "group" for width in widths)
+    return count
+
+
+def _divisors(size: int) -> tuple[int, ...]:
+    return tuple(width for width in range(1, size + 1) if size % width == 0)
+
+
+_Case = tuple[int | None, Lowering]
+
+
+def _cases(need: _Needed, rules: Barriers) -> tuple[str, int, list[_Case]]:
+    """(by, period, cases) of a barrier."""
+    if need.given is not None:
+        cases = _cases_by_width(rules)
+        return ("width" if len(cases) > 1 else ""), 1, cases
+    ways = [rules.lowering(width) for width in need.turns]
+    period = next(p for p in range(1, len(ways) + 1) if _repeats([(w.kind, w.width) for w in ways], p))
+    cases = _runs([(turn + 1, way) for turn, way in enumerate(ways[:period])])
+    if len(cases) > _MOST_CASES:
+        cases = [(None, rules.lowering(max(need.turns)))]
+    return ("turn" if len(cases) > 1 else ""), period, cases
+
+
+def _repeats(ways: Sequence[object], period: int) -> bool:
+    return all(way == ways[turn % period] for turn, way in enumerate(ways))
+
+
+def _cases_by_width(rules: Barriers) -> list[_Case]:
+    """Ways for widths known at run time: the numbers that divide the group's size, and no others."""
+    size = rules.size
+    if size & (size - 1):
+        return [(None, rules.lowering(size))]
+    ways = [(width + 1, rules.lowering(width)) for width in _divisors(size)]
+    whole = rules.lowering(size)
+    return _runs([(1, whole), *ways]) if any(way.kind != whole.kind for _, way in ways) else [(None, whole)]
+
+
+def _runs(ways: Sequence[tuple[int, Lowering]]) -> list[_Case]:
+    """Neighbours of one way made one; the last case takes every number."""
+    cases: list[_Case] = []
+    for below, way in ways:
+        if cases and (cases[-1][1].kind, cases[-1][1].width) == (way.kind, way.width):
+            way = cases.pop()[1]
+        cases.append((below, way))
+    return [*cases[:-1], (None, cases[-1][1])]
+
+
+_WORDS = {
+    "none": "no barrier",
+    "subgroup": "subgroup barrier",
+    "warp": "warp barrier",
+    "named": "named barrier",
+    "group": "whole-group barrier",
+}
+
+
+def _told(by: str, cases: Sequence[_Case]) -> str:
+    parts = []
+    for below, way in cases:
+        when = f"{by} below {below}: " if by and below is not None else f"{by} from there: " if by else ""
+        parts.append(f"{when}{_WORDS[way.kind]} ({way.reason})")
+    return ", ".join(parts)
+
+
+def _refuse_conditional(body: Sequence[ir.Stmt], inside: str, kept: set[int]) -> None:
     for statement in body:
-        if isinstance(statement, ir.Barrier) and inside:
+        if isinstance(statement, ir.Barrier) and inside and id(statement) in kept:
             raise UnsupportedOnDevice(
                 f"{statement.where}: a barrier {inside} is not run rightly by this driver where lanes are work-items; "
                 "the mapping 'vector' runs it"
             )
         within = inside or _danger(statement)
         for block in ir.blocks(statement):
-            _refuse_conditional(block, within, name)
+            _refuse_conditional(block, within, kept)
 
 
 def _danger(statement: ir.Stmt) -> str:

@@ -34,16 +34,21 @@ def lower(
     *,
     flat: bool = False,
     grid_extent: Sequence[int] = (),
+    barriers: str = "auto",
+    subgroup: int | None = None,
 ) -> Lowered:
     """`function` as a kernel of the "simt" mapping.
 
     unit_strides: (array name, axis) pairs whose stride is known to be 1. flat: number groups and lanes along
-    dimension 0 alone. grid_extent: helps to pick a group where the function has none. Raises
-    UnsupportedOnDevice for what the device cannot run, before anything is built.
+    dimension 0 alone. grid_extent: helps to pick a group where the function has none. barriers, subgroup: how barriers
+    are run (see :mod:`pydp.groups.barrier`). Raises UnsupportedOnDevice for what the device cannot run, before anything
+    is built.
     """
     group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
     flat = flat or math.prod(group[:-2]) > 64
-    writer = _SimtC(function, group, flat, unit_strides, plan_barriers(function, profile))
+    row = math.prod(group if flat else group[-1:])
+    plan = plan_barriers(function, profile, row, choice=barriers, subgroup=subgroup)
+    writer = _SimtC(function, group, flat, unit_strides, plan)
     if profile.loop_limit is not None and not LoopBound(function).is_known:
         writer.watch()
     writer.write()
@@ -57,9 +62,11 @@ def lower(
         group=group,
         arguments=writer.slots,
         local_bytes=local_bytes,
-        notes=_notes(flat, writer.watched),
-        barriers=writer.plan.reasons,
+        notes=_notes(flat, writer.watched, plan.assumes_apart),
+        barriers=plan.reasons,
         flat=flat,
+        uses_ptx=plan.uses_ptx,
+        assumes_apart=plan.assumes_apart,
     )
 
 
@@ -98,8 +105,10 @@ def _check_limits(
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
 
 
-def _notes(flat: bool, watched: bool) -> list[str]:
+def _notes(flat: bool, watched: bool, assumes_apart: bool) -> list[str]:
     notes = ["one work-item for each lane"]
+    if assumes_apart:
+        notes.append("barriers are for arguments that share no memory; a call with others has the whole group meet")
     if watched:
         notes.append("loops are watched, for this driver ends long ones early: the call waits and looks")
     if flat:
@@ -148,6 +157,9 @@ class _SimtC(BodyC):
             name = self.names[array.name, -1]
             self.block.line(f"{name} += {name}_o;")
         self._indexes()
+        for one in self.plan.lowered:
+            if one["by"] == "turn":
+                self.block.line(f"int turn_{one['number']} = 0;")
         self.declare(self.function.variables, self.function.privates)
         if self.masks or not self.group:
             self.statements(self.function.body)
@@ -176,6 +188,9 @@ class _SimtC(BodyC):
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
             "functions": functions,
             "barriers": self.plan.lowered,
+            "attribute": self.plan.attribute,
+            "subgroups": bool(self.plan.subgroup) and not self.plan.cl_std,
+            **({"cl_std": self.plan.cl_std} if self.plan.cl_std else {}),
             "arguments": [_declaration(slot, self.function) for slot in self.slots],
             "local_arrays": [self._local(array) for array in self.function.locals],
             "shape": list(shape),
@@ -284,8 +299,18 @@ class _SimtC(BodyC):
         return self.combine(op, old, value, dtype)
 
     def barrier(self, statement: ir.Barrier) -> None:
-        self.block.line(f"LANE_BARRIER_{self._next_barrier}();")
+        number = self._next_barrier
         self._next_barrier += 1
+        one = self.plan.lowered[number]
+        if one["by"] == "turn":
+            self.block.line(f"LANE_BARRIER_{number}(turn_{number})")
+            self.block.line(f"turn_{number} = (turn_{number} + 1) % {one['period']};")
+        elif one["by"] == "width":
+            assert statement.width is not None
+            width = self.block.temporary(dtypes.c_name(statement.width.dtype), self.expr(statement.width))
+            self.block.line(f"LANE_BARRIER_{number}({width})")
+        else:
+            self.block.line(f"LANE_BARRIER_{number}(0)")
 
 
 def _argument_names(function: ir.Function) -> dict[tuple[str, int], str]:

@@ -198,9 +198,16 @@ def test_records_are_loaded_stored_and_selected(device):
 
 def test_barriers_that_the_driver_miscompiles_are_refused(device):
     a = array("a", I32, 1, 0)
+    slots, v = shared("slots", 4), var("v")
     inside = function(
-        [when(cmp("gt", ir.ArrayExtent(I32, a, 0), 4), [barrier()]), store(a, (place(),), 1)], group=(4,), arrays=[a]
-    )
+        [
+            assign(v, c(0)),
+            store(slots, [local()], local()),
+            when(cmp("gt", ir.ArrayExtent(I32, a, 0), 4), [barrier(), assign(v, load(slots, op("sub", 3, local())))]),
+            store(a, (place(),), read(v)),
+        ],
+        group=(4,), arrays=[a], locals=[slots], variables=[v],
+    )  # fmt: skip
     if device.profile.barriers_under_conditions:
         device_and_host(device, inside, [np.zeros(8, np.int32)], (8,))
     else:

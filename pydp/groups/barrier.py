@@ -1,0 +1,141 @@
+"""How a barrier of a given width is run on a device (SPEC S4): the cheapest way that has at least these lanes meet.
+
+A barrier of width W has each aligned run of W lanes of a group meet, lanes numbered by their linear local id. In order:
+none, subgroup, warp (NVIDIA's subgroup, through PTX), named (NVIDIA's barrier of some of a group's warps), group.
+Whatever is chosen may have more lanes meet, never fewer: every lane of the group comes to every barrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.runtime.profile import Profile
+
+KINDS = ("none", "subgroup", "warp", "named", "group")
+CHOICES = ("auto", "group", "none", "subgroup", "named")
+WARP = 32
+_MOST_RUNS = 8  # ids 8 to 15 for 8 runs, 4 to 7 for 4, 2 to 3 for 2; barrier() itself has id 0
+_EXTRA = {"none": "none", "subgroup": "subgroup", "warp": "subgroup", "named": "named"}
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """kind: one of `KINDS`. width: how many lanes it has meet. reason: why it, and nothing cheaper."""
+
+    kind: str
+    width: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Barriers:
+    """The choice of barriers in one kernel.
+
+    size: lanes of the group; row: its length along dimension 0; subgroup: lanes of a subgroup where the kernel is sure
+    of them (it asks for that size, or the device has no other), else 0; choice: one of `CHOICES`, where all but "auto"
+    allow that one way beside the whole group.
+
+    >>> Barriers(profile, size=64, row=64, subgroup=16).lowering(8).kind      # doctest: +SKIP
+    'subgroup'
+    """
+
+    profile: Profile
+    size: int
+    row: int
+    subgroup: int = 0
+    choice: str = "auto"
+
+    def lowering(self, width: int) -> Lowering:
+        """The way to run a barrier of `width`, which divides the group's size."""
+        for kind in KINDS[:-1]:
+            if self.choice in ("auto", _EXTRA[kind]):
+                found: Lowering | None = getattr(self, f"_{kind}")(width)
+                if found is not None:
+                    return found
+        asked = self.choice not in ("auto", "group")
+        reason = "asked for" if self.choice == "group" else self._why_group(width)
+        return Lowering("group", self.size, f"{reason} (where {self.choice!r} cannot be)" if asked else reason)
+
+    def _none(self, width: int) -> Lowering | None:
+        lockstep = self.profile.lockstep
+        if width == 1:
+            return Lowering("none", 1, "no lane needs another's memory")
+        if width <= lockstep and lockstep % width == 0 and self.size % lockstep == 0:
+            return Lowering("none", lockstep, f"the device promises {lockstep} lanes in lockstep")
+        return None
+
+    def _subgroup(self, width: int) -> Lowering | None:
+        size = self.subgroup
+        if is_nvidia(self.profile) or not size or size % width or self.row % size:
+            return None
+        return Lowering("subgroup", size, f"{width} divides subgroups of {size} lanes, which divide rows of {self.row}")
+
+    def _warp(self, width: int) -> Lowering | None:
+        if not is_nvidia(self.profile) or WARP % width or self.size % WARP:
+            return None
+        return Lowering("warp", WARP, f"{width} divides warps of {WARP} lanes, which divide the group's {self.size}")
+
+    def _named(self, width: int) -> Lowering | None:
+        """Runs of a power of two have ids of their own for each width: a slow run is never met by another width."""
+        if not is_nvidia(self.profile):
+            return None
+        for runs in (_MOST_RUNS, _MOST_RUNS // 2, 2):
+            count = self.size // runs
+            if self.size % (runs * WARP) == 0 and count % width == 0:
+                return Lowering("named", count, f"{runs} hardware barriers of {count} lanes are enough for {width}")
+        return None
+
+    def _why_group(self, width: int) -> str:
+        if width == self.size:
+            return "all lanes need to meet"
+        if is_nvidia(self.profile):
+            return f"{width} lanes are neither a part of warps nor of 2, 4 or 8 runs of whole warps"
+        if not self.profile.subgroup_sizes:
+            return "the device has no subgroups whose layout is known"
+        if not self.subgroup:
+            return f"rows of {self.row} lanes hold no whole subgroups, or no subgroup is as wide"
+        return f"{width} does not divide subgroups of {self.subgroup} lanes"
+
+
+def is_nvidia(profile: Profile) -> bool:
+    """Whether kernels are compiled to PTX, so that inline PTX can be used."""
+    return any(name.startswith("cl_nv_") for name in profile.extensions)
+
+
+def chooses_subgroup(profile: Profile) -> bool:
+    """Whether a kernel can ask for its subgroups' size."""
+    return "cl_intel_required_subgroup_size" in profile.extensions
+
+
+def subgroup_sizes(profile: Profile, row: int) -> tuple[int, ...]:
+    """The subgroup sizes of which a kernel with rows of `row` lanes can be sure that they are runs of lanes."""
+    if is_nvidia(profile):
+        return ()
+    sizes = profile.subgroup_sizes
+    if not chooses_subgroup(profile) and len(sizes) != 1:
+        return ()
+    return tuple(size for size in sizes if row % size == 0)
+
+
+def check_choice(profile: Profile, choice: str, subgroup: int | None, row: int, size: int) -> None:
+    """Raise InvalidArgument or UnsupportedOnDevice where a lowering or a subgroup size that was asked for cannot be."""
+    if choice not in CHOICES:
+        raise InvalidArgument(f"spec barriers is {choice!r}; {', '.join(map(repr, CHOICES))} are accepted")
+    sizes = subgroup_sizes(profile, row)
+    if subgroup is not None:
+        if isinstance(subgroup, bool) or not isinstance(subgroup, int) or subgroup < 1:
+            raise InvalidArgument(f"spec subgroup is {subgroup!r}; a positive integer is accepted")
+        known = (WARP,) if is_nvidia(profile) and size % WARP == 0 else sizes
+        if subgroup not in known:
+            raise UnsupportedOnDevice(
+                f"spec subgroup is {subgroup}; with rows of {row} lanes this device has subgroups of "
+                f"{' or '.join(map(str, known)) or 'no known size'}"
+            )
+    warps = is_nvidia(profile) and size % WARP == 0
+    if choice == "subgroup" and not sizes and not warps:
+        raise UnsupportedOnDevice(
+            f"spec barriers is 'subgroup'; this device has no subgroups of known layout in rows of {row} lanes"
+        )
+    if choice == "named" and not is_nvidia(profile):
+        raise UnsupportedOnDevice("spec barriers is 'named'; only NVIDIA devices have barriers of some of the warps")

@@ -1,0 +1,36 @@
+"""Runs a tree reduction with widths one step too narrow, or a lockstep that is not there: run_narrow.py FAULT."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import device_run
+import numpy as np
+from test_barriers import sums_of_64
+
+import pydp
+from pydp.lang import lower_simt
+from pydp.lang.barrier_lowering import plan_barriers
+from pydp.lang.front import FieldType, translate
+from pydp.lang.widths import Width, infer
+
+
+def main(fault: str) -> None:
+    device = pydp.device()
+    field = FieldType(np.dtype(np.int32), 1)
+    function = translate(sums_of_64, 1, (64,), [field, field], np.dtype(np.int32))
+    profile = device.profile
+    if fault == "lockstep":
+        profile = dataclasses.replace(profile, lockstep=16)
+    elif fault == "narrow":
+        found = infer(function)
+        narrower = {k: Width(tuple(1 if n == 2 else n for n in one.turns)) for k, one in found.items()}
+        assert narrower != found
+        lower_simt.plan_barriers = lambda *args, **named: plan_barriers(*args, **named, widths=narrower)
+    x, out = np.arange(64, dtype=np.int32), np.zeros(1, np.int32)
+    device_run.run(device, lower_simt.lower(function, profile), [out, x], (), (64,))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
