@@ -1,0 +1,116 @@
+"""NVIDIA's barriers of warps and of some of a group's warps, compiled offline to PTX and machine code."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import test_barriers
+
+from pydp.lang import lower_simt
+from pydp.lang.front import FieldType, NumberType, translate
+from pydp.runtime.profile import Profile
+from pydp.runtime.template import render
+
+CLANG = next((name for name in ("clang-19", "clang-18", "clang-17", "clang-16", "clang") if shutil.which(name)), None)
+LIBCLC = Path("/usr/lib/clc/nvptx64--nvidiacl.bc")
+
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.skipif(CLANG is None or not LIBCLC.exists(), reason="clang with libclc for NVPTX is not installed"),
+]
+
+PROFILE = Profile(
+    **{
+        **{item.name: None for item in dataclasses.fields(Profile)},
+        "extensions": frozenset({"cl_nv_device_attribute_query"}),
+        "subgroup_sizes": (),
+        "lockstep": 1,
+        "max_group_size": 1024,
+        "local_bytes": 49152,
+        "int64_atomics": True,
+        "barriers_under_conditions": True,
+        "cl_c_version": (1, 2),
+    }
+)
+FIELD, NUMBER = FieldType(np.dtype(np.int32), 1), NumberType(np.dtype(np.int32), True)
+FUNCTIONS = {
+    "sums_of_64": ((64,), [FIELD, FIELD]),
+    "turned_by_turns": ((64,), [FIELD, FIELD, FIELD, NUMBER]),
+    "pairs_and_rows": ((2, 64), [FieldType(np.dtype(np.int32), 2)] * 2),
+    "sums_of_512": ((512,), [FIELD, FIELD]),
+}
+
+
+def sums_of_512(idx, out, x):
+    s = test_barriers.pydp.local_field(np.int32, 512)
+    i = idx.local[0]
+    s[i] = x[idx]
+    test_barriers.pydp.group_barrier()
+    for k in range(9):
+        n = 256 >> k
+        if i < n:
+            s[i] += s[i + n]
+        test_barriers.pydp.group_barrier()
+    if i == 0:
+        out[idx.group[0]] = s[0]
+
+
+def source(name, **options):
+    group, types = FUNCTIONS[name]
+    fn = getattr(test_barriers, name, None) or sums_of_512
+    function = translate(fn, len(group), group, types, np.dtype(np.int32))
+    lowered = lower_simt.lower(function, PROFILE, **options)
+    assert lowered.uses_ptx == (options.get("barriers") not in ("group", "none"))
+    return render(lowered.template, lowered.params), lowered.barriers
+
+
+def ptx(text, arch, folder):
+    """The PTX of an OpenCL text, which must also pass ptxas where that is here and knows the architecture."""
+    (folder / "kernel.cl").write_text(text)
+    command = [CLANG, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", f"-march={arch}", "-O2", "-S"]
+    command += ["-nogpulib", "-Wno-linker-warnings", "-Xclang", "-finclude-default-header"]
+    command += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(LIBCLC)]
+    command += ["-o", str(folder / "kernel.ptx"), str(folder / "kernel.cl")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    if shutil.which("ptxas"):
+        command = ["ptxas", f"-arch={arch}", str(folder / "kernel.ptx"), "-o", str(folder / "kernel.cubin")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0 or "is not defined for option 'gpu-name'" in done.stderr, done.stderr
+    return (folder / "kernel.ptx").read_text()
+
+
+def barriers_of(text):
+    """The barrier instructions of a PTX text."""
+    return set(re.findall(r"(bar\.warp\.sync|barrier\.sync|bar\.sync|barrier\.cta\.sync(?:\.aligned)?)\b", text))
+
+
+@pytest.mark.parametrize("arch", ["sm_70", "sm_90"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_chosen_barriers_compile(name, arch, tmp_path):
+    text, _ = source(name)
+    found = ptx(text, arch, tmp_path)
+    assert "bar.warp.sync 0xffffffff" in found or "bar.warp.sync \t0xffffffff" in found
+    if name in ("pairs_and_rows", "sums_of_512"):
+        assert re.search(r"barrier\.sync %r\d+, 64;|barrier\.sync %r\d+, 256;", found)
+
+
+def test_a_tree_of_512_takes_256_then_128_then_64_then_warps():
+    text, reasons = source("sums_of_512")
+    lines = next(line for line in text.splitlines() if line.startswith("#define LANE_BARRIER_1"))
+    order = re.findall(r"barrier\.sync %0, (\d+)|(bar\.warp\.sync)", lines)
+    assert [count or name for count, name in order] == ["256", "128", "64", "bar.warp.sync"]
+    assert "named barrier" in reasons[1] and "warp barrier" in reasons[1]
+
+
+@pytest.mark.parametrize("choice", ["group", "none", "subgroup", "named"])
+def test_every_choice_compiles(choice, tmp_path):
+    found = barriers_of(ptx(source("sums_of_512", barriers=choice)[0], "sm_90", tmp_path))
+    assert ("barrier.sync" in found) == (choice == "named")
+    assert ("bar.warp.sync" in found) == (choice == "subgroup")
