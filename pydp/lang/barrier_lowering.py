@@ -27,7 +27,7 @@ class BarrierPlan:
     them; by: "" (one way for all turns), "turn" (of `period` turns) or "width". reasons: one sentence for each.
     subgroup: the size that the kernel is to be compiled for, 0 where it does not matter (attribute and cl_std say
     so to the compiler). assumes_apart: widths are right only where no written element is another one as well, by
-    arguments that share memory or by strides."""
+    arguments that share memory or by strides. uses_ptx: some are instructions of NVIDIA's own."""
 
     lowered: list[dict[str, object]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -35,11 +35,7 @@ class BarrierPlan:
     attribute: str = ""
     cl_std: str = ""
     assumes_apart: bool = False
-
-    @property
-    def uses_ptx(self) -> bool:
-        """Whether the kernel has instructions of NVIDIA's own."""
-        return any(case["kind"] in ("warp", "named") for one in self.lowered for case in one["cases"])  # type: ignore
+    uses_ptx: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ def plan_barriers(
     rules = _rules(needed, profile, size, row, choice, subgroup)
     memory = "both" if _orders_global_memory(function.body) else "local"
     lowered: list[dict[str, object]] = []
-    reasons, kept = [], set()
+    reasons, kinds, kept = [], set(), set()
     for number, (barrier, need) in enumerate(zip(found, needed, strict=True)):
         by, period, cases = _cases(need, rules)
         if by and not profile.barriers_under_conditions:
@@ -84,22 +80,29 @@ def plan_barriers(
             by, period, cases = "", 1, [(None, widest)]
         if any(one.kind != "none" for _, one in cases):
             kept.add(id(barrier))
+        kinds.update(one.kind for _, one in cases)
         texts = [{"below": below, "kind": one.kind, "width": one.width} for below, one in cases]
-        lowered.append(
-            {"number": number, "memory": memory, "size": size, "cases": texts, "by": by, "period": period}
-        )
-        reasons.append(f"{barrier.where}: width {need} ({need.source}): {_told(by, cases)}; {memory} memory ordered")
+        lowered.append({"number": number, "memory": memory, "size": size, "cases": texts, "by": by, "period": period})
+        reasons.append(_reason(barrier, need, _told(by, cases), memory))
     if not profile.barriers_under_conditions:
         _refuse_conditional(function.body, "", kept)
-    uses = rules.subgroup and any(case["kind"] == "subgroup" for one in lowered for case in one["cases"])  # type: ignore
-    asked = rules.subgroup if uses or subgroup is not None else 0
-    attribute = f"__attribute__((intel_reqd_sub_group_size({asked})))" if asked and chooses_subgroup(profile) else ""
-    cl_std = "CL3.0" if asked and profile.cl_c_version >= (3, 0) else ""
-    narrow = any(case["kind"] != "group" for one in lowered for case in one["cases"])  # type: ignore
-    inferred = any(need.source == "inferred" for need in needed)
+    lanes = rules.subgroup if "subgroup" in kinds or subgroup is not None else 0
+    narrow = kinds - {"group"} and any(need.source == "inferred" for need in needed)
     return BarrierPlan(
-        lowered, reasons, asked, attribute, cl_std, narrow and inferred and _writes_arguments(function)
+        lowered,
+        reasons,
+        subgroup=lanes,
+        attribute=f"__attribute__((intel_reqd_sub_group_size({lanes})))" if lanes and chooses_subgroup(profile) else "",
+        cl_std="CL3.0" if lanes and profile.cl_c_version >= (3, 0) else "",
+        assumes_apart=bool(narrow) and _writes_arguments(function),
+        uses_ptx=bool(kinds & {"warp", "named"}),
     )
+
+
+def _reason(barrier: ir.Barrier, need: _Needed, told: str, memory: str) -> str:
+    asked = "" if barrier.width is None else f", {expr_text(barrier.width)} asked for"
+    split = ", all lanes come to it and the code around it is for those of the condition" if barrier.counted else ""
+    return f"{barrier.where}: width {need} ({need.source}{asked}): {told}; {memory} memory ordered{split}"
 
 
 def _needed(function: ir.Function, size: int, widths: Mapping[int, Width] | None) -> list[_Needed]:
@@ -119,6 +122,8 @@ def _needed(function: ir.Function, size: int, widths: Mapping[int, Width] | None
 def _given(barrier: ir.Barrier, size: int) -> _Needed:
     if barrier.width is None:
         return _Needed((size,), None, "none given")
+    if barrier.counted:  # by lanes that need not be a run
+        return _Needed((size,), None, "all lanes come")
     if isinstance(barrier.width, ir.Const):
         width = int(barrier.width.value)
         return _Needed((width if width > 0 and size % width == 0 else size,), None, "given")

@@ -126,7 +126,7 @@ class _Splitter:
             elif isinstance(statement, ir.For):
                 result.append(replace(statement, body=self._under(statement.body, mask)))
             else:
-                result.append(statement)
+                result.append(replace(statement, counted=True) if isinstance(statement, ir.Barrier) else statement)
         flush()
         return result
 

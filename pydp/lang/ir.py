@@ -320,10 +320,13 @@ class Continue(Stmt):
 
 @dataclass
 class Barrier(Stmt):
-    """All lanes of the group (or of each run of `width` lanes) meet; local memory is then coherent among them."""
+    """All lanes of the group (or of each run of `width` lanes) meet; local memory is then coherent among them.
+
+    counted: it was taken out of a condition that `width` lanes fulfil, which need not be a run."""
 
     width: Expr | None = None
     number: int = 0
+    counted: bool = False
 
 
 @dataclass

@@ -96,6 +96,8 @@ def _given(meeting: Meeting, size: int) -> int:
     """The width a barrier is given, the group's size where it is not known yet."""
     if meeting.barrier.width is None or meeting.width is None or not meeting.width.is_exact:
         return size
+    if meeting.barrier.counted:
+        return size  # that many lanes, wherever they are
     values = np.unique(meeting.width.lanes)
     width = int(values[0])
     if len(values) > 1 or width < 1 or size % width:

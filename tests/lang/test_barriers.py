@@ -116,6 +116,30 @@ def two_released(idx, out, x, n):
 
 
 @pydp.vector
+def every_other(idx, out, x, order):
+    """The lanes that come are not a run; where they read, only the data say."""
+    s = pydp.local_field(np.int32, 16)
+    i = idx.local[0]
+    s[i] = 0
+    if i % 2 == 0:
+        s[i] = x[idx]
+        pydp.group_barrier(8)
+        out[idx] = s[order[idx] % 8 * 2]
+
+
+@pydp.vector
+def three_of_sixteen(idx, out, x, n):
+    """A count that divides nothing; lanes 6, 7 and 8 are of two runs of eight."""
+    s = pydp.local_field(np.int32, 16)
+    i = idx.local[0]
+    s[i] = 0
+    if 6 <= i < 6 + n:
+        s[i] = x[idx]
+        pydp.group_barrier(n)
+        out[idx] = s[14 - i]
+
+
+@pydp.vector
 def pairs_and_rows(idx, out, x):
     """Exchanges at several distances; both axes of a group."""
     s = pydp.local_field(np.int32, 128)
@@ -180,6 +204,20 @@ def _released(rng):
     return (4,), (4,), two_released, [np.zeros(4, np.int32), x, 2], np.array([x[1], x[0], 0, 0])
 
 
+def _other(rng):
+    x, order = (rng.integers(1, 999, 48).astype(np.int32) for _ in range(2))
+    lane = np.arange(48)
+    want = np.where(lane % 2 == 0, x[lane // 16 * 16 + order % 8 * 2], 0)
+    return (48,), (16,), every_other, [np.zeros_like(x), x, order], want
+
+
+def _three(rng):
+    x = rng.integers(1, 999, 16).astype(np.int32)
+    want = np.zeros_like(x)
+    want[6:9] = x[8:5:-1]
+    return (16,), (16,), three_of_sixteen, [np.zeros_like(x), x, 3], want
+
+
 def _pairs(rng):
     x = rng.integers(-9, 9, (4, 128)).astype(np.int32)
     want, lane = x.reshape(2, 2, 2, 64).swapaxes(1, 2).reshape(-1, 128), np.arange(128)
@@ -201,6 +239,8 @@ EXAMPLES = {
     "argument 64": _argument(64),
     "by turns": _by_turns,
     "released": _released,
+    "every other": _other,
+    "three": _three,
     "pairs": _pairs,
 }
 
@@ -224,7 +264,7 @@ def test_every_lowering_gives_the_same(device, name):
 
 
 @pytest.mark.oclgrind
-@pytest.mark.parametrize("name", ["eight", "four", "argument 8", "released", "mirrored"])
+@pytest.mark.parametrize("name", ["eight", "four", "argument 8", "released", "every other", "three", "mirrored"])
 def test_examples_in_the_chosen_lowering(device, name):
     extent, group, fn, args, want = EXAMPLES[name](np.random.default_rng(8))
     pydp.forall(extent, fn, *args, group=group, spec=SIMT)
@@ -232,7 +272,7 @@ def test_examples_in_the_chosen_lowering(device, name):
 
 
 def test_the_host_and_the_vector_mapping_agree(device):
-    for name in ("eight", "four", "argument 8", "released"):
+    for name in ("eight", "four", "argument 8", "released", "every other", "three"):
         extent, group, fn, args, want = EXAMPLES[name](np.random.default_rng(9))
         loops_are_cut = device.profile.loop_limit is not None  # the vector mapping is refused there
         for options in ({"device": "host"}, {} if loops_are_cut else {"spec": {"mapping": "vector"}}):
@@ -271,8 +311,15 @@ def test_the_width_of_an_index_modulo_32(device):
 
 
 def test_given_widths_are_taken_where_the_accesses_say_nothing(device):
-    assert "width 4 (given)" in explained("four")[0][0]
-    assert "width width, known at run time (given)" in explained("argument 8")[0][0]
+    assert "width 4 (given, 4 asked for)" in explained("four")[0][0]
+    assert "width width, known at run time (given, width asked for)" in explained("argument 8")[0][0]
+
+
+def test_a_counted_barrier_is_taken_out_of_its_condition(device):
+    for name in ("released", "every other", "three"):
+        lines, _ = explained(name)
+        assert "all lanes come to it" in lines[-1], lines
+    assert "width 16 (inferred, 8 asked for)" in explained("every other")[0][-1]
 
 
 def test_one_barrier_serves_where_two_were_written(device):
