@@ -56,7 +56,8 @@ ${T} lane_${kind}_${T}(${T} first, ${T} second) {
 % elif kind == "pow":
 ${T} lane_pow_${T}(${T} base, ${T} exponent) {
     ${U} result = (${U})1, factor = convert_${U}(base);
-    ${W} bits = convert_${W}(exponent);  // not in bytes: one driver's compiler fails on loops over them
+    // not in bytes: one driver's compiler fails on loops over them; exponents below 0 count as 0
+    ${W} bits = max(convert_${W}(exponent), (${W})0);
 % if width == 1:
     for (; bits > 0; bits >>= 1) {
         result = (bits & 1) ? result * factor : result;

@@ -14,7 +14,7 @@ import numpy as np
 
 from pydp import dtypes
 from pydp.lang import ir
-from pydp.lang.c_scalar import Helper, ScalarC, member_dtype, member_text
+from pydp.lang.c_scalar import Helper, ScalarC, member_dtype, member_text, member_value
 from pydp.lang.c_text import Block, constant, from_memory, identifier, private_type, to_memory
 
 _EXTENTS = (ir.Const, ir.ArrayExtent, ir.GridExtent)
@@ -218,7 +218,5 @@ def fill_text(array: ir.GlobalArray, path: Sequence[str] = ()) -> str:
         cell = np.zeros((), dtype)
         if value is not None and not (np.isscalar(value) and value == 0):
             cell[()] = value
-        value = cell[()]
-        for name in path:
-            value = value[name]
+        value = member_value(cell[()], path)
     return constant(value, member_dtype(dtype, path))

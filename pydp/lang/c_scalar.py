@@ -265,17 +265,32 @@ _WRITERS: dict[type, _Writer] = {
 }
 
 
+class Item(str):
+    """The number of an item of an array member, as a step of a path; an item of several axes has a step for each."""
+
+
 def member_text(path: Iterable[str]) -> str:
-    """``.a.b`` for the members at `path`."""
-    return "".join("." + dtypes.c_member(name) for name in path)
+    """``.a.b`` for the members at `path`, ``.a[1]`` for items of an array member."""
+    return "".join(f"[{name}]" if isinstance(name, Item) else "." + dtypes.c_member(name) for name in path)
 
 
 def member_dtype(dtype: np.dtype[Any], path: Iterable[str]) -> np.dtype[Any]:
     """The dtype of the member at `path` of a record."""
     for name in path:
-        assert dtype.fields is not None
-        dtype = dtype.fields[name][0]
+        if isinstance(name, Item):
+            assert dtype.subdtype is not None
+            dtype = np.dtype((dtype.base, dtype.shape[1:]))
+        else:
+            assert dtype.fields is not None
+            dtype = dtype.fields[name][0]
     return dtype
+
+
+def member_value(value: Any, path: Iterable[str]) -> Any:
+    """The member at `path` of a record's value."""
+    for name in path:
+        value = value[int(name) if isinstance(name, Item) else name]
+    return value
 
 
 def leaf_members(dtype: np.dtype[Any]) -> list[str]:

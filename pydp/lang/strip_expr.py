@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pydp.dtypes import vector_parts
 from pydp.lang import ir
-from pydp.lang.c_scalar import member_dtype, member_text
+from pydp.lang.c_scalar import Item, member_dtype, member_text, member_value
 from pydp.lang.c_text import constant, from_memory, identifier
 from pydp.lang.facets import binary_step, keeps_step, steps
 from pydp.lang.strip_text import BOOL
@@ -35,10 +36,8 @@ class Expressions(Values):
 
     def _const(self, expr: ir.Const, path: Path) -> Value:
         dtype = member_dtype(expr.dtype, path)
-        value = expr.value if not path else np.array(expr.value, expr.dtype)
-        for name in path:
-            value = value[name]
-        return self.single(constant(value if not path else value[()], dtype), dtype)
+        value = expr.value if not path else member_value(np.array(expr.value, expr.dtype), path)[()]
+        return self.single(constant(value, dtype), dtype)
 
     def _read(self, expr: ir.Read, path: Path) -> Value:
         return self.variable(expr.variable, path)
@@ -204,9 +203,13 @@ class Expressions(Values):
 
 def leaves(dtype: np.dtype[Any]) -> list[Path]:
     """The paths to all scalars inside a record; ``[()]`` for a scalar."""
+    if dtype.subdtype is not None:
+        inner = leaves(np.dtype((dtype.base, dtype.shape[1:])))
+        return [(Item(number), *rest) for number in range(dtype.shape[0]) for rest in inner]
     if dtype.names is None or dtype.fields is None:
         return [()]
-    names = [name for name in dtype.names if not name.startswith("padding")]
+    parts = vector_parts(dtype)
+    names = dtype.names if parts is None else dtype.names[: parts[1]]  # a vector of 3 has a fourth place
     return [(name, *rest) for name in names for rest in leaves(dtype.fields[name][0])]
 
 

@@ -1,0 +1,64 @@
+"""Small wrongs once found by reading and trying, kept from coming back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+
+
+def power(idx: Any, x: Any, n: Any, out: Any) -> None:
+    out[idx] = x[idx] ** n[idx]
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8", "i1"])
+def test_integers_to_negative_powers_are_one_everywhere(device: Any, dtype: str) -> None:
+    x, n = (grid.ravel() for grid in np.meshgrid(np.arange(-5, 6, dtype=dtype), np.arange(-5, 4, dtype=dtype)))
+    expected = np.power(x, np.maximum(n, 0))
+    result = np.zeros(x.shape, dtype)
+    pydp.forall(x.shape, power, x, n, result, device="host")
+    assert np.array_equal(result, expected)
+    for spec in _specs(device):
+        result[:] = 0
+        pydp.forall(x.shape, power, x, n, result, device=device, spec=spec)
+        assert np.array_equal(result, expected)
+
+
+def _specs(device: Any) -> list[dict[str, str]]:
+    """Both mappings, where the device has both."""
+    mappings = ["simt"] if device.profile.loop_limit is not None else ["simt", "vector"]
+    return [{"mapping": mapping} for mapping in mappings]
+
+
+SMALL = np.dtype([("x", "f4"), ("padding0", "f4")])
+ROWS = np.dtype([("p", "f4", (2, 3)), ("inner", [("q", "i2", (2,))], (2,)), ("m", "i4")])
+
+
+def swapped(idx: Any, x: Any, out: Any) -> None:
+    one = x[idx]
+    if one.m > 2:
+        one = x[3 - idx[0]]
+    one.m += 1
+    out[idx] = one
+
+
+def copied(idx: Any, x: Any, out: Any) -> None:
+    out[idx] = x[idx]
+
+
+def test_records_are_copied_whole(device: Any) -> None:
+    """Members of any name, and members that are arrays."""
+    for dtype, function in ((SMALL, copied), (ROWS, swapped)):
+        x = np.zeros(4, dtype)
+        x.view("u1")[:] = np.arange(x.nbytes) % 50
+        if dtype is ROWS:
+            x["m"] = [1, 5, 2, 9]
+        for spec in _specs(device):
+            results = [np.zeros(4, dtype) for _ in range(2)]
+            pydp.forall(4, function, x, results[0], device="host")
+            pydp.forall(4, function, x, results[1], device=device, spec=spec)
+            assert results[1].tobytes() == results[0].tobytes()
+            assert (results[0].tobytes() == x.tobytes()) == (function is copied)
