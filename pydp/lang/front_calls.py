@@ -76,7 +76,8 @@ class Calls(Expressions):
             return self.inline(inner, node)
         if target is print:
             self.fail("print cannot be used in a vector function; store values in an array", node)
-        self.fail(f"{describe(Constant(target))} cannot be called in a vector function", node)
+        name = getattr(target, "__name__", None) or describe(Constant(target))
+        self.fail(f"{name} cannot be called in a vector function; write it as a Python function, or as a loop", node)
 
     # --- arguments
 

@@ -371,7 +371,7 @@ class Expressions(Vectors):
         if self.values_only:
             self.fail(f"{what} belongs to functions run by forall; this one works on values alone", node)
         if self.group is None:
-            self.fail(f"{what} needs a group; give forall one: group=({'16, ' * (self.grid_rank - 1)}16,)", node)
+            self.fail(f"{what} needs a group; give forall one: group={(16,) * self.grid_rank}", node)
         self.uses_group = True
         return self.group
 

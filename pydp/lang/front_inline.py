@@ -158,6 +158,9 @@ class Translator(Statements):
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
             self.fail(f"{function.__name__} takes its arguments by place in a vector function", node)
         names = [item.arg for item in (*arguments.posonlyargs, *arguments.args)]
+        for item in node.args:
+            if isinstance(item, ast.Starred):
+                self.fail("starred arguments cannot be used in a vector function; give each value: f(i[0], i[1])", item)
         nodes = dict(zip(names, node.args, strict=False))
         if len(node.args) > len(names):
             self.fail(f"{function.__name__} takes {len(names)} arguments, not {len(node.args)}", node)

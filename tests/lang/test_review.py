@@ -62,3 +62,33 @@ def test_records_are_copied_whole(device: Any) -> None:
             pydp.forall(4, function, x, results[1], device=device, spec=spec)
             assert results[1].tobytes() == results[0].tobytes()
             assert (results[0].tobytes() == x.tobytes()) == (function is copied)
+
+
+def _two(a: Any, i: Any, j: Any) -> Any:
+    return a[i, j]
+
+
+def starred(idx: Any, a: Any) -> None:
+    a[idx] = _two(a, *idx)
+
+
+def summed(idx: Any, a: Any) -> None:
+    a[idx] = sum((a[idx], 1))
+
+
+def lonely(idx: Any, a: Any) -> None:
+    here = pydp.local_field(np.int32, 4)
+    here[0] = a[idx]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (starred, "starred arguments cannot be used"),
+        (summed, "^sum cannot be called in a vector function; write it"),
+        (lonely, r"group=\(16, 16\)\n"),
+    ],
+)
+def test_messages_say_what_to_write_instead(function: Any, message: str) -> None:
+    with pytest.raises(pydp.InvalidArgument, match=message):
+        pydp.forall((2, 2), function, np.zeros((2, 2), np.int32), device="host")
