@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-ALGORITHMS = ("matmul", "scan", "reduce", "sort", "forall")
+ALGORITHMS = ("matmul", "scan", "reduce", "sort", "forall", "barrier")
 
 
 @click.command()

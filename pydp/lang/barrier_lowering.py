@@ -72,7 +72,9 @@ def plan_barriers(
     rules = _rules(needed, profile, size, row, choice, subgroup)
     memory = "both" if _orders_global_memory(function.body) else "local"
     lowered: list[dict[str, object]] = []
-    reasons, kinds, kept = [], set(), set()
+    reasons: list[str] = []
+    kinds: set[str] = set()
+    kept: set[int] = set()
     for number, (barrier, need) in enumerate(zip(found, needed, strict=True)):
         by, period, cases = _cases(need, rules)
         if by and not profile.barriers_under_conditions:
@@ -144,12 +146,18 @@ def _writes_arguments(function: ir.Function) -> bool:
 def _rules(
     needed: Sequence[_Needed], profile: Profile, size: int, row: int, choice: str, subgroup: int | None
 ) -> Barriers:
-    """The rules with the smallest subgroup that leaves the fewest barriers of the whole group."""
+    """The rules with the largest subgroup that leaves the fewest barriers of the whole group.
+
+    On CPUs a subgroup is a loop over vectors in the compiler's hands: one of fewer than four vectors of 32-bit lanes
+    that is not the whole group costs more than the barriers that it saves (bench/bench_barrier.py).
+    """
     if subgroup is not None:
         return Barriers(profile, size, row, subgroup, choice)
     best = Barriers(profile, size, row, 0, choice)
     least = _whole_groups(needed, best)
-    for lanes in sorted(subgroup_sizes(profile, row)):
+    for lanes in sorted(subgroup_sizes(profile, row), reverse=True):
+        if profile.kind == "cpu" and choice == "auto" and lanes < min(profile.simd_bytes, size):
+            continue
         rules = Barriers(profile, size, row, lanes, choice)
         count = _whole_groups(needed, rules)
         if count < least:

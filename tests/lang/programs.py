@@ -248,6 +248,8 @@ def random_program(seed: int, grouped: bool | None = None) -> Program:
         body += [loop(counter, 0, dice.randint(1, 3), turns)]
     body += maker.block(2)
     body += [maker.out_store(), maker.out_store()]
+    for number, meeting in enumerate(ir.barriers(body)):
+        meeting.number = number
     made = function(
         body,
         group=group if grouped else None,

@@ -1,0 +1,119 @@
+"""barrier: what each lowering of a barrier costs by width and group size, and a group reduction by inferred widths
+against the same with whole-group barriers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+from pydp.bench.measure import Row, alternating
+
+import pydp
+from pydp.groups.barrier import Barriers, Lowering, chooses_subgroup, is_nvidia, subgroup_sizes
+from pydp.runtime.program import kernel
+
+_TURNS = 256
+
+
+@pydp.vector
+def sums_of_256(idx: Any, out: Any, x: Any) -> None:
+    """A tree of 256 lanes for each group, written as a loop."""
+    s = pydp.local_field(np.float32, 256)
+    i = idx.local[0]
+    s[i] = x[idx]
+    pydp.group_barrier()
+    for k in range(8):
+        n = 128 >> k
+        if i < n:
+            s[i] += s[i + n]
+        pydp.group_barrier()
+    if i == 0:
+        out[idx.group[0]] = s[0]
+
+
+def run(device: Any, quick: bool = False) -> list[Row]:
+    """Rows for every lowering, group size and width (Mbarrier/s of a group), then the reduction (Gitem/s)."""
+    sizes = [size for size in ((64,) if quick else (16, 64, 256)) if size <= device.profile.max_group_size]
+    rows = [row for size in sizes for row in _costs(device, size, 4 if quick else 16)]
+    return [*rows, _reduction(device, 1 << (16 if quick else 20))]
+
+
+def _ways(profile: Any, lanes: int, width: int) -> Iterator[tuple[str, Lowering, int]]:
+    """(name, lowering, subgroup) of every way to run a barrier of `width`; no barrier at all is the floor."""
+    yield "group", Barriers(profile, lanes, lanes, choice="group").lowering(width), 0
+    yield "none", Lowering("none", 1, ""), 0
+    for size in (0,) if is_nvidia(profile) else subgroup_sizes(profile, lanes):
+        found = Barriers(profile, lanes, lanes, size, "subgroup").lowering(width)
+        if found.kind != "group":
+            yield f"subgroup of {found.width}", found, size
+    named = Barriers(profile, lanes, lanes, choice="named").lowering(width)
+    if named.kind == "named":
+        yield f"named, {named.width} lanes", named, 0
+
+
+def _costs(device: Any, lanes: int, groups: int) -> Iterator[Row]:
+    """A row for each way and width; the way "none" leaves out what the others cost (its values may be wrong)."""
+    profile = device.profile
+    out = cl.Buffer(device.context, cl.mem_flags.WRITE_ONLY, 4 * lanes * groups)
+    width = 2
+    while width <= lanes:
+        ways = {name: (way, size) for name, way, size in _ways(profile, lanes, width)}
+        kernels = {name: _kernel(device, lanes, width, way, size) for name, (way, size) in ways.items()}
+        candidates = {
+            name: lambda one=one: one.enqueue(device.queue, (lanes * groups,), (lanes,), [out, np.int32(_TURNS)]).wait()
+            for name, one in kernels.items()
+        }
+        seconds = alternating(candidates, budget=1.0)
+        for name, spent in seconds.items():
+            if name != "none":
+                own = max(spent - seconds["none"], 0.0) / (groups * _TURNS)
+                yield Row(
+                    "barrier", f"{name}: width {width} of {lanes}", device.name, spent,
+                    groups * _TURNS / spent / 1e6, "Mbarrier/s", {"whole group": seconds["group"] / spent},
+                    notes=f"{own * 1e9:.0f} ns a barrier above none",
+                )  # fmt: skip
+        width *= 8
+
+
+def _kernel(device: Any, lanes: int, width: int, way: Lowering, subgroup: int) -> Any:
+    profile = device.profile
+    asked = bool(subgroup) and chooses_subgroup(profile)
+    modern = bool(subgroup) and profile.cl_c_version >= (3, 0)
+    params: dict[str, object] = {"lanes": lanes, "width": width, "kind": way.kind, "met": way.width}
+    params["attribute"] = f"__attribute__((intel_reqd_sub_group_size({subgroup})))" if asked else ""
+    params["subgroups"] = bool(subgroup) and not modern
+    return kernel(device, "bench_barriers.mako", "bench_barriers", {**params, "cl_std": "CL3.0"} if modern else params)
+
+
+def _reduction(device: Any, items: int) -> Row:
+    x = np.random.default_rng(0).random(items, np.float32)
+    field, outs = pydp.field(x, device=device), {}
+    candidates = {}
+    for name in ("auto", "group"):
+        outs[name] = pydp.zeros((items // 256,), np.float32, device=device)
+        spec = {"mapping": "simt", "barriers": name}
+        candidates[name] = lambda name=name, spec=spec: pydp.forall(
+            (items,), sums_of_256, outs[name], field, group=256, spec=spec
+        ).wait()
+    seconds = alternating(candidates)
+    for out in outs.values():
+        np.testing.assert_allclose(out.get(), x.reshape(-1, 256).sum(1), rtol=1e-5)
+    found = pydp.explain(
+        pydp.forall, (items,), sums_of_256, outs["auto"], field, group=256, spec={"mapping": "simt"}
+    )
+    told = [line.split(": ", 2)[2] for line in found.choices if ": width" in line]
+    return Row(
+        "barrier", f"sums of 256 by inferred widths, {items} items", device.name, seconds["auto"],
+        items / seconds["auto"] / 1e9, "Gitem/s", {"whole group": seconds["group"] / seconds["auto"]},
+        notes="; ".join(re.sub(r" \([^()]*\)", "", line) for line in told),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    from pydp.bench.report import table
+    from rich.console import Console
+
+    Console().print(table(run(pydp.device())))

@@ -1,0 +1,22 @@
+## What barriers cost: each work-item adds to its slot of local memory, a barrier after each addition; a neighbour's
+## slot is read within the barrier's width. Kernel bench_barriers(out, turns): any number of groups.
+## Parameters: lanes (of the group, on dimension 0), kind, width, met (lanes that the barrier has meet), attribute,
+##   subgroups (enable the extension).
+<%namespace name="barriers" file="wg_barrier.mako"/>\
+% if subgroups:
+${barriers.enable_subgroups()}
+% endif
+__kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute}
+void bench_barriers(__global int *out, const int turns)
+{
+    __local int slots[2][${lanes}];
+    const int lane = (int)get_local_id(0);
+    const int other = lane ^ ${width // 2};
+    int value = lane;
+    for (int turn = 0; turn < turns; ++turn) {
+        slots[turn & 1][lane] = value;
+        ${barriers.barrier(kind, met, lanes)}
+        value += slots[turn & 1][other];
+    }
+    out[get_global_id(0)] = value;
+}
