@@ -10,6 +10,7 @@
 ##
 ## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk ("vector") · rows ("simt") ·
 ## others (number of further axes, 0 to 6).
+<%namespace name="barriers" file="wg_barrier.mako"/>\
 <% group = "1, 1, 1" if mapping == "vector" else f"{block}, {rows}, 1" %>\
 __kernel __attribute__((reqd_work_group_size(${group}))) void copy_transposed(
     __global ${type}* out, long out_at, __global const ${type}* in, long in_at,
@@ -60,7 +61,7 @@ __kernel __attribute__((reqd_work_group_size(${group}))) void copy_transposed(
     for (int j = y; j < width_j; j += ${rows})
         if (x < width_i)
             turned[j * ${block + 1} + x] = in[in_at + i0 + x + (j0 + j) * in_sj];
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
     for (int i = y; i < width_i; i += ${rows})
         if (x < width_j)
             out[out_at + (i0 + i) * out_si + j0 + x] = turned[x * ${block + 1} + i];

@@ -11,6 +11,7 @@
 ##   staged row against bank conflicts; a multiple of block), is_complex, fused, logical, scaled.
 ##   Strides are counted in elements; mode: 0 overwrite, 1 add, 2 beta C.
 <%namespace name="element" file="matmul_element.mako"/>\
+<%namespace name="barriers" file="wg_barrier.mako"/>\
 <%
     planes = ["re", "im"] if is_complex else ["re"]
     group = lanes_m * lanes_n
@@ -122,7 +123,7 @@ ${read("b", tile_n, loads_b, "b0", "b_col", "b_row")}\
 ${stage("a", tile_m, loads_a, "A_PITCH")}\
 ${stage("b", tile_n, loads_b, "B_PITCH")}\
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
   }
 % for r in range(rows):
 % for v in range(columns):

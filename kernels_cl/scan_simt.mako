@@ -8,6 +8,7 @@
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="group" file="wg_scan.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
+<%namespace name="barriers" file="wg_barrier.mako"/>\
 <%
     tile = lanes * items
     padded = tile + (tile // pad if pad else 0)
@@ -119,7 +120,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
 % if phase == "single":
     local int taken;
     if (LANE == 0) taken = take_partition(state, parts);
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
     const int p = taken;
 % else:
     const int p = (int) get_group_id(0);
@@ -136,7 +137,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
 % endif
         }
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
     const int first = LANE * ${items};
     if (LANE < active) {
         VALUE sum;
@@ -155,9 +156,9 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
         lane_value[${group.slot("LANE", columns)}] = sum;
         lane_head[${group.slot("LANE", columns)}] = head;
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
     ${group.rows_inclusive(lanes, columns, "LANE", "active")}
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
     if (LANE == 0) {
         VALUE sum;
         uchar head = 0;
@@ -202,7 +203,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
 %   endif
         ${group.rows_exclusive(lanes, columns, "active", "before", "have")}
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
     if (LANE < active) {
         VALUE sum;
         int have;
@@ -226,7 +227,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
         if (begin + first < n && begin + first + ${items} >= n) total_out[0] = sum;
 %   endif
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
     for (int i = 0; i < ${items}; ++i) {
         const int at = i * ${lanes} + LANE;
         if (at < count) {

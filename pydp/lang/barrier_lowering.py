@@ -18,6 +18,7 @@ from pydp.lang.ir_text import expr_text
 from pydp.lang.widths import Width, infer
 from pydp.runtime.profile import Profile
 
+_MOST_MEETINGS = 40  # of more, comparing every two takes longer than the compiler does
 _MOST_CASES = 8  # more ways than this, turn by turn, cost more than the wider barriers that they avoid
 
 
@@ -113,7 +114,7 @@ def _needed(function: ir.Function, size: int, widths: Mapping[int, Width] | None
     whole = Width((size,))
     if widths is None:
         numbered = len({barrier.number for barrier in found}) == len(found)
-        widths = infer(function) if found and numbered else {}
+        widths = infer(function, most=_MOST_MEETINGS) if found and numbered else {}
     inferred = [_Needed(widths.get(barrier.number, whole).turns, None, "inferred") for barrier in found]
     if all(barrier.width is None for barrier in found):
         return inferred

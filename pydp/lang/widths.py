@@ -55,11 +55,14 @@ class _Need:
     sure: tuple[int, ...]
 
 
-def infer(function: ir.Function, sharing: Iterable[Collection[str]] = ()) -> dict[int, Width]:
+def infer(
+    function: ir.Function, sharing: Iterable[Collection[str]] = (), most: int = MOST_MEETINGS
+) -> dict[int, Width]:
     """The narrowest width of each barrier, by the barrier's number, that keeps every dependency between lanes.
 
     Widths are powers of two that divide the group's size, or that size itself. `sharing` names array arguments
-    that may share memory with one another. Barriers that the analysis does not reach keep the whole group.
+    that may share memory with one another. Barriers that the analysis does not reach keep the whole group, as do all
+    where a group meets more than `most` times.
 
     A tree reduction of 8 elements by 4 lanes has the widths 4, 2 and none in the turns of its loop.
     """
@@ -67,7 +70,7 @@ def infer(function: ir.Function, sharing: Iterable[Collection[str]] = ()) -> dic
     size = max(1, math.prod(function.group or (1,)))
     result = {barrier.number: Width((size,)) for barrier in barriers}
     group = _Group(trace(function), size, sharing)
-    if not barriers or len(group.meetings) > MOST_MEETINGS:
+    if not barriers or len(group.meetings) > most:
         return result
     widths = _assign(group, list(group.needs()))
     for number, found in group.by_number(widths).items():
