@@ -22,6 +22,7 @@ from .indexing import IndexOutOfRange
 from .placement import Array, check_writable
 
 _TAILS = ("mask", "pad", "exact")
+Tail = str | tuple[str, ...]
 _INDEXABLES = "a Field, NumPy array, pyopencl Array or tile range"
 
 
@@ -74,7 +75,8 @@ class TileRange:
 
     `extent` counts tiles; ``range[t]`` is tile number t: a view of the data (a Field or ndarray, cut off where
     the data ends), or again a TileRange where the tiles are tiled. `base` is the data, `tiles` the tiles' extents,
-    outermost first; `tail` and `fill` say what vector functions read beyond the data's end.
+    outermost first; `tail` (one word, or one for each axis where they differ) and `fill` say what vector functions
+    read beyond the data's end.
     """
 
     __slots__ = ("_writable", "base", "extent", "fill", "tail", "tiles")
@@ -86,7 +88,7 @@ class TileRange:
         self,
         base: Any,
         tiles: tuple[tuple[int, ...], ...],
-        tail: str = "mask",
+        tail: Tail = "mask",
         fill: Any = 0,
         writable: bool = True,
     ) -> None:
@@ -133,7 +135,8 @@ class TileRange:
     @property
     def T(self) -> TileRange:
         """The transposed view: axes reversed, of the tiles' numbers and within the tiles."""
-        return self._with(self.base.T, tuple(extent[::-1] for extent in self.tiles))
+        tail = self.tail if isinstance(self.tail, str) else self.tail[::-1]
+        return self._with(self.base.T, tuple(extent[::-1] for extent in self.tiles), tail)
 
     @property
     def read_only(self) -> TileRange:
@@ -148,8 +151,8 @@ class TileRange:
         """The places of the data that tile number t covers: offset ``t * T``, cut off where the data ends."""
         return tile_grid(self.base.shape, self._number(t[0] if len(t) == 1 else t), self.tiles[0])
 
-    def _with(self, base: Any, tiles: tuple[tuple[int, ...], ...]) -> TileRange:
-        return TileRange(base, tiles, self.tail, self.fill, self._writable)
+    def _with(self, base: Any, tiles: tuple[tuple[int, ...], ...], tail: Tail) -> TileRange:
+        return TileRange(base, tiles, tail, self.fill, self._writable)
 
     def _number(self, key: Any) -> Index:
         t = integers(key, "the number of a tile")
@@ -210,13 +213,16 @@ class TileRange:
         return f"<TileRange {tuple(self.extent)} tiles {tiles}{tail}{mark} of {data}>"
 
 
-def tile(x: Any, extent: Sequence[int] | int, tail: str | None = None, fill: Any = None) -> TileRange:
+def tile(
+    x: Any, extent: Sequence[int] | int, tail: str | Sequence[str] | None = None, fill: Any = None
+) -> TileRange:
     """Decompose an indexable into tiles (SPEC S1): an indexable of the same rank whose elements are tiles.
 
     x: Field, NumPy array, pyopencl Array, or a tile range (each of its tiles is tiled again). extent: the
     tile's sizes, one for each axis, 1 or more. tail: what happens where the last tile reaches beyond the data:
     "mask" (reads give `fill`, writes are dropped; the default), "pad" (the same, said for its fill), or "exact"
-    (InvalidArgument unless the tiles divide the data). Where `tail` and `fill` are None, a tile range keeps its own.
+    (InvalidArgument unless the tiles divide the data); a sequence has one of these for each axis. Where `tail` and
+    `fill` are None, a tile range keeps its own.
 
     >>> import numpy as np, pydp
     >>> tiled = pydp.tile(np.arange(20).reshape(4, 5), (2, 2))
@@ -228,19 +234,30 @@ def tile(x: Any, extent: Sequence[int] | int, tail: str | None = None, fill: Any
     if len(base.shape) > 6:
         raise InvalidArgument(f"tile takes data of ranks 0 to 6, not of rank {len(base.shape)}")
     tiles = ((*x.tiles,) if inner else ()) + (tuple(tile_extent(extent, len(base.shape))),)
-    tail = tail if tail is not None else x.tail if inner else "mask"
-    if tail not in _TAILS:
-        raise InvalidArgument(f"tail is {tail!r}; {', '.join(map(repr, _TAILS))} are accepted")
-    if tail == "exact":
-        _check_exact(tuple(base.shape), tiles)
+    ends = _tail(tail if tail is not None else x.tail if inner else "mask", len(base.shape))
+    _check_exact(tuple(base.shape), tiles, ends)
     given = fill if fill is not None else x.fill if inner else 0
-    return TileRange(base, tiles, tail, _fill(given, base.dtype), x.writable if inner else True)
+    return TileRange(base, tiles, ends, _fill(given, base.dtype), x.writable if inner else True)
 
 
-def _check_exact(shape: tuple[int, ...], tiles: tuple[tuple[int, ...], ...]) -> None:
+def _tail(given: Any, rank: int) -> Tail:
+    """One word where all axes have the same policy, else a tuple of one for each axis."""
+    if isinstance(given, str) and given in _TAILS:
+        return given
+    words = tuple(given) if isinstance(given, (tuple, list)) else ()
+    if not words or len(words) != rank or not all(word in _TAILS for word in words):
+        raise InvalidArgument(f"tail is {given!r}; {', '.join(map(repr, _TAILS))}, or one for each axis, are accepted")
+    return words if len(set(words)) > 1 else words[0]
+
+
+def _check_exact(shape: tuple[int, ...], tiles: tuple[tuple[int, ...], ...], tail: Tail) -> None:
+    words = (tail,) * len(shape) if isinstance(tail, str) else tail
     for whole, part in zip((shape, *tiles), tiles, strict=False):
-        if any(size % step for size, step in zip(whole, part, strict=True)):
-            raise InvalidArgument(f"tiles of {part} do not divide {tuple(whole)}, which tail='exact' asks for")
+        for axis, word in enumerate(words):
+            if word == "exact" and whole[axis] % part[axis]:
+                raise InvalidArgument(
+                    f"tiles of {part} do not divide {tuple(whole)} along axis {axis}, which tail='exact' asks for"
+                )
 
 
 def _fill(fill: Any, dtype: np.dtype) -> Any:
@@ -285,7 +302,7 @@ def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | No
         raise InvalidArgument(f"a section of {tuple(sizes)} from {tuple(low)} is not inside the extent {tuple(whole)}")
     if not isinstance(x, TileRange):
         return _cut(_data(x, "section"), low, sizes, (1,) * len(low))
-    return x._with(_cut(x.base, low, sizes, x.tiles[0]), x.tiles)
+    return x._with(_cut(x.base, low, sizes, x.tiles[0]), x.tiles, x.tail)
 
 
 def _cut(data: Any, low: Sequence[int], sizes: Sequence[int], unit: Sequence[int]) -> Any:
@@ -322,7 +339,8 @@ def project(x: Any, axis: int, index: int) -> Any:
             f"tiles of {x.tiles} cannot be projected along axis {place}, where they are thicker than 1; "
             "project the data, then tile it"
         )
-    return x._with(project(x.base, place, at), tuple(t[:place] + t[place + 1 :] for t in x.tiles))
+    tail = x.tail if isinstance(x.tail, str) else _tail(x.tail[:place] + x.tail[place + 1 :], rank - 1)
+    return x._with(project(x.base, place, at), tuple(t[:place] + t[place + 1 :] for t in x.tiles), tail)
 
 
 def _one(value: Any, what: str) -> int:
