@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any, TypeVar
 
+import numpy as np
+
 from .errors import InvalidArgument
 
 MAX_RANK = 6
@@ -238,7 +240,7 @@ def grid(*sizes: Any, offset: Sequence[int] | int | None = None) -> Grid:
         if isinstance(only, Grid):
             return only if offset is None else Grid(only.extent, offset)
         shape = getattr(sizes[0], "shape", None)
-        if isinstance(shape, tuple):
+        if isinstance(shape, tuple) and not isinstance(sizes[0], np.generic):  # a NumPy integer is a size
             return Grid(shape, offset)
     if len(sizes) == 2 and offset is None and all(isinstance(part, (tuple, list)) for part in sizes):
         return Grid(*sizes)

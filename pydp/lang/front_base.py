@@ -267,7 +267,7 @@ class Base:
         if _fits(value, dtype):
             return ir.Const(dtype, value)
         if number.plain:
-            self.fail(f"the integer {value} does not fit {dtype}; cast the other operand to a wider type", node)
+            self.fail(f"the integer {value} does not fit {dtype}; cast what has this type to a wider one", node)
         return ir.Const(dtype, int(np.asarray(value, expr.dtype).astype(dtype)))
 
     def _widened(self, expr: ir.Expr) -> ir.Expr:

@@ -96,7 +96,7 @@ class Views(Arithmetic):
         """view[values]: a tile where the view is a range of tiles, else an element."""
         indices = self.flat_indices(values, node)
         if len(indices) != view.rank:
-            self.fail(f"{describe(view)} is indexed by {len(indices)} integers, not {view.rank}", node)
+            self.fail(f"{describe(view)} takes {view.rank} integers as its index, not {len(indices)}", node)
         self._check_constants(view, indices, node)
         if view.levels:
             return self._tile_at(view, [index.expr for index in indices], node)

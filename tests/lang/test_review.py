@@ -92,3 +92,21 @@ def lonely(idx: Any, a: Any) -> None:
 def test_messages_say_what_to_write_instead(function: Any, message: str) -> None:
     with pytest.raises(pydp.InvalidArgument, match=message):
         pydp.forall((2, 2), function, np.zeros((2, 2), np.int32), device="host")
+
+
+def ones(idx: Any, a: Any) -> None:
+    a[idx] = 1
+
+
+def test_grids_that_are_numpy_integers(device: Any) -> None:
+    for where in (device, "host"):
+        a = np.zeros(5, np.int32)
+        pydp.forall(np.int64(3), ones, a, device=where)
+        assert a.tolist() == [1, 1, 1, 0, 0]
+    with pytest.raises(pydp.InvalidArgument):
+        pydp.forall(np.float32(3), ones, a, device=device)
+
+
+def test_the_wrong_number_of_indexes(device: Any) -> None:
+    with pytest.raises(pydp.InvalidArgument, match="an array of rank 2 of 'a' takes 2 integers as its index, not 1"):
+        pydp.forall(3, ones, np.zeros((3, 3)), device=device)
