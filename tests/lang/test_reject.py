@@ -166,12 +166,12 @@ def take_a_number_apart(idx, out):
 # --- indexing
 
 
-@wrong("indexed by 1 integers, not 2", C, A)
+@wrong("takes 2 integers as its index, not 1", C, A)
 def too_few_indexes(idx, out, a):
     out[idx] = a[idx[0]]  # here
 
 
-@wrong("indexed by 3 integers, not 2", C, A)
+@wrong("takes 2 integers as its index, not 3", C, A)
 def too_many_indexes(idx, out, a):
     out[idx] = a(idx[0], idx[1], 0)  # here
 
