@@ -3,15 +3,20 @@
 ## and the group folds once at the end, any other is folded in order tile by tile and then to the tiles before.
 ## Launch: a group of `lanes` for a part of a row, the rows of a part side by side; results lie as (parts, rows).
 ## Parameters: declarations, operator (C function `T combine(T, T)`), source, accumulator (C types), convert (C expression
-## of x), lanes (a power of two), items, commutes, outer_dims (axes of the rows), initial (a first value is given).
+## of x), lanes (a power of two), items, commutes, outer_dims (axes of the rows), initial (a first value is given),
+##   ways (of the tree's barriers), attribute, subgroups (see pydp.groups.barrier.build).
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="group" file="wg_reduce.mako"/>
+<%namespace name="barriers" file="wg_barrier.mako"/>
 <%  tile = lanes * items  %>
+% if subgroups:
+${barriers.enable_subgroups()}
+% endif
 ${declarations}
 ${operator}
 ${parts.functions(source, accumulator, convert)}
 
-kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
+kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
                         const ulong part, const ulong rows, global ${accumulator}* restrict result
                         ${parts.arguments(outer_dims, initial, accumulator)}) {
     local ${accumulator} values[${lanes}];
@@ -38,7 +43,7 @@ kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, 
     }
     if ((long) lane * ${items} < count) values[lane] = sum;
     const int holders = (int) min((long) ${lanes}, (count + ${items - 1}) / ${items});
-    ${group.reduce("values", "lane", "holders", lanes)}
+    ${group.reduce("values", "lane", "holders", lanes, ways)}
     sum = values[0];
 % else:
     for (int tile = 0; tile < tiles; ++tile) {
@@ -51,7 +56,7 @@ kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, 
                 if (first + i < count) own = combine(own, converted(x[(first + i) * step]));
             values[lane] = own;
         }
-        ${group.reduce("values", "lane", "holders", lanes)}
+        ${group.reduce("values", "lane", "holders", lanes, ways)}
         if (lane == 0) {
             if (tile == 0)
                 sum = values[0];

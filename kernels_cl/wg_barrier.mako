@@ -33,16 +33,19 @@ mem_fence(${FLAGS[memory]});\
 #pragma OPENCL EXTENSION cl_khr_subgroups : enable
 </%def>
 
+## The barrier that the number `by` picks: the first of `cases` that it is below.
+<%def name="by_cases(by, cases, size, memory='local')">\
+% for case in cases:
+${"" if loop.first else "else "}${"" if case["below"] is None else f"if ({by} < {case['below']}) "}\
+{ ${barrier(case["kind"], case["width"], size, memory).strip()} } \
+% endfor
+</%def>
+
 ## One macro for each barrier of a vector function, in source order: `LANE_BARRIER_<n>(by)`.
 ## Parameters of the call: lowered, a list of {number, memory, size, cases}; cases: a list of {below, kind, width}, tried
 ## in turn, for the number `by` (a loop's turn, or a width known at run time); below None: every number.
 <%def name="barrier_macros(lowered)">
 % for one in lowered:
-#define LANE_BARRIER_${one["number"]}(by) \
-% for case in one["cases"]:
-${"" if loop.first else "else "}${"" if case["below"] is None else "if ((by) < %d) " % case["below"]}\
-{ ${barrier(case["kind"], case["width"], one["size"], one["memory"]).strip()} } \
-% endfor
-
+#define LANE_BARRIER_${one["number"]}(by) ${by_cases("(by)", one["cases"], one["size"], one["memory"])}
 % endfor
 </%def>

@@ -19,7 +19,8 @@ Dim = tuple[int, int]
 class ReduceSpec:
     """One specialization. rows kernel: `width` (0: in order) and `unroll` on CPUs, `lanes` and `items` on GPUs;
     columns kernel: `columns` for each work-item; a row's parts hold `part` elements or more, `longest` or
-    fewer; rows are cut until there are `busy` work-items."""
+    fewer; rows are cut until there are `busy` work-items; `barriers` (see :mod:`pydp.groups.barrier`): how the lanes of
+    the GPUs' rows kernel meet, by default as a whole group, for narrower barriers were not faster where measured."""
 
     mapping: str
     width: int
@@ -30,6 +31,8 @@ class ReduceSpec:
     part: int
     longest: int
     busy: int
+    barriers: str = "group"
+    subgroup: int | None = None
 
 
 @dataclass(frozen=True)

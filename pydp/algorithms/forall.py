@@ -191,7 +191,7 @@ def _explain(
         choices.append(f"group {lowered.group} picked: the call gives none, and the function uses none")
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
     if lowered.mapping == "vector":
-        needed = widths.infer(made.function)
+        needed = widths.infer(made.function, most=40)
         choices += [f"barrier {n} needs, by the accesses around it, width {width}" for n, width in needed.items()]
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
 

@@ -7,6 +7,7 @@ Whatever is chosen may have more lanes meet, never fewer: every lane of the grou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
@@ -139,3 +140,50 @@ def check_choice(profile: Profile, choice: str, subgroup: int | None, row: int, 
         )
     if choice == "named" and not is_nvidia(profile):
         raise UnsupportedOnDevice("spec barriers is 'named'; only NVIDIA devices have barriers of some of the warps")
+
+
+Case = tuple[int | None, Lowering]
+
+
+def merged(ways: Sequence[tuple[int, Lowering]]) -> list[Case]:
+    """Ways by the number that they are for numbers below, neighbours of one way made one; the last takes all others."""
+    cases: list[Case] = []
+    for below, way in ways:
+        if cases and (cases[-1][1].kind, cases[-1][1].width) == (way.kind, way.width):
+            way = cases.pop()[1]
+        cases.append((below, way))
+    return [*cases[:-1], (None, cases[-1][1])]
+
+
+def texts(cases: Sequence[Case]) -> list[dict[str, object]]:
+    """Cases as wg_barrier.mako takes them."""
+    return [{"below": below, "kind": way.kind, "width": way.width} for below, way in cases]
+
+
+def build(rules: Barriers) -> dict[str, object]:
+    """Parameters of a template whose barriers follow `rules`: attribute (of the kernel), subgroups (enable the
+    extension), and cl_std where another OpenCL C is needed."""
+    lanes = rules.subgroup
+    modern = bool(lanes) and rules.profile.cl_c_version >= (3, 0)
+    asks = bool(lanes) and chooses_subgroup(rules.profile)
+    params: dict[str, object] = {
+        "attribute": f"__attribute__((intel_reqd_sub_group_size({lanes})))" if asks else "",
+        "subgroups": bool(lanes) and not modern,
+    }
+    return {**params, "cl_std": "CL3.0"} if modern else params
+
+
+def tree(profile: Profile, lanes: int, choice: str, subgroup: int | None = None) -> dict[str, object]:
+    """Parameters of a template with the tree of wg_reduce.mako over `lanes` (a power of two) on dimension 0.
+
+    In the turn of step s lane k takes what lane k + s has, so before it runs of 2 s lanes meet; after the last turn
+    all do. choice: one of `CHOICES`. subgroup: the lanes of a subgroup; None takes the largest where it serves.
+    """
+    check_choice(profile, choice, subgroup, lanes, lanes)
+    largest = max(subgroup_sizes(profile, lanes), default=0) if choice in ("auto", "subgroup") else 0
+    rules = Barriers(profile, lanes, lanes, largest if subgroup is None else subgroup, choice)
+    steps = [1 << turn for turn in range(lanes.bit_length() - 1)]
+    turns = [(step + 1, rules.lowering(min(4 * step, lanes) if 2 * step < lanes else lanes)) for step in steps]
+    first = [(2, rules.lowering(min(2, lanes)))]
+    ways = {"first": texts(merged(first)), "turns": texts(merged(turns or first))}
+    return {"ways": ways, **build(rules)}

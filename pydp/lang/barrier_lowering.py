@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydp.errors import UnsupportedOnDevice
-from pydp.groups.barrier import Barriers, Lowering, check_choice, chooses_subgroup, subgroup_sizes
+from pydp.groups.barrier import Barriers, Case, build, check_choice, merged, subgroup_sizes, texts
 from pydp.lang import ir
 from pydp.lang.ir_text import expr_text
 from pydp.lang.widths import Width, infer
@@ -26,15 +26,13 @@ _MOST_CASES = 8  # more ways than this, turn by turn, cost more than the wider b
 class BarrierPlan:
     """lowered: one {number, memory, size, cases, by, period} for each barrier in source order, as wg_barrier.mako takes
     them; by: "" (one way for all turns), "turn" (of `period` turns) or "width". reasons: one sentence for each.
-    subgroup: the size that the kernel is to be compiled for, 0 where it does not matter (attribute and cl_std say
-    so to the compiler). assumes_apart: widths are right only where no written element is another one as well, by
-    arguments that share memory or by strides. uses_ptx: some are instructions of NVIDIA's own."""
+    build: parameters of the template by which the kernel has the subgroups that its barriers are for. assumes_apart:
+    widths are right only where no written element is another one as well, by arguments that share memory or by
+    strides. uses_ptx: some are instructions of NVIDIA's own."""
 
     lowered: list[dict[str, object]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    subgroup: int = 0
-    attribute: str = ""
-    cl_std: str = ""
+    build: dict[str, object] = field(default_factory=dict)
     assumes_apart: bool = False
     uses_ptx: bool = False
 
@@ -84,8 +82,8 @@ def plan_barriers(
         if any(one.kind != "none" for _, one in cases):
             kept.add(id(barrier))
         kinds.update(one.kind for _, one in cases)
-        texts = [{"below": below, "kind": one.kind, "width": one.width} for below, one in cases]
-        lowered.append({"number": number, "memory": memory, "size": size, "cases": texts, "by": by, "period": period})
+        shape = {"size": size, "memory": memory, "by": by, "period": period}
+        lowered.append({"number": number, "cases": texts(cases), **shape})
         reasons.append(_reason(barrier, need, _told(by, cases), memory))
     if not profile.barriers_under_conditions:
         _refuse_conditional(function.body, "", kept)
@@ -94,9 +92,7 @@ def plan_barriers(
     return BarrierPlan(
         lowered,
         reasons,
-        subgroup=lanes,
-        attribute=f"__attribute__((intel_reqd_sub_group_size({lanes})))" if lanes and chooses_subgroup(profile) else "",
-        cl_std="CL3.0" if lanes and profile.cl_c_version >= (3, 0) else "",
+        build=build(replace(rules, subgroup=lanes)),
         assumes_apart=bool(narrow) and _writes_arguments(function),
         uses_ptx=bool(kinds & {"warp", "named"}),
     )
@@ -180,17 +176,14 @@ def _divisors(size: int) -> tuple[int, ...]:
     return tuple(width for width in range(1, size + 1) if size % width == 0)
 
 
-_Case = tuple[int | None, Lowering]
-
-
-def _cases(need: _Needed, rules: Barriers) -> tuple[str, int, list[_Case]]:
+def _cases(need: _Needed, rules: Barriers) -> tuple[str, int, list[Case]]:
     """(by, period, cases) of a barrier."""
     if need.given is not None:
         cases = _cases_by_width(rules)
         return ("width" if len(cases) > 1 else ""), 1, cases
     ways = [rules.lowering(width) for width in need.turns]
     period = next(p for p in range(1, len(ways) + 1) if _repeats([(w.kind, w.width) for w in ways], p))
-    cases = _runs([(turn + 1, way) for turn, way in enumerate(ways[:period])])
+    cases = merged([(turn + 1, way) for turn, way in enumerate(ways[:period])])
     if len(cases) > _MOST_CASES:
         cases = [(None, rules.lowering(max(need.turns)))]
     return ("turn" if len(cases) > 1 else ""), period, cases
@@ -200,24 +193,14 @@ def _repeats(ways: Sequence[object], period: int) -> bool:
     return all(way == ways[turn % period] for turn, way in enumerate(ways))
 
 
-def _cases_by_width(rules: Barriers) -> list[_Case]:
+def _cases_by_width(rules: Barriers) -> list[Case]:
     """Ways for widths known at run time: the numbers that divide the group's size, and no others."""
     size = rules.size
     if size & (size - 1):
         return [(None, rules.lowering(size))]
     ways = [(width + 1, rules.lowering(width)) for width in _divisors(size)]
     whole = rules.lowering(size)
-    return _runs([(1, whole), *ways]) if any(way.kind != whole.kind for _, way in ways) else [(None, whole)]
-
-
-def _runs(ways: Sequence[tuple[int, Lowering]]) -> list[_Case]:
-    """Neighbours of one way made one; the last case takes every number."""
-    cases: list[_Case] = []
-    for below, way in ways:
-        if cases and (cases[-1][1].kind, cases[-1][1].width) == (way.kind, way.width):
-            way = cases.pop()[1]
-        cases.append((below, way))
-    return [*cases[:-1], (None, cases[-1][1])]
+    return merged([(1, whole), *ways]) if any(way.kind != whole.kind for _, way in ways) else [(None, whole)]
 
 
 _WORDS = {
@@ -229,7 +212,7 @@ _WORDS = {
 }
 
 
-def _told(by: str, cases: Sequence[_Case]) -> str:
+def _told(by: str, cases: Sequence[Case]) -> str:
     parts = []
     for below, way in cases:
         when = f"{by} below {below}: " if by and below is not None else f"{by} from there: " if by else ""
