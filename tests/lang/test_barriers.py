@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import pydp
+from pydp.algorithms import _forall_plan
 from pydp.algorithms._forall_arguments import written_apart
-from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups.barrier import subgroup_sizes
 from pydp.lang.diagnostics import VectorError
 from pydp.runtime import template
@@ -455,6 +456,32 @@ def test_subgroups_in_rows_that_hold_no_whole_ones(device):
     extent, group, fn, args, _ = _eight(np.random.default_rng(0))
     with pytest.raises(UnsupportedOnDevice, match="subgroup"):
         pydp.forall(extent, fn, *args, group=group, spec={"barriers": "subgroup"})
+
+
+def test_where_barriers_of_warps_do_not_build_those_of_whole_groups_are_used(device, monkeypatch, caplog):
+    def mirrored(idx, out, x):
+        s = pydp.local_field(np.int32, 64)
+        i = idx.local[0]
+        s[i] = x[idx]
+        pydp.group_barrier()
+        out[idx] = s[i ^ 31]
+
+    build = _forall_plan.program.kernel
+
+    def kernel(device, template, name, params, options=()):
+        if "warp" in str(params["barriers"]):
+            raise BuildFailed("inline PTX is not known")
+        return build(device, template, name, params, options)
+
+    extensions = frozenset({"cl_nv_made_up"})
+    monkeypatch.setattr(device, "_profile", dataclasses.replace(device.profile, extensions=extensions))
+    monkeypatch.setattr(_forall_plan.program, "kernel", kernel)
+    x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    pydp.forall((64,), mirrored, out, x, group=64, spec=SIMT)
+    np.testing.assert_array_equal(out, np.arange(64) ^ 31)
+    assert "barriers of warps do not build" in caplog.text
+    with pytest.raises(BuildFailed):
+        pydp.forall((64,), mirrored, out, x, group=64, spec={"barriers": "subgroup"})
 
 
 # --- seeded faults -------------------------------------------------------------------------------------------
