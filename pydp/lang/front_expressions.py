@@ -154,20 +154,32 @@ class Expressions(Vectors):
         return self.operate(op, left, right, node)
 
     def _on_UnaryOp(self, node: ast.UnaryOp) -> Value:
-        value = self.value(node.operand)
         if isinstance(node.op, ast.Not):
-            return Number(self.negate(self.truth(value, node.operand)))
+            return Number(self.negate(self.condition(node.operand)))
+        value = self.value(node.operand)
         op = _UNARY[type(node.op)]
         if isinstance(value, Items) and value.index and not value.lane:
             return Items(tuple(self.unary(op, self.as_number(item, node), node) for item in value.items), True)
         return self.unary(op, self.as_number(value, node.operand), node)
 
     def _on_BoolOp(self, node: ast.BoolOp) -> Value:
-        op = "and" if isinstance(node.op, ast.And) else "or"
-        return self._chain(op, [partial(self._condition, item) for item in node.values], node)
+        return self._joined(node, tested=False)
 
-    def _condition(self, node: ast.expr) -> ir.Expr:
-        return self.truth(self.value(node), node)
+    def _joined(self, node: ast.BoolOp, tested: bool) -> Number:
+        """a and b ..., a or b ...: of booleans, or of any numbers where only the truth of it all is asked for."""
+        op = "and" if isinstance(node.op, ast.And) else "or"
+        return self._chain(op, [partial(self._joint, item, op, tested) for item in node.values], node)
+
+    def _joint(self, node: ast.expr, op: str, tested: bool) -> ir.Expr:
+        value = self._joined(node, tested) if isinstance(node, ast.BoolOp) else self.value(node)
+        if not tested and isinstance(value, Number) and value.expr.dtype != BOOL:
+            word = "y if x else x" if op == "and" else "x if x else y"
+            self.fail(f"x {op} y of numbers is a number of either in Python; write {word}, or compare them", node)
+        return self.truth(value, node)
+
+    def condition(self, node: ast.expr) -> ir.Expr:
+        """The truth of an expression."""
+        return self.truth(self._joined(node, tested=True) if isinstance(node, ast.BoolOp) else self.value(node), node)
 
     def _chain(self, op: str, parts: Sequence[Callable[[], ir.Expr]], node: ast.AST) -> Number:
         """part op part ..., each computed only where those before it do not decide."""
@@ -215,7 +227,7 @@ class Expressions(Vectors):
         return self._chain("and", parts, node)
 
     def _on_IfExp(self, node: ast.IfExp) -> Value:
-        condition = self.truth(self.value(node.test), node.test)
+        condition = self.condition(node.test)
         if isinstance(condition, ir.Const):
             return self.value(node.body if condition.value else node.orelse)
         with self.nested() as yes_block:

@@ -271,7 +271,7 @@ class Statements(Effects):
         self._if(node, node.body, node.orelse)
 
     def _if(self, node: ast.If, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
-        condition = self.truth(self.value(node.test), node.test)
+        condition = self.condition(node.test)
         if isinstance(condition, ir.Const):
             self.translate_block(body if condition.value else orelse)
             return
@@ -294,7 +294,7 @@ class Statements(Effects):
         where = self.where(node)
         loop = Loop()
         with self.nested() as inner:
-            condition = self.truth(self.value(node.test), node.test)
+            condition = self.condition(node.test)
         forever = isinstance(condition, ir.Const) and bool(condition.value)
         if isinstance(condition, ir.Const) and not condition.value:
             return

@@ -110,3 +110,35 @@ def test_grids_that_are_numpy_integers(device: Any) -> None:
 def test_the_wrong_number_of_indexes(device: Any) -> None:
     with pytest.raises(pydp.InvalidArgument, match="an array of rank 2 of 'a' takes 2 integers as its index, not 1"):
         pydp.forall(3, ones, np.zeros((3, 3)), device=device)
+
+
+def truths(idx: Any, a: Any, out: Any) -> None:
+    x = a[idx]
+    n = 0
+    if x and x - 1:
+        n = 1
+    while not (n or x) and n < 3:
+        n += 2
+    out[idx] = n + (10 if x or n else 0) + (x > 1 and not (x and n - 1))
+
+
+def either(idx: Any, a: Any) -> None:
+    a[idx] = a[idx] or 7
+
+
+def both(idx: Any, a: Any) -> None:
+    a[idx] = a[idx] > 1 and a[idx]
+
+
+def test_and_and_or_of_numbers_are_truths_in_conditions_alone(device: Any) -> None:
+    a = np.array([0, 1, 2, 3], np.int32)
+    for where in (device, "host"):
+        out = np.zeros(4, np.int32)
+        pydp.forall(4, truths, a, out, device=where)
+        expected = np.zeros(4, np.int32)
+        for k in range(4):
+            truths((k,), {(k,): int(a[k])}, expected)
+        assert np.array_equal(out, expected)
+    for function, advice in ((either, "x if x else y"), (both, "y if x else x")):
+        with pytest.raises(pydp.InvalidArgument, match=f"of numbers is a number of either in Python; write {advice}"):
+            pydp.forall(4, function, a, device=device)
