@@ -1,7 +1,7 @@
 ## Counts (or sums weights) of bins, each part of the input in bins of its own: no atomics, the same bits every time.
-## Phases: a work-item clears its bins, walks over its part, and adds. Consecutive elements go to different ones of
-## `copies` sets, so that equal neighbours do not wait for one another's store; the sets are folded at the end.
-## Launch: one work-item for a part; results lie as (parts, bins).
+## A work-item walks over its part and adds. Consecutive elements go to different ones of `copies` sets, so that equal
+## neighbours do not wait for one another's store.
+## Launch: one work-item for a part; results lie as (parts, copies, bins), which are zero before.
 ## Parameters: declarations, source (C type), value (C type of what is added: uint, or the weights' sum), weights (C type or
 ## None), copies (a power of two), direct (the bin is the value itself), bytes (direct, and the elements are unsigned bytes
 ## that lie together: eight are read at once), edge (C type of the thresholds), guess (C type that a first guess is
@@ -28,7 +28,6 @@ kernel void histogram_parts(global const ${source}* restrict x, const ulong offs
     w += (long) w_offset + (long) start * w_step;
 % endif
     sums += get_global_id(0) * bins * ${copies};
-    for (ulong b = 0; b < bins * ${copies}; ++b) sums[b] = 0;
     long i = 0;
 % if bytes and not weights:
     for (; i + 8 <= count; i += 8) {
@@ -49,8 +48,4 @@ kernel void histogram_parts(global const ${source}* restrict x, const ulong offs
 % endif
         sums[(ulong) (i % ${copies}) * bins + bin] += ${f"({value}) w[i * w_step]" if weights else "1"};
     }
-% if copies > 1:
-    for (ulong b = 0; b < bins; ++b)
-        for (int c = 1; c < ${copies}; ++c) sums[b] += sums[c * bins + b];
-% endif
 }

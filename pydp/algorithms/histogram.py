@@ -277,7 +277,7 @@ def _count(
     parts = _parts(plan, n, copies)
     part = -(-n // parts)
     parts = -(-n // part)
-    sums = call.temporary((parts, copies, plan.bins), plan.value)
+    sums = call.temporary((parts * copies, plan.bins), plan.value)
     group = plan.spec.lanes if plan.local else 1
     arguments: list[Any] = [x, np.uint64(x.offset), np.int64(step), np.uint64(n), np.uint64(part), sums]
     if not plan.local:
@@ -287,9 +287,11 @@ def _count(
         arguments += [w, np.uint64(w.offset), np.int64(w_step)]
     if edges is not None:
         arguments += _thresholds(call, plan, edges)
+    if not plan.local:
+        zero = np.zeros(1, plan.value)
+        call.enqueue(cl.enqueue_fill_buffer, sums, pattern=zero, offset=0, size=sums.nbytes)
     call.launch(plan.kernel, (parts * group,), (group,), *arguments)
-    counted = Operand("sums", sums.buffer, 0, (parts, plan.bins), (copies * plan.bins, 1), plan.value, sums.owner)
-    fold(call, counted, "+", (0,), result)
+    fold(call, sums, "+", (0,), result)
 
 
 def _parts(plan: _Plan, n: int, copies: int) -> int:
