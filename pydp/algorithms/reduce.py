@@ -166,9 +166,10 @@ def _plan(
         return _Plan(accumulator, operator, (), False, None, None)
     n = int(np.prod([size for size, _ in reduced], dtype=object))
     if n == 0:
-        if operator.start is None and not initial:
+        start = None if operator.name in ("min", "max") else operator.start  # NumPy knows no least of nothing either
+        if start is None and not initial:
             raise InvalidArgument(f"reduce of no elements with op {operator.name!r} needs init: it has no first value")
-        return _Plan(accumulator, operator, (), True, operator.start, None)
+        return _Plan(accumulator, operator, (), True, start, None)
     count = int(np.prod([size for size, _ in kept], dtype=object))
     problem = Problem("reduce", str(accumulator), (n, count), (("commutes",) if not operator.operands_in_order else ()))
     choice = choose(FAMILY, device, problem, spec)
