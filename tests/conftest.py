@@ -26,7 +26,7 @@ def device() -> Iterator[object]:
 
 
 def _never_release() -> None:
-    """Keeps every buffer: Oclgrind takes a buffer at a released one's address for uninitialised, whatever is written."""
+    """Keeps every buffer: Oclgrind takes one at a released one's address for uninitialised, whatever is written."""
     import pyopencl
 
     kept = []

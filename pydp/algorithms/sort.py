@@ -57,6 +57,7 @@ def sort(
     """
     call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
     source = call.input("x")
+    check_supported(source.dtype, call.device, "sort")
     order = _order(axis, source, key, less, descending)
     result = call.output(order.result_shape, source.dtype)
     plan = _plan(call.device, source.dtype, None, order, by_key(spec))
@@ -84,6 +85,7 @@ def argsort(
     """
     call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
     source = call.input("x")
+    check_supported(source.dtype, call.device, "sort")
     order = _order(axis, source, key, less, descending)
     result = call.output(order.result_shape, _POSITION)
     plan = _plan(call.device, source.dtype, _POSITION, order, by_key(spec))

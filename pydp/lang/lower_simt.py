@@ -18,7 +18,7 @@ from pydp.lang import helpers, ir
 from pydp.lang.barrier_lowering import BarrierPlan, plan_barriers
 from pydp.lang.c_body import BodyC
 from pydp.lang.c_text import Block, identifier
-from pydp.lang.lowered import Lowered, Slot, dtypes_of, standard_slots
+from pydp.lang.lowered import Lowered, Slot, argument_names, declaration, dtypes_of, standard_slots
 from pydp.lang.trip_counts import LoopBound
 from pydp.runtime import program
 from pydp.runtime.profile import Profile
@@ -129,7 +129,7 @@ class _SimtC(BodyC):
     ) -> None:
         super().__init__(Block(1))
         self.function, self.group, self.flat, self.unit_strides, self.plan = function, group, flat, unit_strides, plan
-        self.names = _argument_names(function)
+        self.names = argument_names(function)
         self.slots = standard_slots(function, self.names, unit_strides)
         self.atomics: set[tuple[str, str, str, str]] = set()
         self.masks = bool(ir.barriers(function.body) or function.locals)
@@ -189,7 +189,7 @@ class _SimtC(BodyC):
             "functions": functions,
             "barriers": self.plan.lowered,
             **self.plan.build,
-            "arguments": [_declaration(slot, self.function) for slot in self.slots],
+            "arguments": [declaration(slot, self.function) for slot in self.slots],
             "local_arrays": [self._local(array) for array in self.function.locals],
             "shape": list(shape),
             "body": str(self.block),
@@ -309,24 +309,3 @@ class _SimtC(BodyC):
             self.block.line(f"LANE_BARRIER_{number}({width})")
         else:
             self.block.line(f"LANE_BARRIER_{number}(0)")
-
-
-def _argument_names(function: ir.Function) -> dict[tuple[str, int], str]:
-    """C names of arrays and parameters: numbered, so that no derived name (a0_x_o) meets another's."""
-    names = {}
-    for number, array in enumerate(function.arrays):
-        names[array.name, -1] = identifier(f"a{number}_", array.name)
-    for number, parameter in enumerate(function.parameters):
-        item = -1 if parameter.item is None else parameter.item
-        names[parameter.name, item] = identifier(f"p{number}_", parameter.name)
-    return names
-
-
-def _declaration(slot: Slot, function: ir.Function) -> str:
-    c_type = dtypes.c_name(slot.dtype)
-    if slot.kind == "overran":
-        return f"volatile __global int* {slot.name}"
-    if slot.kind != "array":
-        return f"const {c_type} {slot.name}"
-    written = next(array.writable for array in function.arrays if array.position == slot.position)
-    return f"__global {'' if written else 'const '}{c_type}* {slot.name}"

@@ -17,8 +17,7 @@ from pydp.lang import helpers, ir, regions
 from pydp.lang.c_scalar import member_dtype
 from pydp.lang.c_text import Block, identifier
 from pydp.lang.facets import Facets
-from pydp.lang.lower_simt import _argument_names, _declaration
-from pydp.lang.lowered import Lowered, dtypes_of, standard_slots
+from pydp.lang.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
 from pydp.lang.strip_expr import leaves
 from pydp.lang.strip_flow import Flow, declare
 from pydp.lang.strip_interval import IntervalWriter, private_names, private_uses
@@ -118,7 +117,7 @@ class _VectorC:
         """cleared: local memory starts as zeros, for a simulator that follows what lanes that are off have read."""
         self.function, self.nodes, self.layout, self.flat = function, nodes, layout, flat
         self.first = " = {0}" if cleared else ""
-        names = _argument_names(function)
+        names = argument_names(function)
         self.slots = standard_slots(function, names, unit_strides)
         self.kernel = Kernel(function, layout, unit_strides, names)
         self.carried = regions.carried(nodes)
@@ -147,7 +146,7 @@ class _VectorC:
             "functions": functions,
             "accesses": [self.kernel.accesses[name] for name in sorted(self.kernel.accesses)],
             "maps": [self.kernel.strips.maps[name] for name in sorted(self.kernel.strips.maps)],
-            "arguments": [_declaration(slot, self.function) for slot in self.slots],
+            "arguments": [declaration(slot, self.function) for slot in self.slots],
             "body": str(self.block),
             "int64_atomics": self.wide_atomics,
         }

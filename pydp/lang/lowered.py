@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from pydp import dtypes
 from pydp.lang import ir
+from pydp.lang.c_text import identifier
 
 LONG = np.dtype(np.int64)
 
@@ -131,3 +133,25 @@ def dtypes_of(function: ir.Function | ir.ValueFunction) -> Iterator[np.dtype[Any
     for statement in ir.statements(function.body):
         for expr in ir.expressions(statement):
             yield from (inner.dtype for inner in ir.walk(expr))
+
+
+def argument_names(function: ir.Function) -> dict[tuple[str, int], str]:
+    """C names of arrays and parameters: numbered, so that no derived name (a0_x_o) meets another's."""
+    names = {}
+    for number, array in enumerate(function.arrays):
+        names[array.name, -1] = identifier(f"a{number}_", array.name)
+    for number, parameter in enumerate(function.parameters):
+        item = -1 if parameter.item is None else parameter.item
+        names[parameter.name, item] = identifier(f"p{number}_", parameter.name)
+    return names
+
+
+def declaration(slot: Slot, function: ir.Function) -> str:
+    """The C declaration of a kernel's argument."""
+    c_type = dtypes.c_name(slot.dtype)
+    if slot.kind == "overran":
+        return f"volatile __global int* {slot.name}"
+    if slot.kind != "array":
+        return f"const {c_type} {slot.name}"
+    written = next(array.writable for array in function.arrays if array.position == slot.position)
+    return f"__global {'' if written else 'const '}{c_type}* {slot.name}"

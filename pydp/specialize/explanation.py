@@ -46,7 +46,7 @@ def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
     describe = getattr(fn, "__pydp_explain__", None)
     if describe is None:
         name = getattr(fn, "__name__", None) or repr(fn)
-        raise InvalidArgument(f"{name} cannot be explained; a function of pydp or a vector function is accepted")
+        raise InvalidArgument(f"{name} cannot be explained; a function of pydp or one made by pydp.vector is")
     found = describe(*args, **kw)
     assert isinstance(found, Explanation)
     return found

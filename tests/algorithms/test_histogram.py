@@ -73,7 +73,7 @@ def test_weights_and_density(device: Any) -> None:
     rng = np.random.default_rng(3)
     x = rng.integers(0, 30, 20_000).astype(np.int32)
     weights = rng.integers(-4, 5, x.size).astype(np.float32)
-    counts, edges = pydp.histogram(x, 6, weights=weights)
+    counts, _ = pydp.histogram(x, 6, weights=weights)
     assert counts.dtype == np.float32 and np.array_equal(counts, np.histogram(x, 6, weights=weights)[0])
     runs = {pydp.histogram(x, 6, weights=np.sqrt(x).astype(np.float32))[0].tobytes() for _ in range(4)}
     assert len(runs) == 1
