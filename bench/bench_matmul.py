@@ -50,7 +50,8 @@ def _case(device: Any, dtype: str, m: int, n: int, k: int, peak: Any) -> Row:
     seconds = alternating(candidates)
     np.testing.assert_allclose(out.get(), host, rtol=0, atol=50 * np.finfo(dtype).eps * np.sqrt(k) * k**0.5)
     rate = 2.0 * m * n * k / seconds["pydp"] / 1e9
-    ratios = {name: seconds[name] / seconds["pydp"] for name in ("numpy", "textbook") if name in seconds}
+    peers = [name for name in ("numpy", "textbook") if name in seconds]
+    ratios: dict[str, float] = {name: seconds[name] / seconds["pydp"] for name in peers}
     ratios["FMA peak"] = rate / peak.rate(seconds["peak"])
     return Row("matmul", f"{dtype} {m}x{n}x{k}", device.name, seconds["pydp"], rate, "GFLOP/s", ratios)
 
