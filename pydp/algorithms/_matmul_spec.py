@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..groups.lds import Banks, banks_of, layout
 from ..specialize.family import Family, Problem
 from ._matmul_types import Arithmetic, arithmetic
 
@@ -134,16 +136,42 @@ def _staged(profile: Profile, problem: Problem) -> MatmulSpec:
     return replace(spec, parts=parts)
 
 
+@functools.lru_cache(maxsize=256)
+def _pad(banks: Banks, tile: int, tile_k: int, block: int, item_bytes: int) -> int:
+    """Elements between staged rows: a tile lies as (k, m), is written along k or m and read along m."""
+
+    def along_k(lane: int) -> tuple[int, int]:
+        return lane % tile_k, lane // tile_k
+
+    def along_m(lane: int) -> tuple[int, int]:
+        return lane // tile % tile_k, lane % tile
+
+    return layout(banks, (tile_k, tile), item_bytes, [along_k, along_m], step=block).pad
+
+
 def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
     """Staged specializations that fit, largest tiles first."""
     how = arithmetic(_dtype(problem))
     block = 4 if how.item_bytes <= 4 else 2
-    pad = block if profile.banks > 1 else 0
+    banks = banks_of(profile.banks, profile.bank_bytes)
     shapes = [(128, 128, 16, 16, 16), (64, 64, 16, 16, 16), (32, 32, 16, 8, 8), (32, 32, 8, 8, 8), (16, 16, 8, 4, 4)]
     if how.item_bytes > 4:
         shapes = [(64, 64, 16, 16, 16), *shapes[2:]]
     specs = [
-        MatmulSpec("simt", "staged", tm, tn, tk, tm // lm, tn // ln, lm, ln, block, tk, pad)
+        MatmulSpec(
+            "simt",
+            "staged",
+            tm,
+            tn,
+            tk,
+            tm // lm,
+            tn // ln,
+            lm,
+            ln,
+            block,
+            tk,
+            _pad(banks, tm, tk, block, how.item_bytes),
+        )
         for tm, tn, tk, lm, ln in shapes
     ]
     fits = [spec for spec in specs if _check(profile, problem, spec) is None]

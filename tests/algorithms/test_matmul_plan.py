@@ -21,11 +21,11 @@ pytestmark = pytest.mark.host
 
 CPU = SimpleNamespace(
     kind="cpu", mapping="vector", compute_units=2, max_group_size=4096, local_bytes=1 << 18, l1_bytes=48 << 10,
-    l2_bytes=2 << 20, simd_bytes=64, vector_registers=32, banks=1, loop_limit=None,
+    l2_bytes=2 << 20, simd_bytes=64, vector_registers=32, banks=1, bank_bytes=4, loop_limit=None,
 )  # fmt: skip
 GPU = SimpleNamespace(
     kind="gpu", mapping="simt", compute_units=132, max_group_size=1024, local_bytes=48 << 10, l1_bytes=32 << 10,
-    l2_bytes=50 << 20, simd_bytes=16, vector_registers=128, banks=32, loop_limit=None,
+    l2_bytes=50 << 20, simd_bytes=16, vector_registers=128, banks=32, bank_bytes=4, loop_limit=None,
 )  # fmt: skip
 
 
