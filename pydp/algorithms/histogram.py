@@ -288,8 +288,9 @@ def _count(
     if edges is not None:
         arguments += _thresholds(call, plan, edges)
     if not plan.local:
-        zero = np.zeros(1, plan.value)
-        call.enqueue(cl.enqueue_fill_buffer, sums, pattern=zero, offset=0, size=sums.nbytes)
+        zero = call.temporary((), plan.value)
+        call.enqueue(cl.enqueue_copy, zero, np.zeros(1, plan.value), is_blocking=False)
+        call.copy(zero, sums)
     call.launch(plan.kernel, (parts * group,), (group,), *arguments)
     fold(call, sums, "+", (0,), result)
 
