@@ -1,8 +1,8 @@
 ## Counts (or sums weights) of bins, each part of the input in bins of its own: no atomics, the same bits every time.
-## A work-item walks over its part and adds. Consecutive elements go to different ones of `copies` sets, so that equal
-## neighbours do not wait for one another's store.
-## Launch: one work-item for a part; results lie as (parts, copies, bins), which are zero before.
-## Parameters: declarations, source (C type), value (C type of what is added: uint, or the weights' sum), weights (C type or
+## Phases: a work-item clears its bins, walks over its part, and adds. Consecutive elements go to different ones of
+## `copies` sets, so that equal neighbours do not wait for one another's store.
+## Launch: one work-item for a part; results lie as (parts, copies, bins).
+## Parameters: clears (else the bins are zero before: for drivers that end long loops), declarations, source (C type), value (C type of what is added: uint, or the weights' sum), weights (C type or
 ## None), copies (a power of two), direct (the bin is the value itself), bytes (direct, and the elements are unsigned bytes
 ## that lie together: eight are read at once), edge (C type of the thresholds), guess (C type that a first guess is
 ## computed in, or None: binary search).
@@ -28,6 +28,9 @@ kernel void histogram_parts(global const ${source}* restrict x, const ulong offs
     w += (long) w_offset + (long) start * w_step;
 % endif
     sums += get_global_id(0) * bins * ${copies};
+% if clears:
+    for (ulong b = 0; b < bins * ${copies}; ++b) sums[b] = 0;
+% endif
     long i = 0;
 % if bytes and not weights:
     for (; i + 8 <= count; i += 8) {

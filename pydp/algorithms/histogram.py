@@ -212,6 +212,7 @@ class _Plan:
     edge: np.dtype | None
     guess: np.dtype | None
     local: bool
+    clears: bool
 
 
 @functools.lru_cache(maxsize=256)
@@ -247,20 +248,22 @@ def _plan(
         "edge": c_name(edge) if edge else None,
         "guess": c_name(guess) if guess else None,
     }
+    clears = device.profile.loop_limit is None or bins * chosen.copies < device.profile.loop_limit // 4
     if n == 0:
-        return _Plan(None, chosen, choice, bins, value, edge, guess, local)
+        return _Plan(None, chosen, choice, bins, value, edge, guess, local, clears)
     if local:
         params |= {"lanes": chosen.lanes, "waves": chosen.waves, "bins": bins, "pad": chosen.pad}
         ready = kernel(device, "histogram_local.mako", "histogram_local", params)
     else:
         params |= {
+            "clears": clears,
             "value": c_name(value),
             "weights": c_name(weights) if weights else None,
             "copies": chosen.copies if bins <= 4096 else 1,
             "bytes": even is None and dtype in (np.uint8, np.bool_),
         }
         ready = kernel(device, "histogram_parts.mako", "histogram_parts", params)
-    return _Plan(ready, chosen, choice, bins, value, edge, guess, local)
+    return _Plan(ready, chosen, choice, bins, value, edge, guess, local, clears)
 
 
 def _count(
@@ -287,7 +290,7 @@ def _count(
         arguments += [w, np.uint64(w.offset), np.int64(w_step)]
     if edges is not None:
         arguments += _thresholds(call, plan, edges)
-    if not plan.local:
+    if not plan.local and not plan.clears:
         zero = call.temporary((), plan.value)
         call.enqueue(cl.enqueue_copy, zero, np.zeros(1, plan.value), is_blocking=False)
         call.copy(zero, sums)
