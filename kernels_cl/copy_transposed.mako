@@ -3,12 +3,14 @@
 ##
 ## Both sides are touched in whole cache lines: a block of lines is read along i, turned, and written along j.
 ## mapping "vector": one work-item per group turns `chunk` blocks of block x block elements, one after the other, in
-##   private memory. Launch: (blocks along i / chunk, blocks along j, others) in groups of 1.
+##   vectors (`lines`: perfect shuffles of line j with line j + block / 2 turn a block in log2(block) stages, and with
+##   `streams` go round the caches, which is worth it for what does not fit them) or in private memory. Launch: (blocks along i / chunk, blocks along j, others) in groups of 1.
 ## mapping "simt": a group of (block, rows) work-items turns one block in local memory, whose rows are one element
 ##   longer than the block, so that reading along a column meets every bank. Launch: (blocks along i * block,
 ##   blocks along j * rows, others) in groups of (block, rows, 1). One barrier, at top level.
 ##
-## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk ("vector") · rows ("simt") ·
+## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk, lines, streams ("vector") ·
+## rows ("simt") ·
 ## others (number of further axes, 0 to 6).
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 <% group = "1, 1, 1" if mapping == "vector" else f"{block}, {rows}, 1" %>\
@@ -32,18 +34,53 @@ __kernel __attribute__((reqd_work_group_size(${group}))) void copy_transposed(
     const int width_j = (int)min((long)${block}, size_j - j0);
 % if mapping == "vector":
     ${type} turned[${block * block}];
+% if streams:
+    // A whole cache line need not be read before it is written, where it starts at its beginning.
+    const int streamed = (((ulong)(out + out_at + j0) | (ulong)(out_si * sizeof(${type}))) & 63) == 0;
+% endif
     for (int step = 0; step < ${chunk}; ++step) {
         const long i0 = ((long)get_group_id(0) * ${chunk} + step) * ${block};
         const int width_i = (int)clamp(size_i - i0, 0L, (long)${block});
         __global const ${type}* from = in + in_at + i0 + j0 * in_sj;
         __global ${type}* to = out + out_at + i0 * out_si + j0;
         if (width_i == ${block} && width_j == ${block}) {
+% if lines:
+            ${type}${block} ${", ".join(f"r{j}, q{j}" for j in range(block))};
+% for j in range(block):
+            r${j} = vload${block}(0, from + ${j} * in_sj);
+% endfor
+<%  now, then = "r", "q"  %>\
+% for stage in range(block.bit_length() - 1):
+% for j in range(block):
+<%
+    a, c = f"{now}{j // 2}", f"{now}{j // 2 + block // 2}"
+    first = j % 2 * block // 2
+    pairs = ", ".join(f"{a}.s{first + k:x}, {c}.s{first + k:x}" for k in range(block // 2))
+%>\
+            ${then}${j} = (${type}${block})(${pairs});
+% endfor
+<%  now, then = then, now  %>\
+% endfor
+% if streams:
+            if (streamed) {
+% for i in range(block):
+                __builtin_nontemporal_store(${now}${i}, (__global ${type}${block}*)(to + ${i} * out_si));
+% endfor
+            } else
+% endif
+            {
+% for i in range(block):
+                vstore${block}(${now}${i}, 0, to + ${i} * out_si);
+% endfor
+            }
+% else:
             for (int j = 0; j < ${block}; ++j)
                 for (int i = 0; i < ${block}; ++i)
                     turned[j * ${block} + i] = from[j * in_sj + i];
             for (int i = 0; i < ${block}; ++i)
                 for (int j = 0; j < ${block}; ++j)
                     to[i * out_si + j] = turned[j * ${block} + i];
+% endif
         } else {
             for (int j = 0; j < width_j; ++j)
                 for (int i = 0; i < width_i; ++i)

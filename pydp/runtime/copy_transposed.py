@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _LINE = 64  # bytes of a cache line
 _SMALLEST = 8  # elements of an axis below which blocks would be mostly empty
-_CHUNK = 8  # blocks of one work-item: enough to outweigh its start, few enough for drivers with a limit of loops
+_CHUNK = 8  # blocks of one work-item on drivers with a limit of loops; up to 64 elsewhere
+_STREAM = ("pocl", "intel")  # drivers whose compilers have stores that go round the caches
 
 
 class Prepared(NamedTuple):
@@ -46,13 +47,19 @@ def prepare(device: Device, dtype: np.dtype, sizes: list[int], steps: list[list[
     mapping = device.profile.mapping
     block = min(_LINE // dtype.itemsize, 32) if mapping == "vector" else (32 if dtype.itemsize <= 4 else 16)
     rows = min(block, max(device.profile.max_group_size // block, 1), 8)
+    # Vectors are worth their shuffles where a block's line is one whole cache line.
+    lines = mapping == "vector" and block * dtype.itemsize == _LINE and block in (8, 16)
+    chunk = _CHUNK if device.profile.loop_limit is not None else min(64, max(1, sizes[axis] // block))
+    chunk = 1 << chunk.bit_length() - 1
     target, source = steps
     others = [k for k in range(len(sizes) - 1) if k != axis]
     params = {
         "mapping": mapping,
         "type": c_name(dtype),
         "block": block,
-        "chunk": _CHUNK,
+        "chunk": chunk,
+        "lines": lines,
+        "streams": lines and device.driver in _STREAM and prod(sizes) * dtype.itemsize > device.profile.l2_bytes,
         "rows": rows,
         "others": len(others),
     }
@@ -61,7 +68,7 @@ def prepare(device: Device, dtype: np.dtype, sizes: list[int], steps: list[list[
     along_i, along_j = -(-sizes[axis] // block), -(-sizes[-1] // block)
     local_size = (1, 1, 1) if mapping == "vector" else (block, rows, 1)
     if mapping == "vector":
-        along_i = -(-along_i // _CHUNK)
+        along_i = -(-along_i // chunk)
     global_size = (along_i * local_size[0], along_j * local_size[1], prod(sizes[k] for k in others))
     made = kernel(device, "copy_transposed.mako", "copy_transposed", params)
     return Prepared(made, global_size, local_size, tuple(rest))

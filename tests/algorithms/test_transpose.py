@@ -53,3 +53,20 @@ def test_wrong_arguments(device: Any) -> None:
         with pytest.raises(pydp.InvalidArgument):
             pydp.transpose(x, **named)
     assert "tiles" in str(pydp.explain(pydp.transpose, x))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_larger_than_the_caches(device: Any, dtype: Any) -> None:
+    """Results that go round the caches, lines of them whole and not, at the beginning of a cache line and not."""
+    x = np.arange(1040 * 784).reshape(1040, 784).astype(dtype)
+    field = pydp.field(x)
+    for rows, columns in ((1040, 784), (1024, 768), (1031, 777)):
+        expected = x[:rows, :columns].T
+        assert np.array_equal(pydp.transpose(field[:rows, :columns]).get(), expected)
+        for start in (0, 3):
+            out = pydp.zeros((columns + 2, 1056), dtype)
+            pydp.transpose(field[:rows, :columns], out=out[1 : columns + 1, start : start + rows])
+            whole = out.get()
+            assert np.array_equal(whole[1 : columns + 1, start : start + rows], expected)
+            whole[1 : columns + 1, start : start + rows] = 0
+            assert not whole.any()
