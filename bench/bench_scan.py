@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,7 +72,7 @@ def _variants(device: pydp.Device, n: int) -> list[Row]:
     square = pydp.field(x[: side * side].reshape(side, side), device=device)
     squared = pydp.empty((side, side), np.int32, device=device)
     calls: dict[str, Callable[[], Any]] = {
-        f"strategy {name}": lambda name=name: pydp.scan(field, out=out, strategy=name)  # type: ignore[misc]
+        f"strategy {name}": functools.partial(pydp.scan, field, out=out, strategy=name)
         for name in STRATEGIES
         if device.profile.loop_limit is None or name == "reduce_then_scan"
     }

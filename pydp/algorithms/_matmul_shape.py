@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -84,10 +85,12 @@ class Product:
     def outer_steps(self) -> list[tuple[int, int, int]]:
         """What to add to the three offsets for every index of the batch axes before the last two."""
         outer = self.batch[:-2]
-        return [
-            tuple(sum(i * s for i, s in zip(index, x.batch)) for x in (self.a, self.b, self.c))  # noqa: B905
-            for index in np.ndindex(*outer)
-        ]  # type: ignore[misc]
+        axes = range(len(outer))
+
+        def step(operand: Any, index: tuple[int, ...]) -> int:
+            return sum(index[axis] * operand.batch[axis] for axis in axes)
+
+        return [(step(self.a, at), step(self.b, at), step(self.c, at)) for at in np.ndindex(*outer)]
 
 
 def product(a: tuple[Shape, Shape, int], b: tuple[Shape, Shape, int], c: tuple[Shape, Shape, int]) -> Product:

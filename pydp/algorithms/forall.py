@@ -27,7 +27,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
 from pydp.space import Grid
 from pydp.space import grid as make_grid
-from pydp.specialize.explanation import Explanation
+from pydp.specialize.explanation import Explanation, explained_by
 
 __all__ = ["ForallSpec", "forall"]
 
@@ -196,7 +196,7 @@ def _explain(
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
 
 
-forall.__pydp_explain__ = _explain  # type: ignore[attr-defined]
+explained_by(forall, _explain)
 
 
 def explain_function(fn: Callable[..., Any], grid: Any, *args: Any, **options: Any) -> Explanation:

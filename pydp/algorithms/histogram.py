@@ -24,7 +24,7 @@ from pydp.runtime.operand import Operand
 from pydp.runtime.profile import Profile
 from pydp.runtime.program import Kernel, kernel
 from pydp.specialize.choose import Choice, choose
-from pydp.specialize.explanation import Explanation
+from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Family, Problem
 
 __all__ = ["HistogramSpec", "bincount", "histogram"]
@@ -399,5 +399,5 @@ def _explain(which: str, x: Any, bins: Any = 10, *_: Any, device: Any = None, qu
     return Explanation(which, facts, choices, {plan.kernel.name: plan.kernel.source} if plan.kernel else {})
 
 
-histogram.__pydp_explain__ = functools.partial(_explain, "histogram")  # type: ignore[attr-defined]
-bincount.__pydp_explain__ = functools.partial(_explain, "bincount")  # type: ignore[attr-defined]
+explained_by(histogram, functools.partial(_explain, "histogram"))
+explained_by(bincount, functools.partial(_explain, "bincount"))

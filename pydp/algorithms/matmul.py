@@ -12,7 +12,7 @@ from ..errors import InvalidArgument
 from ..runtime.call import Call
 from ..runtime.operand import c_strides
 from ..specialize.choose import Choice, choose
-from ..specialize.explanation import Explanation
+from ..specialize.explanation import Explanation, explained_by
 from ._matmul_plan import Builder, Plan
 from ._matmul_shape import Product, product, result_shape
 from ._matmul_spec import FAMILY, THIN_ROWS, MatmulSpec, describe
@@ -193,4 +193,4 @@ def _about(spec: MatmulSpec) -> str:
     }[spec.method]
 
 
-matmul.__pydp_explain__ = _explain  # type: ignore[attr-defined]
+explained_by(matmul, _explain)

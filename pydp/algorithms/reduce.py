@@ -27,7 +27,7 @@ from pydp.runtime.operand import Operand
 from pydp.runtime.profile import Profile
 from pydp.runtime.program import Kernel, kernel
 from pydp.specialize.choose import Choice, choose
-from pydp.specialize.explanation import Explanation
+from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Family, Problem
 
 __all__ = ["ReduceSpec", "reduce"]
@@ -408,4 +408,4 @@ def _explain(
     return Explanation("reduce", facts, choices, {step.kernel.name: step.kernel.source for step in plan.steps})
 
 
-reduce.__pydp_explain__ = _explain  # type: ignore[attr-defined]
+explained_by(reduce, _explain)

@@ -12,7 +12,7 @@ from pydp.algorithms._scan_request import Request, copied, opened, plan_of, unta
 from pydp.algorithms._scan_spec import ScanSpec
 from pydp.errors import InvalidArgument
 from pydp.runtime.operand import Operand
-from pydp.specialize.explanation import Explanation
+from pydp.specialize.explanation import Explanation, explained_by
 
 __all__ = ["ScanSpec", "scan"]
 
@@ -159,4 +159,4 @@ def _why_strategy(profile: Any, spec: ScanSpec) -> str:
     return f"strategy {spec.strategy!r}: asked for, or this driver promises no progress between groups"
 
 
-scan.__pydp_explain__ = _explain  # type: ignore[attr-defined]
+explained_by(scan, _explain)

@@ -21,7 +21,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.program import Kernel, kernel
 from pydp.specialize.choose import Choice, choose
-from pydp.specialize.explanation import Explanation
+from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Problem
 
 __all__ = ["SortSpec", "argsort", "sort", "sort_by_key"]
@@ -361,4 +361,4 @@ def _explain(
 
 
 for _function in (sort, argsort, sort_by_key):
-    _function.__pydp_explain__ = functools.partial(_explain, _function.__name__)  # type: ignore[attr-defined, union-attr]
+    explained_by(_function, functools.partial(_explain, _function.__name__))

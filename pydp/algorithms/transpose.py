@@ -12,7 +12,7 @@ from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
-from pydp.specialize.explanation import Explanation
+from pydp.specialize.explanation import Explanation, explained_by
 
 __all__ = ["transpose"]
 
@@ -90,4 +90,4 @@ def _explain(x: Any, axes: Any = None, *, device: Any = None, queue: Any = None,
     return Explanation("transpose", facts, [f"tiles go through {how}: whole lines are read and written"], {})
 
 
-transpose.__pydp_explain__ = _explain  # type: ignore[attr-defined]
+explained_by(transpose, _explain)

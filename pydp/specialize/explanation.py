@@ -35,6 +35,11 @@ class Explanation:
         return "\n".join(lines)
 
 
+def explained_by(fn: Callable[..., Any], describe: Callable[..., Explanation]) -> None:
+    """Lets `explain` describe the calls of a public function; `describe` takes the function's own arguments."""
+    fn.__dict__["__pydp_explain__"] = describe
+
+
 def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
     """What ``fn(*args, **kw)`` would run here, and why; nothing is launched.
 
