@@ -14,6 +14,8 @@ ${wg.enable_subgroups()}
 % endif
 ${declarations}
 #pragma OPENCL FP_CONTRACT OFF
+// The work-item's number in the whole launch, dimension 0 fastest.
+#define LANE_NUMBER (get_global_id(0) + (long)get_global_size(0) * ((long)get_global_size(1) * get_global_id(2) + get_global_id(1)))
 ${functions}
 ${wg.barrier_macros(barriers)}
 __kernel __attribute__((reqd_work_group_size(${", ".join(str(size) for size in shape)}))) ${attribute}

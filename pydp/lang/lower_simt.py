@@ -145,9 +145,7 @@ class _SimtC(BodyC):
         """The whole body, into the block."""
         if self.watched:
             self.block.line("int overran = 0;")
-            rows = "(long)get_global_size(1) * get_global_id(2) + get_global_id(1)"
-            place = f"1 + get_global_id(0) + (long)get_global_size(0) * ({rows})"
-            self.block.line(f"volatile __global int* ended = overran_any + {place};")
+            self.block.line("volatile __global int* ended = overran_any + 1 + LANE_NUMBER;")
         self._write()
         if self.watched:
             self.block.line("if (overran) atomic_or(overran_any, 1);")
