@@ -143,6 +143,7 @@ def check_choice(profile: Profile, choice: str, subgroup: int | None, row: int, 
 
 
 Case = tuple[int | None, Lowering]
+Need = tuple[Sequence[int], float]
 
 
 def merged(ways: Sequence[tuple[int, Lowering]]) -> list[Case]:
@@ -158,6 +159,34 @@ def merged(ways: Sequence[tuple[int, Lowering]]) -> list[Case]:
 def texts(cases: Sequence[Case]) -> list[dict[str, object]]:
     """Cases as wg_barrier.mako takes them."""
     return [{"below": below, "kind": way.kind, "width": way.width} for below, way in cases]
+
+
+def rules_for(
+    needs: Sequence[Need], profile: Profile, size: int, row: int, choice: str = "auto", subgroup: int | None = None
+) -> Barriers:
+    """The rules with the largest subgroup that leaves the fewest barriers of the whole group.
+
+    needs: for each barrier its widths and how much each of them counts. subgroup: given by the user, or None.
+    On CPUs a subgroup is a loop over vectors in the compiler's hands: one of fewer than four vectors of 32-bit lanes
+    that is not the whole group costs more than the barriers that it saves (bench/bench_barrier.py).
+    """
+    if subgroup is not None:
+        return Barriers(profile, size, row, subgroup, choice)
+    best = Barriers(profile, size, row, 0, choice)
+    least = whole_groups(needs, best)
+    for lanes in sorted(subgroup_sizes(profile, row), reverse=True):
+        if profile.kind == "cpu" and choice == "auto" and lanes < min(profile.simd_bytes, size):
+            continue
+        rules = Barriers(profile, size, row, lanes, choice)
+        count = whole_groups(needs, rules)
+        if count < least:
+            best, least = rules, count
+    return best
+
+
+def whole_groups(needs: Sequence[Need], rules: Barriers) -> float:
+    """How many barriers, as far as they count, are run by the whole group."""
+    return sum(each * sum(rules.lowering(width).kind == "group" for width in widths) for widths, each in needs)
 
 
 def build(rules: Barriers) -> dict[str, object]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydp.errors import UnsupportedOnDevice
-from pydp.groups.barrier import Barriers, Case, build, check_choice, merged, subgroup_sizes, texts
+from pydp.groups.barrier import Barriers, Case, Need, build, check_choice, merged, rules_for, texts
 from pydp.lang import ir
 from pydp.lang.ir_text import expr_text
 from pydp.lang.widths import Width, infer
@@ -68,7 +68,7 @@ def plan_barriers(
     if found or choice != "auto" or subgroup is not None:
         check_choice(profile, choice, subgroup, row, size)
     needed = _needed(function, size, widths)
-    rules = _rules(needed, profile, size, row, choice, subgroup)
+    rules = rules_for([_counted(need, size) for need in needed], profile, size, row, choice, subgroup)
     memory = "both" if _orders_global_memory(function.body) else "local"
     lowered: list[dict[str, object]] = []
     reasons: list[str] = []
@@ -140,36 +140,12 @@ def _writes_arguments(function: ir.Function) -> bool:
     )
 
 
-def _rules(
-    needed: Sequence[_Needed], profile: Profile, size: int, row: int, choice: str, subgroup: int | None
-) -> Barriers:
-    """The rules with the largest subgroup that leaves the fewest barriers of the whole group.
-
-    On CPUs a subgroup is a loop over vectors in the compiler's hands: one of fewer than four vectors of 32-bit lanes
-    that is not the whole group costs more than the barriers that it saves (bench/bench_barrier.py).
-    """
-    if subgroup is not None:
-        return Barriers(profile, size, row, subgroup, choice)
-    best = Barriers(profile, size, row, 0, choice)
-    least = _whole_groups(needed, best)
-    for lanes in sorted(subgroup_sizes(profile, row), reverse=True):
-        if profile.kind == "cpu" and choice == "auto" and lanes < min(profile.simd_bytes, size):
-            continue
-        rules = Barriers(profile, size, row, lanes, choice)
-        count = _whole_groups(needed, rules)
-        if count < least:
-            best, least = rules, count
-    return best
-
-
-def _whole_groups(needed: Sequence[_Needed], rules: Barriers) -> float:
-    """How many turns of all barriers are run by the whole group; a part of 1 for widths known at run time."""
-    count = 0.0
-    for need in needed:
-        widths = need.turns if need.given is None else _divisors(rules.size)
-        each = 1 if need.given is None else 1 / len(widths)
-        count += each * sum(rules.lowering(width).kind == "group" for width in widths)
-    return count
+def _counted(need: _Needed, size: int) -> Need:
+    """A need's widths, each turn counting 1; all that a width known at run time can be count 1 together."""
+    if need.given is None:
+        return need.turns, 1.0
+    widths = _divisors(size)
+    return widths, 1 / len(widths)
 
 
 def _divisors(size: int) -> tuple[int, ...]:
