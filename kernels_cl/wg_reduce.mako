@@ -1,13 +1,13 @@
 ## Folds one value of each lane of a group, in the lanes' order, with any associative operator `combine`.
 ## Parameters of the call: values (local array of `lanes` elements), lane (int expression), count (how many of the
-## first lanes hold a value), lanes (constant), ways (pydp.groups.barrier.tree: the barrier before the tree, and those of
-## its turns by the step). The result is values[0], to be read after the call by any lane.
+## first lanes hold a value), lanes (constant), ways (of the needs of pydp.groups.meetings.tree: the barrier before
+## the tree, and those of its turns by the step). The result is values[0], to be read after the call by any lane.
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%def name="reduce(values, lane, count, lanes, ways)">
-    ${barriers.by_cases("1", ways["first"], lanes)}
+    ${barriers.meet("first", ways, lanes)}
     for (int step_ = 1; step_ < ${lanes}; step_ *= 2) {
         if (${lane} % (2 * step_) == 0 && ${lane} + step_ < ${count})
             ${values}[${lane}] = combine(${values}[${lane}], ${values}[${lane} + step_]);
-        ${barriers.by_cases("step_", ways["turns"], lanes)}
+        ${barriers.meet("turns", ways, lanes, "step_")}
     }
 </%def>

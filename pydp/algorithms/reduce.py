@@ -21,7 +21,8 @@ from pydp.algorithms._scan_arguments import host_init, is_device_init
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.dtypes import c_declarations, c_name, check_supported, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier import CHOICES, tree
+from pydp.groups.barrier import CHOICES
+from pydp.groups.meetings import built, told, tree
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
 from pydp.runtime.profile import Profile
@@ -216,9 +217,17 @@ def _step(
             "lanes": spec.lanes,
             "items": spec.items,
             "commutes": not operator.operands_in_order,
-            **tree(device.profile, spec.lanes, spec.barriers, spec.subgroup),
         }
-        ready = kernel(device, "reduce_rows_simt.mako", "reduce_rows", params)
+        ready = built(
+            device,
+            "reduce_rows_simt.mako",
+            "reduce_rows",
+            params,
+            tree(spec.lanes),
+            lanes=spec.lanes,
+            choice=spec.barriers,
+            subgroup=spec.subgroup,
+        )
         return _Step(action, ready, (work * spec.lanes,), (spec.lanes,), shared, dims)
     in_order = action.step != 1 or operator.operands_in_order
     wide = _wide(0 if in_order else spec.width, operator, source)
@@ -405,6 +414,7 @@ def _explain(
             f"{action.kernel}: folds {action.n} elements {action.step} apart, in {action.parts} part(s) of "
             f"{action.part}, for {action.rows} row(s)" + (f" of {action.columns[0]} columns" if action.columns else "")
         )
+        choices += told(step.kernel)
     return Explanation("reduce", facts, choices, {step.kernel.name: step.kernel.source for step in plan.steps})
 
 

@@ -17,6 +17,13 @@ KINDS = ("none", "subgroup", "warp", "named", "group")
 CHOICES = ("auto", "group", "none", "subgroup", "named")
 WARP = 32
 _MOST_RUNS = 8  # ids 8 to 15 for 8 runs, 4 to 7 for 4, 2 to 3 for 2; barrier() itself has id 0
+WORDS = {
+    "none": "no barrier",
+    "subgroup": "subgroup barrier",
+    "warp": "warp barrier",
+    "named": "named barrier",
+    "group": "whole-group barrier",
+}
 _EXTRA = {"none": "none", "subgroup": "subgroup", "warp": "subgroup", "named": "named"}
 
 
@@ -200,19 +207,3 @@ def build(rules: Barriers) -> dict[str, object]:
         "subgroups": bool(lanes) and not modern,
     }
     return {**params, "cl_std": "CL3.0"} if modern else params
-
-
-def tree(profile: Profile, lanes: int, choice: str, subgroup: int | None = None) -> dict[str, object]:
-    """Parameters of a template with the tree of wg_reduce.mako over `lanes` (a power of two) on dimension 0.
-
-    In the turn of step s lane k takes what lane k + s has, so before it runs of 2 s lanes meet; after the last turn
-    all do. choice: one of `CHOICES`. subgroup: the lanes of a subgroup; None takes the largest where it serves.
-    """
-    check_choice(profile, choice, subgroup, lanes, lanes)
-    largest = max(subgroup_sizes(profile, lanes), default=0) if choice in ("auto", "subgroup") else 0
-    rules = Barriers(profile, lanes, lanes, largest if subgroup is None else subgroup, choice)
-    steps = [1 << turn for turn in range(lanes.bit_length() - 1)]
-    turns = [(step + 1, rules.lowering(min(4 * step, lanes) if 2 * step < lanes else lanes)) for step in steps]
-    first = [(2, rules.lowering(min(2, lanes)))]
-    ways = {"first": texts(merged(first)), "turns": texts(merged(turns or first))}
-    return {"ways": ways, **build(rules)}

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydp.errors import UnsupportedOnDevice
-from pydp.groups.barrier import Barriers, Case, Need, build, check_choice, merged, rules_for, texts
+from pydp.groups.barrier import WORDS, Barriers, Case, Need, build, check_choice, merged, rules_for, texts
 from pydp.lang import ir
 from pydp.lang.ir_text import expr_text
 from pydp.lang.widths import Width, infer
@@ -179,20 +179,11 @@ def _cases_by_width(rules: Barriers) -> list[Case]:
     return merged([(1, whole), *ways]) if any(way.kind != whole.kind for _, way in ways) else [(None, whole)]
 
 
-_WORDS = {
-    "none": "no barrier",
-    "subgroup": "subgroup barrier",
-    "warp": "warp barrier",
-    "named": "named barrier",
-    "group": "whole-group barrier",
-}
-
-
 def _told(by: str, cases: Sequence[Case]) -> str:
     parts = []
     for below, way in cases:
         when = f"{by} below {below}: " if by and below is not None else f"{by} from there: " if by else ""
-        parts.append(f"{when}{_WORDS[way.kind]} ({way.reason})")
+        parts.append(f"{when}{WORDS[way.kind]} ({way.reason})")
     return ", ".join(parts)
 
 
@@ -235,9 +226,7 @@ def _orders_global_memory(body: Sequence[ir.Stmt]) -> bool:
     for statement in body:
         inner = list(ir.statements([statement]))
         meets = any(isinstance(one, ir.Barrier) for one in inner)
-        writes = any(
-            isinstance(one, (ir.Store, ir.Atomic)) and isinstance(one.array, ir.GlobalArray) for one in inner
-        )
+        writes = any(isinstance(one, (ir.Store, ir.Atomic)) and isinstance(one.array, ir.GlobalArray) for one in inner)
         if meets and (written or writes):
             return True
         written = written or writes

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from made_up import profile
 
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.groups.barrier import Barriers, check_choice, subgroup_sizes
-from pydp.runtime.profile import Profile
 
 pytestmark = pytest.mark.host
-
-_FIELDS = {item.name: None for item in dataclasses.fields(Profile)}
-
-
-def profile(*extensions, lockstep=1, sizes=()):
-    given = {"lockstep": lockstep, "subgroup_sizes": sizes, "extensions": frozenset(extensions)}
-    return Profile(**{**_FIELDS, **given})
-
 
 PLAIN = profile()
 CHOOSES = profile("cl_intel_required_subgroup_size", sizes=(8, 16, 32, 64))

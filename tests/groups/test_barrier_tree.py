@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from made_up import profile
 
 import pydp
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
-from pydp.groups.barrier import subgroup_sizes, tree
+from pydp.groups.barrier import subgroup_sizes
+from pydp.groups.meetings import meetings, tree
 
 LANES = 64
 
@@ -49,22 +49,26 @@ def test_what_cannot_be_is_refused(device):
 
 
 @pytest.mark.host
+@pytest.mark.parametrize("conditions", [True, False])
 @pytest.mark.parametrize("lanes", [1, 2, 16, 64, 256, 1024])
-def test_the_turns_of_the_tree(lanes):
+def test_the_turns_of_the_tree(lanes, conditions):
     """Lanes k and k + s of each turn, and of all turns that follow, are in one run of the barrier before it."""
-    nvidia = SimpleNamespace(lockstep=1, subgroup_sizes=(), extensions=frozenset({"cl_nv_x"}), cl_c_version=(1, 2))
-    lockstep = SimpleNamespace(lockstep=32, subgroup_sizes=(), extensions=frozenset(), cl_c_version=(1, 2))
-    for profile in (nvidia, lockstep):
-        ways = tree(profile, lanes, "auto")["ways"]
-        met = {0: pick(ways["first"], 1)["width"]}
+    nvidia = profile("cl_nv_x", barriers_under_conditions=conditions)
+    lockstep = profile(lockstep=32, barriers_under_conditions=conditions)
+    chooses = profile("cl_intel_required_subgroup_size", sizes=(8, 16, 32, 64), barriers_under_conditions=conditions)
+    for given in (nvidia, lockstep, chooses):
+        ways = meetings(given, lanes, tree(lanes))["ways"]
+        met = {0: pick(ways["first"], 0)["width"]}
         steps = [1 << k for k in range(lanes.bit_length() - 1)]
         met.update({step: pick(ways["turns"], step)["width"] for step in steps})
         assert met[steps[-1] if steps else 0] == lanes
         for before, step in zip([0, *steps], steps, strict=False):
             assert met[before] % (2 * step) == 0
-    if lanes == 256:
-        turns = tree(nvidia, lanes, "auto")["ways"]["turns"]
+        assert conditions or len(ways["turns"]) == 1
+    if lanes == 256 and conditions:
+        turns = meetings(nvidia, lanes, tree(lanes))["ways"]["turns"]
         assert [way["kind"] for way in turns] == ["warp", "named", "named", "group"]
+        assert [way["needs"] for way in turns] == ["4, 8, 16, 32", "64", "128", "256"]
 
 
 def pick(cases, number):
