@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..groups.lds import Banks, banks_of, layout
+from ..lds import Banks, banks_of, layout
 from ..specialize.family import Family, Problem
 from ._matmul_types import Arithmetic, arithmetic
 

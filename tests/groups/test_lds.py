@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pydp.errors import InvalidArgument
-from pydp.groups import lds
-from pydp.groups.lds import GPU, NONE, R700, Banks
+from pydp import lds
+from pydp.lds import GPU, NONE, R700, Banks
 
 pytestmark = pytest.mark.host
 
