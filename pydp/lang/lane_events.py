@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +21,7 @@ class Access:
     axis; None where an index is unknown. certain: the lanes surely do it where `context` (the conditions of unknown
     outcome, the same for all lanes, around it) comes true. site: the statement or expression. value: what a write
     gives; signature: which lanes give equal values where it is not known. settled: what earlier turns of the loops
-    around it may have written is in the trace.
+    around it may have written is in the trace. members: the path to the part of a record that is touched.
     """
 
     kind: str
@@ -33,6 +35,11 @@ class Access:
     value: Value = None
     settled: bool = True
     signature: Signature = None
+    members: tuple[Any, ...] = ()
+
+    def is_apart(self, other: Access) -> bool:
+        """Whether two accesses of one record touch different members of it."""
+        return any(one != two for one, two in zip(self.members, other.members, strict=False))
 
 
 @dataclass(eq=False)
@@ -58,3 +65,13 @@ Event = Access | Meeting | Gap
 def lane_index(lane: int, group: tuple[int, ...]) -> list[int]:
     """The local index of a lane number."""
     return [int(i) for i in np.unravel_index(lane, group)] if group else []
+
+
+def leaving(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:
+    """The break and continue statements of a body that leave a loop around it."""
+    for statement in body:
+        if isinstance(statement, ir.Break | ir.Continue):
+            yield statement
+        elif isinstance(statement, ir.If):
+            yield from leaving(statement.then)
+            yield from leaving(statement.orelse)

@@ -16,7 +16,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.host_math import MATH
-from pydp.lang.lane_events import Access, Event, Gap, Meeting
+from pydp.lang.lane_events import Access, Event, Gap, Meeting, leaving
 from pydp.lang.lane_signature import Signature, signature
 from pydp.lang.lane_values import (
     Known,
@@ -25,6 +25,7 @@ from pydp.lang.lane_values import (
     binary,
     cast,
     compare,
+    meet,
     merge,
     same,
     symbol,
@@ -40,7 +41,7 @@ def trace(function: ir.Function, work: int = WORK) -> list[Event]:
 
     Where `work` evaluations of expressions do not suffice, only the first and last turns of loops are followed.
     """
-    tracer = _Tracer(function, work)
+    tracer = Tracer(function, work)
     with np.errstate(all="ignore"):
         tracer.block(function.body)
     return tracer.events
@@ -51,7 +52,11 @@ class _Loop:
         self.continued = np.zeros(size, bool)
 
 
-class _Tracer:
+class Tracer:
+    """Runs a function for lanes in the abstract; `events` is what they did."""
+
+    several_groups = False  # the lanes are those of one group, and go round loops with barriers together
+
     def __init__(self, function: ir.Function, most: int) -> None:
         self.function, self.most = function, most
         self.group = function.group or (1,) * function.grid_rank
@@ -99,22 +104,25 @@ class _Tracer:
 
     def run_store(self, statement: ir.Store) -> None:
         value = self.evaluate(statement.value)
-        self.touch("write", statement, statement.where, None if statement.members else value)
-        if value is None and not statement.members:
-            event = self.events[-1]
-            assert isinstance(event, Access)
+        event = self.touch("write", statement, statement.where, None if statement.members else value, statement.members)
+        if value is None and not statement.members and event is not None:
             event.signature = self.signature(statement.value)
 
     def run_atomic(self, statement: ir.Atomic) -> None:
         self.evaluate(statement.value)
         self.touch("atomic", statement, statement.where)
 
-    def touch(self, kind: str, access: Any, where: ir.Where, value: Value = None) -> None:
+    def touch(
+        self, kind: str, access: Any, where: ir.Where, value: Value = None, members: tuple[Any, ...] = ()
+    ) -> Access | None:
+        """Note an access of the active lanes; None where it is of no interest."""
         dims = tuple(self.evaluate(index) for index in access.indices)
         known = None if any(value is None for value in dims) else dims
         lanes = self.lanes if self.active is self.everyone else np.nonzero(self.active)[0]
         state = (self.certain, self.context, where, access, value, self.settled)
-        self.events.append(Access(kind, access.array, lanes, known, *state))
+        event = Access(kind, access.array, lanes, known, *state, members=members)
+        self.events.append(event)
+        return event
 
     def run_barrier(self, statement: ir.Barrier) -> None:
         width = self.evaluate(statement.width) if statement.width is not None else None
@@ -140,15 +148,15 @@ class _Tracer:
             with self.unsure(self._is_shared(condition, body)):
                 self.block(body)
             ends.append((self.values, self.active))
-        self.values = _meet(ends[0][0], ends[1][0])
+        self.values = meet(ends[0][0], ends[1][0])
         self.active = ends[0][1] | ends[1][1]
         for inner in ir.statements([*statement.then, *statement.orelse]):
             if isinstance(inner, ir.Assign | ir.For):
                 self.signatures.pop(inner.variable.name, None)
-        leaving = list(_leaving([*statement.then, *statement.orelse]))
-        if leaving:
+        left_by = list(leaving([*statement.then, *statement.orelse]))
+        if left_by:
             self._may_have_left(self._is_shared(condition, statement.then))
-            self.vague = self.vague or any(isinstance(s, ir.Continue) for s in leaving)
+            self.vague = self.vague or any(isinstance(s, ir.Continue) for s in left_by)
 
     def _is_shared(self, condition: Value, body: list[ir.Stmt]) -> bool:
         """Whether a condition of unknown outcome has the same outcome in all lanes."""
@@ -189,7 +197,7 @@ class _Tracer:
 
         outer = self.active
         most = int(trips[outer].max(initial=0))
-        if not uniform and most > FIRST and ir.barriers(statement.body):
+        if not uniform and most > FIRST and not self.several_groups and ir.barriers(statement.body):
             most = FIRST  # the front end refuses it: lanes would part at the barrier
         self._turns(statement, most, turn)
         self.active = outer
@@ -374,7 +382,16 @@ class _Tracer:
         return apply(e.name, MATH[e.name], [self.evaluate(v) for v in e.values], e.dtype)
 
     def of_member(self, e: ir.Member) -> Value:
+        names: tuple[Any, ...] = (e.name,)
+        whole = e.record
+        while isinstance(whole, ir.Member):
+            names, whole = (whole.name, *names), whole.record
+        if isinstance(whole, ir.Load):
+            self.touch("read", whole, whole.where, members=names)
+            return None
         record = self.evaluate(e.record)
+        if e.dtype.subdtype is not None or isinstance(e.name, ir.Item):
+            return None
         return apply("." + e.name, lambda r: r[e.name], [record], e.dtype) if record is not None else None
 
     def of_makerecord(self, e: ir.MakeRecord) -> Value:
@@ -385,21 +402,3 @@ class _Tracer:
     def of_load(self, e: ir.Load) -> Value:
         self.touch("read", e, e.where)
         return None
-
-
-def _meet(left: dict[str, Value], right: dict[str, Value]) -> dict[str, Value]:
-    """What is known after either of two branches."""
-    return {
-        name: left[name] if name in left and name in right and same(left[name], right[name]) else None
-        for name in {*left, *right}
-    }
-
-
-def _leaving(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:
-    """The break and continue statements of a body that leave a loop around it."""
-    for statement in body:
-        if isinstance(statement, ir.Break | ir.Continue):
-            yield statement
-        elif isinstance(statement, ir.If):
-            yield from _leaving(statement.then)
-            yield from _leaving(statement.orelse)

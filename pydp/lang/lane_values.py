@@ -68,6 +68,14 @@ def merge(lanes: np.ndarray, new: Value, old: Value) -> Value:
     return Known(np.where(lanes, new.lanes, old.lanes), new.symbols)
 
 
+def meet(left: dict[str, Value], right: dict[str, Value]) -> dict[str, Value]:
+    """What is known of variables after either of two branches."""
+    return {
+        name: left[name] if name in left and name in right and same(left[name], right[name]) else None
+        for name in {*left, *right}
+    }
+
+
 def _add(left: Symbols, right: Symbols, factor: int) -> Symbols:
     total = dict(left)
     for name, coefficient in right:

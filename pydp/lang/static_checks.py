@@ -175,7 +175,7 @@ def _search_element(element: int, accesses: list[_Located], group: tuple[int, ..
 def _racing(first: _Located, these: np.ndarray, second: _Located, those: np.ndarray) -> tuple[int, int] | None:
     """Two lanes of two accesses of one element that race with one another."""
     one, other = first.access, second.access
-    if one.kind == other.kind and one.kind != "write":
+    if (one.kind == other.kind and one.kind != "write") or one.is_apart(other):
         return None
     shorter = min(len(one.context), len(other.context))
     if one.context[:shorter] != other.context[:shorter]:
