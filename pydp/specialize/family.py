@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydp.runtime.profile import Profile
+from pydp.specialize.counts import Counts
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ class Family:
 
     ``default(profile, problem)`` is a good spec without measuring; ``candidates(profile, problem)`` are those worth
     measuring, the default among them; ``check(profile, problem, spec)`` says in one sentence why a spec cannot
-    run there, or is None.
+    run there, or is None. ``counts(profile, problem, spec)`` are the analysis parameters of a spec that can run, from
+    arithmetic alone; a family without them cannot be ranked. ``space(profile, problem)`` is everything that was looked
+    at to make the candidates, those that cannot run included, so that they can be told with their reasons.
     """
 
     name: str
@@ -45,3 +48,5 @@ class Family:
     default: Callable[[Profile, Problem], Any]
     candidates: Callable[[Profile, Problem], list[Any]]
     check: Callable[[Profile, Problem, Any], str | None]
+    counts: Callable[[Profile, Problem, Any], Counts] | None = None
+    space: Callable[[Profile, Problem], list[Any]] | None = None

@@ -1,0 +1,233 @@
+"""The one-off measurement of a device's rates by micro-kernels, kept in the cache folder per device and driver.
+
+Nothing here runs by itself on a call's path: :func:`kept` only reads what an earlier :func:`calibrate` has left. The
+tuner and ``pydp bench --specializations`` calibrate; everything else goes by the table of architectures until then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
+from pydp.specialize.architectures import architecture_of, rates_of
+from pydp.specialize.rates import Rates, from_dict
+
+if TYPE_CHECKING:
+    from pydp.runtime.device import Device
+
+SCHEMA = "pydp-calibration-1"
+_KEY = ("calibration",)
+_TURNS = 5
+_STEPS, _ROUNDS = 32, 8
+
+
+def path_of(device: Device) -> Path:
+    """The file that a device's calibration is kept in."""
+    return cache_dir() / "calibration" / f"{device.uid}.json"
+
+
+def kept(device: Device) -> Rates | None:
+    """The measured rates of a device, None where it was not calibrated; the file is read once in a process."""
+    found = device.kernels.get(_KEY)
+    if found is None:
+        data = read(path_of(device))
+        found = device.kernels[_KEY] = (parse(data, device.driver_version) if data is not None else None,)
+    assert isinstance(found, tuple)
+    rates = found[0]
+    assert rates is None or isinstance(rates, Rates)
+    return rates
+
+
+def calibrated(device: Device) -> Rates:
+    """The kept rates, measured now where there are none."""
+    found = kept(device)
+    return found if found is not None else calibrate(device)
+
+
+def calibrate(device: Device) -> Rates:
+    """Measures the rates of a device (less than a second once the micro-kernels are built), keeps them and forgets
+    the choices that were made without them. A folder that cannot be written costs one line in the log."""
+    rates = _measured(device)
+    atomic_write(path_of(device), dump(rates, device.driver_version))
+    device.kernels[_KEY] = (rates,)
+    from pydp.specialize.choose import forget
+
+    forget()
+    return rates
+
+
+def dump(rates: Rates, driver: str) -> bytes:
+    """The bytes of a calibration's file."""
+    record: dict[str, Any] = {"schema": SCHEMA, "driver": driver, "rates": rates.as_dict()}
+    return (json.dumps({**record, "sum": _checksum(record)}, indent=1, sort_keys=True) + "\n").encode()
+
+
+def parse(data: bytes, driver: str) -> Rates | None:
+    """Rates of a file's bytes; None, with one line in the log, for damaged ones and for another driver's."""
+    try:
+        record = json.loads(data)
+        found = record.pop("sum")
+        if record["schema"] != SCHEMA or record["driver"] != driver or found != _checksum(record):
+            log_once("a kept calibration is of another driver or form, or damaged; it is not used")
+            return None
+        return from_dict(record["rates"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        log_once(f"a kept calibration cannot be read ({type(error).__name__}); it is not used")
+        return None
+
+
+def _checksum(record: Any) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
+
+
+# --- measuring -------------------------------------------------------------------------------------------------
+
+
+def _measured(device: Device) -> Rates:
+    base = rates_of(device.profile, architecture_of(device))
+    meter = _Meter(device)
+    launch, group = meter.launches()
+    peak = meter.peak("float32", launch)
+    double = meter.peak("float64", launch) if device.profile.fp64 else peak / 2
+    read, write, alone = meter.memory(launch)
+    barrier, slowdown = meter.lanes(launch, peak)
+    cpu = device.profile.kind == "cpu"
+    return Rates(
+        units=base.units,
+        float32=peak,
+        float64=double,
+        integer=peak / 2,
+        memory_read=read,
+        memory_write=write,
+        unit_memory=alone,
+        unit_cache=meter.cache(launch) if cpu else base.unit_cache,
+        launch=launch,
+        group=group,
+        barrier=barrier,
+        lane_slowdown=slowdown if cpu else 1.0,
+        signal=base.signal,
+        source="measured",
+    )
+
+
+class _Meter:
+    """Runs the micro-kernels on one device."""
+
+    def __init__(self, device: Device) -> None:
+        import pyopencl as cl
+
+        self.device = device
+        self.profile = device.profile
+        self.units = device.profile.compute_units
+        self.vector = device.profile.mapping == "vector"
+        self.group = 1 if self.vector else 128
+        self.lanes_group = min(128, device.profile.max_group_size)
+        self.quick = device.profile.is_simulator
+        self.nbytes = (1 << 14) if self.quick else 64 << 20
+        self.nbytes = min(self.nbytes, self.profile.max_allocation // 4)
+        flags = cl.mem_flags.READ_WRITE
+        self.buffers = [cl.Buffer(device.context, flags, self.nbytes) for _ in range(2)]
+        for buffer in self.buffers:
+            cl.enqueue_copy(device.queue, buffer, np.zeros(self.nbytes, np.uint8))
+
+    def seconds(self, kernel: Any, items: int, group: int, args: list[Any], turns: int = _TURNS) -> float:
+        """Least seconds of a launch until its end, of a few turns: what disturbs only adds."""
+
+        def run() -> None:
+            kernel.enqueue(self.device.queue, (items,), (group,), args).wait()
+
+        return _least(run, 1 if self.quick else turns)
+
+    def _limit(self, name: str, dtype: str, group: int) -> tuple[Any, int]:
+        from pydp.runtime.program import kernel
+
+        size = np.dtype(dtype).itemsize
+        width = max(1, self.profile.simd_bytes // size) if self.vector else (1 if name == "limit_peak" else 4)
+        params = {"type": {4: "float", 8: "double"}[size], "width": width, "chains": 12, "group": group}
+        params["fused"] = self.profile.fma_fast or not self.vector
+        return kernel(self.device, "bench_limits.mako", name, params), width
+
+    def _own(self, name: str) -> tuple[Any, int]:
+        from pydp.runtime.program import kernel
+
+        width = max(1, self.profile.simd_bytes // 4) if self.vector else 4
+        params = {"width": width, "group": self.lanes_group, "steps": _STEPS, "fused": self.profile.fma_fast}
+        return kernel(self.device, "calibrate.mako", name, params), width
+
+    def launches(self) -> tuple[float, float]:
+        """(seconds of a launch, seconds to hand a group to a unit)."""
+        empty, _ = self._own("calibrate_empty")
+        many = 4 if self.quick else 512 * self.units
+        one = statistics.median(self.seconds(empty, 1, 1, [self.buffers[1]], 9) for _ in range(3))
+        all_of_them = self.seconds(empty, many, 1, [self.buffers[1]])
+        return one, max((all_of_them - one) * self.units / many, one * 1e-4)
+
+    def peak(self, dtype: str, launch: float) -> float:
+        """Operations per second of one unit."""
+        made, width = self._limit("limit_peak", dtype, self.group)
+        items = self.units * (4 if self.vector else 16 * self.group)
+        steps = 2 if self.quick else 10000
+        args = [self.buffers[1], np.int32(steps), np.dtype(dtype).type(0.5)]
+        took = self.seconds(made, items, self.group, args, 3 * _TURNS)
+        return 2.0 * items * width * 12 * 4 * steps / max(took - launch, took / 2) / self.units
+
+    def memory(self, launch: float) -> tuple[float, float, float]:
+        """Bytes per second: (read, written, moved by one unit alone)."""
+        reading, width = self._limit("limit_read", "float32", self.group)
+        copying, _ = self._limit("limit_copy", "float32", self.group)
+        items = self.units * (16 if self.vector else 16 * self.group)
+
+        def rate(made: Any, count: int, nbytes: int) -> float:
+            each = self._each(nbytes // (4 * width * count))
+            stride = np.int64(1 if self.vector else count)
+            took = self.seconds(made, count, self.group, [*self.buffers, np.int32(each), stride])
+            return count * each * width * 4 / max(took - launch, took / 2)
+
+        read, copy = rate(reading, items, self.nbytes), rate(copying, items, self.nbytes)
+        written = 1.0 / max(1.0 / copy - 1.0 / read, 0.25 / read)
+        alone = rate(reading, self.group, self.nbytes // (4 if self.vector else 64))
+        return read, written, min(alone, read)
+
+    def _each(self, wanted: int) -> int:
+        limit = self.profile.loop_limit
+        return max(8, wanted if limit is None else min(wanted, limit // 2))
+
+    def cache(self, launch: float) -> float:
+        """Bytes per second that a unit reads from its second-level cache."""
+        made, width = self._own("calibrate_cache")
+        each = max(8, min(self.profile.l2_bytes // 4, self.nbytes // self.units) // (4 * width) // 8 * 8)
+        rounds = 1 if self.quick else 50
+        if self.profile.loop_limit is not None:
+            rounds = max(1, min(rounds, 8 * (self.profile.loop_limit // 2) // each))
+        took = self.seconds(made, self.units, 1, [*self.buffers, np.int32(each), np.int32(rounds)])
+        return float(each * width * 4 * rounds / max(took - launch, took / 2))
+
+    def lanes(self, launch: float, peak: float) -> tuple[float, float]:
+        """(seconds of a work-item at a barrier, how much slower than full vectors lanes calculate)."""
+        made, _ = self._own("calibrate_lanes")
+        rounds = 1 if self.quick else _ROUNDS
+        groups = 2 * self.units
+        took = self.seconds(made, groups * self.lanes_group, self.lanes_group, [self.buffers[1], np.int32(rounds)])
+        each = max(took - launch, took / 2) / (groups / self.units * self.lanes_group * rounds)
+        operations = 2.0 * 4 * _STEPS
+        # What the multiply-adds do not account for, if they went as fast as vectors, is the barrier's, at most half.
+        barrier = max(min(each / 2, each - operations / peak), 1e-12)
+        return barrier, max(1.0, (each - barrier) * peak / operations)
+
+
+def _least(run: Callable[[], None], turns: int) -> float:
+    run()
+    found = []
+    for _ in range(turns):
+        start = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - start)
+    return min(found)

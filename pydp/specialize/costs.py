@@ -1,0 +1,79 @@
+"""Seconds of a candidate from its counts and the device's rates (SPEC S5, the third of five modules, for all families).
+
+A phase takes as long as the slowest of what runs side by side: arithmetic, the units' caches, memory; plus what does
+not overlap: launches, handing out groups, barriers, waiting for signals. On GPUs the time model of the structure and
+analysis parameters (formulas 3 to 14) bounds it from below too: it knows how many warps hide a memory access.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydp.specialize.counts import Counts, Phase
+from pydp.specialize.rates import Rates
+from pydp.specialize.structure import Analysis, Structure, wmpd_resources
+from pydp.specialize.time_model import gpu_time
+
+LIMITERS = ("memory", "compute", "latency", "launch")
+_OVERLAP_LOSS = 0.15  # of what the slowest part hides still shows: buffers between the parts are finite
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Predicted seconds of one call, the part of each limiter in them, and the limiter with the largest part."""
+
+    seconds: float
+    parts: dict[str, float]
+
+    @property
+    def limiter(self) -> str:
+        """ "memory", "compute", "latency" (waiting: barriers, signals, too few warps) or "launch"."""
+        return max(LIMITERS, key=lambda name: self.parts[name])
+
+
+def cost(counts: Counts, rates: Rates, structure: Structure | None = None) -> Cost:
+    """The predicted time of a call; with `structure` (of a GPU) by the formulas of SPEC S5 too."""
+    parts = dict.fromkeys(LIMITERS, 0.0)
+    for phase in counts.phases:
+        for name, seconds in _phase(phase, counts.dtype, rates, structure).items():
+            parts[name] += seconds
+    return Cost(sum(parts.values()), parts)
+
+
+def _phase(phase: Phase, dtype: str, rates: Rates, structure: Structure | None) -> dict[str, float]:
+    share = phase.balance / rates.units
+    compute = phase.operations / (rates.operations(dtype) * phase.efficiency) * share
+    cached = phase.cached / rates.unit_cache * share
+    active = min(phase.active or rates.units, rates.units, phase.groups)
+    alone = phase.bytes / (rates.unit_memory * active) * (phase.balance if phase.balance > 1 else 1.0)
+    memory = max(phase.read / rates.memory_read + phase.written / rates.memory_write, alone)
+    overlapped = {"compute": max(compute, cached), "memory": memory}
+    slowest = max(overlapped, key=lambda name: overlapped[name])
+    parts = {"memory": 0.0, "compute": 0.0, "latency": 0.0, "launch": 0.0}
+    parts[slowest] = overlapped[slowest] + _OVERLAP_LOSS * (sum(overlapped.values()) - overlapped[slowest])
+    if structure is not None:
+        bound = gpu_time(structure, analysis(phase, structure), phase.groups)
+        parts["latency"] += max(0.0, bound - parts[slowest])
+    parts["latency"] += phase.barriers * phase.work_items * rates.barrier * share + phase.signals * rates.signal
+    parts["launch"] += phase.launches * rates.launch + phase.groups * rates.group * share
+    return parts
+
+
+def analysis(phase: Phase, structure: Structure) -> Analysis:
+    """The analysis parameters (SPEC S5) of a phase: instructions of one work-item, from totals."""
+    items = phase.work_items
+    return Analysis(
+        registers_per_thread=phase.registers,
+        local_per_thread=phase.local_bytes / phase.lanes,
+        threads=items,
+        mem_insts=phase.bytes / (phase.access * items),
+        comp_insts=phase.operations / (2.0 * phase.efficiency * items),
+    )
+
+
+def occupancy(phase: Phase, structure: Structure) -> float:
+    """The part of a multiprocessor's warps that its registers and local memory admit, 0 to 1, in whole groups."""
+    warps = -(-phase.lanes // structure.warp_size)
+    most = wmpd_resources(structure, analysis(phase, structure))
+    groups = min(structure.max_active_blocks_per_sm, int(most) // warps)
+    return groups * warps / structure.max_warps_per_sm

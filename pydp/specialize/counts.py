@@ -1,0 +1,124 @@
+"""Analysis parameters of one candidate: what it does, counted without running it (SPEC S5, the second of five modules).
+
+A family's ``counts(profile, problem, spec)`` gives :class:`Counts`: the stretches of work of a call, one after the
+other. All figures come from the template's own arithmetic. Operations are those of one scalar (a fused multiply-add
+counts two), sizes are bytes, and a *unit* is a core of a CPU or a multiprocessor of a GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydp.errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of work that does not overlap with the others; totals are those of all groups together.
+
+    name: what it is, in a word or two.
+    groups, lanes: work-groups, and work-items of each.
+    operations: arithmetic operations, wasted ones (masked edges) included.
+    efficiency: the part of a unit's peak rate that the instructions can reach at most (0 to 1]: vectors filled, chains
+    of dependent ones not too long, registers sufficient.
+    read, written: bytes that come from and go to memory beyond a unit's own caches, with every re-read.
+    cached: bytes that move between a unit's second level of cache and its registers (on GPUs: local memory).
+    balance: the busiest unit's share of the work over a fair share, at least 1.
+    active: units that have any work, at most; 0 for all.
+    launches: kernel launches that begin here (0: the phase is part of the launch before).
+    barriers: group barriers that a group passes.
+    signals: messages from group to group that wait for one another (look-back, chains).
+    local_bytes: local memory of a group. registers: 32-bit registers of a work-item.
+    access: bytes of one memory access of a work-item.
+    """
+
+    name: str
+    groups: int = 1
+    lanes: int = 1
+    operations: float = 0.0
+    efficiency: float = 1.0
+    read: float = 0.0
+    written: float = 0.0
+    cached: float = 0.0
+    balance: float = 1.0
+    active: int = 0
+    launches: int = 1
+    barriers: float = 0.0
+    signals: float = 0.0
+    local_bytes: int = 0
+    registers: int = 16
+    access: int = 16
+
+    def __post_init__(self) -> None:
+        amounts = (self.operations, self.read, self.written, self.cached, self.barriers, self.signals, self.launches)
+        if min(amounts) < 0 or self.groups < 1 or self.lanes < 1:
+            raise InvalidArgument(f"{self} has a negative amount, or no groups")
+        if not 0 < self.efficiency <= 1 or self.balance < 1:
+            raise InvalidArgument(f"{self} has an efficiency outside (0, 1] or a balance below 1")
+
+    @property
+    def work_items(self) -> int:
+        """Work-items in all."""
+        return self.groups * self.lanes
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of memory, read and written."""
+        return self.read + self.written
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a call does, phase by phase; `dtype` names the type that is computed with ("float32").
+
+    >>> Counts("float32", (Phase("copy", groups=8, read=4096.0, written=4096.0),)).bytes
+    8192.0
+    """
+
+    dtype: str
+    phases: tuple[Phase, ...]
+
+    def __post_init__(self) -> None:
+        if not self.phases:
+            raise InvalidArgument("counts have no phase; at least one is needed")
+
+    @property
+    def main(self) -> Phase:
+        """The phase with the most operations, of equal ones the one that moves most."""
+        return max(self.phases, key=lambda phase: (phase.operations, phase.bytes))
+
+    @property
+    def operations(self) -> float:
+        """Arithmetic operations of the call."""
+        return sum(phase.operations for phase in self.phases)
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of memory that the call reads and writes."""
+        return sum(phase.bytes for phase in self.phases)
+
+    @property
+    def launches(self) -> int:
+        """Kernel launches of the call."""
+        return sum(phase.launches for phase in self.phases)
+
+    @property
+    def local_bytes(self) -> int:
+        """The most local memory that a group of any phase takes."""
+        return max(phase.local_bytes for phase in self.phases)
+
+    @property
+    def registers(self) -> int:
+        """The most 32-bit registers that a work-item of any phase takes."""
+        return max(phase.registers for phase in self.phases)
+
+
+def spread(pieces: int, units: int) -> float:
+    """The busiest unit's share over a fair one, when `pieces` equal pieces of work go to `units`.
+
+    >>> spread(5, 2)
+    1.2
+    """
+    if pieces < 1 or units < 1:
+        raise InvalidArgument(f"{pieces} pieces for {units} units; at least one of each is needed")
+    return -(-pieces // units) * units / pieces

@@ -1,0 +1,103 @@
+"""Candidates of any family in the order of their predicted time, without running one.
+
+for one in rank(FAMILY, device.profile, problem)[:5]:
+    print(one.spec, one.seconds, one.limiter, one.reason)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydp.errors import InvalidArgument
+from pydp.runtime.profile import Profile
+from pydp.specialize.architectures import Architecture, rates_of, structure_of
+from pydp.specialize.costs import Cost, cost
+from pydp.specialize.family import Family, Problem
+from pydp.specialize.rates import Rates
+from pydp.specialize.structure import Structure
+
+NEAR = 1.03  # predictions within this factor of the best are equal: then the default goes first
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One candidate: predicted `seconds` of a call, what limits it ("memory", "compute", "latency", "launch"), and a
+    sentence about it. `cost` has the parts."""
+
+    spec: Any
+    seconds: float
+    limiter: str
+    reason: str
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A candidate that cannot run, and the reason in one sentence."""
+
+    spec: Any
+    reason: str
+
+
+def rank(
+    family: Family,
+    profile: Profile,
+    problem: Problem,
+    structure: Structure | None = None,
+    rates: Rates | None = None,
+    entry: Architecture | None = None,
+) -> list[Ranked]:
+    """The candidates that can run, best first.
+
+    structure: of a GPU; by default that of the architecture `entry`, else of the profile. rates: by default the table's
+    estimate; a kept calibration is better. Raises InvalidArgument for a family without counts. A family without any
+    candidate that can run gives an empty list.
+    """
+    if family.counts is None:
+        raise InvalidArgument(f"family {family.name!r} has no counts, so its candidates cannot be ranked")
+    if rates is None:
+        rates = rates_of(profile, entry)
+    if structure is None and profile.kind == "gpu":
+        structure = structure_of(profile, entry)
+    default = family.default(profile, problem)
+    found = []
+    for spec in dict.fromkeys([default, *family.candidates(profile, problem)]):
+        if family.check(profile, problem, spec) is None:
+            predicted = cost(family.counts(profile, problem, spec), rates, structure)
+            found.append((predicted.seconds, spec, predicted))
+    if not found:
+        return []
+    best = min(seconds for seconds, _, _ in found)
+    found.sort(key=lambda one: one[0] if one[1] != default or one[0] > NEAR * best else 0.0)
+    return [Ranked(spec, seconds, by.limiter, _reason(seconds, best, by), by) for seconds, spec, by in found]
+
+
+def rejected(family: Family, profile: Profile, problem: Problem) -> list[Rejected]:
+    """Everything that was looked at and cannot run there, with reasons; empty for a family that declares no space."""
+    if family.space is None:
+        return []
+    found = []
+    for spec in dict.fromkeys(family.space(profile, problem)):
+        why = family.check(profile, problem, spec)
+        if why is not None:
+            found.append(Rejected(spec, why))
+    return found
+
+
+def _reason(seconds: float, best: float, by: Cost) -> str:
+    share = by.parts[by.limiter] / by.seconds if by.seconds else 1.0
+    slower = f"{seconds / best:.2f} times the best prediction" if seconds > best else "the best prediction"
+    return f"{seconds_text(seconds)} predicted, {share:.0%} of it {by.limiter}; {slower}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds in a readable unit.
+
+    >>> seconds_text(0.00123)
+    '1.23 ms'
+    """
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
