@@ -123,6 +123,7 @@ class Translation:
         self.written = tuple(name for _, name in self.arrays if name in written)
         self.parts = parts
         self.loops = LoopBound(function)
+        self.passed: set[Any] = set()  # calls without races that could be told (see _forall_check)
         self.plans: dict[Any, Plan] = {}
         self.kernels: dict[Any, Plan] = {}
 

@@ -17,6 +17,7 @@ import pyopencl as cl
 
 from pydp.algorithms import _forall_host
 from pydp.algorithms._forall_arguments import Arguments, written_apart
+from pydp.algorithms._forall_check import check_races
 from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, translation
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir, widths
@@ -69,7 +70,10 @@ def forall(
     space = grid if type(grid) is Grid else _grid(grid)
     given = Arguments(args)
     made = _translate(space, fn, given, group)
-    if device == "host" or is_checked():
+    watched = is_checked()
+    if not watched:
+        check_races(made, space, given)
+    if device == "host" or watched:
         return _forall_host.run(made, space, given, device, queue, wait_for)
     names, values = made.arrays, given.values
     call = Call.begin(
