@@ -74,6 +74,8 @@ def descriptors(call: Call, partitions: int, itemsize: int) -> tuple[Any, np.uin
     profile = device.profile
     word = 8 if profile.int64_atomics else 4
     nbytes = HEADER_BYTES + partitions * 2 * words_per_slot(profile, itemsize) * word
+    if device.is_target:
+        return call.scratch(nbytes), np.uint32(1)
     if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
         return _cleared(device, nbytes), np.uint32(1)
     last_tag = (1 << 32) - 1 if profile.int64_atomics else (1 << 16) - 1

@@ -78,6 +78,10 @@ class Call:
         Raises InvalidArgument for what is no array, a dtype no device holds, arrays of several devices, a
         queue or events that do not fit, and read-only arrays among `writable`.
         """
+        if device is not None and getattr(device, "is_target", False):
+            from .target import TargetCall
+
+            return TargetCall.planned(inputs, device, out)
         call = cls.__new__(cls)
         call._scratch = []
         call._used = []

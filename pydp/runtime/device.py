@@ -39,6 +39,8 @@ class Device:
     (None: it passed the trust probe).
     """
 
+    is_target = False  # whether kernels are only compiled for it: see pydp.runtime.target
+
     def __init__(self, cl_device: cl.Device, context: cl.Context | None = None) -> None:
         self.cl = cl_device
         self.name = cl_device.name.strip(" \0")

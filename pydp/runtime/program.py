@@ -224,14 +224,26 @@ def _make(device: Device, template: str, name: str, params: Mapping[str, object]
     import pyopencl as cl
 
     source = render(template, params)
-    asked = params.get("cl_std")
-    program = build_source(
-        device, source, [f"-cl-std={asked}", *options] if asked else options, template=template, params=params
-    )
+    if device.is_target:
+        from pydp.runtime.target import Target, TargetKernel
+
+        assert isinstance(device, Target)
+        return TargetKernel(device, name, template, params, source, options)
+    program = build_source(device, source, _asked(params, options), template=template, params=params)
     try:
         return Kernel(device, cl.Kernel(program, name), template, params, source)
     except cl.Error as error:
         raise _failed(device, source, f"it has no kernel {name!r}: {error}", template, params) from error
+
+
+def _asked(params: Mapping[str, object], options: Sequence[str]) -> list[str]:
+    standard = params.get("cl_std")
+    return [f"-cl-std={standard}", *options] if standard else list(options)
+
+
+def complete_options(device: Device, params: Mapping[str, object], options: Sequence[str] = ()) -> list[str]:
+    """All options that a kernel rendered with `params` is compiled with for `device`."""
+    return _options(device, _asked(params, options))
 
 
 def build_source(
