@@ -41,6 +41,7 @@ class Family:
     run there, or is None. ``counts(profile, problem, spec)`` are the analysis parameters of a spec that can run, from
     arithmetic alone; a family without them cannot be ranked. ``space(profile, problem)`` is everything that was looked
     at to make the candidates, those that cannot run included, so that they can be told with their reasons.
+    ``lengths(problem)`` are the problem's sizes as they are, where ``problem.sizes`` holds something else (logarithms).
     """
 
     name: str
@@ -50,3 +51,4 @@ class Family:
     check: Callable[[Profile, Problem, Any], str | None]
     counts: Callable[[Profile, Problem, Any], Counts] | None = None
     space: Callable[[Profile, Problem], list[Any]] | None = None
+    lengths: Callable[[Problem], tuple[int, ...]] | None = None

@@ -8,10 +8,10 @@ cannot be written (a read-only or full disk, a lock that is held) is kept for th
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import logging
+import math
 import re
 import threading
 from collections.abc import Iterable, Mapping
@@ -21,9 +21,11 @@ from typing import Any
 
 from pydp.errors import InvalidArgument
 from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
+from pydp.specialize.shape_class import ShapeClass
 
 SCHEMA = "pydp-tuned-1"
 LOCK_SECONDS = 2.0
+TUNED, TUNING = "tuned", "tuning"  # folders: what won, and what has been tried in searches that are not at their end
 _NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
 
 
@@ -31,11 +33,12 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
 class Trial:
     """One candidate of one shape class, as measured.
 
-    spec: the specialization's fields. ratio: its time over the default's of the same run (below 1 is faster), None
-    where it failed: then `failure` says why. The result of a trial with a ratio was verified.
+    spec: the specialization's fields. ratio: its time over the untuned choice's of the same run (below 1 is faster; 1
+    for the untuned choice itself), None where it failed: then `failure` says why. The result of a trial with a ratio
+    was verified.
     """
 
-    key: str
+    shape: ShapeClass
     spec: Mapping[str, Any]
     ratio: float | None
     failure: str | None = None
@@ -43,47 +46,63 @@ class Trial:
     @property
     def identity(self) -> tuple[str, str]:
         """What a later trial of the same candidate replaces."""
-        return self.key, json.dumps(dict(self.spec), sort_keys=True)
+        return str(self.shape), spec_text(self.spec)
+
+
+Trials = dict[tuple[str, str], Trial]
+_Change = tuple["ShapeClass | None", list[Trial]]  # a class whose trials go first, and the trials that come
+
+
+def spec_text(spec: Mapping[str, Any]) -> str:
+    """A specialization's fields as one text, the same for the same fields."""
+    return json.dumps(dict(spec), sort_keys=True)
 
 
 class Store:
-    """The trials of one device. `uid` names the file; `about` tells what the device is (see `device_about`)."""
+    """The trials of one device. `name` is the file's; `about` tells what the device is."""
 
-    def __init__(self, uid: str, about: Mapping[str, str], folder: Path | None = None) -> None:
-        if not _NAME.match(uid):
-            raise InvalidArgument(f"the device's name {uid!r} is not accepted; letters, digits, '.', '_' and '-' are")
-        self.uid = uid
+    def __init__(self, name: str, about: Mapping[str, str], folder: Path | None = None) -> None:
+        if not _NAME.match(name):
+            raise InvalidArgument(f"the device's name {name!r} is not accepted; letters, digits, '.', '_' and '-' are")
+        self.name = name
         self.about = dict(about)
-        self.path = (folder if folder is not None else cache_dir() / "tuned") / f"{uid}.json"
+        self.path = (folder if folder is not None else cache_dir() / TUNED) / f"{name}.json"
         self._lock = threading.Lock()
-        self._stamp: tuple[int, int] | None = None
-        self._trials: dict[tuple[str, str], Trial] = {}
-        self._unsaved: dict[tuple[str, str], Trial] = {}
+        self._stamp: tuple[int, int, int] | None = None
+        self._trials: Trials = {}
+        self._unsaved: list[_Change] = []
 
-    def trials(self, key: str | None = None) -> list[Trial]:
+    def trials(self, shape: ShapeClass | None = None) -> list[Trial]:
         """What is known, of one shape class or of all."""
         with self._lock:
             self._refresh()
-            found = {**self._trials, **self._unsaved}
-        return [trial for trial in found.values() if key is None or trial.key == key]
+            found = self._merged()
+        return [trial for trial in found.values() if shape is None or trial.shape == shape]
 
-    def best(self, key: str) -> Trial | None:
+    def best(self, shape: ShapeClass) -> Trial | None:
         """The fastest verified trial of a shape class; of equal ones the first."""
-        measured = [trial for trial in self.trials(key) if trial.ratio is not None]
+        measured = [trial for trial in self.trials(shape) if trial.ratio is not None]
         return min(measured, key=lambda trial: trial.ratio or 0.0, default=None)
 
     def add(self, trials: Iterable[Trial]) -> bool:
-        """Keeps trials, those of other processes too; False where they are only kept for this process."""
+        """Keeps trials beside those of other processes; False where they are only kept for this process."""
+        return self._change((None, list(trials)))
+
+    def settle(self, shape: ShapeClass, trials: Iterable[Trial]) -> bool:
+        """Keeps trials in the place of all earlier ones of their shape class; False as in `add`."""
+        return self._change((shape, list(trials)))
+
+    def _change(self, change: _Change) -> bool:
         from filelock import FileLock, Timeout
 
         with self._lock:
-            self._unsaved.update({trial.identity: trial for trial in trials})
+            self._unsaved.append(change)
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with FileLock(str(self.path) + ".lock", timeout=LOCK_SECONDS, poll_interval=0.002):
                     self._stamp = None
                     self._refresh()
-                    merged = {**self._trials, **self._unsaved}
+                    merged = self._merged()
                     saved = atomic_write(self.path, dump(self.about, merged.values()))
             except Timeout:
                 log_once(f"{self.path} is locked for over {LOCK_SECONDS:.0f} s; results are kept for this process only")
@@ -92,49 +111,76 @@ class Store:
                 log_once(f"cannot keep files in {self.path.parent}: {error.strerror or error}; going on without")
                 return False
             if saved:
-                self._trials, self._unsaved = merged, {}
-                self._stamp = _stamp(self.path)
+                self._trials, self._unsaved = merged, []
+                self._stamp = stamp(self.path)
         return saved
+
+    def _merged(self) -> Trials:
+        """The file's trials with this process's unsaved changes."""
+        merged = dict(self._trials)
+        for gone, trials in self._unsaved:
+            if gone is not None:
+                merged = {identity: trial for identity, trial in merged.items() if trial.shape != gone}
+            merged.update({trial.identity: trial for trial in trials})
+        return merged
 
     def _refresh(self) -> None:
         """Reads the file where it has changed since."""
-        stamp = _stamp(self.path)
-        if stamp == self._stamp:
+        now = stamp(self.path)
+        if now == self._stamp:
             return
-        self._stamp = stamp
-        data = read(self.path) if stamp is not None else None
-        _, found = parse(data, str(self.path)) if data is not None else ({}, [])
+        self._stamp = now
+        _, found = load(self.path) if now is not None else ({}, [])
         self._trials = {trial.identity: trial for trial in found}
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """What differs between two versions of a file; None where there is none."""
     try:
         state = path.stat()
     except OSError:
         return None
-    return state.st_mtime_ns, state.st_size
+    return state.st_mtime_ns, state.st_size, state.st_ino
+
+
+def load(path: Path) -> tuple[dict[str, str], list[Trial]]:
+    """(about, trials) of a store's file; empty for one that cannot be read."""
+    data = read(path)
+    return parse(data, str(path)) if data is not None else ({}, [])
 
 
 def dump(about: Mapping[str, str], trials: Iterable[Trial]) -> bytes:
     """The bytes of a store's file, the same for the same trials."""
-    records = [dataclasses.asdict(trial) for trial in sorted(trials, key=lambda trial: trial.identity)]
-    for record in records:
-        record["sum"] = _checksum(record)
-    document = {"schema": SCHEMA, "about": dict(about), "trials": records}
-    return (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
+    return (json.dumps(document(about, trials), indent=1, sort_keys=True) + "\n").encode()
+
+
+def document(about: Mapping[str, str], trials: Iterable[Trial]) -> dict[str, Any]:
+    """A store as JSON has it."""
+    records = [
+        _signed({**trial.shape.fields(), "spec": dict(trial.spec), "ratio": trial.ratio, "failure": trial.failure})
+        for trial in sorted(trials, key=lambda trial: trial.identity)
+    ]
+    return {"schema": SCHEMA, "about": _signed(about), "trials": records}
 
 
 def parse(data: bytes, name: str) -> tuple[dict[str, str], list[Trial]]:
     """(about, trials) of a store's bytes. What is damaged or foreign is left out, with one line in the log."""
     try:
-        document = json.loads(data)
-        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-            log_once(f"{name} is not of the form {SCHEMA}; it is not used", level=logging.INFO)
-            return {}, []
-        about = {str(k): str(v) for k, v in dict(document["about"]).items()}
-        records = list(document["trials"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
         log_once(f"{name} cannot be read ({type(error).__name__}); it is not used")
+        return {}, []
+    return parse_document(found, name)
+
+
+def parse_document(found: Any, name: str) -> tuple[dict[str, str], list[Trial]]:
+    """(about, trials) of a store as JSON has it."""
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        log_once(f"{name} is not of the form {SCHEMA}; it is not used", level=logging.INFO)
+        return {}, []
+    about, records = _unsigned(found.get("about")), found.get("trials")
+    if about is None or not isinstance(records, list) or not all(isinstance(text, str) for text in about.values()):
+        log_once(f"{name} is damaged; it is not used")
         return {}, []
     trials = [trial for trial in map(_trial, records) if trial is not None]
     if len(trials) < len(records):
@@ -144,18 +190,32 @@ def parse(data: bytes, name: str) -> tuple[dict[str, str], list[Trial]]:
 
 def _trial(record: Any) -> Trial | None:
     """A trial of its JSON form; None where the checksum or a type is wrong."""
+    values = _unsigned(record)
+    if values is None:
+        return None
     try:
-        kept = dict(record)
-        if kept.pop("sum") != _checksum(kept):
-            return None
-        trial = Trial(**kept)
-        fine = isinstance(trial.key, str) and isinstance(trial.spec, dict)
-        fine = fine and (trial.ratio is None or (isinstance(trial.ratio, float) and trial.ratio > 0))
-        return trial if fine else None
+        spec, ratio, failure = values.pop("spec"), values.pop("ratio"), values.pop("failure")
+        shape = ShapeClass.from_fields(values)
     except (KeyError, TypeError, ValueError):
         return None
+    measured = isinstance(ratio, float) and math.isfinite(ratio) and ratio > 0 and failure is None
+    if not isinstance(spec, dict) or not (measured or (ratio is None and isinstance(failure, str))):
+        return None
+    return Trial(shape, spec, ratio, failure)
 
 
-def _checksum(record: Mapping[str, Any]) -> str:
-    text = json.dumps(record, sort_keys=True)
+def _signed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**values, "sum": _checksum(values)}
+
+
+def _unsigned(values: Any) -> dict[str, Any] | None:
+    """The values without their checksum; None where it is wrong or missing."""
+    if not isinstance(values, dict):
+        return None
+    kept = {name: value for name, value in values.items() if name != "sum"}
+    return kept if values.get("sum") == _checksum(kept) else None
+
+
+def _checksum(values: Mapping[str, Any]) -> str:
+    text = json.dumps(dict(values), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -14,37 +14,70 @@ import pytest
 
 from pydp.errors import InvalidArgument
 from pydp.specialize.family import Problem
-from pydp.specialize.shape_class import shape_class, size_class
+from pydp.specialize.shape_class import ShapeClass, shape_class, size_class
 from pydp.specialize.store import SCHEMA, Store, Trial, dump, parse
 
 pytestmark = pytest.mark.host
 
 ABOUT = {"device": "a device", "driver": "1.0"}
+OTHER = ShapeClass("other", "float32", (1,))
 
 
-def _trials(count: int, key: str = "k") -> list[Trial]:
-    return [Trial(key, {"tile": i}, 1.0 + i / 8) for i in range(count)]
+K = ShapeClass("k", "float32", (1,))
+
+
+def _trials(count: int, shape: ShapeClass = K) -> list[Trial]:
+    return [Trial(shape, {"tile": i}, 1.0 + i / 8) for i in range(count)]
 
 
 def test_shape_classes() -> None:
     assert [size_class(n) for n in (0, 1, 2, 3, 1000, 1024, 1025)] == [0, 1, 2, 4, 1024, 1024, 2048]
-    left = Problem("scan", "int32", (1000, 3), ("b", "a"))
-    right = Problem("scan", "int32", (600, 4), ("a", "b"))
-    assert shape_class(left) == shape_class(right) == "scan int32 1024x4 a b"
+    left = shape_class(Problem("scan", "int32", (1000, 3), ("b", "a")))
+    assert left == shape_class(Problem("scan", "int32", (600, 4), ("a", "b")))
+    assert str(left) == "scan int32 1024x4 a b"
+    assert shape_class(Problem("scan", "int32", (10, 2)), (1024, 4)).sizes == (1024, 4)
+    assert ShapeClass.from_fields(left.fields()) == left
+
+
+def test_distances_of_shape_classes() -> None:
+    def one(*sizes: int, kernel: str = "k", flags: tuple[str, ...] = ()) -> ShapeClass:
+        return ShapeClass(kernel, "int32", sizes, flags)
+
+    assert one(1024, 64).distance(one(1024, 64)) == 0
+    assert one(1024, 64).distance(one(2048, 16)) == one(2048, 16).distance(one(1024, 64)) == 3
+    assert one(0, 4).distance(one(0, 4)) == 0
+    for other in (one(8192, 64), one(1024, 0), one(1024), one(1024, 64, kernel="l"), one(1024, 64, flags=("f",))):
+        assert one(1024, 64).distance(other) is None
+    for wrong in (
+        {"kernel": "k", "dtype": "d", "sizes": [1]},
+        {**K.fields(), "sizes": [-1]},
+        {**K.fields(), "sizes": [True]},
+        {**K.fields(), "flags": [1]},
+        {**K.fields(), "more": 1},
+    ):
+        with pytest.raises(ValueError):
+            ShapeClass.from_fields(wrong)
 
 
 def test_best_and_replacement(tmp_path: Path) -> None:
     store = Store("dev-1", ABOUT, tmp_path)
-    assert store.best("k") is None
-    assert store.add(
-        [Trial("k", {"tile": 1}, 0.9), Trial("k", {"tile": 2}, 0.8), Trial("k", {"tile": 3}, None, "slow")]
-    )
+    assert store.best(K) is None
+    assert store.add([Trial(K, {"tile": 1}, 0.9), Trial(K, {"tile": 2}, 0.8), Trial(K, {"tile": 3}, None, "slow")])
     again = Store("dev-1", ABOUT, tmp_path)
-    found = again.best("k")
-    assert found is not None and dict(found.spec) == {"tile": 2} and again.best("other") is None
-    assert again.add([Trial("k", {"tile": 2}, 1.1)])
-    found = store.best("k")
+    found = again.best(K)
+    assert found is not None and dict(found.spec) == {"tile": 2} and again.best(OTHER) is None
+    assert again.add([Trial(K, {"tile": 2}, 1.1)])
+    found = store.best(K)
     assert found is not None and dict(found.spec) == {"tile": 1} and len(store.trials()) == 3
+
+
+def test_settling_replaces_a_class(tmp_path: Path) -> None:
+    store = Store("dev", ABOUT, tmp_path)
+    assert store.add([*_trials(3), Trial(OTHER, {"tile": 9}, 0.5)])
+    assert store.settle(K, [Trial(K, {"tile": 7}, 0.9)])
+    assert [dict(trial.spec) for trial in Store("dev", ABOUT, tmp_path).trials(K)] == [{"tile": 7}]
+    assert len(store.trials()) == 2
+    assert store.settle(K, []) and store.trials() == [Trial(OTHER, {"tile": 9}, 0.5)]
 
 
 def test_damaged_files_are_a_miss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -75,6 +108,8 @@ def test_what_cannot_be_written_is_kept_for_the_process(tmp_path: Path) -> None:
     store = Store("dev", ABOUT, blocked)
     assert not store.add(_trials(2))
     assert store.trials() == _trials(2)
+    assert not store.settle(K, _trials(1))
+    assert store.trials() == _trials(1)
 
 
 def test_a_held_lock_is_not_waited_for_long(tmp_path: Path) -> None:
@@ -100,10 +135,11 @@ def test_wrong_names_and_schema(tmp_path: Path) -> None:
 _WRITER = """
 import sys, time
 from pathlib import Path
+from pydp.specialize.shape_class import ShapeClass
 from pydp.specialize.store import Store, Trial
 store = Store("dev", {}, Path(sys.argv[1]))
 for i in range(100000):
-    if store.add([Trial(sys.argv[2], {"tile": i % 50}, 1.0 + i % 50)]):
+    if store.add([Trial(ShapeClass(sys.argv[2], "", ()), {"tile": i % 50}, 1.0 + i % 50)]):
         print(i % 50, flush=True)
     time.sleep(0.002)
 """
@@ -137,7 +173,7 @@ def _kill_writers(folder: Path, kills: int, processes: int) -> None:
         process.stdout.close()
         seen[name] = {int(word) for word in [first, *rest] if word.strip()}
         begin = time.perf_counter()
-        kept = {(trial.key, trial.spec["tile"]) for trial in Store("dev", {}, folder).trials()}
+        kept = {(trial.shape.kernel, trial.spec["tile"]) for trial in Store("dev", {}, folder).trials()}
         assert time.perf_counter() - begin < 2
         missing = {(n, tile) for n, tiles in seen.items() for tile in tiles} - kept
         assert not missing
