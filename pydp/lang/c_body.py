@@ -14,8 +14,9 @@ import numpy as np
 
 from pydp import dtypes
 from pydp.lang import ir
-from pydp.lang.c_scalar import Helper, ScalarC, member_dtype, member_text, member_value
+from pydp.lang.c_scalar import Helper, ScalarC, member_text, member_value
 from pydp.lang.c_text import Block, constant, from_memory, identifier, private_type, to_memory
+from pydp.lang.ir import member_dtype
 
 _EXTENTS = (ir.Const, ir.ArrayExtent, ir.GridExtent)
 

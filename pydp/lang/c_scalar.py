@@ -27,6 +27,7 @@ from pydp.lang.c_text import (
     to_memory,
     unsigned_type,
 )
+from pydp.lang.ir import Item
 
 Helper = tuple[str, str]
 
@@ -265,25 +266,9 @@ _WRITERS: dict[type, _Writer] = {
 }
 
 
-class Item(str):
-    """The number of an item of an array member, as a step of a path; an item of several axes has a step for each."""
-
-
 def member_text(path: Iterable[str]) -> str:
     """``.a.b`` for the members at `path`, ``.a[1]`` for items of an array member."""
     return "".join(f"[{name}]" if isinstance(name, Item) else "." + dtypes.c_member(name) for name in path)
-
-
-def member_dtype(dtype: np.dtype[Any], path: Iterable[str]) -> np.dtype[Any]:
-    """The dtype of the member at `path` of a record."""
-    for name in path:
-        if isinstance(name, Item):
-            assert dtype.subdtype is not None
-            dtype = np.dtype((dtype.base, dtype.shape[1:]))
-        else:
-            assert dtype.fields is not None
-            dtype = dtype.fields[name][0]
-    return dtype
 
 
 def member_value(value: Any, path: Iterable[str]) -> Any:

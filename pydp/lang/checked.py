@@ -109,11 +109,10 @@ class WatchedLanes(Lanes):
 
     def _load(self, expression: ir.Load, members: tuple[str, ...]) -> Any:
         elements = self.elements(expression)
-        memory = _member(self.memory[expression.array.name], members)
+        dtype = expression.array.dtype
+        memory = ir.member_of(self.memory[expression.array.name], dtype, members)
         self._inspect("read", expression, memory, elements, self.active)
-        fill = self.fills[expression.array.name]
-        for name in members:
-            fill = fill[name]
+        fill = ir.member_of(self.fills[expression.array.name], dtype, members)
         return host_memory.load(memory, elements, fill, self.shape)
 
     def member(self, expression: ir.Member) -> Any:
@@ -128,7 +127,7 @@ class WatchedLanes(Lanes):
     def store(self, statement: ir.Store) -> None:
         value = plain(self.evaluate(statement.value))
         elements = self.elements(statement)
-        memory = _member(self.memory[statement.array.name], statement.members)
+        memory = ir.member_of(self.memory[statement.array.name], statement.array.dtype, statement.members)
         active = self._writers(statement)
         self._inspect("write", statement, memory, elements, active, value)
         host_memory.store(memory, elements, value, active, self.shape)
@@ -327,9 +326,3 @@ class WatchedLanes(Lanes):
         value = plain(self.evaluate(expression))
         self.active = outer
         return value
-
-
-def _member(memory: np.ndarray, members: tuple[str, ...]) -> np.ndarray:
-    for name in members:
-        memory = memory[name]
-    return memory

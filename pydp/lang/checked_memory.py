@@ -151,8 +151,9 @@ def _unit(arrays: Sequence[np.ndarray], base: int) -> int:
 
 def _sizes(dtype: np.dtype[Any], offset: int) -> Iterator[int]:
     """Byte sizes and offsets of a type's members."""
-    yield dtype.itemsize
+    yield dtype.base.itemsize
     yield offset
+    dtype = dtype.base
     for name in dtype.names or ():
         assert dtype.fields is not None
         yield from _sizes(*dtype.fields[name][:2])

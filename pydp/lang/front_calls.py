@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -25,6 +25,9 @@ class Calls(Expressions):
     """Calls of everything but the user's own functions."""
 
     def inline(self, function: FunctionType, node: ast.Call) -> Value:
+        raise NotImplementedError
+
+    def assembled(self, dtype: np.dtype[Any], values: Mapping[str, Value], node: ast.AST) -> Number:
         raise NotImplementedError
 
     def _on_Call(self, node: ast.Call) -> Value | Element:
@@ -289,6 +292,8 @@ class Calls(Expressions):
         values = dict(zip(nodes, self.each(list(nodes.values())), strict=True))
         if parts:
             return self.vector(dtype, lambda name: self.as_number(values[name], nodes[name]), node)
+        if any(dtype.fields[name][0].subdtype is not None for name in names):
+            return self.assembled(dtype, values, node)
         exprs = []
         for name in names:
             number = self.as_number(values[name], nodes[name])

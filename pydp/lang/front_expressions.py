@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.front_vectors import Vectors, member_name
+from pydp.lang.front_records import Records
 from pydp.lang.names import MISSING, look_up, own_names
 from pydp.lang.result_type import BOOL
 from pydp.lang.values import Constant, Items, Number, Value, View, describe, map_leaves
-from pydp.lang.views_in import Element
+from pydp.lang.views_in import Element, constant_of
 from pydp.space import Extent, Index
 
 BINARY: dict[type[ast.operator], str] = {
@@ -43,10 +43,10 @@ _REFUSED: dict[type[ast.expr], tuple[str, str]] = {
     ast.Starred: ("a starred expression", "write the items out"),
     ast.Slice: ("a slice", "use pydp.section(x, start, extent), or index one element"),
 }
-_SELECT_LIMIT = 64
+SELECT_LIMIT = 64
 
 
-class Expressions(Vectors):
+class Expressions(Records):
     """Values of syntax tree nodes."""
 
     def call(self, node: ast.Call) -> Value:
@@ -72,17 +72,18 @@ class Expressions(Vectors):
         """The values of several expressions, as if each were read before the next one's effects."""
         values: list[Value] = []
         for node in nodes:
-            values = self._with_next(values, node)
+            values = self.with_next(values, node)
         return values
 
     def each_after(self, value: Value, node: ast.expr) -> list[Value]:
         """A value that has been read, and that of an expression whose effects come after."""
-        return self._with_next([value], node)
+        return self.with_next([value], node)
 
-    def _with_next(self, values: list[Value], node: ast.expr) -> list[Value]:
+    def with_next(self, values: list[Value], node: ast.expr) -> list[Value]:
+        """`values` and that of one more expression, whose effects come after they were read."""
         mark = len(self.block)
         value = self.value(node)
-        if any(map(_has_effect, ir.statements(self.block[mark:]))):
+        if any(map(has_effect, ir.statements(self.block[mark:]))):
             tail = self.block[mark:]
             del self.block[mark:]
             values = [self._settled(item, f"read{k}", node) for k, item in enumerate(values)]
@@ -269,30 +270,63 @@ class Expressions(Vectors):
 
     def _on_Subscript(self, node: ast.Subscript) -> Value | Element:
         nodes = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+        key = self.key(node.slice)
+        if key is not None:
+            return self.keyed(self.value(node.value), key, node)
         base, *values = self.each([node.value, *nodes])
         return self.subscript(base, values, node)
+
+    def keyed(self, base: Value, key: str, node: ast.AST) -> Value:
+        """base["name"]: a member of a record."""
+        if isinstance(base, Number):
+            return self.of_number(base, key, node)
+        if isinstance(base, View) and key in (base.array.dtype.names or ()):
+            self.fail(f"{describe(base)} has no member; index an element first: {base.array.name}[i][{key!r}]", node)
+        self.fail(f"{describe(base)} has no member {key!r}; only records have members", node)
 
     def subscript(self, base: Value, values: list[Value], node: ast.AST) -> Value | Element:
         """base[values], or base(values)."""
         if isinstance(base, View):
             return self.at(base, values, node)
+        if isinstance(base, Items) and base.member:
+            return self._items_at(base, self.flat_indices(values, node), node)
         if isinstance(base, Items):
             if len(values) != 1:
                 self.fail(f"a tuple is indexed by one integer, not {len(values)}", node)
-            return self._item(base, self.index_number(values[0], "the index of a tuple", node), node)
-        self.fail(f"{describe(base)} cannot be indexed", node)
+            return self.item(base, self.index_number(values[0], "the index of a tuple", node), node)
+        advice = "; its members are r.x or r['x']" if isinstance(base, Number) and base.expr.dtype.names else ""
+        self.fail(f"{describe(base)} cannot be indexed{advice}", node)
 
-    def _item(self, base: Items, index: Number, node: ast.AST) -> Value:
+    def _items_at(self, base: Value, indices: list[Number], node: ast.AST) -> Value:
+        """An item of an array member, or the items at the first indexes of one of several axes."""
+        for number, index in enumerate(indices):
+            if not isinstance(base, Items):
+                self.fail(f"the array member has {number} axes and cannot take {len(indices)} indexes", node)
+            base = self.item(base, index, node)
+        return base
+
+    def item(self, base: Items, index: Number, node: ast.AST) -> Value:
+        """One item of a tuple; of an array member, 0 where the index is outside."""
         size = len(base.items)
         if isinstance(index.expr, ir.Const):
-            place = index.expr.value
-            if not -size <= place < size:
-                self.fail(f"index {place} is outside a tuple of {size}", node)
-            return base.items[place]
-        if not base.items or size > _SELECT_LIMIT:
-            advice = f"1 to {_SELECT_LIMIT} items are accepted; pass longer tables as arrays"
-            self.fail(f"a tuple of {size} cannot be indexed by a variable; {advice}", node)
-        return self._picked(base.items, 0, self.temporary(index, "item", node), node)
+            return base.items[self.place_in(describe(base), size, index.expr.value, node)]
+        if not base.items or size > SELECT_LIMIT:
+            advice = f"1 to {SELECT_LIMIT} items are accepted; pass longer tables as arrays"
+            self.fail(f"{describe(base)} cannot be indexed by a variable; {advice}", node)
+        index = self.temporary(index, "item", node)
+        picked = self._picked(base.items, 0, index, node)
+        if not base.member:
+            return picked
+        low = self.compare("ge", index, Number(self.integer(0), True), node)
+        inside = self.both("and", low, self.compare("lt", index, Number(self.integer(size), True), node))
+        zero = map_leaves(base.items[0], lambda number, _: Number(constant_of(0, number.expr.dtype)))
+        return self.chosen(inside.expr, picked, zero, node)
+
+    def place_in(self, what: str, size: int, place: int, node: ast.AST) -> int:
+        """A constant index of `size` items, from 0; counted from the end where it is negative."""
+        if not -size <= place < size:
+            self.fail(f"index {place} is outside {what}", node)
+        return place % size
 
     def _picked(self, items: tuple[Value, ...], first: int, index: Number, node: ast.AST) -> Value:
         """items[index - first] by halving."""
@@ -305,9 +339,12 @@ class Expressions(Vectors):
         return self.chosen(condition, low, high, node)
 
     def _on_Attribute(self, node: ast.Attribute) -> Value:
-        base = self.value(node.value)
+        return self.attribute(self.value(node.value), node)
+
+    def attribute(self, base: Value, node: ast.Attribute) -> Value:
+        """base.name."""
         if isinstance(base, Number):
-            return self._of_number(base, node)
+            return self.of_number(base, node.attr, node)
         if isinstance(base, View):
             return self._of_view(base, node)
         if isinstance(base, Items):
@@ -317,27 +354,6 @@ class Expressions(Vectors):
             kind = "module" if isinstance(base.value, ModuleType) else describe(base)
             self.fail(f"{kind} {getattr(base.value, '__name__', '')} has no {node.attr!r}", node)
         return self.from_python(found, repr(node.attr), node)
-
-    def _of_number(self, base: Number, node: ast.Attribute) -> Value:
-        dtype = base.expr.dtype
-        if node.attr == "dtype":
-            return Constant(dtype)
-        if not dtype.names:
-            self.fail(f"a number has no member {node.attr!r}; only records have members", node)
-        name = member_name(dtype, node.attr)
-        if name is None:
-            self.fail(f"the record has no member {node.attr!r}; it has {', '.join(dtype.names)}", node)
-        return self.member(base, name, node)
-
-    def member(self, base: Number, name: str, node: ast.AST) -> Number:
-        assert base.expr.dtype.fields is not None
-        dtype = base.expr.dtype.fields[name][0]
-        if dtype.subdtype is not None:
-            self.fail(f"member {name!r} is an array; members that are numbers or records can be used", node)
-        if isinstance(base.expr, ir.MakeRecord):
-            assert base.expr.dtype.names is not None
-            return Number(base.expr.values[base.expr.dtype.names.index(name)])
-        return Number(ir.Member(dtype, base.expr, name))
 
     def _of_view(self, base: View, node: ast.Attribute) -> Value:
         attribute = node.attr
@@ -349,6 +365,8 @@ class Expressions(Vectors):
             return self.transpose(base)
         if attribute == "dtype" or (attribute == "element_type" and not base.levels):
             return Constant(base.array.dtype)
+        if attribute in (base.array.dtype.names or ()):
+            self.fail(f"{describe(base)} has no member; index an element first: {base.array.name}[i].{attribute}", node)
         self.fail(f"{describe(base)} has no {attribute!r}; extent, shape, rank, dtype and T can be read", node)
 
     def _of_items(self, base: Items, node: ast.Attribute) -> Value:
@@ -388,5 +406,5 @@ class Expressions(Vectors):
         return self.group
 
 
-def _has_effect(statement: ir.Stmt) -> bool:
+def has_effect(statement: ir.Stmt) -> bool:
     return isinstance(statement, ir.Store | ir.Atomic | ir.Barrier)

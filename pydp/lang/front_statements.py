@@ -10,14 +10,12 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.front_base import Loop
-from pydp.lang.front_effects import Effects
 from pydp.lang.front_expressions import BINARY
-from pydp.lang.front_vectors import member_name
+from pydp.lang.front_targets import Targets
 from pydp.lang.names import look_up, own_names
 from pydp.lang.result_type import BOOL, INT64, is_integer
 from pydp.lang.statics import has_return, leaves, returns_in_loop
-from pydp.lang.values import Items, Number, Value, View, describe, map_leaves
-from pydp.lang.views_in import Element, member_dtype
+from pydp.lang.values import Items, Number, Value, describe, map_leaves
 
 _REFUSED: dict[str, tuple[str, str]] = {
     "Assert": ("assert", "compute a flag and store it, or test before the call"),
@@ -39,7 +37,7 @@ _REFUSED: dict[str, tuple[str, str]] = {
 }
 
 
-class Statements(Effects):
+class Statements(Targets):
     """Statements of functions; those of values and of the kernel alike."""
 
     def translate_block(self, body: Sequence[ast.stmt]) -> None:
@@ -161,16 +159,8 @@ class Statements(Effects):
             self.bind(target.id, value, target)
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value, node)
-        elif isinstance(target, ast.Subscript):
-            element = self.place(target)
-            if not isinstance(element, Element):
-                what = describe(element)
-                if not isinstance(element, View):
-                    self.fail("the items of a tuple cannot be assigned; make a new tuple", target)
-                self.fail(f"{what} cannot be assigned as a whole; assign its elements", target)
-            self.store(element, self.as_number(value, node), (), target)
-        elif isinstance(target, ast.Attribute):
-            self._give_member(target, value)
+        elif isinstance(target, ast.Subscript | ast.Attribute):
+            self.write_target(self.target(target), value, target)
         else:
             self.fail("a starred target cannot be used; name every item", target)
 
@@ -219,51 +209,9 @@ class Statements(Effects):
             left, right = self.each([name, node.value])
             self.bind(node.target.id, self.operate(op, left, right, node), node.target)
             return
-        target = self._target(node.target)
-        old, right = self.each_after(self._read_target(target, node), node.value)
-        self._write_target(target, self.operate(op, old, right, node), node)
-
-    # --- members of records
-
-    def _target(self, node: ast.expr) -> tuple[Element | ir.Variable, tuple[str, ...]]:
-        """What an assignment to a subscript or a member changes, and the member's path in it."""
-        if isinstance(node, ast.Attribute):
-            base, members = self._target(node.value)
-            dtype = member_dtype(base.dtype if isinstance(base, ir.Variable) else base.view.array.dtype, members)
-            name = member_name(dtype, node.attr)
-            if name is None:
-                known = f"it has {', '.join(dtype.names)}" if dtype.names else "it is no record"
-                self.fail(f"there is no member {node.attr!r} to assign; {known}", node)
-            return base, (*members, name)
-        found = self.place(node)
-        if isinstance(found, Element):
-            return found, ()
-        if isinstance(found, Number) and isinstance(found.expr, ir.Read) and isinstance(node, ast.Name):
-            if node.id in self.frame.arguments and self.frame.prefix:
-                self.fail(f"{node.id!r} belongs to the caller; copy it, change the copy and return it", node)
-            return found.expr.variable, ()
-        self.fail(f"{describe(found)} cannot be assigned to", node)
-
-    def _read_target(self, target: tuple[Element | ir.Variable, tuple[str, ...]], node: ast.AST) -> Number:
-        base, members = target
-        number = self.load(base) if isinstance(base, Element) else Number(ir.Read(base.dtype, base))
-        for name in members:
-            number = self.member(number, name, node)
-        return number
-
-    def _write_target(
-        self, target: tuple[Element | ir.Variable, tuple[str, ...]], value: Value, node: ast.AST
-    ) -> None:
-        base, members = target
-        number = self.as_number(value, node)
-        if isinstance(base, Element):
-            self.store(base, number, members, node)
-            return
-        expr = self.convert(number, member_dtype(base.dtype, members), node)
-        self.emit(ir.Assign(self.where(node), base, expr, members))
-
-    def _give_member(self, node: ast.Attribute, value: Value) -> None:
-        self._write_target(self._target(node), value, node)
+        target = self.target(node.target)
+        old, right = self.each_after(self.read_target(target, node), node.value)
+        self.write_target(target, self.operate(op, old, right, node), node)
 
     # --- branches and loops
 

@@ -164,18 +164,14 @@ class Lanes(Evaluator):
         masks = () if self.active is True else (np.shape(self.active),)
         shape = np.broadcast_shapes(np.shape(old), np.shape(value), *masks)
         record = np.array(np.broadcast_to(old, shape))
-        target = record
-        for member in statement.members:
-            target = target[member]
+        target = ir.member_of(record, record.dtype, statement.members)
         np.copyto(target, value, where=self.active)
         self.values[name] = record[()]
 
     def store(self, statement: ir.Store) -> None:
         name = statement.array.name
         value = self.evaluate(statement.value)
-        memory = self.memory[name]
-        for member in statement.members:
-            memory = memory[member]
+        memory = ir.member_of(self.memory[name], statement.array.dtype, statement.members)
         active = self._writers(statement)
         host_memory.store(memory, self.elements(statement), value, active, self.shape)
 

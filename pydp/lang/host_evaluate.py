@@ -195,7 +195,9 @@ class Evaluator:
         return value if value.dtype == expression.dtype else value.astype(expression.dtype)
 
     def member(self, expression: ir.Member) -> Any:
-        return self.evaluate(expression.record)[expression.name]
+        record = self.evaluate(expression.record)
+        value = ir.member_of(record, expression.record.dtype, (expression.name,))
+        return value if np.ndim(value) else value[()]
 
     def make_record(self, expression: ir.MakeRecord) -> Any:
         values = [plain(self.evaluate(value)) for value in expression.values]

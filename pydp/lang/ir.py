@@ -10,7 +10,7 @@ fill value, writes outside are dropped: a lowering may leave the test out where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -81,6 +81,36 @@ class PrivateArray:
 
 
 Array = GlobalArray | LocalArray | PrivateArray
+
+
+# --- members of records ----------------------------------------------------------------------------------
+
+
+class Item(str):
+    """The number of an item of an array member, as a step of a path; an item of several axes has a step for each."""
+
+
+def member_dtype(dtype: np.dtype[Any], path: Iterable[str]) -> np.dtype[Any]:
+    """The dtype of the member at `path` of a record."""
+    for name in path:
+        if isinstance(name, Item):
+            assert dtype.subdtype is not None
+            dtype = np.dtype((dtype.base, dtype.shape[1:]))
+        else:
+            assert dtype.fields is not None
+            dtype = dtype.fields[name][0]
+    return dtype
+
+
+def member_of(records: Any, dtype: np.dtype[Any], path: Iterable[str]) -> Any:
+    """The members at `path` of a record, or of an array of records, of `dtype`; a view where `records` is an array."""
+    for name in path:
+        if isinstance(name, Item):
+            records = records[(..., int(name), *(slice(None),) * (len(dtype.shape) - 1))]
+        else:
+            records = records[name]
+        dtype = member_dtype(dtype, (name,))
+    return records
 
 
 # --- expressions (pure; `dtype` is the type of the value) -------------------------------------------------
@@ -211,7 +241,7 @@ class Math(Expr):
 
 @dataclass(frozen=True)
 class Member(Expr):
-    """One member of a record value."""
+    """One member of a record value, or (`name` an :class:`Item`) one item of a member that is an array."""
 
     record: Expr
     name: str
@@ -254,7 +284,7 @@ class Stmt:
 
 @dataclass
 class Assign(Stmt):
-    """variable = value, or variable.members[0].members[1] ... = value."""
+    """variable = value, or variable.members[0].members[1] ... = value; a member may be an :class:`Item`."""
 
     variable: Variable
     value: Expr

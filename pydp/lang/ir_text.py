@@ -64,13 +64,17 @@ def _statement(statement: ir.Stmt, depth: int, lines: list[str]) -> None:
         _block(statement.body, depth + 1, lines)
 
 
+def _path(members: Sequence[str]) -> str:
+    return "".join(f"[{name}]" if isinstance(name, ir.Item) else f".{name}" for name in members)
+
+
 def _head(statement: ir.Stmt) -> str:
     """A statement's first line."""
     if isinstance(statement, ir.Assign):
-        return f"{'.'.join((statement.variable.name, *statement.members))} = {expr_text(statement.value)}"
+        return f"{statement.variable.name}{_path(statement.members)} = {expr_text(statement.value)}"
     if isinstance(statement, ir.Store):
-        members = "".join("." + name for name in statement.members)
-        return f"{_element(statement.array, statement.indices)}{members} = {expr_text(statement.value)}"
+        element = _element(statement.array, statement.indices) + _path(statement.members)
+        return f"{element} = {expr_text(statement.value)}"
     if isinstance(statement, ir.Atomic):
         return f"atomic {statement.op} {_element(statement.array, statement.indices)}, {expr_text(statement.value)}"
     if isinstance(statement, ir.If):
@@ -128,7 +132,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     ir.Select: _select,
     ir.Cast: lambda e: f"{e.dtype}({expr_text(e.value)})",
     ir.Math: lambda e: _call(e.name, e.values),
-    ir.Member: lambda e: f"{expr_text(e.record)}.{e.name}",
+    ir.Member: lambda e: expr_text(e.record) + _path((e.name,)),
     ir.MakeRecord: lambda e: _call("record", e.values),
     ir.Load: lambda e: _element(e.array, e.indices),
 }

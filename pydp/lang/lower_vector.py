@@ -14,10 +14,11 @@ from dataclasses import replace
 from pydp import dtypes
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import helpers, ir, regions
-from pydp.lang.c_scalar import member_dtype
 from pydp.lang.c_text import Block, identifier
 from pydp.lang.facets import Facets
+from pydp.lang.ir import member_dtype
 from pydp.lang.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
+from pydp.lang.strip_arrange import arrange
 from pydp.lang.strip_expr import leaves
 from pydp.lang.strip_flow import Flow, declare
 from pydp.lang.strip_interval import IntervalWriter, private_names, private_uses
@@ -125,6 +126,7 @@ class _VectorC:
             id(interval): regions.Scopes(interval.body, self.carried) for interval in regions.intervals(nodes)
         }
         self.kernel.facets = Facets(nodes, layout, self.scopes)
+        self.kernel.arrangements = arrange(function, self.kernel.facets, layout)
         self.carried_privates = self._carried_privates()
         self.block = Block(1)
         self.private_bytes = 0
@@ -144,7 +146,7 @@ class _VectorC:
             "name": identifier("forall_", self.function.name),
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
             "functions": functions,
-            "accesses": [self.kernel.accesses[name] for name in sorted(self.kernel.accesses)],
+            "accesses": sorted(self.kernel.accesses.values(), key=lambda one: ("by_lane" in one, one["name"])),
             "maps": [self.kernel.strips.maps[name] for name in sorted(self.kernel.strips.maps)],
             "arguments": [declaration(slot, self.function) for slot in self.slots],
             "body": str(self.block),
@@ -217,7 +219,7 @@ class _VectorC:
         """Local arrays, with a strip's room on either side for lanes that are switched off."""
         pad = self.layout.width
         for array in self.function.locals:
-            total = math.prod(array.shape)
+            total = self.kernel.arrangements[array.name].total
             for path in leaves(array.dtype):
                 dtype = member_dtype(array.dtype, path)
                 name, c_type = identifier("s_", "_m_".join((array.name, *path))), dtypes.c_name(dtype)

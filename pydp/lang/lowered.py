@@ -127,12 +127,12 @@ def dtypes_of(function: ir.Function | ir.ValueFunction) -> Iterator[np.dtype[Any
         yield from (parameter.dtype for parameter in function.parameters)
     else:
         yield from (variable.dtype for variable in function.arguments)
-        yield from (inner.dtype for inner in ir.walk(function.result))
+        yield from (inner.dtype.base for inner in ir.walk(function.result))
     yield from (array.dtype for array in function.privates)
     yield from (variable.dtype for variable in function.variables)
     for statement in ir.statements(function.body):
         for expr in ir.expressions(statement):
-            yield from (inner.dtype for inner in ir.walk(expr))
+            yield from (inner.dtype.base for inner in ir.walk(expr))
 
 
 def argument_names(function: ir.Function) -> dict[tuple[str, int], str]:

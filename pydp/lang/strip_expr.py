@@ -9,9 +9,10 @@ import numpy as np
 
 from pydp.dtypes import vector_parts
 from pydp.lang import ir
-from pydp.lang.c_scalar import Item, member_dtype, member_text, member_value
+from pydp.lang.c_scalar import member_text, member_value
 from pydp.lang.c_text import constant, from_memory, identifier
 from pydp.lang.facets import binary_step, keeps_step, steps
+from pydp.lang.ir import Item, member_dtype
 from pydp.lang.strip_text import BOOL
 from pydp.lang.strip_values import Text, Value, Values
 

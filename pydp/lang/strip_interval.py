@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 from pydp.lang import ir, regions
-from pydp.lang.c_scalar import member_dtype
 from pydp.lang.c_text import Block, identifier, private_type
 from pydp.lang.facets import Facet
+from pydp.lang.ir import member_dtype
 from pydp.lang.strip_expr import Path, leaves
 from pydp.lang.strip_flow import Flow
 from pydp.lang.strip_ranges import Ranges

@@ -1,167 +1,33 @@
-"""Loads, stores and atomic updates of strips: whole vectors where lanes are neighbours in memory, else lane by lane.
-
-Local and private arrays are the work-item's own memory. Lanes that are switched off may carry any index: their
-addresses are clamped into the array for loads, and stores skip them.
+"""Loads, stores and atomic updates of strips: whole vectors where lanes are neighbours in memory, shuffled ones where
+they are a few elements apart, else lane by lane.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
-
-import numpy as np
 
 from pydp import dtypes
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
 from pydp.lang.c_body import fill_text
-from pydp.lang.c_scalar import member_dtype, member_text
-from pydp.lang.c_text import from_memory, identifier, private_type, to_memory
-from pydp.lang.strip_expr import Expressions, Path
+from pydp.lang.c_text import from_memory, private_type, to_memory
+from pydp.lang.strip_address import LONG, Address, Addresses, Place
+from pydp.lang.strip_expr import Path
 from pydp.lang.strip_text import BOOL
 from pydp.lang.strip_values import Text, Value
 
-INT, LONG = np.dtype(np.int32), np.dtype(np.int64)
 _WORDS = {"float": "uint", "double": "ulong"}
+_MOST_COMBED = 8  # steps up to this are taken out of whole vectors
 
 
-class Address(NamedTuple):
-    """form: "same" (one element for all lanes), "unit" (neighbours), "strided" (`step` apart) or "vector"."""
+class Memory(Addresses):
+    """Writes accesses to arrays. `inside_grid`: lanes whose stores count."""
 
-    form: str
-    place: Value
-    step: str = "0"
-
-
-class Place(NamedTuple):
-    """Where an array's elements (their members) lie: C pointers by row, address space and types."""
-
-    pointers: tuple[str, ...]
-    space: str
-    element: str
-    member: str
-    dtype: np.dtype
-    total: int | None
-
-    def pointer(self, row: int) -> str:
-        return self.pointers[row if len(self.pointers) > 1 else 0]
-
-
-class Memory(Expressions):
-    """Writes accesses to arrays. `mask`: lanes that run, None for all; `inside_grid`: lanes whose stores count."""
-
-    mask: Value | None = None
     inside_grid: Value | None = None
 
     def proven(self, array: ir.GlobalArray, axis: int, index: ir.Expr) -> bool:
         """The index is known to be inside of the array's extent."""
         return False
-
-    @property
-    def quiet(self) -> bool:
-        """Every lane's value is meant."""
-        return self.mask is None and self.idle == 0
-
-    # -- places and addresses -------------------------------------------------------------------------------
-
-    def place(self, array: ir.Array, path: Path) -> Place:
-        dtype = member_dtype(array.dtype, path)
-        if isinstance(array, ir.GlobalArray):
-            name = self.kernel.names[array.name, -1]
-            return Place((name,), "__global", dtypes.c_name(array.dtype), member_text(path), dtype, None)
-        total = math.prod(array.shape)
-        suffix = "_m_".join((array.name, *path))
-        if isinstance(array, ir.LocalArray):
-            return Place((identifier("s_", suffix),), "__private", dtypes.c_name(dtype), "", dtype, total)
-        rows = self.layout.rows
-        names = [identifier("p_", suffix) + (f"_r{row}" if rows > 1 else "") for row in range(rows)]
-        return Place(tuple(names), "__private", private_type(dtype), "", dtype, total)
-
-    def indices(self, array: ir.Array, exprs: Sequence[ir.Expr]) -> list[Value]:
-        """The indexes' values, all of one type that holds each of them."""
-        values = [self.expr(expr) for expr in exprs]
-        wide = any(v.dtype.itemsize == 8 or v.dtype == np.uint32 for v in values)
-        target = LONG if wide or self.kernel.function.index_dtype == LONG else INT
-        return [self.temporary(self._convert(value, target)) for value in values]
-
-    def _convert(self, value: Value, target: np.dtype) -> Value:
-        if value.dtype == target:
-            return value
-        if value.step == 0:
-            return self.each([value], lambda text: f"(({dtypes.c_name(target)}){text})", target, 0)
-        source = value.dtype
-        return self.each([self.vector(value)], lambda text: self.text.cast(text, source, target), target, None)
-
-    def _strides(self, array: ir.Array) -> list[str]:
-        if isinstance(array, ir.GlobalArray):
-            name, units = self.kernel.names[array.name, -1], self.kernel.unit_strides
-            return ["1" if (array.name, axis) in units else f"{name}_s{axis}" for axis in range(array.rank)]
-        return [str(math.prod(array.shape[axis + 1 :])) for axis in range(len(array.shape))]
-
-    def address(self, array: ir.Array, values: list[Value]) -> Address:
-        """The element number of an access, relative to the array's first element."""
-        dtype = values[0].dtype if values else INT
-        strides = self._strides(array)
-        scalars = [(v, s) for v, s in zip(values, strides, strict=True) if not v.vector]
-        base = self._sum([(Value(v.texts, 0, dtype), s) for v, s in scalars], dtype)
-        if len(scalars) < len(values):
-            return Address("vector", self._scattered(values, strides, dtype))
-        moving = [(stride, value.step) for value, stride in scalars if value.step]
-        if all(stride.isdigit() for stride, _ in moving):
-            step = sum(int(stride) * (each or 0) for stride, each in moving)
-            return Address({0: "same", 1: "unit"}.get(step, "strided"), base, f"({step})")
-        step_text = " + ".join(f"{stride} * ({each})" for stride, each in moving)
-        return Address("strided", base, f"({step_text})")
-
-    def _sum(self, terms: list[tuple[Value, str]], dtype: np.dtype) -> Value:
-        """The sum of scalars times strides."""
-        if not terms:
-            return self.single("0", dtype)
-        strides = [stride for _, stride in terms]
-
-        def write(*texts: str) -> str:
-            parts = [text if s == "1" else f"{text} * {s}" for text, s in zip(texts, strides, strict=True)]
-            return f"({' + '.join(parts)})"
-
-        return self.each([value for value, _ in terms], write, dtype, 0)
-
-    def _scattered(self, values: list[Value], strides: list[str], dtype: np.dtype) -> Value:
-        """An address for each lane."""
-        fixed = self._sum([(v, s) for v, s in zip(values, strides, strict=True) if v.step == 0], dtype)
-        moving = [(self.vector(v), s) for v, s in zip(values, strides, strict=True) if v.step != 0]
-
-        def write(first: str, *texts: str) -> str:
-            parts = [] if first == "0" else [self.text.splat(first, dtype)]
-            for text, (_, stride) in zip(texts, moving, strict=True):
-                parts.append(text if stride == "1" else f"{text} * {self.text.splat(stride, dtype)}")
-            return f"({' + '.join(parts)})"
-
-        return self.temporary(self.each([fixed, *(value for value, _ in moving)], write, dtype, None))
-
-    def clamped(self, address: Address, total: int) -> Address:
-        """The address kept inside the (padded) array, for lanes whose index means nothing."""
-        form, place = address.form, address.place
-        if form == "unit":
-            low, high = -self.layout.width, total
-        elif form == "same":
-            low, high = 0, total - 1
-        else:
-            low, high, form = 0, total - 1, "vector"
-            if not place.vector:
-                splat, kind = self.text.splat, place.dtype
-                iota = self.text.iota if kind == INT else f"convert_{self.text.type(kind)}({self.text.iota})"
-                place = self.each(
-                    [place], lambda t: f"({splat(t, kind)} + {iota} * {splat(address.step, kind)})", kind, None
-                )
-        suffix = "L" if place.dtype == LONG else ""
-        bounds = [f"{low}{suffix}", f"{high}{suffix}"]
-        if form == "vector":  # the form with scalar bounds is wrong on one driver
-            bounds = [self.text.splat(bound, place.dtype) for bound in bounds]
-        step = None if form == "vector" else 0
-        return Address(
-            form, self.each([place], lambda t: f"clamp({t}, {bounds[0]}, {bounds[1]})", place.dtype, step), "1"
-        )
 
     # -- guards ------------------------------------------------------------------------------------------------
 
@@ -208,12 +74,12 @@ class Memory(Expressions):
         if isinstance(array, ir.PrivateArray):
             return self._load_private(place, address)
         if place.total is not None and not self.quiet:
-            address = self.clamped(address, place.total)
+            address = self.clamped(address, place)
         scalars, lanes = self.guards(array, expr.indices, values)
         fill = "0"
         if isinstance(array, ir.GlobalArray):
             fill = fill_text(array, path)
-        rows = self.rows([address.place, scalars, lanes])
+        rows = self.rows([address.place, address.first, scalars, lanes])
         vector = address.form != "same" or lanes is not None
         names = []
         for row in range(rows):
@@ -244,8 +110,10 @@ class Memory(Expressions):
         pointer, at = place.pointer(row), address.place.row(row)
         if address.form == "unit" and mask is None and not place.member:
             return f"vload{self.layout.width}(0, {pointer} + {at})"
-        if address.step in ("(2)", "(4)") and address.form == "strided" and mask is None and not place.member:
-            function = self.access("load", place, address._replace(form=f"comb{address.step[1]}"), False)
+        if address.first is not None:
+            return f"{self.access('load', place, address, False)}({pointer}, {at}, {address.first.row(row)})"
+        if mask is None and not place.member and _combed(address):
+            function = self.access("load", place, address._replace(form=f"comb{address.step.strip('()')}"), False)
             return f"{function}({pointer}, {at})"
         function = self.access("load", place, address, mask is not None)
         where = at if address.form == "vector" else f"{at}, {address.step}"
@@ -253,16 +121,15 @@ class Memory(Expressions):
         return f"{function}({pointer}, {where}{rest})"
 
     def _load_private(self, place: Place, address: Address) -> Value:
-        assert place.total is not None
         if not self.quiet and not _literal(address.place):
-            address = self.clamped(address, place.total)
+            address = self.clamped(address, place)
         if address.form == "same":
             names = [
                 self.block.temporary(self.text.type(place.dtype), f"{place.pointer(row)}[{address.place.row(row)}]")
                 for row in range(self.layout.rows)
             ]
             return Value(tuple(names), None, place.dtype)
-        cells = self._cells(address)
+        cells = self.cells(address, place)
         cell = place._replace(element=private_type(place.dtype))
         function = self.access("load", cell, cells, False, private=True)
         names = [
@@ -273,20 +140,6 @@ class Memory(Expressions):
             for row in range(self.layout.rows)
         ]
         return Value(tuple(names), None, place.dtype)
-
-    def _cells(self, address: Address) -> Address:
-        """The scalars' numbers in a private array of vectors, for indexes that differ from lane to lane."""
-        if not address.place.vector:
-            dtype = address.place.dtype
-            scale = f" * {self.text.splat(address.step, dtype)}"
-            iota = self.text.iota if dtype == INT else f"convert_{self.text.type(dtype)}({self.text.iota})"
-            vector = self.each([address.place], lambda t: f"({self.text.splat(t, dtype)} + {iota}{scale})", dtype, None)
-        else:
-            vector = address.place
-        dtype, width = vector.dtype, str(self.layout.width)
-        iota = self.text.iota if dtype == INT else f"convert_{self.text.type(dtype)}({self.text.iota})"
-        splat = self.text.splat(width, dtype)
-        return Address("vector", self.each([vector], lambda t: f"({t} * {splat} + {iota})", dtype, None))
 
     # -- stores --------------------------------------------------------------------------------------------------
 
@@ -304,9 +157,12 @@ class Memory(Expressions):
         if isinstance(array, ir.GlobalArray):
             mask = self.both(mask, self.inside_grid)
         mask = None if mask is None else self.temporary(self.vector(mask))
+        if mask is not None and address.first is not None:
+            address = self.spread(address, self.place(array, parts[0][0]))
+            address = address._replace(place=self.temporary(address.place))
         for path, value in parts:
             value = self.temporary(value if value.step == 0 and address.form == "same" else self.vector(value))
-            for row in range(self.rows([address.place, scalars, mask, value])):
+            for row in range(self.rows([address.place, address.first, scalars, mask, value])):
                 on = None if mask is None else mask.row(row)
                 line = self._store_row(self.place(array, path), address, row, on, value)
                 self.block.line(line if scalars is None else f"if ({scalars.row(row)}) {line}")
@@ -324,13 +180,14 @@ class Memory(Expressions):
             return f"vstore{self.layout.width}({stored}, 0, {pointer} + {at});"
         function = self.access("store", place, address, mask is not None)
         where = at if address.form == "vector" else f"{at}, {address.step}"
+        if address.first is not None:
+            where = f"{at}, {address.first.row(row)}"
         return f"{function}({pointer}, {where}, {stored}{'' if mask is None else ', ' + mask});"
 
     def _store_private(self, place: Place, address: Address, value: Value) -> None:
-        assert place.total is not None
         value, mask = self.temporary(self.vector(value)), self.mask
         if mask is not None and not _literal(address.place):
-            address = self.clamped(address, place.total)
+            address = self.clamped(address, place)
         if address.form == "same":
             for row in range(self.layout.rows):
                 cell = f"{place.pointer(row)}[{address.place.row(row)}]"
@@ -338,7 +195,7 @@ class Memory(Expressions):
                 text = new if mask is None else self.text.blend(mask.row(row), new, cell, place.dtype)
                 self.block.line(f"{cell} = {text};")
             return
-        cells = self._cells(address)
+        cells = self.cells(address, place)
         function = self.access("store", place, cells, mask is not None, private=True)
         for row in range(self.layout.rows):
             rest = "" if mask is None else f", {mask.row(row)}"
@@ -360,6 +217,9 @@ class Memory(Expressions):
         mask = None if mask is None else self.temporary(self.vector(mask))
         if address.form == "same":
             address = address._replace(step="0")
+        elif address.first is not None:
+            address = self.spread(address, place)
+            address = address._replace(place=self.temporary(address.place))
         update = self._update(statement.op, place)
         function = self.access(f"atomic_{statement.op}", place, address, mask is not None, update=update)
         for row in range(self.layout.rows):
@@ -390,28 +250,42 @@ class Memory(Expressions):
         """The name of the function that moves a strip's lanes one by one; it is noted as needed."""
         value = private_type(place.dtype) if private else dtypes.c_name(place.dtype)
         form = "strided" if address.form in ("same", "unit") else address.form
+        index = "long" if address.place.dtype == LONG else "int"
+        extra: dict[str, object] = {}
+        if form == "dealt":
+            assert place.order is not None
+            extra = {
+                "deal": place.order.deal,
+                "pile": place.order.pile,
+                "iota": self.text.ramp("first", 1, address.place.dtype),
+            }
+            extra["by_lane"] = self.access(kind, place, address._replace(form="vector"), masked)
+            form = f"dealt_{place.order.deal}_{place.order.pile}"
         member = place.member.replace(".", "_").replace("[", "_").replace("]", "")
         space = place.space.strip("_")
-        index = "long" if address.place.dtype == LONG else "int"
         name = "_".join(["strip", kind, form, space, place.element, value + member, index])
         name += "_masked" if masked else ""
-        self.kernel.accesses.setdefault(
-            name,
-            {
-                "name": name,
-                "kind": kind,
-                "space": place.space,
-                "element": place.element,
-                "member": place.member,
-                "value": value,
-                "width": self.layout.width,
-                "address": index,
-                "form": form,
-                "masked": masked,
-                "update": update,
-            },
-        )
+        made = {
+            "name": name,
+            "kind": kind,
+            "space": place.space,
+            "element": place.element,
+            "member": place.member,
+            "value": value,
+            "width": self.layout.width,
+            "address": index,
+            "form": form.partition("_")[0],
+            "masked": masked,
+            "update": update,
+        }
+        self.kernel.accesses.setdefault(name, made | extra)
         return name
+
+
+def _combed(address: Address) -> bool:
+    """The lanes' elements are a known small number of elements apart."""
+    step = address.step.strip("()")
+    return address.form == "strided" and step.isdigit() and 2 <= int(step) <= _MOST_COMBED
 
 
 def _literal(value: Value) -> bool:

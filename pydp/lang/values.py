@@ -28,11 +28,13 @@ class Number:
 
 @dataclass(frozen=True)
 class Items:
-    """A tuple. `index`: arithmetic is by element (indexes and extents), not concatenation; `lane`: it is `idx`."""
+    """A tuple. `index`: arithmetic is by element (indexes and extents), not concatenation; `lane`: it is `idx`;
+    `member`: the items of that member of a record, which is an array."""
 
     items: tuple[Any, ...]
     index: bool = False
     lane: bool = False
+    member: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ def describe(value: Value) -> str:
     if isinstance(value, Number):
         return str(value.type)
     if isinstance(value, Items):
-        return f"a tuple of {len(value.items)}"
+        what = f"array member {value.member!r}" if value.member else "tuple"
+        return f"{'an' if value.member else 'a'} {what} of {len(value.items)}"
     if isinstance(value, View):
         what = "range of tiles" if value.levels else "tile" if value.tile else "array"
         return f"a {what} of rank {value.rank} of {value.array.name!r}".replace("a array", "an array")

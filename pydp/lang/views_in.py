@@ -241,17 +241,9 @@ class Views(Arithmetic):
         """element = value, or a member of it."""
         self.check_writable(element, node)
         array = element.view.array
-        expr = self.convert(value, member_dtype(array.dtype, members), node)
+        expr = self.convert(value, ir.member_dtype(array.dtype, members), node)
         statement = ir.Store(self.where(node), array, element.indices, expr, members, element.bounds, element.exact)
         self.emit(statement if element.guard is None else ir.If(self.where(node), element.guard, [statement]))
-
-
-def member_dtype(dtype: np.dtype[Any], members: Sequence[str]) -> np.dtype[Any]:
-    """The dtype of a (nested) member of a record."""
-    for name in members:
-        assert dtype.fields is not None
-        dtype = dtype.fields[name][0]
-    return dtype
 
 
 def constant_of(value: Any, dtype: np.dtype[Any]) -> ir.Expr:

@@ -27,6 +27,18 @@ class _Break(Exception):
     pass
 
 
+def step(name):
+    """A member's name, or the number of an item of an array member."""
+    return int(name) if isinstance(name, ir.Item) else name
+
+
+def put(record, members, value):
+    """The member of a record (a view) that `members` lead to gets a value."""
+    for name in members[:-1]:
+        record = record[step(name)]
+    record[step(members[-1])] = value
+
+
 class _Continue(Exception):
     pass
 
@@ -162,10 +174,7 @@ class _Lane:
         name = s.variable.name
         if s.members:
             record = np.array(self.variables.get(name, np.zeros((), s.variable.dtype)))
-            target = record
-            for member in s.members[:-1]:
-                target = target[member]
-            target[s.members[-1]] = value
+            put(record, s.members, value)
             value = record[()]
         self.variables[name] = value.copy() if isinstance(value, np.void) else value
         yield from ()
@@ -174,10 +183,11 @@ class _Lane:
         value = self.value(s.value)
         at = self.element(s)
         if at is not None and (self.in_grid or not isinstance(s.array, ir.GlobalArray)):
-            target = self.memory[s.array.name]
-            for member in s.members:
-                target = target[member]
-            target[at] = value
+            memory = self.memory[s.array.name]
+            if s.members:
+                put(memory[at], s.members, value)
+            else:
+                memory[at] = value
             self.note(s, at, "write", value)
         yield from ()
 
@@ -321,7 +331,7 @@ class _Lane:
         return getattr(np, names.get(e.name, e.name))(*values).astype(e.dtype)
 
     def of_Member(self, e):
-        return self.value(e.record)[e.name]
+        return self.value(e.record)[step(e.name)]
 
     def of_MakeRecord(self, e):
         record = np.zeros((), e.dtype)

@@ -63,10 +63,15 @@ class Member:
         object.__setattr__(self, "record", record)
 
     def __getattr__(self, name):
-        return self.record[name]
+        value = self.record[name]
+        if isinstance(value, np.ndarray) and value.dtype.names:
+            return [Member(item) for item in value]
+        return Member(value) if isinstance(value, np.void) else value
 
     def __setattr__(self, name, value):
         self.record[name] = value
+
+    __getitem__, __setitem__ = __getattr__, __setattr__
 
 
 class PlainArray:
