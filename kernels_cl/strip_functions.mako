@@ -2,8 +2,10 @@
 ## Each function loops over the lanes. It is called, not inlined, and the loop is kept small: a body has many of them,
 ## and drivers took seconds to compile their copies. The fast ways need no function.
 ## Parameters: accesses, a list of {name, kind ("load", "store" or "atomic_OP"), space, element, member, value, width,
-##   address (integer type), form ("strided": base and step; "vector": an address for each lane; "comb2", "comb4": base,
-##   and every second or fourth element from there, taken out of whole vectors), masked, update}.
+##   address (integer type), form ("strided": base and step; "vector": an address for each lane; "combN": base, and every
+##   Nth element from there, taken out of whole vectors; "dealt": base, and neighbours from element `first` of an axis
+##   that is stored in `deal` piles of `pile` elements: whole vectors of each pile where first is the first pile's, else
+##   by the function `by_lane` with the numbers first + lane, which are `iota`), masked, update}.
 ##   element: the C type pointed to; member: text after the element; value: the scalar C type moved;
 ##   update (atomics): C statement in which PLACE and VALUE stand for the element's pointer and the lane's value.
 <%def name="functions(accesses)">
@@ -19,16 +21,9 @@
     test = "if (on[lane]) " if a["masked"] else ""
 %>\
 % if a["form"].startswith("comb"):
-<%
-    step = int(a["form"][4:])
-    first, last = "".join(f"{n:x}" for n in range(0, width, step)), "".join(f"{n:x}" for n in range(step - 1, width, step))
-%>\
-static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, const ${address} base) {
-    ## The last vector ends with the last element that is wanted, so that nothing behind it is read.
-    return (${vector})(${", ".join(
-        [f"vload{width}(0, p + base + {n * width}).s{first}" for n in range(step - 1)]
-        + [f"vload{width}(0, p + base + {step * width - width - step + 1}).s{last}"])});
-}
+${combed(a, vector)}
+% elif a["form"] == "dealt":
+${dealt(a, vector)}
 % else:
 % if a["kind"] == "load":
 __attribute__((noinline)) static ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, ${where}${mask}${f", const {value} fill" if a["masked"] else ""}) {
@@ -66,6 +61,66 @@ __attribute__((noinline)) static void ${a["name"]}(${a["space"]} ${a["element"]}
 }
 % endif
 % endfor
+</%def>
+
+## Every Nth element, of as few vectors as hold them.
+<%def name="combed(a, vector)">
+<%
+    width, step = a["width"], int(a["form"][4:])
+    places = [divmod(step * lane, width) for lane in range(width)]
+    last = places[-1][0]
+    ## The last vector ends with the last element that is wanted, so that nothing behind it is read.
+    starts = {n: min(n * width, step * (width - 1) - width + 1) for n, _ in places}
+    parts = []
+    for n in starts:
+        wanted = [step * lane - starts[n] for lane in range(width) if places[lane][0] == n]
+        while wanted:
+            size = next(size for size in (8, 4, 2, 1) if size <= len(wanted))
+            parts.append(f"part_{n}.s" + "".join(f"{one:x}" for one in wanted[:size]))
+            wanted = wanted[size:]
+%>\
+static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, const ${a["address"]} base) {
+% for n, start in starts.items():
+    const ${vector} part_${n} = vload${width}(0, p + base + ${start});
+% endfor
+    return (${vector})(${", ".join(parts)});
+}
+</%def>
+
+## Neighbours along an axis that is stored in piles.
+<%def name="dealt(a, vector)">
+<%
+    width, deal, pile, address = a["width"], a["deal"], a["pile"], a["address"]
+    size = width // deal
+    lanes = [[f"{lane:x}" for lane in range(each, width, deal)] for each in range(deal)]
+    wide = f"{address}{width}"
+    at = f"({wide})(base) + (at & ({wide})({deal - 1})) * ({wide})({pile}) + (at >> ({wide})({deal.bit_length() - 1}))"
+    load = a["kind"] == "load"
+%>\
+static inline ${vector if load else "void"} ${a["name"]}(${a["space"]} ${"const " if load else ""}${a["element"]}* p, const ${address} base, const ${address} first${"" if load else f", const {vector} given"}) {
+    if ((first & ${deal - 1}) == 0) {
+        p += base + first / ${deal};
+% for each in range(deal):
+% if load:
+        const ${a["value"]}${size if size > 1 else ""} part_${each} = ${f"vload{size}(0, p + {each * pile})" if size > 1 else f"p[{each * pile}]"};
+% elif size > 1:
+        vstore${size}(given.s${"".join(lanes[each])}, 0, p + ${each * pile});
+% else:
+        p[${each * pile}] = given.s${lanes[each][0]};
+% endif
+% endfor
+% if load:
+        return (${vector})(${", ".join(f"part_{lane % deal}" + (f".s{lane // deal:x}" if size > 1 else "") for lane in range(width))});
+    }
+    const ${wide} at = ${a["iota"]};
+    return ${a["by_lane"]}(p, ${at});
+% else:
+    } else {
+        const ${wide} at = ${a["iota"]};
+        ${a["by_lane"]}(p, ${at}, given);
+    }
+% endif
+}
 </%def>
 
 ## Functions of two floats whose vector forms some drivers get wrong (fmod of lanes of very different sizes), lane by lane.

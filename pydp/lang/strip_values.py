@@ -13,6 +13,7 @@ from pydp.lang.c_scalar import Helper, ScalarC
 from pydp.lang.c_text import Block, private_type
 from pydp.lang.facets import Facets
 from pydp.lang.ir import Expr, Function
+from pydp.lang.strip_arrange import Arrangement
 from pydp.lang.strip_layout import Layout
 from pydp.lang.strip_text import BOOL, StripText
 
@@ -65,6 +66,7 @@ class Kernel:
         self.layout = layout
         self.unit_strides = unit_strides
         self.facets: Facets
+        self.arrangements: dict[str, Arrangement]
         self.helpers: set[Helper] = set()
         self.strips = StripText(layout.width, self.helpers)
         self.accesses: dict[str, dict[str, object]] = {}
