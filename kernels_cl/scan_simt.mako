@@ -1,10 +1,13 @@
 ## Scan of one axis, or of many rows, for GPUs: a group of lanes stages a partition in local memory.
-## Phases: take a partition; load it side by side; every lane folds its own run of items; the group scans the lanes;
-## lane 0 publishes the aggregate, looks back and publishes the prefix; every lane scans its items; store side by side.
+## Phases: take a partition; each row of lanes loads its own stretch side by side; every lane folds its own run of
+## items; the group scans the lanes; lane 0 publishes the aggregate, looks back and publishes the prefix; every lane
+## scans its items; each row stores side by side. Elements only change lanes within a row, so the barriers around that
+## have rows meet, those around lane 0 the whole group.
 ## Launch: as many groups of `lanes` work-items as there are partitions of `part` <= lanes * items elements.
 ## Parameters: those of scan_common and wg_lookback, and phase, exclusive, start_value, total as in scan_vector;
 ## lanes, columns (lanes of a row of the group's scan), items (elements of a lane), pad (an unused element of local
-## memory after so many, against bank conflicts; 0: none).
+## memory after so many, against bank conflicts; 0: none), ways (of the barriers `taken`, `loaded`, `summed`, `rows`,
+## `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.meetings).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="group" file="wg_scan.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
@@ -14,6 +17,9 @@
     padded = tile + (tile // pad if pad else 0)
     has_heads = heads != "none" or rows
 %>
+% if subgroups:
+${barriers.enable_subgroups()}
+% endif
 ${common.prelude()}
 ${common.addresses()}
 #define AT(i) ((i)${f" + (i) / {pad}" if pad else ""})
@@ -93,7 +99,7 @@ static int recompute(${common.inputs()}, const int p, VALUE* result) {
 }
 % endif
 
-kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
+kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void scan(
     ${common.inputs()}
 % if phase == "reduce":
     , global VALUE* aggregates, global uchar* partition_heads
@@ -120,7 +126,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
 % if phase == "single":
     local int taken;
     if (LANE == 0) taken = take_partition(state, parts);
-    ${barriers.group_barrier()}
+    ${barriers.meet("taken", ways, lanes)}
     const int p = taken;
 % else:
     const int p = (int) get_group_id(0);
@@ -128,8 +134,9 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
     const long begin = (long) p * part;
     const int count = (int) min((long) part, n - begin);
     const int active = (count + ${items - 1}) / ${items};
+    const int stretch = LANE / ${columns} * ${columns * items} + LANE % ${columns};
     for (int i = 0; i < ${items}; ++i) {
-        const int at = i * ${lanes} + LANE;
+        const int at = stretch + i * ${columns};
         if (at < count) {
             tile[AT(at)] = converted(x[x_at(${common.input_names()}, begin + at)]);
 % if has_heads:
@@ -137,7 +144,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
 % endif
         }
     }
-    ${barriers.group_barrier()}
+    ${barriers.meet("loaded", ways, lanes)}
     const int first = LANE * ${items};
     if (LANE < active) {
         VALUE sum;
@@ -156,9 +163,9 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
         lane_value[${group.slot("LANE", columns)}] = sum;
         lane_head[${group.slot("LANE", columns)}] = head;
     }
-    ${barriers.group_barrier()}
+    ${barriers.meet("summed", ways, lanes)}
     ${group.rows_inclusive(lanes, columns, "LANE", "active")}
-    ${barriers.group_barrier()}
+    ${barriers.meet("rows", ways, lanes)}
     if (LANE == 0) {
         VALUE sum;
         uchar head = 0;
@@ -203,7 +210,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
 %   endif
         ${group.rows_exclusive(lanes, columns, "active", "before", "have")}
     }
-    ${barriers.group_barrier()}
+    ${barriers.meet("prefixes", ways, lanes)}
     if (LANE < active) {
         VALUE sum;
         int have;
@@ -227,9 +234,9 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) void scan(
         if (begin + first < n && begin + first + ${items} >= n) total_out[0] = sum;
 %   endif
     }
-    ${barriers.group_barrier()}
+    ${barriers.meet("scanned", ways, lanes)}
     for (int i = 0; i < ${items}; ++i) {
-        const int at = i * ${lanes} + LANE;
+        const int at = stretch + i * ${columns};
         if (at < count) {
 %   if rows:
             const long row = (begin + at) / row_length;

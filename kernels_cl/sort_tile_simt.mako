@@ -1,16 +1,21 @@
 ## Sorts tiles of a row by a group: the first stage of a stable merge sort where lanes run together (GPU mapping).
 ## Phases: each lane reads `items` neighbours and sorts them by insertion; then the group merges runs in local memory,
 ## doubling their width, every lane producing `items` results found by merge path; the tile is written to contiguous rows.
+## Only the lanes of a pair of runs exchange elements: they alone meet, 2 * width / items of them in the turn of `width`.
 ## Launch: a group for a tile, the tiles of all rows side by side (`per_row` for each).
 ## Parameters: declarations, key, ordering (see sort_order), lanes, items (powers of two),
-## carried (C type carried along, or None), positions (what is carried is the element's position).
+## carried (C type carried along, or None), positions (what is carried is the element's position),
+## ways (of the barriers `loaded`, `merged`, `placed`), attribute and subgroups (see pydp.groups.meetings).
 <%namespace name="order" file="sort_order.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%  tile = lanes * items  %>
+% if subgroups:
+${barriers.enable_subgroups()}
+% endif
 ${declarations}
 ${order.less(key, ordering)}
 
-kernel void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,
+kernel ${attribute} void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,
                       const long row_stride, global ${key}* restrict target, const ulong n,
                       const ulong per_row
 % if carried:
@@ -38,7 +43,7 @@ kernel void sort_tile(global const ${key}* restrict source, const ulong source_o
         held[i] = ${f'({carried}) (start + (ulong) i)' if positions else 'values[values_offset + row * n + start + (ulong) i]'};
 % endif
     }
-    ${barriers.group_barrier()}
+    ${barriers.meet("loaded", ways, lanes)}
     const int own = clamp(count - first, 0, ${items});
     for (int i = 0; i < own; ++i) {
         const ${key} moved = keys[first + i];
@@ -56,14 +61,14 @@ kernel void sort_tile(global const ${key}* restrict source, const ulong source_o
 % endif
     }
     for (int width = ${items}; width < ${tile}; width *= 2) {
-        ${barriers.group_barrier()}
+        ${barriers.meet("merged", ways, lanes, "width")}
         for (int i = 0; i < own; ++i) {
             keys[first + i] = mine[i];
 % if carried:
             held[first + i] = my_value[i];
 % endif
         }
-        ${barriers.group_barrier()}
+        ${barriers.meet("placed", ways, lanes, "width")}
         const int pair = first / (2 * width) * (2 * width);
         const int middle = min(pair + width, count), end = min(pair + 2 * width, count);
         const int diagonal = first - pair;

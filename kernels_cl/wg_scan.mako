@@ -7,10 +7,10 @@
 ##
 <%def name="slot(lane, columns)">((${lane}) + (${lane}) / ${columns})</%def>
 ##
-## After it (and a barrier before and behind) lane_value is the inclusive fold within its row.
+## After it (a barrier of rows before, one of the group behind) lane_value is the inclusive fold within its row.
 <%def name="rows_inclusive(lanes, columns, lane, active)">
-    if (${lane} < ${lanes // columns} && ${lane} * ${columns} < ${active}) {
-        const int first = ${lane} * ${columns};
+    if (${lane} % ${columns} == 0 && ${lane} < ${active}) {
+        const int first = ${lane};
         const int last = min(first + ${columns}, ${active}) - 1;
         VALUE sum = lane_value[${slot("first", columns)}];
         uchar head = lane_head[${slot("first", columns)}];

@@ -13,6 +13,7 @@ from pydp.algorithms._scan_layout import Layout
 from pydp.algorithms._scan_spec import ScanSpec
 from pydp.algorithms.operators import Operator
 from pydp.dtypes import c_declarations, c_name
+from pydp.groups.meetings import Widths, built, told
 from pydp.runtime.program import Kernel, kernel
 
 _SMALL = 4096  # elements below which a partition is not made smaller to keep more cores busy
@@ -111,6 +112,22 @@ def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str)
     }
 
 
+def _needs(phase: object, lanes: int, columns: int) -> dict[str, Widths]:
+    """What the barriers of scan_simt.mako need: rows of `columns` lanes exchange elements, lane 0 serves all."""
+    needs: dict[str, Widths] = {"taken": lanes} if phase == "single" else {}
+    needs |= {"loaded": columns, "summed": columns, "rows": lanes}
+    return needs if phase == "reduce" else needs | {"prefixes": lanes, "scanned": columns}
+
+
+def _built(device: Any, template: str, spec: ScanSpec, params: dict[str, object]) -> Kernel:
+    if spec.mapping == "vector":
+        return kernel(device, template, "scan", params)
+    needs = _needs(params["phase"], spec.lanes, spec.columns)
+    return built(
+        device, template, "scan", params, needs, lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup
+    )
+
+
 class WalkPlan:
     """A flat scan, or one of many rows, cut into partitions."""
 
@@ -130,7 +147,7 @@ class WalkPlan:
         template = f"scan_{spec.mapping}.mako"
         self.kernels: dict[str, Kernel] = {}
         for phase in ("reduce", "seeded") if self.phase == "seeded" else (self.phase,):
-            self.kernels[phase] = kernel(device, template, "scan", parameters(device, job, spec, phase, template))
+            self.kernels[phase] = _built(device, template, spec, parameters(device, job, spec, phase, template))
         self.group = (1,) if spec.mapping == "vector" else (spec.lanes,)
         self.grid = (self.parts * self.group[0],)
         self.tiles = np.int32(self.parts)
@@ -233,6 +250,7 @@ class WalkPlan:
                 "seeded": "reduced first, then scanned with the prefixes",
             }[self.phase]
         ]
+        lines += [f"{phase}: {line}" for phase, one in self.kernels.items() for line in told(one)]
         return lines + ([f"prefixes: {line}" for line in self.between.describe()] if self.between else [])
 
     def all_kernels(self) -> dict[str, Kernel]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from pydp.groups.barrier import why_not
 from pydp.runtime.profile import Profile
 from pydp.specialize.family import Family, Problem
 
@@ -21,6 +22,7 @@ class ScanSpec:
     "chained" (each partition waits for its predecessor's prefix) or "reduce_then_scan". part: the most elements of
     a partition (vector). vector: elements of a vector, 0 for one at a time. nontemporal: results go past the cache.
     lanes, columns, items, pad: the group, a row of its scan, a lane's elements, unused elements of local memory (simt).
+    barriers, subgroup: how lanes meet (see :mod:`pydp.groups.barrier`; simt).
     width: columns of a work-item along strided axes. polls: fruitless looks at a predecessor before its aggregate is
     recomputed (0: never). plain_polls: look with volatile loads instead of atomics. order and suppress are for tests:
     groups numbered without a ticket, and every so manieth partition publishing nothing.
@@ -40,6 +42,8 @@ class ScanSpec:
     plain_polls: bool = False
     order: str = "ticket"
     suppress: int = 0
+    barriers: str = "auto"
+    subgroup: int | None = None
 
 
 def problem_of(
@@ -123,6 +127,7 @@ def candidates(profile: Profile, problem: Problem) -> list[ScanSpec]:
     else:
         found += [dataclasses.replace(base, lanes=lanes) for lanes in (64, 128, 512)]
         found += [dataclasses.replace(base, items=items) for items in (3, 7, 11, 19, 23)]
+        found += [dataclasses.replace(base, columns=32), dataclasses.replace(base, barriers="group")]
     found.append(dataclasses.replace(base, strategy="reduce_then_scan"))
     kept = dict.fromkeys(found)
     return [spec for spec in kept if check(profile, problem, spec) is None]
@@ -154,8 +159,9 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
         return f"part {spec.part} is not between 1 and 2**30 - 1"
     if spec.width < 1 or (spec.vector and spec.width % spec.vector):
         return f"width {spec.width} is not a positive multiple of vector {spec.vector}"
-    if spec.mapping == "vector":
-        return None
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong or spec.mapping == "vector":
+        return wrong
     if not 1 <= spec.lanes <= profile.max_group_size:
         return f"lanes {spec.lanes} is not between 1 and {profile.max_group_size}"
     if spec.columns < 1 or spec.lanes % spec.columns or spec.items < 1 or spec.pad < 0:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pydp.dtypes import c_member, c_name, is_record, vector_parts
 from pydp.errors import InvalidArgument
+from pydp.groups.barrier import why_not
+from pydp.groups.meetings import Widths
 from pydp.runtime.profile import Profile
 from pydp.specialize.family import Family, Problem
 
@@ -17,7 +19,7 @@ from pydp.specialize.family import Family, Problem
 class SortSpec:
     """First stage: runs of `run` elements (CPU: a work-item sorts one, pieces of `small` by insertion; GPU: `lanes`
     with `items` elements each do, and run is their product). Then passes in which a work-item makes `stretch`
-    results, in `chains` that take turns."""
+    results, in `chains` that take turns. barriers, subgroup: how lanes meet (see :mod:`pydp.groups.barrier`; GPU)."""
 
     mapping: str
     run: int
@@ -26,6 +28,19 @@ class SortSpec:
     items: int
     stretch: int
     chains: int
+    barriers: str = "auto"
+    subgroup: int | None = None
+
+
+def needs(lanes: int, items: int) -> dict[str, Widths]:
+    """What the barriers of sort_tile_simt.mako need, in the turns that merge runs of `items`, 2 `items`, ... elements.
+
+    A turn reads from the pair of runs that the lane is in; what it overwrites, the turn before has read in its run.
+    """
+    turns = [1 << turn for turn in range(lanes.bit_length() - 1)]
+    merged = [(items * run, run) for run in turns]
+    placed = [(items * run, 2 * run) for run in turns]
+    return {"loaded": lanes, "merged": merged or lanes, "placed": placed or lanes}
 
 
 def passes(n: int, run: int) -> list[int]:
@@ -131,6 +146,7 @@ def candidates(profile: Profile, problem: Problem) -> list[SortSpec]:
             for items in (2, 4, 8)
             for stretch in (4, 8, 16, 32)
         ]
+        found.append(replace(base, barriers="group"))
     else:
         found = [
             SortSpec("vector", run, small, 1, 1, stretch, chains)
@@ -150,6 +166,9 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
             return f"{name} is {value}; powers of two are accepted"
     if spec.mapping not in ("vector", "simt"):
         return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
     size = problem.sizes[2]
     if spec.mapping == "simt":
         if spec.run != spec.lanes * spec.items:

@@ -14,9 +14,10 @@ import numpy as np
 
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_plan import collapse
-from pydp.algorithms._sort_plan import FAMILY, SortSpec, ordering, passes
+from pydp.algorithms._sort_plan import FAMILY, SortSpec, needs, ordering, passes
 from pydp.dtypes import c_declarations, c_name, check_arrays, check_supported, is_record, movable
 from pydp.errors import InvalidArgument
+from pydp.groups.meetings import built, told
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.program import Kernel, kernel
@@ -218,12 +219,23 @@ def _plan(
         "chains": chosen.chains,
         "scalar": not is_record(dtype),
     }
-    tile: dict[str, object] = {"positions": positions}
+    tile: dict[str, object] = {**params, "positions": positions}
     if chosen.mapping == "vector":
         tile |= {"run": chosen.run, "small": chosen.small}
+        first = kernel(device, "sort_tile_vector.mako", "sort_tile", tile)
     else:
-        tile |= {"lanes": chosen.lanes, "items": chosen.items}
-    first = kernel(device, f"sort_tile_{chosen.mapping}.mako", "sort_tile", {**params, **tile})
+        lanes, items = chosen.lanes, chosen.items
+        tile |= {"lanes": lanes, "items": items}
+        first = built(
+            device,
+            "sort_tile_simt.mako",
+            "sort_tile",
+            tile,
+            needs(lanes, items),
+            lanes=lanes,
+            choice=chosen.barriers,
+            subgroup=chosen.subgroup,
+        )
     merge = kernel(device, "sort_merge.mako", "sort_merge", params) if order.n > chosen.run else None
     return _Plan(order, dtype, carried, first, merge, choice)
 
@@ -356,6 +368,7 @@ def _explain(
     facts["specialization"] = chosen
     merges = len(passes(order.n, chosen.run))
     choices = [plan.choice.reason, f"runs of {chosen.run} are sorted first, then {merges} pass(es) merge them"]
+    choices += told(plan.tile)
     kernels = [plan.tile, *([plan.merge] if plan.merge else [])]
     return Explanation(which, facts, choices, {ready.name: ready.source for ready in kernels})
 

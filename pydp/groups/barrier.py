@@ -126,6 +126,15 @@ def subgroup_sizes(profile: Profile, row: int) -> tuple[int, ...]:
     return tuple(size for size in sizes if row % size == 0)
 
 
+def why_not(mapping: str, choice: str, subgroup: int | None) -> str | None:
+    """Why a specialization's fields `barriers` and `subgroup` are wrong on any device, or None."""
+    if choice not in CHOICES:
+        return f"barriers is {choice!r}; {', '.join(map(repr, CHOICES))} are accepted"
+    if mapping == "vector" and (choice not in ("auto", "group") or subgroup is not None):
+        return f"barriers is {choice!r} and subgroup {subgroup!r}; lanes that meet are of mapping 'simt' alone"
+    return None
+
+
 def check_choice(profile: Profile, choice: str, subgroup: int | None, row: int, size: int) -> None:
     """Raise InvalidArgument or UnsupportedOnDevice where a lowering or a subgroup size that was asked for cannot be."""
     if choice not in CHOICES:

@@ -43,7 +43,8 @@ def meetings(
     steps = {name: [(0, need)] if isinstance(need, int) else list(need) for name, need in needs.items()}
     counted = [([width for _, width in turns], 1.0) for turns in steps.values()]
     rules = rules_for(counted, profile, lanes, row, choice, subgroup)
-    ways, kinds = {}, set()
+    ways: dict[str, list[dict[str, object]]] = {}
+    kinds: set[str] = set()
     for name, turns in steps.items():
         found = [(width, rules.lowering(width)) for _, width in turns]
         cases = merged([(number + 1, way) for (number, _), (_, way) in zip(turns, found, strict=True)])
