@@ -1,13 +1,17 @@
 ## Folds one value of each lane of a group, in the lanes' order, with any associative operator `combine`.
 ## Parameters of the call: values (local array of `lanes` elements), lane (int expression), count (how many of the
 ## first lanes hold a value), lanes (constant), ways (of the needs of pydp.groups.meetings.tree: the barrier before
-## the tree, and those of its turns by the step). The result is values[0], to be read after the call by any lane.
+## the tree, and those of its turns by the step). The result is values[0], to be read after the call by any lane; with
+## `shared` false by lane 0 only, and before a barrier the lanes store to other arrays only: the last barrier is left out.
 <%namespace name="barriers" file="wg_barrier.mako"/>
-<%def name="reduce(values, lane, count, lanes, ways)">
+<%def name="reduce(values, lane, count, lanes, ways, shared=True)">
     ${barriers.meet("first", ways, lanes)}
-    for (int step_ = 1; step_ < ${lanes}; step_ *= 2) {
+    for (int step_ = 1; step_ < ${lanes if shared else lanes // 2}; step_ *= 2) {
         if (${lane} % (2 * step_) == 0 && ${lane} + step_ < ${count})
             ${values}[${lane}] = combine(${values}[${lane}], ${values}[${lane} + step_]);
         ${barriers.meet("turns", ways, lanes, "step_")}
     }
+% if not shared and lanes > 1:
+    if (${lane} == 0 && ${lanes // 2} < ${count}) ${values}[0] = combine(${values}[0], ${values}[${lanes // 2}]);
+% endif
 </%def>

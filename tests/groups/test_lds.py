@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pydp.errors import InvalidArgument
 from pydp import lds
+from pydp.errors import InvalidArgument
 from pydp.lds import GPU, NONE, R700, Banks
 
 pytestmark = pytest.mark.host
