@@ -174,4 +174,10 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
     return None
 
 
-FAMILY = Family("scan", ScanSpec, default, candidates, check)
+def lengths(problem: Problem) -> tuple[int, ...]:
+    """Rows, n, bytes of an element and columns, of a problem that has the first two as logarithms."""
+    log_rows, log_n, itemsize, columns = problem.sizes
+    return 1 << log_rows, 1 << log_n, itemsize, columns
+
+
+FAMILY = Family("scan", ScanSpec, default, candidates, check, lengths=lengths)

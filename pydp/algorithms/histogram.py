@@ -23,7 +23,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
 from pydp.runtime.profile import Profile
 from pydp.runtime.program import Kernel, kernel
-from pydp.specialize.choose import Choice, choose
+from pydp.specialize.choose import Choice, choose, rests_on_choices
 from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Family, Problem
 
@@ -215,6 +215,7 @@ class _Plan:
     clears: bool
 
 
+@rests_on_choices
 @functools.lru_cache(maxsize=256)
 def _plan(
     device: Any,

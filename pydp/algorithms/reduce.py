@@ -27,7 +27,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
 from pydp.runtime.profile import Profile
 from pydp.runtime.program import Kernel, kernel
-from pydp.specialize.choose import Choice, choose
+from pydp.specialize.choose import Choice, choose, rests_on_choices
 from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Family, Problem
 
@@ -143,6 +143,7 @@ def result_dtype(dtype: np.dtype, op: Any) -> np.dtype:
     return dtype
 
 
+@rests_on_choices
 @functools.lru_cache(maxsize=256)
 def _plan(
     device: Any,

@@ -21,7 +21,7 @@ from pydp.groups.meetings import built, told
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.program import Kernel, kernel
-from pydp.specialize.choose import Choice, choose
+from pydp.specialize.choose import Choice, choose, rests_on_choices
 from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Problem
 
@@ -194,6 +194,7 @@ class _Plan:
     choice: Choice | None
 
 
+@rests_on_choices
 @functools.lru_cache(maxsize=256)
 def _plan(
     device: Any, dtype: np.dtype, carried: np.dtype | None, order: _Order, spec: Any, positions: bool = True

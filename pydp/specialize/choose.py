@@ -7,10 +7,9 @@ few seconds, and only when something is chosen, the stores of measured specializ
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,8 +17,6 @@ from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.runtime.device import Device, known_devices
 from pydp.specialize.family import Family, Problem
 
-_TUNED = "pydp.specialize.tuned"
-_BUILT_IN: tuple[str, ...] = ()  # modules whose provide(family, device, problem) is asked, in this order
 _LOOK_SECONDS = 2.0  # between two looks at whether stored measurements have changed
 
 
@@ -47,7 +44,24 @@ class Asking:
         return f"<what can be chosen, asked by {id(self):x}>"  # plans are kept by it, and no two must be alike
 
 
+def _tuned(family: Family, device: Device, problem: Problem) -> Choice | None:
+    if not isinstance(device, Device):  # one that is not there has no measurements
+        return None
+    from pydp.specialize.tuned import provide
+
+    found = provide(family, device, problem)
+    return None if found is None else Choice(found[0], "tuned", found[1])
+
+
+def _modelled(family: Family, device: Device, problem: Problem) -> Choice | None:
+    from pydp.specialize.modelled import model_pick
+
+    found = model_pick(family, device, problem)
+    return None if found is None else Choice(found[0], "model", found[1])
+
+
 Provider = Callable[[Family, Device, Problem], "Choice | None"]
+_BUILT_IN: tuple[Provider, ...] = (_tuned, _modelled)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _providers: list[Provider] = []
 _kept: list[Any] = []
@@ -96,28 +110,27 @@ def choose(family: Family, device: Device, problem: Problem, spec: Any = None) -
     key = ("choice", family.name, problem)
     found = device.kernels.get(key)
     if found is None:
-        found = device.kernels[key] = _of_policy(family, device, problem, _all_providers())
+        found = device.kernels[key] = _of_policy(family, device, problem, (*_BUILT_IN, *_providers))
     return found
 
 
 def untuned(family: Family, device: Device, problem: Problem) -> Choice:
     """What would be chosen if nothing had been measured: the model's pick, else the default."""
-    return _of_policy(family, device, problem, [one for one in _all_providers() if one.__module__ != _TUNED])
-
-
-def _all_providers() -> list[Provider]:
-    return [*(importlib.import_module(name).provide for name in _BUILT_IN), *_providers]
+    providers = [provider for provider in (*_BUILT_IN, *_providers) if provider is not _tuned]
+    return _of_policy(family, device, problem, providers)
 
 
 def _look() -> None:
     """Forgets the choices where stored measurements have changed, of another process's tuning for example."""
+    from pydp.specialize.tuned import changed
+
     global _next_look
     _next_look = time.monotonic() + _LOOK_SECONDS
-    if _TUNED in _BUILT_IN and importlib.import_module(_TUNED).changed():
+    if changed():
         forget()
 
 
-def _of_policy(family: Family, device: Device, problem: Problem, providers: list[Provider]) -> Choice:
+def _of_policy(family: Family, device: Device, problem: Problem, providers: Sequence[Provider]) -> Choice:
     profile = device.profile
     refused: list[str] = []
     for provider in providers:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydp.specialize.architectures import rates_of, structure_of
 from pydp.specialize.calibration import kept
+from pydp.specialize.costs import cost
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.ranking import rank
 
@@ -24,3 +26,12 @@ def model_pick(family: Family, device: Device, problem: Problem) -> tuple[Any, s
     first = ranked[0]
     by = "measured rates" if rates is not None else "the table's rates"
     return first.spec, f"the best of {len(ranked)} by the model with {by}: {first.reason}"
+
+
+def predicted(family: Family, device: Device, problem: Problem, spec: Any) -> float | None:
+    """Seconds of a call by the model; None where `model_pick` knows nothing."""
+    profile = device.profile
+    if family.counts is None or profile.is_simulator or profile.loop_limit is not None:
+        return None
+    structure = structure_of(profile) if profile.kind == "gpu" else None
+    return cost(family.counts(profile, problem, spec), kept(device) or rates_of(profile), structure).seconds

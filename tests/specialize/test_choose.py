@@ -50,6 +50,7 @@ def toy() -> Any:
 @pytest.fixture(autouse=True)
 def _no_providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(module, "_providers", [])
+    monkeypatch.setattr(module, "_BUILT_IN", ())
     yield
     forget()
 

@@ -1,0 +1,236 @@
+"""What has been measured, for the choosing layer: the user's stores first, then those that pydp is shipped with.
+
+A measurement serves the shape class that it was made for and classes near it, on the device that it was made on and on
+devices of the same driver and architecture that are about as large. Nothing is read before the first choice; the files
+are read again when one of them has changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import threading
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydp.runtime.cache import cache_dir
+from pydp.specialize import store as stores
+from pydp.specialize.family import Family, Problem
+from pydp.specialize.shape_class import ShapeClass, shape_class
+from pydp.specialize.store import TUNED, Store, Trial
+
+if TYPE_CHECKING:
+    from pydp.runtime.device import Device
+
+STARTER = Path(__file__).parent / "starter"
+_SLOWER = 1.25  # a measurement made elsewhere is not taken where the model finds it slower than its own pick by more
+_ALIKE = ("driver", "kind", "architecture")  # two devices must share these; sizes may differ by a factor of two
+_SIZES = ("units", "l2_bytes", "local_bytes")
+
+
+def provide(family: Family, device: Device, problem: Problem) -> tuple[Any, str] | None:
+    """(spec, reason) of the nearest measurement that can run; None where nothing near has been measured, or nothing
+    that was beat the choice without measuring."""
+    here = shape_of(family, problem)
+    for found in _nearest(device, here):
+        trial, exact = found.trial, found.own and found.trial.shape == here
+        assert trial.ratio is not None
+        if trial.ratio >= 1.0:
+            return _confirmed(family, device, problem, trial) if exact else None
+        spec = rebuild(family.spec_type, trial.spec)
+        if spec is None or family.check(device.profile, problem, spec) is not None:
+            continue
+        if exact or _plausible(family, device, problem, spec):
+            place = "this device" if found.own else f"{found.about.get('device')!r}, a device like this one"
+            return spec, f"measured on {place} for {trial.shape}: {trial.ratio:.2f} of the time without tuning"
+    return None
+
+
+def _confirmed(family: Family, device: Device, problem: Problem, trial: Trial) -> tuple[Any, str]:
+    """The choice without measuring, where measuring found no better one."""
+    from pydp.specialize.choose import untuned
+
+    choice = untuned(family, device, problem)
+    return choice.spec, f"measured for {trial.shape}: nothing beats the {choice.source}'s choice; {choice.reason}"
+
+
+def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> bool:
+    """Whether the model, where there is one, does not object to a measurement that was made elsewhere."""
+    from pydp.specialize.choose import untuned
+    from pydp.specialize.modelled import predicted
+
+    theirs = predicted(family, device, problem, spec)
+    if theirs is None:
+        return True
+    ours = predicted(family, device, problem, untuned(family, device, problem).spec)
+    return ours is None or theirs <= _SLOWER * ours
+
+
+# --- what is known ---------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """A measurement with where it comes from."""
+
+    trial: Trial
+    about: Mapping[str, str]
+    own: bool
+    order: tuple[float, ...]
+
+
+class _Library:
+    """The stores of other devices, and those shipped, as they were when they were read; `folder` is the user's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stamps = _stamps(folder)
+        self.shelves = [
+            (rank, path, *stores.load(path))
+            for rank, place in ((0, folder), (1, STARTER))
+            for path in sorted(place.glob("*.json"))
+        ]
+
+
+_library: _Library | None = None
+_stores: dict[Path, Store] = {}
+_lock = threading.Lock()
+
+
+def store_of(device: Device) -> Store:
+    """The user's store of a device. Part of its name is how many units this process may use, as they decide too."""
+    folder = cache_dir() / TUNED
+    path = folder / f"{device.uid}-{device.profile.compute_units}.json"
+    with _lock:
+        found = _stores.get(path)
+        if found is None:
+            found = _stores[path] = Store(path.stem, about(device), folder)
+    return found
+
+
+def about(device: Device) -> dict[str, str]:
+    """What a store's file says of its device."""
+    from pydp.specialize.architectures import architecture_of
+
+    profile = device.profile
+    return {
+        "device": device.name,
+        "driver": device.driver,
+        "driver_version": device.driver_version,
+        "kind": device.kind,
+        "architecture": architecture_of(device).name,
+        "units": str(profile.compute_units),
+        "l2_bytes": str(profile.l2_bytes),
+        "local_bytes": str(profile.local_bytes),
+    }
+
+
+def changed() -> bool:
+    """Whether the files differ from what was read; then they are read again at the next choice."""
+    global _library
+    with _lock:
+        library = _library
+    if library is None or (library.folder == cache_dir() / TUNED and library.stamps == _stamps(library.folder)):
+        return False
+    reread()
+    return True
+
+
+def reread() -> None:
+    """Read the files again at the next choice."""
+    global _library
+    with _lock:
+        _library = None
+
+
+def _stamps(folder: Path) -> dict[Path, tuple[int, int, int] | None]:
+    return {path: stores.stamp(path) for path in folder.glob("*.json")}
+
+
+def _known() -> _Library:
+    global _library
+    with _lock:
+        if _library is None:
+            _library = _Library(cache_dir() / TUNED)
+        return _library
+
+
+def _nearest(device: Device, here: ShapeClass) -> list[_Found]:
+    """The measurements that may serve a class, the nearest first: the user's before those shipped, this device's
+    before others', its own class before others."""
+    return sorted(_matching(device, here), key=lambda found: found.order)
+
+
+def _matching(device: Device, here: ShapeClass) -> Iterator[_Found]:
+    own = store_of(device)
+    shelves = [(0, own.path, own.about, own.trials())]
+    shelves += [shelf for shelf in _known().shelves if shelf[1] != own.path]
+    for rank, path, theirs, trials in shelves:
+        apart = 0.0 if path == own.path else devices_apart(own.about, theirs)
+        for trial in trials if apart is not None else ():
+            distance = trial.shape.distance(here) if trial.ratio is not None else None
+            if distance is not None and apart is not None:
+                order = (rank, apart, distance, trial.ratio or 0.0)
+                yield _Found(trial, theirs, path.name == own.path.name, order)
+
+
+def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float | None:
+    """How different two devices are, by what their stores say; None where one's measurements must not serve the other:
+    another driver or architecture, or a size that differs by more than a factor of two."""
+    if any(mine.get(name) != theirs.get(name) for name in _ALIKE):
+        return None
+    apart = sum(0.25 for name in ("device", "driver_version") if mine.get(name) != theirs.get(name))
+    for name in _SIZES:
+        try:
+            one, other = int(mine[name]), int(theirs[name])
+        except (KeyError, ValueError):
+            return None
+        if one == other:
+            continue
+        if min(one, other) <= 0 or abs(math.log2(one / other)) > 1:
+            return None
+        apart += abs(math.log2(one / other))
+    return apart
+
+
+# --- specializations as plain values ----------------------------------------------------------------------
+
+
+def shape_of(family: Family, problem: Problem) -> ShapeClass:
+    """The shape class of a problem."""
+    return shape_class(problem, family.lengths(problem) if family.lengths is not None else None)
+
+
+def fields_of(spec: Any) -> dict[str, Any]:
+    """A specialization's fields as plain values; `rebuild` is the way back."""
+    return {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec) if field.init}
+
+
+def rebuild(spec_type: type, fields: Mapping[str, Any]) -> Any:
+    """The specialization of its fields; None where a name is unknown or missing, or a value is of another type."""
+    hints = _hints(spec_type)
+    wanted = {field.name: field for field in dataclasses.fields(spec_type) if field.init}
+    if not set(fields) <= set(wanted) or not all(_fits(value, hints[name]) for name, value in fields.items()):
+        return None
+    try:
+        return spec_type(**fields)
+    except (TypeError, ValueError):
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _hints(spec_type: type) -> dict[str, Any]:
+    return typing.get_type_hints(spec_type)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a JSON value is of an annotated type: int, float, str, bool, None, or a choice of these."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return any(_fits(value, one) for one in typing.get_args(hint))
+    if hint is float:
+        return type(value) in (int, float)
+    return hint in (int, str, bool, type(None)) and type(value) is hint
