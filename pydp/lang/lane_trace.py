@@ -104,8 +104,8 @@ class Tracer:
 
     def run_store(self, statement: ir.Store) -> None:
         value = self.evaluate(statement.value)
-        event = self.touch("write", statement, statement.where, None if statement.members else value, statement.members)
-        if value is None and not statement.members and event is not None:
+        event = self.touch("write", statement, statement.where, value, statement.members)
+        if value is None and event is not None:
             event.signature = self.signature(statement.value)
 
     def run_atomic(self, statement: ir.Atomic) -> None:

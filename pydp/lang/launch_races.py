@@ -8,6 +8,7 @@ values by one statement do not race; writes of values of which that is not known
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -44,6 +45,8 @@ def check(function: ir.Function, launch: Launch) -> None:
     interval = 0
     for event in trace(function, sample, launch, watched):
         if isinstance(event, Access):
+            if event.array.name not in watched:
+                continue
             located = _locate(event, interval, launch)
             if located is not None:
                 by_array[arrays[event.array.name]].append(located)
@@ -120,8 +123,7 @@ def _mark(wrong: np.ndarray, place: np.ndarray, names: np.ndarray, who: np.ndarr
 
 def _search_element(element: int, accesses: list[_Located], sample: Sample, most: int) -> int:
     """Look for two accesses of one element that race; how many pairs were looked at."""
-    touching = [(one, one.lanes[one.elements == element]) for one in accesses]
-    touching = [(one, lanes) for one, lanes in touching if len(lanes)]
+    touching = _unlike((one, one.lanes[one.elements == element]) for one in accesses)
     pairs = ((first, second) for number, second in enumerate(touching) for first in touching[: number + 1])
     looked_at = list(islice(pairs, max(0, most)))
     for (first, these), (second, those) in looked_at:
@@ -129,6 +131,19 @@ def _search_element(element: int, accesses: list[_Located], sample: Sample, most
         if pair is not None:
             raise _race(element, first, pair[0], second, pair[1], sample)
     return len(looked_at)
+
+
+def _unlike(accesses: Iterable[tuple[_Located, np.ndarray]]) -> list[tuple[_Located, np.ndarray]]:
+    """Those that are not repetitions of an earlier one in another turn of a loop, nor empty."""
+    kept: dict[Any, tuple[_Located, np.ndarray]] = {}
+    for one, lanes in accesses:
+        if len(lanes):
+            given = one.access.signature if one.access.value is None else one.access.value.lanes
+            value = None if given is None else _of(given, lanes).tobytes()
+            kept.setdefault(
+                (id(one.access.site), one.interval, one.access.context, lanes.tobytes(), value), (one, lanes)
+            )
+    return list(kept.values())
 
 
 def _racing(

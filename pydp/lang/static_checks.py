@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,14 +22,14 @@ WORK = 6_000  # expressions evaluated for all lanes: a small part of the time th
 PAIRED = 64  # elements of an interval that are looked at pair by pair, after all were screened at once
 
 
-def check(function: ir.Function, grid_extent: Sequence[int] | None = None) -> None:
+def check(function: ir.Function) -> None:
     """Raise VectorError where lanes of a group surely race, or touch what is not there.
 
     Reports an index outside a local_field or private_field, a local_field's element that is read before any lane
     wrote it, and two lanes of a group that touch one element of a local_field between two barriers, one of them
     writing; also a barrier's given width that does not divide the group or is too narrow for what lies around it.
-    Several lanes that write one value by one statement do not race. `grid_extent` is not needed: a
-    group is the same wherever it is.
+    Several lanes that write one value by one statement do not race. A group is the same wherever it is; what its
+    lanes and those of other groups do with arrays is looked at for a launch (see :mod:`launch_races`).
     """
     widths.check_given(function)
     if not function.locals and not function.privates:
