@@ -16,23 +16,23 @@ from pydp.space import Grid
 _MOST_KEPT = 512
 
 
-def check_races(made: Translation, space: Grid, given: Arguments) -> None:
+def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: Arguments) -> None:
     """Raise VectorError where lanes of this launch surely race on an array.
 
     Kept are grids that passed, and which arguments were one object; sizes of about the same magnitude pass together.
     """
     values, positions = given.values, given.arrays
-    key: Any = tuple(space.extent)
-    if len({id(values[position]) for position in positions}) != len(positions):
+    key: Any = extent
+    if len(positions) > 1 and len({id(values[position]) for position in positions}) != len(positions):
         key = (key, *(_first(values, position) for position in positions))
     if key in made.passed:
         return
     same = _same_memory(made, values)
-    alike = (tuple(n.bit_length() for n in space.extent), tuple(same.items()))
+    alike = (tuple(n.bit_length() for n in extent), tuple(same.items()))
     if alike not in made.passed:
         shapes = {position: tuple(values[position].shape) for position in positions}
         numbers = {one.position: values[one.position] for one in made.function.parameters}
-        launch = Launch(tuple(space.extent), tuple(space.offset), shapes, numbers, same)
+        launch = Launch(extent, tuple(space.offset), shapes, numbers, same)
         launch_races.check(made.function, launch)
     if len(made.passed) >= _MOST_KEPT:
         made.passed.clear()

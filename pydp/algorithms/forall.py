@@ -70,9 +70,9 @@ def forall(
     space = grid if type(grid) is Grid else _grid(grid)
     given = Arguments(args)
     made = _translate(space, fn, given, group)
-    watched = is_checked()
+    extent, watched = tuple(space.extent), is_checked()
     if not watched:
-        check_races(made, space, given)
+        check_races(made, extent, space, given)
     if device == "host" or watched:
         return _forall_host.run(made, space, given, device, queue, wait_for)
     names, values = made.arrays, given.values
@@ -83,7 +83,7 @@ def forall(
         wait_for=wait_for,
         writable=made.written,
     )
-    extent, offset = tuple(space.extent), tuple(space.offset)
+    offset = tuple(space.offset)
     plan = made.plan(call.device, spec, extent)
     operands: dict[int, Operand] = {}
     for position, name in names:
