@@ -2,8 +2,10 @@
 ## Each function loops over the lanes. It is called, not inlined, and the loop is kept small: a body has many of them,
 ## and drivers took seconds to compile their copies. The fast ways need no function.
 ## Parameters: accesses, a list of {name, kind ("load", "store" or "atomic_OP"), space, element, member, value, width,
-##   address (integer type), form ("strided": base and step; "vector": an address for each lane; "combN": base, and every
-##   Nth element from there, taken out of whole vectors; "dealt": base, and neighbours from element `first` of an axis
+##   address (integer type), form ("strided": base and step; "vector": an address for each lane; "comb": base, and every
+##   `step`th element from there, taken out of whole vectors (from element `number` after base where that is given: all
+##   vectors from base to its last sibling's end are inside of the array); "laid": the way back, `step` vectors stored one
+##   element of each in turn; "dealt": base, and neighbours from element `first` of an axis
 ##   that is stored in `deal` piles of `pile` elements: whole vectors of each pile where first is the first pile's, else
 ##   by the function `by_lane` with the numbers first + lane, which are `iota`), masked, update}.
 ##   element: the C type pointed to; member: text after the element; value: the scalar C type moved;
@@ -20,8 +22,10 @@
     mask = f", const int{width} mask" if a["masked"] else ""
     test = "if (on[lane]) " if a["masked"] else ""
 %>\
-% if a["form"].startswith("comb"):
+% if a["form"] == "comb":
 ${combed(a, vector)}
+% elif a["form"] == "laid":
+${laid(a, vector)}
 % elif a["form"] == "dealt":
 ${dealt(a, vector)}
 % else:
@@ -66,14 +70,14 @@ __attribute__((noinline)) static void ${a["name"]}(${a["space"]} ${a["element"]}
 ## Every Nth element, of as few vectors as hold them.
 <%def name="combed(a, vector)">
 <%
-    width, step = a["width"], int(a["form"][4:])
-    places = [divmod(step * lane, width) for lane in range(width)]
-    last = places[-1][0]
-    ## The last vector ends with the last element that is wanted, so that nothing behind it is read.
-    starts = {n: min(n * width, step * (width - 1) - width + 1) for n, _ in places}
+    width, step, number = a["width"], a["step"], a.get("number", 0)
+    places = [number + step * lane for lane in range(width)]
+    ## Where nothing is known of siblings, the last vector ends with the last element that is wanted.
+    end = step * width if "number" in a else places[-1] + 1
+    starts = {place // width: min(place // width * width, end - width) for place in places}
     parts = []
     for n in starts:
-        wanted = [step * lane - starts[n] for lane in range(width) if places[lane][0] == n]
+        wanted = [place - starts[n] for place in places if place // width == n]
         while wanted:
             size = next(size for size in (8, 4, 2, 1) if size <= len(wanted))
             parts.append(f"part_{n}.s" + "".join(f"{one:x}" for one in wanted[:size]))
@@ -84,6 +88,20 @@ static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, con
     const ${vector} part_${n} = vload${width}(0, p + base + ${start});
 % endfor
     return (${vector})(${", ".join(parts)});
+}
+</%def>
+
+## Vectors stored so that one element of each follows another.
+<%def name="laid(a, vector)">
+<%
+    width, step = a["width"], a["step"]
+    given = [f"const {vector} given_{n}" for n in range(step)]
+    texts = [", ".join(f"given_{place % step}.s{place // step:x}" for place in range(n * width, (n + 1) * width)) for n in range(step)]
+%>\
+static inline void ${a["name"]}(${a["space"]} ${a["element"]}* p, const ${a["address"]} base, ${", ".join(given)}) {
+% for n in range(step):
+    vstore${width}((${vector})(${texts[n]}), 0, p + base + ${n * width});
+% endfor
 }
 </%def>
 

@@ -20,6 +20,7 @@ from pydp.lang.ir import member_dtype
 from pydp.lang.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
 from pydp.lang.strip_arrange import arrange
 from pydp.lang.strip_expr import leaves
+from pydp.lang.strip_families import Families
 from pydp.lang.strip_flow import Flow, declare
 from pydp.lang.strip_interval import IntervalWriter, private_names, private_uses
 from pydp.lang.strip_layout import Layout, pick_width
@@ -127,6 +128,8 @@ class _VectorC:
         }
         self.kernel.facets = Facets(nodes, layout, self.scopes)
         self.kernel.arrangements = arrange(function, self.kernel.facets, layout)
+        self.kernel.families = Families(self.kernel.facets, unit_strides)
+        self.kernel.siblings = self.kernel.families.loads(function.body)
         self.carried_privates = self._carried_privates()
         self.block = Block(1)
         self.private_bytes = 0

@@ -26,12 +26,14 @@ INT, LONG = np.dtype(np.int32), np.dtype(np.int64)
 
 class Address(NamedTuple):
     """form: "same" (one element for all lanes), "unit" (neighbours), "strided" (`step` apart), "vector" (a number for
-    each lane) or "dealt": neighbours along an axis that is stored in piles, from element `first` of it."""
+    each lane) or "dealt": neighbours along an axis that is stored in piles, from element `first` of it. number: the
+    address is that of a family's first access, this one is so many elements further."""
 
     form: str
     place: Value
     step: str = "0"
     first: Value | None = None
+    number: int | None = None
 
 
 class Place(NamedTuple):

@@ -68,7 +68,15 @@ class Flow(Memory):
 
     def statements(self, body: list[ir.Stmt]) -> None:
         self.declare(body)
-        for statement in body:
+        together = 0
+        for at, statement in enumerate(body):
+            if together:
+                together -= 1
+                continue
+            family = self.kernel.families.stores(body[at:])
+            if family and self.store_family(family):
+                together = len(family) - 1
+                continue
             _WRITERS[type(statement)](self, statement)
             if self._loops and self._loops[-1].now is not None and regions.jumps(statement):
                 # Lanes that left below are off for the rest of this list too.

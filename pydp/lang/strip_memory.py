@@ -13,6 +13,7 @@ from pydp.lang.c_body import fill_text
 from pydp.lang.c_text import from_memory, private_type, to_memory
 from pydp.lang.strip_address import LONG, Address, Addresses, Place
 from pydp.lang.strip_expr import Path
+from pydp.lang.strip_families import moved, without_offset
 from pydp.lang.strip_text import BOOL
 from pydp.lang.strip_values import Text, Value
 
@@ -76,6 +77,8 @@ class Memory(Addresses):
         if place.total is not None and not self.quiet:
             address = self.clamped(address, place)
         scalars, lanes = self.guards(array, expr.indices, values)
+        if lanes is None and id(expr) in self.kernel.siblings:
+            address = self._whole_family(expr, address)
         fill = "0"
         if isinstance(array, ir.GlobalArray):
             fill = fill_text(array, path)
@@ -106,6 +109,20 @@ class Memory(Addresses):
         self.block.line(f"if ({condition}) {name} = {text};")
         return name
 
+    def _whole_family(self, expr: ir.Load, address: Address) -> Address:
+        """The address of the load's first sibling, where all that lies between the first's and the last's elements is
+        inside of the array, so that all of the family take the same vectors."""
+        number, count, axis = self.kernel.siblings[id(expr)]
+        assert isinstance(expr.array, ir.GlobalArray)
+        rest, offset = without_offset(expr.indices[axis])
+        if rest is None or not _combed(address):
+            return address
+        first, last = moved(rest, offset - number), moved(rest, offset - number + count - 1)
+        if not (self.proven(expr.array, axis, first) and self.proven(expr.array, axis, last)):
+            return address
+        values = self.indices(expr.array, [*expr.indices[:axis], first, *expr.indices[axis + 1 :]])
+        return self.address(expr.array, values)._replace(number=number)
+
     def _vector_load(self, place: Place, address: Address, row: int, mask: str | None, fill: str) -> str:
         pointer, at = place.pointer(row), address.place.row(row)
         if address.form == "unit" and mask is None and not place.member:
@@ -113,8 +130,7 @@ class Memory(Addresses):
         if address.first is not None:
             return f"{self.access('load', place, address, False)}({pointer}, {at}, {address.first.row(row)})"
         if mask is None and not place.member and _combed(address):
-            function = self.access("load", place, address._replace(form=f"comb{address.step.strip('()')}"), False)
-            return f"{function}({pointer}, {at})"
+            return f"{self.access('load', place, address._replace(form='comb'), False)}({pointer}, {at})"
         function = self.access("load", place, address, mask is not None)
         where = at if address.form == "vector" else f"{at}, {address.step}"
         rest = "" if mask is None else f", {mask}, {fill}"
@@ -166,6 +182,27 @@ class Memory(Addresses):
                 on = None if mask is None else mask.row(row)
                 line = self._store_row(self.place(array, path), address, row, on, value)
                 self.block.line(line if scalars is None else f"if ({scalars.row(row)}) {line}")
+
+    def store_family(self, stores: Sequence[ir.Store]) -> bool:
+        """Stores at neighbouring offsets of a strided index, as whole vectors; False where some lanes may not store."""
+        first, last = stores[0], stores[-1]
+        if self.mask is not None or self.inside_grid is not None or not isinstance(first.array, ir.GlobalArray):
+            return False
+        values = self.indices(first.array, first.indices)
+        if not all(self._unguarded(first.array, axis, first, last) for axis in range(first.array.rank)):
+            return False
+        address = self.address(first.array, values)
+        address = address._replace(place=self.temporary(address.place), form="laid")
+        parts = [self.temporary(self.vector(self.expr(store.value))) for store in stores]
+        place = self.place(first.array, ())
+        function = self.access("store", place, address, False)
+        for row in range(self.rows([address.place, *parts])):
+            texts = ", ".join(self.text.store(part.row(row), place.dtype) for part in parts)
+            self.block.line(f"{function}({place.pointer(row)}, {address.place.row(row)}, {texts});")
+        return True
+
+    def _unguarded(self, array: ir.GlobalArray, axis: int, *stores: ir.Store) -> bool:
+        return all(self.proven(array, axis, store.indices[axis]) for store in stores)
 
     def _store_row(self, place: Place, address: Address, row: int, mask: str | None, value: Value) -> str:
         pointer, at, text = place.pointer(row), address.place.row(row), value.row(row)
@@ -251,19 +288,11 @@ class Memory(Addresses):
         value = private_type(place.dtype) if private else dtypes.c_name(place.dtype)
         form = "strided" if address.form in ("same", "unit") else address.form
         index = "long" if address.place.dtype == LONG else "int"
-        extra: dict[str, object] = {}
-        if form == "dealt":
-            assert place.order is not None
-            extra = {
-                "deal": place.order.deal,
-                "pile": place.order.pile,
-                "iota": self.text.ramp("first", 1, address.place.dtype),
-            }
-            extra["by_lane"] = self.access(kind, place, address._replace(form="vector"), masked)
-            form = f"dealt_{place.order.deal}_{place.order.pile}"
+        extra = self._shuffle(kind, place, address, masked)
+        parts = [str(part) for part in extra.values() if isinstance(part, int)]
         member = place.member.replace(".", "_").replace("[", "_").replace("]", "")
         space = place.space.strip("_")
-        name = "_".join(["strip", kind, form, space, place.element, value + member, index])
+        name = "_".join(["strip", kind, form, *parts, space, place.element, value + member, index])
         name += "_masked" if masked else ""
         made = {
             "name": name,
@@ -274,12 +303,24 @@ class Memory(Addresses):
             "value": value,
             "width": self.layout.width,
             "address": index,
-            "form": form.partition("_")[0],
+            "form": form,
             "masked": masked,
             "update": update,
         }
         self.kernel.accesses.setdefault(name, made | extra)
         return name
+
+    def _shuffle(self, kind: str, place: Place, address: Address, masked: bool) -> dict[str, object]:
+        """What the template needs to know of whole vectors that are shuffled; nothing for other accesses."""
+        if address.form in ("comb", "laid"):
+            step = int(address.step.strip("()"))
+            return {"step": step} if address.number is None else {"step": step, "number": address.number}
+        if address.form != "dealt":
+            return {}
+        assert place.order is not None
+        by_lane = self.access(kind, place, address._replace(form="vector"), masked)
+        iota = self.text.ramp("first", 1, address.place.dtype)
+        return {"deal": place.order.deal, "pile": place.order.pile, "iota": iota, "by_lane": by_lane}
 
 
 def _combed(address: Address) -> bool:

@@ -1,7 +1,8 @@
 """Small loops over private arrays written out, so that constants index the arrays and their elements can be registers.
 
-A loop is written out when its bounds are constants, it has few rounds, and its counter takes part in an
-index of a private array. Integer arithmetic on constants is done on the way.
+A loop is written out when its bounds are constants, it has few rounds, and its counter takes part in an index of a
+private array or counts what lies between the lanes' elements (4 * lane + counter). Integer arithmetic on constants is
+done on the way.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pydp.lang import ir, regions
 from pydp.lang.c_text import wrap
 
 _MOST_ROUNDS = 16
+_MOST_APART = 8
 _MOST_STATEMENTS = 160  # of one loop when written out
 
 
@@ -63,7 +65,27 @@ def _is_small(loop: ir.For) -> bool:
         return False
     if name in regions.assigned_in(loop.body) or any(regions.jumps(statement) for statement in loop.body):
         return False
-    return any(_indexes_private(statement, name) for statement in inside)
+    return any(_indexes_private(statement, name) or _fills_gaps(statement, loop) for statement in inside)
+
+
+def _fills_gaps(statement: ir.Stmt, loop: ir.For) -> bool:
+    """An index is the counter plus a small multiple: neighbouring rounds take the elements between those of lanes."""
+    values = _values(loop)
+    places: list[ir.Expr] = list(statement.indices) if isinstance(statement, ir.Store) else []
+    for expr in ir.expressions(statement):
+        places += [index for inner in ir.walk(expr) if isinstance(inner, ir.Load) for index in inner.indices]
+    for place in places:
+        factors = [
+            int(side.value)
+            for inner in ir.walk(place)
+            if isinstance(inner, ir.Binary) and inner.op == "mul" and inner.dtype.kind in "iu"
+            for side in (inner.left, inner.right)
+            if isinstance(side, ir.Const)
+        ]
+        counted = any(variable.name == loop.variable.name for variable in regions.reads(place))
+        if counted and values is not None and any(2 <= factor <= min(_MOST_APART, len(values)) for factor in factors):
+            return True
+    return False
 
 
 def _indexes_private(statement: ir.Stmt, name: str) -> bool:

@@ -14,6 +14,7 @@ from pydp.lang.c_text import Block, private_type
 from pydp.lang.facets import Facets
 from pydp.lang.ir import Expr, Function
 from pydp.lang.strip_arrange import Arrangement
+from pydp.lang.strip_families import Families, Sibling
 from pydp.lang.strip_layout import Layout
 from pydp.lang.strip_text import BOOL, StripText
 
@@ -67,6 +68,8 @@ class Kernel:
         self.unit_strides = unit_strides
         self.facets: Facets
         self.arrangements: dict[str, Arrangement]
+        self.families: Families
+        self.siblings: dict[int, Sibling]
         self.helpers: set[Helper] = set()
         self.strips = StripText(layout.width, self.helpers)
         self.accesses: dict[str, dict[str, object]] = {}
