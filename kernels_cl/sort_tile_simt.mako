@@ -1,6 +1,8 @@
 ## Sorts tiles of a row by a group: the first stage of a stable merge sort where lanes run together (GPU mapping).
-## Phases: each lane reads `items` neighbours and sorts them by insertion; then the group merges runs in local memory,
-## doubling their width, every lane producing `items` results found by merge path; the tile is written to contiguous rows.
+## Phases: each lane reads `items` neighbours and sorts them in registers: neighbours trade places in `items` turns, which
+## keeps equal ones in order, in loops of fixed length, for an index that varies moves a private array to memory. Then
+## the group merges runs in local memory, doubling their width, every lane producing `items` results found by merge path;
+## the tile is written to contiguous rows.
 ## Only the lanes of a pair of runs exchange elements: they alone meet, 2 * width / items of them in the turn of `width`.
 ## Launch: a group for a tile, the tiles of all rows side by side (`per_row` for each).
 ## Parameters: declarations, key, ordering (see sort_order), lanes, items (powers of two),
@@ -45,29 +47,35 @@ kernel ${attribute} void sort_tile(global const ${key}* restrict source, const u
     }
     ${barriers.meet("loaded", ways, lanes)}
     const int own = clamp(count - first, 0, ${items});
-    for (int i = 0; i < own; ++i) {
-        const ${key} moved = keys[first + i];
-        int j = i;
-        while (j > 0 && less(moved, mine[j - 1])) {
-            mine[j] = mine[j - 1];
+    for (int i = 0; i < ${items}; ++i)
+        if (i < own) {
+            mine[i] = keys[first + i];
 % if carried:
-            my_value[j] = my_value[j - 1];
+            my_value[i] = held[first + i];
 % endif
-            --j;
         }
-        mine[j] = moved;
+% for turn in range(items):
+    for (int i = ${turn % 2}; i + 1 < ${items}; i += 2)
+        if (i + 1 < own && less(mine[i + 1], mine[i])) {
+            const ${key} moved = mine[i];
+            mine[i] = mine[i + 1];
+            mine[i + 1] = moved;
 % if carried:
-        my_value[j] = held[first + i];
+            const ${carried} moved_value = my_value[i];
+            my_value[i] = my_value[i + 1];
+            my_value[i + 1] = moved_value;
 % endif
-    }
+        }
+% endfor
     for (int width = ${items}; width < ${tile}; width *= 2) {
         ${barriers.meet("merged", ways, lanes, "width")}
-        for (int i = 0; i < own; ++i) {
-            keys[first + i] = mine[i];
+        for (int i = 0; i < ${items}; ++i)
+            if (i < own) {
+                keys[first + i] = mine[i];
 % if carried:
-            held[first + i] = my_value[i];
+                held[first + i] = my_value[i];
 % endif
-        }
+            }
         ${barriers.meet("placed", ways, lanes, "width")}
         const int pair = first / (2 * width) * (2 * width);
         const int middle = min(pair + width, count), end = min(pair + 2 * width, count);
@@ -81,26 +89,28 @@ kernel ${attribute} void sort_tile(global const ${key}* restrict source, const u
                 low = probe + 1;
         }
         int a = pair + low, b = middle + diagonal - low;
-        for (int i = 0; i < own; ++i) {
-            int second = a >= middle;
-            if (!second && b < end) second = less(keys[b], keys[a]);
-            const int chosen = second ? b : a;
-            mine[i] = keys[chosen];
+        for (int i = 0; i < ${items}; ++i)
+            if (i < own) {
+                int second = a >= middle;
+                if (!second && b < end) second = less(keys[b], keys[a]);
+                const int chosen = second ? b : a;
+                mine[i] = keys[chosen];
 % if carried:
-            my_value[i] = held[chosen];
+                my_value[i] = held[chosen];
 % endif
-            b += second;
-            a += 1 - second;
-        }
+                b += second;
+                a += 1 - second;
+            }
     }
     target += row * n + start;
 % if carried:
     target_values += row * n + start;
 % endif
-    for (int i = 0; i < own; ++i) {
-        target[first + i] = mine[i];
+    for (int i = 0; i < ${items}; ++i)
+        if (i < own) {
+            target[first + i] = mine[i];
 % if carried:
-        target_values[first + i] = my_value[i];
+            target_values[first + i] = my_value[i];
 % endif
-    }
+        }
 }
