@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydp.specialize.architectures import rates_of, structure_of
+from pydp.specialize.architectures import architecture_of, rates_of, structure_of
 from pydp.specialize.calibration import kept
 from pydp.specialize.costs import cost
 from pydp.specialize.family import Family, Problem
@@ -20,7 +20,7 @@ def model_pick(family: Family, device: Device, problem: Problem) -> tuple[Any, s
     if family.counts is None or device.profile.is_simulator or device.profile.loop_limit is not None:
         return None
     rates = kept(device)
-    ranked = rank(family, device.profile, problem, rates=rates)
+    ranked = rank(family, device.profile, problem, rates=rates, entry=architecture_of(device))
     if not ranked:
         return None
     first = ranked[0]
@@ -33,5 +33,6 @@ def predicted(family: Family, device: Device, problem: Problem, spec: Any) -> fl
     profile = device.profile
     if family.counts is None or profile.is_simulator or profile.loop_limit is not None:
         return None
-    structure = structure_of(profile) if profile.kind == "gpu" else None
-    return cost(family.counts(profile, problem, spec), kept(device) or rates_of(profile), structure).seconds
+    entry = architecture_of(device)
+    structure = structure_of(profile, entry) if profile.kind == "gpu" else None
+    return cost(family.counts(profile, problem, spec), kept(device) or rates_of(profile, entry), structure).seconds
