@@ -15,13 +15,13 @@ import math
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
 from pydp.lang import host_memory, ir
-from pydp.lang.checked_launch import VERBS, CheckFailed, Launch, element_of
+from pydp.lang.checked_launch import VERBS, CheckFailed, Launch, Race, Witness, element_of
 from pydp.lang.checked_memory import SITE_BITS, Region, Shadow, find
 from pydp.lang.host import Lanes, chunks
 from pydp.lang.host_evaluate import Chunk, Parameters
@@ -65,12 +65,40 @@ def run(
     extent = tuple(int(n) for n in grid_extent)
     offset = tuple(int(n) for n in grid_offset) if grid_offset is not None else (0,) * len(extent)
     watch = Launch(function, extent, list(arrays))
+    before = [(data, data.copy()) for name, data in watch.memory.items() if name in watch.regions]
+    try:
+        _run(function, extent, offset, watch, parameters)
+    except Race as race:
+        for data, copy in before:
+            data[...] = copy
+        raise _with_values(race, function, extent, offset, arrays, parameters) from None
+
+
+def _run(
+    function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...], watch: Launch, parameters: Parameters
+) -> None:
     with np.errstate(all="ignore"):
         for chunk in chunks(function, extent, offset):
             watched = WatchedLanes(function, chunk, watch, parameters)
             watched.run()
             watched.close()
     watch.close()
+
+
+def _with_values(
+    race: Race,
+    function: ir.Function,
+    extent: tuple[int, ...],
+    offset: tuple[int, ...],
+    arrays: Sequence[np.ndarray],
+    parameters: Parameters,
+) -> CheckFailed:
+    """The error of a race, with the values that a second, equal run sees."""
+    again = Launch(function, extent, list(arrays))
+    again.witness = Witness(race.found)
+    with suppress(Race, CheckFailed):
+        _run(function, extent, offset, again, parameters)
+    return race.say(again.witness)
 
 
 class WatchedLanes(Lanes):
@@ -136,7 +164,7 @@ class WatchedLanes(Lanes):
         value = self.evaluate(statement.value)
         elements = self.elements(statement)
         memory, active = self.memory[statement.array.name], both(self.active, self.in_grid)
-        self._inspect("atomic", statement, memory, elements, active)
+        self._inspect("atomic", statement, memory, elements, active, value)
         host_memory.atomic(ATOMIC[statement.op], memory, elements, value, active, self.shape)
 
     def _inspect(
@@ -161,8 +189,12 @@ class WatchedLanes(Lanes):
             self._check_written(kind, access, region, units, lanes, at)
         if isinstance(access.array, ir.PrivateArray) or not len(lanes):
             return
-        given = None if value is None else (self._at_lanes(value, lanes), memory[tuple(at)] if at else memory[()])
-        self._record(kind, access, region, units, self.lane_numbers[lanes], given)
+        numbers, held = self.lane_numbers[lanes], memory[tuple(at)] if at else memory[()]
+        shown = held if value is None else self._at_lanes(value, lanes)
+        if self.watch.witness is not None:
+            shown = np.broadcast_to(shown, lanes.shape)
+            self.watch.witness.see(self.watch.site(access), numbers, units, shown)
+        self._record(kind, access, region, units, numbers, (shown, held) if kind == "write" else None)
 
     def _at_lanes(self, value: Any, lanes: np.ndarray) -> np.ndarray:
         value = plain(value)
@@ -210,9 +242,7 @@ class WatchedLanes(Lanes):
             message = f"{lane.capitalize()} {VERBS[kind]} {access.array.name}{index}, which no lane has written yet"
             raise CheckFailed(message, access.where)
 
-    def _record(
-        self, kind: str, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, given: Any
-    ) -> None:
+    def _record(self, kind: str, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, given: Any) -> None:
         site = self.watch.site(access)
         shadows = [region.now] if region.launch is None else [region.launch]
         if region.launch is not None and self.watch.lanes > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,38 @@ class CheckFailed(VectorError):
     """Checked mode saw a vector function do something wrong; ``where`` is the line of Python that did it."""
 
 
+class Race(Exception):
+    """Two accesses race; what they read and wrote is found out by running once more with a :class:`Witness`."""
+
+    def __init__(self, found: Finding, say: Callable[[Witness], CheckFailed]) -> None:
+        self.found, self.say = found, say
+
+
+class Witness:
+    """The values that two accesses of one unit of memory read or wrote last."""
+
+    def __init__(self, found: Finding) -> None:
+        self.unit = found[0]
+        self.values: dict[int, Any] = {entry: None for _, entry in found[1:]}
+
+    def see(self, site: int, lanes: np.ndarray, units: np.ndarray, values: np.ndarray) -> None:
+        """Lanes touch units, a row for each; `values` is what they read, write or update with."""
+        for entry in self.values:
+            if entry & SITES == site:
+                (rows,) = np.nonzero((lanes == entry >> SITE_BITS) & (units == self.unit).any(axis=1))
+                if len(rows):
+                    self.values[entry] = np.copy(values[rows[-1]])
+
+    def told(self, kind: str, entry: int, name: str) -> str:
+        """What an access did, in words: ``writes 3 to s[4]``."""
+        value = self.values[entry]
+        if value is None:
+            return f"{VERBS[kind]} {name}"
+        if kind == "atomic":
+            return f"updates {name} with {value}"
+        return f"reads {value} from {name}" if kind == "read" else f"writes {value} to {name}"
+
+
 class Launch:
     """What outlives a chunk: the arguments' regions and the numbering of groups, lanes and accesses."""
 
@@ -30,6 +63,7 @@ class Launch:
         self.counts = tuple(-(-n // g) for n, g in zip(extent, self.group, strict=True))
         self.sites: list[tuple[str, ir.Where]] = []
         self.numbers: dict[int, int] = {}
+        self.witness: Witness | None = None
         self.memory = {array.name: data for array, data in zip(function.arrays, arrays, strict=True)}
         self.regions: dict[str, Region] = {}
         written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
@@ -62,26 +96,29 @@ class Launch:
 
     def race(
         self, found: Finding, region: Region, memory: dict[str, np.ndarray], skip: dict[str, int], within: int = 0
-    ) -> CheckFailed:
-        """The error of two accesses that race; `within` is the width of the barrier between them, if there is one.
+    ) -> Race:
+        """Two accesses that race; `within` is the width of the barrier between them, if there is one.
 
         `skip`: how many axes of the groups and lanes come before those of a field.
         """
-        unit, (kind, entry), (other_kind, other) = found
+        name = self.sites[found[1][1] & SITES][0]
+        index, _ = element_of(memory[name], region, found[0])
+        element = f"{name}{index[skip.get(name, 0) :]}"
+        return Race(found, lambda witness: self._told(found, element, within, witness))
+
+    def _told(self, found: Finding, name: str, within: int, witness: Witness) -> CheckFailed:
+        _, (kind, entry), (other_kind, other) = found
         sites = [self.sites[e & SITES] for e in (entry, other)]
         lanes = [e >> SITE_BITS for e in (entry, other)]
-        name = sites[0][0]
-        index, value = element_of(memory[name], region, unit)
-        name = f"{name}{index[skip.get(name, 0) :]}"
-        one = f"{self.lane(lanes[0])} {VERBS[kind]} {name} (line {sites[0][1].line})"
-        two = f"{self.lane(lanes[1])} {VERBS[other_kind]} it (line {sites[1][1].line})"
+        one = f"{self.lane(lanes[0])} {witness.told(kind, entry, name)} (line {sites[0][1].line})"
+        two = f"{self.lane(lanes[1])} {witness.told(other_kind, other, 'it')} (line {sites[1][1].line})"
         if lanes[0] // self.lanes != lanes[1] // self.lanes:
             why = "different lanes are never ordered" if self.lanes == 1 else "no barrier holds between groups"
         elif within:
             why = f"only a barrier of width {within} between them"
         else:
             why = "no barrier between them"
-        return CheckFailed(f"Race: {one} and {two}: {why}; it holds {value} now", sites[1][1])
+        return CheckFailed(f"Race: {one} and {two}: {why}", sites[1][1])
 
 
 def _sharing(memory: dict[str, np.ndarray]) -> list[list[str]]:

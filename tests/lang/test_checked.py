@@ -120,7 +120,7 @@ def test_a_race_across_a_missing_barrier_names_both_lines():
     with pytest.raises(checked.CheckFailed) as caught:
         checked.run(made, (8,), None, [np.zeros(8, np.int32), data])
     message = caught.value.message
-    assert "lane [4] of group [0] writes s[4]" in message and "lane [3] of group [0] reads it" in message
+    assert "lane [4] of group [0] writes 4 to s[4]" in message and "lane [3] of group [0] reads 4 from it" in message
     assert f"(line {line_of(f, '= x[idx]')})" in message and f"(line {line_of(f, 'out[idx]')})" in message
     assert "no barrier between them" in message
     checked.run(made, (8,), None, [np.zeros(8, np.int32), np.arange(8, dtype=np.int32)])
@@ -133,6 +133,39 @@ def test_lanes_without_groups_race_on_an_array():
     error = failure(histogram, [I1, I1], [np.zeros(4, np.int32), ints(0, 1, 2, 1)], (4,))
     assert "counts[1]" in error.message and "lane [1]" in error.message and "lane [3]" in error.message
     assert "different lanes are never ordered" in error.message
+
+
+def test_races_tell_what_both_lanes_read_and_wrote():
+    def shift(idx, a, b):
+        a[idx] = b[idx[0] + 1 if idx[0] < 3 else 0] * 10
+
+    data = ints(5, 6, 7, 8)
+    error = failure(shift, [I1, I1], [data, data], (4,))
+    assert "lane [0] writes 60 to a[0] (line" in error.message and "lane [3] reads 5 from it (line" in error.message
+
+    def count(idx, bins, x):
+        pydp.atomic_add(bins, 0, x[idx])
+        x[idx] = bins[0]
+
+    error = failure(count, [I1, I1], [ints(0, 0), ints(1, 2)], (2,))
+    assert "updates bins[0] with" in error.message and "reads 3 from it" in error.message
+
+    def between(idx, total, x):
+        if idx.local[0] == 0:
+            total[0] = total[0] + x[idx]
+        pydp.group_barrier()
+
+    error = failure(between, [I1, I1], [ints(0), np.arange(16, dtype=np.int32)], (16,), (8,))
+    assert "lane [0] of group [0] writes 0 to total[0]" in error.message or "reads 0" in error.message
+
+    pair = np.dtype([("a", np.int32), ("b", np.int32)])
+
+    def member(idx, r):
+        r[idx].b = 4 + idx[0]
+        r[idx].a = r[(idx[0] + 1) % 2].b
+
+    error = failure(member, [FieldType(pair, 1)], [np.zeros(2, pair)], (2,))
+    assert "writes 4 to r[0]" in error.message and "reads 4 from it" in error.message
 
 
 def test_atomics_on_an_array_pass():
