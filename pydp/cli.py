@@ -10,7 +10,7 @@ _COMMANDS = {  # name -> (module, one line of help)
     "devices": ("pydp.commands_devices", "List the OpenCL devices, best first, and why one is not used."),
     "doctor": ("pydp.commands_devices", "Check the OpenCL set-up and say what to install."),
     "run": ("pydp.commands_run", "Run an algorithm on .npy files."),
-    "explain": ("pydp.commands_run", "Say what an algorithm would run on .npy files, and why."),
+    "explain": ("pydp.commands_explain", "Say what an algorithm would run, here or on a GPU that is not, and why."),
     "demo": ("pydp.commands_demo", "Blur a photograph and classify digits, checked against NumPy."),
     "bench": ("pydp.commands_bench", "Measure algorithms against the device's limits and other libraries."),
 }

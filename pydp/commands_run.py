@@ -1,4 +1,4 @@
-"""The commands ``pydp run`` and ``pydp explain``: any algorithm on .npy files."""
+"""The command ``pydp run``: any algorithm on .npy files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 ALGORITHMS = ("matmul", "scan", "reduce", "sort", "argsort", "sort_by_key", "transpose", "histogram", "bincount")
 
 
-def _option(text: str) -> tuple[str, Any]:
+def option(text: str) -> tuple[str, Any]:
     """``name=value`` as a keyword argument: a Python literal where it is one, else the text itself."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
@@ -26,11 +26,12 @@ def _option(text: str) -> tuple[str, Any]:
 def _split(words: tuple[str, ...]) -> tuple[list[Path], dict[str, Any]]:
     """The files (words that end in .npy or have no '=') and the options."""
     files = [Path(word) for word in words if word.endswith(".npy") or "=" not in word]
-    options = dict(_option(word) for word in words if not (word.endswith(".npy") or "=" not in word))
+    options = dict(option(word) for word in words if not (word.endswith(".npy") or "=" not in word))
     return files, options
 
 
-def _load(path: Path) -> np.ndarray:
+def load(path: Path | str) -> np.ndarray:
+    """A file's array."""
     try:
         return np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -51,7 +52,7 @@ def run(algorithm: str, words: tuple[str, ...], output: tuple[Path, ...], which:
     files, options = _split(words)
     if not files:
         raise click.UsageError("name at least one input, a .npy file")
-    arrays = [_load(path) for path in files]
+    arrays = [load(path) for path in files]
     try:
         result = getattr(pydp, algorithm)(*arrays, device=pydp.device(which), **options)
     except (pydp.PydpError, TypeError) as error:
@@ -66,37 +67,3 @@ def run(algorithm: str, words: tuple[str, ...], output: tuple[Path, ...], which:
     for path, item in zip(output, results, strict=True):
         with path.open("wb") as file:
             np.save(file, np.asarray(item), allow_pickle=False)
-
-
-def _operand(text: str, dtype: str) -> np.ndarray:
-    """An array from a .npy file, or zeros of a shape written as 512x512."""
-    if text.endswith(".npy"):
-        return _load(Path(text))
-    try:
-        shape = tuple(int(part) for part in text.split("x"))
-        return np.broadcast_to(np.zeros((), np.dtype(dtype)), shape)
-    except (ValueError, TypeError):
-        raise click.UsageError(f"{text!r} is neither a .npy file nor a shape such as 512x512") from None
-
-
-@click.command()
-@click.argument("algorithm", type=click.Choice(ALGORITHMS))
-@click.argument("words", nargs=-1, metavar="INPUT.npy|SHAPE... [NAME=VALUE]...")
-@click.option("-t", "--dtype", default="float32", help="Type of operands given as shapes.")
-@click.option("-s", "--source", is_flag=True, help="Print the rendered kernels too.")
-@click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
-def explain(algorithm: str, words: tuple[str, ...], dtype: str, source: bool, which: str | None) -> None:
-    """Say what ALGORITHM would run, and why: pydp explain matmul 512x512 512x512"""
-    import pydp
-
-    shapes = [word for word in words if word.endswith(".npy") or "=" not in word]
-    options = dict(_option(word) for word in words if word not in shapes)
-    try:
-        arrays = [np.ascontiguousarray(_operand(word, dtype)) for word in shapes]
-        found = pydp.explain(getattr(pydp, algorithm), *arrays, device=pydp.device(which), **options)
-    except (pydp.PydpError, TypeError) as error:
-        raise click.ClickException(str(error)) from None
-    click.echo(str(found))
-    if source:
-        for name, text in found.sources.items():
-            click.echo(f"--- {name}\n{text}")

@@ -35,12 +35,10 @@ _LIBRARIES = {"nvidia": "nvptx64--nvidiacl.bc", "amd": "amdgcn--amdhsa.bc"}
 
 
 def vendor_of(target: str) -> str:
-    """ "nvidia" for sm_90 and its like, "amd" for gfx90a and its like. Raises UnsupportedOnDevice for other names."""
+    """ "nvidia" for sm_90 and its like, "amd" for gfx90a and its like, "" for other names."""
     if re.fullmatch(r"sm_\d+[a-z]?", target):
         return "nvidia"
-    if re.fullmatch(r"gfx[0-9a-f]+", target):
-        return "amd"
-    raise UnsupportedOnDevice(f"{target!r} is no target to compile for; names such as sm_90 and gfx90a are accepted")
+    return "amd" if re.fullmatch(r"gfx[0-9a-f]+", target) else ""
 
 
 @functools.cache
@@ -72,6 +70,8 @@ def assemblers() -> tuple[str, ...]:
 def missing(target: str) -> str | None:
     """Why nothing can be compiled for `target` here, in one sentence; None where it can."""
     vendor = vendor_of(target)
+    if not vendor:
+        return f"there is no compiler for {target} here; names such as sm_90 and gfx90a are accepted"
     if clang() is None:
         return f"clang is not installed, so nothing is compiled for {target} (apt: clang-19 libclc-15)"
     if libclc(vendor) is None:

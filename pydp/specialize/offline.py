@@ -1,0 +1,232 @@
+"""What would run on a GPU that is not there: candidates, the model's ranking, and the compiler's word on the best.
+
+    print(study("sm_90", pydp.matmul, a, b))
+
+Registers, memory and spills come from a real compile where clang is installed (:mod:`pydp.runtime.offline`); warps that
+are resident at once follow from them by formula (3) of SPEC S5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydp.errors import BuildFailed, InvalidArgument
+from pydp.runtime.offline import missing
+from pydp.runtime.offline_reports import Resources
+from pydp.runtime.profile import Profile
+from pydp.runtime.target import Launch, Target, dry_run
+from pydp.specialize.architectures import Architecture, by_name, by_target
+from pydp.specialize.choose import Asked, Asking, Choice, choose
+from pydp.specialize.family import Family, Problem
+from pydp.specialize.ranking import rank, rejected
+from pydp.specialize.structure import Analysis, Structure, wmpd_local, wmpd_registers
+
+_GRANULE = 8  # registers of a work-item are handed out in multiples of this
+
+
+def target_of(name: str) -> Target:
+    """The target of a compiler's name, such as "sm_90", "gfx90a" or "avx512". Raises InvalidArgument for others."""
+    entry = by_name(name)
+    return Target(entry.name, entry.vendor, by_target(name)[0])
+
+
+def asked(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Family, Problem] | None:
+    """What ``call(*args, **kw)`` chooses from; None for a function that chooses nothing."""
+    try:
+        dry_run(target, call, *args, **{**kw, "spec": Asking()})
+    except Asked as found:
+        return found.family, found.problem
+    except InvalidArgument:
+        dry_run(target, call, *args, **kw)  # raises what is wrong with the call itself
+    return None
+
+
+# --- one kernel's resources, judged ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One kernel of a call, compiled. warps: of a multiprocessor, resident at once in whole groups, of `most`;
+    limiter: what admits no more ("registers", "local memory", "groups", "warps"). faults: sentences on what must not
+    be: spills, scratch memory, more than the target has."""
+
+    name: str
+    groups: int
+    group: int
+    resources: Resources
+    warps: int
+    most: int
+    limiter: str
+    faults: tuple[str, ...]
+
+    def __str__(self) -> str:
+        found = self.resources
+        parts = [f"{self.name}: {self.groups} groups of {self.group}", f"{found.registers} registers"]
+        parts += [f"{found.scalar_registers} scalar registers"] if found.scalar_registers else []
+        parts.append(f"{found.local_bytes} bytes of local memory")
+        parts.append(f"{found.spilled_bytes} bytes of spills" if found.spilled_bytes else "no spills")
+        parts += [f"{found.scratch_bytes} bytes of scratch memory"] if found.scratch_bytes else []
+        parts.append(f"{self.warps} of {self.most} warps resident, by {self.limiter}")
+        return f"{', '.join(parts)} (by {found.source})"
+
+
+def judged(launch: Launch, profile: Profile, entry: Architecture, structure: Structure) -> Compiled:
+    """Compile the kernel of a launch and hold it against the target's limits."""
+    found, group = launch.kernel.resources, launch.group
+    warps, limiter = occupancy(found, group, structure)
+    faults = tuple(faults_of(found, group, profile, entry, structure))
+    return Compiled(launch.kernel.name, launch.groups, group, found, warps, structure.max_warps_per_sm, limiter, faults)
+
+
+def compiled_kernels(
+    launches: list[Launch], profile: Profile, entry: Architecture, structure: Structure
+) -> tuple[Compiled, ...]:
+    """The kernels of a call's launches, each once, at its first launch."""
+    first: dict[tuple[str, str, int], Launch] = {}
+    for one in launches:
+        first.setdefault((one.kernel.name, one.kernel.source, one.group), one)
+    return tuple(judged(one, profile, entry, structure) for one in first.values())
+
+
+def occupancy(found: Resources, group: int, structure: Structure) -> tuple[int, str]:
+    """(warps resident on a multiprocessor in whole groups, what admits no more), by formula (3).
+
+    >>> found = Resources("f", 64, 0, 16384, 0, 0, 0, 0, "")
+    >>> occupancy(found, 256, by_target("sm_80")[1])
+    (32, 'registers')
+    """
+    warps = -(-group // structure.warp_size)
+    registers = -(-found.registers // _GRANULE) * _GRANULE
+    program = Analysis(registers, found.local_bytes / group, group, 0, 0)
+    groups = {
+        "warps": structure.max_warps_per_sm // warps,
+        "groups": structure.max_active_blocks_per_sm,
+        "registers": _whole(wmpd_registers(structure, program) / warps, structure),
+        "local memory": _whole(wmpd_local(structure, program) * structure.warp_size / group, structure),
+    }
+    limiter = min(groups, key=lambda name: groups[name])
+    return groups[limiter] * warps, limiter
+
+
+def _whole(groups: float, structure: Structure) -> int:
+    """Whole groups, where an infinity stands for as many as there may be."""
+    return int(min(groups * (1 + 1e-9), structure.max_warps_per_sm * structure.warp_size))
+
+
+def faults_of(found: Resources, group: int, profile: Profile, entry: Architecture, structure: Structure) -> list[str]:
+    """Sentences on what a kernel takes beyond its target's registers, memory and group size; none for a good one."""
+    faults = []
+    if found.spilled_bytes:
+        faults.append(f"{found.spilled_bytes} bytes of registers spill")
+    elif found.scratch_bytes and found.source != "an estimate from the PTX":  # ptxas often finds registers for them
+        faults.append(f"{found.scratch_bytes} bytes of private arrays lie in memory, not in registers")
+    if found.registers > entry.registers_per_lane and not found.source.startswith("an estimate"):
+        faults.append(f"{found.registers} registers, a work-item has {entry.registers_per_lane}")
+    if found.local_bytes > profile.local_bytes:
+        faults.append(f"{found.local_bytes} bytes of local memory, a group has {profile.local_bytes}")
+    if group > profile.max_group_size:
+        faults.append(f"groups of {group} work-items, {profile.max_group_size} is the most")
+    if not faults and not occupancy(found, group, structure)[0]:
+        faults.append(f"groups of {group} with {found.registers} registers each do not fit a multiprocessor")
+    return faults
+
+
+# --- a call, studied ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One specialization: predicted seconds and limiter (None where its family has no counts), a sentence, its kernels
+    where they were compiled, and the reason why it is not taken (None for the one that runs)."""
+
+    spec: Any
+    seconds: float | None
+    limiter: str | None
+    reason: str
+    kernels: tuple[Compiled, ...] | None = None
+    not_taken: str | None = None
+
+    @property
+    def faults(self) -> list[str]:
+        """What its kernels take that they must not."""
+        return [f"{one.name}: {fault}" for one in self.kernels or () for fault in one.faults]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What :func:`study` finds. `runs`: the candidate that would run; `others`: ranked, best first, with reasons;
+    `impossible`: what cannot run there; `compiler`: why nothing was compiled, or None."""
+
+    target: Target
+    entry: Architecture
+    problem: Problem | None
+    choice: Choice | None
+    runs: Candidate
+    others: tuple[Candidate, ...]
+    impossible: tuple[tuple[Any, str], ...]
+    compiler: str | None
+
+
+def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: Any) -> Study:
+    """Candidates of ``call(*args, **kw)`` for a target, ranked; the choice and the best `top` compiled.
+
+    name: "sm_90", "gfx90a", ... call: a public function of pydp; the values of NumPy arguments are not read. Raises
+    what the call itself raises for wrong arguments, InvalidArgument for an unknown target.
+
+    >>> study("gfx90a", pydp.scan, np.zeros(1 << 20, "f4")).runs.limiter          # doctest: +SKIP
+    'memory'
+    """
+    target, entry = target_of(name), by_name(name)
+    compiler = missing(target.name)
+    structure = by_target(name)[1]
+
+    def compiled(spec: Any) -> tuple[Compiled, ...] | None:
+        if compiler is not None:
+            return None
+        options = kw if spec is None else {**kw, "spec": spec}
+        return compiled_kernels(dry_run(target, call, *args, **options), target.profile, entry, structure)
+
+    found = asked(target, call, *args, **kw)
+    if found is None:
+        only = Candidate(None, None, None, f"{call.__name__} has one way to run", compiled(None))
+        return Study(target, entry, None, None, only, (), (), compiler)
+    family, problem = found
+    choice = choose(family, target, problem, kw.get("spec"))
+    ranked = _ranked(family, target.profile, problem, entry)
+    runs = next((one for one in ranked if one.spec == choice.spec), Candidate(choice.spec, None, None, choice.reason))
+    runs = _with_kernels(runs, compiled)
+    others = [_with_kernels(one, compiled) if place < top else one for place, one in enumerate(ranked)]
+    others = [_refused(one, runs) for one in others if one.spec != choice.spec]
+    impossible = tuple((one.spec, one.reason) for one in rejected(family, target.profile, problem))
+    return Study(target, entry, problem, choice, runs, tuple(others), impossible, compiler)
+
+
+def _ranked(family: Family, profile: Profile, problem: Problem, entry: Architecture) -> list[Candidate]:
+    """The candidates by the model, in the family's own order where it has no counts."""
+    if family.counts is None:
+        specs = dict.fromkeys([family.default(profile, problem), *family.candidates(profile, problem)])
+        able = [spec for spec in specs if family.check(profile, problem, spec) is None]
+        return [Candidate(spec, None, None, "not ranked: its family has no counts") for spec in able]
+    found = rank(family, profile, problem, entry=entry)
+    return [Candidate(one.spec, one.seconds, one.limiter, one.reason) for one in found]
+
+
+def _with_kernels(one: Candidate, compiled: Callable[[Any], tuple[Compiled, ...] | None]) -> Candidate:
+    try:
+        kernels = compiled(one.spec)
+    except BuildFailed as error:
+        return Candidate(one.spec, one.seconds, one.limiter, one.reason, (), str(error).splitlines()[0])
+    return Candidate(one.spec, one.seconds, one.limiter, one.reason, kernels)
+
+
+def _refused(one: Candidate, runs: Candidate) -> Candidate:
+    """The candidate with the reason why another runs."""
+    if one.not_taken is not None:
+        return one
+    why = "; ".join(one.faults)
+    if not why and one.seconds is not None and runs.seconds is not None:
+        why = f"{one.reason}" if one.seconds > runs.seconds else f"{one.reason}; within the model's error of the choice"
+    why = why or "the default goes before candidates that are not ranked"
+    return Candidate(one.spec, one.seconds, one.limiter, one.reason, one.kernels, why)
