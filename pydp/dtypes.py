@@ -305,6 +305,23 @@ def check_supported(
     return dtype
 
 
+def check_parameter(dtype: Any, device: _HasProfile, what: str) -> None:
+    """Raise UnsupportedOnDevice where `device` takes no value of `dtype` as a kernel's argument.
+
+    One driver misreads the size of records that hold arrays of two or more axes.
+    """
+    dtype = native(dtype)
+    if is_record(dtype) and not device.profile.unaligned_records and _has_matrix(dtype):
+        raise UnsupportedOnDevice(
+            f"{what}: the driver of {device.name!r} takes no record with an array member of several axes as a value; "
+            "pass an array of one record"
+        )
+
+
+def _has_matrix(dtype: np.dtype) -> bool:
+    return any(len(shape) > 1 or (is_record(base) and _has_matrix(base)) for _, base, shape, _ in _members(dtype))
+
+
 def check_arrays(dtype: Any, device: _HasProfile, what: str) -> None:
     """Raise UnsupportedOnDevice where `device` loses private or local arrays of `dtype`.
 

@@ -144,6 +144,8 @@ class Translation:
         """The plan of the caller's mapping, or of the policy's, and where that cannot be, of the other one."""
         for dtype in set(dtypes_of(self.function)):
             dtypes.check_supported(dtype, device, self.function.name)
+        for parameter in self.function.parameters:
+            dtypes.check_parameter(parameter.dtype, device, f"{self.function.name}: {parameter.name!r}")
         spec, reason = chosen_spec(given, device)
         if spec.group is not None and self.function.group is None:
             spec = replace(spec, group=check_group(spec.group, self.function.grid_rank))

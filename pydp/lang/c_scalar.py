@@ -78,7 +78,10 @@ class ScalarC:
         return f"lane_{kind}_{c_type}({', '.join(arguments)})"
 
     def _const(self, expr: ir.Const) -> str:
-        return constant(expr.value, expr.dtype)
+        text = constant(expr.value, expr.dtype)
+        if expr.dtype.names is None or dtypes.vector_parts(expr.dtype) is not None:
+            return text
+        return self.block.temporary(dtypes.c_name(expr.dtype), text)  # one driver crashes on literals with arrays
 
     def _read(self, expr: ir.Read) -> str:
         return self.variable(expr.variable)

@@ -15,7 +15,7 @@ from pydp.lang.front_records import Records
 from pydp.lang.names import MISSING, look_up, own_names
 from pydp.lang.result_type import BOOL
 from pydp.lang.values import Constant, Items, Number, Value, View, describe, map_leaves
-from pydp.lang.views_in import Element, constant_of
+from pydp.lang.views_in import Element
 from pydp.space import Extent, Index
 
 BINARY: dict[type[ast.operator], str] = {
@@ -43,7 +43,6 @@ _REFUSED: dict[type[ast.expr], tuple[str, str]] = {
     ast.Starred: ("a starred expression", "write the items out"),
     ast.Slice: ("a slice", "use pydp.section(x, start, extent), or index one element"),
 }
-SELECT_LIMIT = 64
 
 
 class Expressions(Records):
@@ -83,12 +82,16 @@ class Expressions(Records):
         """`values` and that of one more expression, whose effects come after they were read."""
         mark = len(self.block)
         value = self.value(node)
-        if any(map(has_effect, ir.statements(self.block[mark:]))):
-            tail = self.block[mark:]
+        return [*self.read_before(mark, values, node), value]
+
+    def read_before(self, mark: int, values: list[Value], node: ast.AST) -> list[Value]:
+        """Values as they were before the statements from `mark` on, where those have effects."""
+        tail = self.block[mark:]
+        if any(map(_has_effect, ir.statements(tail))):
             del self.block[mark:]
             values = [self._settled(item, f"read{k}", node) for k, item in enumerate(values)]
             self.block.extend(tail)
-        return [*values, value]
+        return values
 
     def _settled(self, value: Value, tag: str, node: ast.AST) -> Value:
         """The value with every number that reads an array held in a variable."""
@@ -276,67 +279,18 @@ class Expressions(Records):
         base, *values = self.each([node.value, *nodes])
         return self.subscript(base, values, node)
 
-    def keyed(self, base: Value, key: str, node: ast.AST) -> Value:
-        """base["name"]: a member of a record."""
-        if isinstance(base, Number):
-            return self.of_number(base, key, node)
-        if isinstance(base, View) and key in (base.array.dtype.names or ()):
-            self.fail(f"{describe(base)} has no member; index an element first: {base.array.name}[i][{key!r}]", node)
-        self.fail(f"{describe(base)} has no member {key!r}; only records have members", node)
-
     def subscript(self, base: Value, values: list[Value], node: ast.AST) -> Value | Element:
         """base[values], or base(values)."""
         if isinstance(base, View):
             return self.at(base, values, node)
         if isinstance(base, Items) and base.member:
-            return self._items_at(base, self.flat_indices(values, node), node)
+            return self.items_at(base, self.flat_indices(values, node), node)
         if isinstance(base, Items):
             if len(values) != 1:
                 self.fail(f"a tuple is indexed by one integer, not {len(values)}", node)
             return self.item(base, self.index_number(values[0], "the index of a tuple", node), node)
         advice = "; its members are r.x or r['x']" if isinstance(base, Number) and base.expr.dtype.names else ""
         self.fail(f"{describe(base)} cannot be indexed{advice}", node)
-
-    def _items_at(self, base: Value, indices: list[Number], node: ast.AST) -> Value:
-        """An item of an array member, or the items at the first indexes of one of several axes."""
-        for number, index in enumerate(indices):
-            if not isinstance(base, Items):
-                self.fail(f"the array member has {number} axes and cannot take {len(indices)} indexes", node)
-            base = self.item(base, index, node)
-        return base
-
-    def item(self, base: Items, index: Number, node: ast.AST) -> Value:
-        """One item of a tuple; of an array member, 0 where the index is outside."""
-        size = len(base.items)
-        if isinstance(index.expr, ir.Const):
-            return base.items[self.place_in(describe(base), size, index.expr.value, node)]
-        if not base.items or size > SELECT_LIMIT:
-            advice = f"1 to {SELECT_LIMIT} items are accepted; pass longer tables as arrays"
-            self.fail(f"{describe(base)} cannot be indexed by a variable; {advice}", node)
-        index = self.temporary(index, "item", node)
-        picked = self._picked(base.items, 0, index, node)
-        if not base.member:
-            return picked
-        low = self.compare("ge", index, Number(self.integer(0), True), node)
-        inside = self.both("and", low, self.compare("lt", index, Number(self.integer(size), True), node))
-        zero = map_leaves(base.items[0], lambda number, _: Number(constant_of(0, number.expr.dtype)))
-        return self.chosen(inside.expr, picked, zero, node)
-
-    def place_in(self, what: str, size: int, place: int, node: ast.AST) -> int:
-        """A constant index of `size` items, from 0; counted from the end where it is negative."""
-        if not -size <= place < size:
-            self.fail(f"index {place} is outside {what}", node)
-        return place % size
-
-    def _picked(self, items: tuple[Value, ...], first: int, index: Number, node: ast.AST) -> Value:
-        """items[index - first] by halving."""
-        if len(items) == 1:
-            return items[0]
-        half = len(items) // 2
-        low = self._picked(items[:half], first, index, node)
-        high = self._picked(items[half:], first + half, index, node)
-        condition = ir.Compare(BOOL, "lt", index.expr, self.integer(first + half))
-        return self.chosen(condition, low, high, node)
 
     def _on_Attribute(self, node: ast.Attribute) -> Value:
         return self.attribute(self.value(node.value), node)
@@ -406,5 +360,5 @@ class Expressions(Records):
         return self.group
 
 
-def has_effect(statement: ir.Stmt) -> bool:
+def _has_effect(statement: ir.Stmt) -> bool:
     return isinstance(statement, ir.Store | ir.Atomic | ir.Barrier)

@@ -11,11 +11,18 @@ import ast
 from pydp.lang import ir
 from pydp.lang.front_vectors import Vectors, member_name
 from pydp.lang.names import look_up, own_names
-from pydp.lang.values import Constant, Items, Number, Value
+from pydp.lang.result_type import BOOL
+from pydp.lang.values import Constant, Items, Number, Value, View, describe, map_leaves
+from pydp.lang.views_in import constant_of
+
+SELECT_LIMIT = 64
 
 
 class Records(Vectors):
     """Reading members; assigning them is in :mod:`pydp.lang.front_targets`."""
+
+    def chosen(self, condition: ir.Expr, yes: Value, no: Value, node: ast.AST) -> Value:
+        raise NotImplementedError
 
     def key(self, node: ast.expr) -> str | None:
         """The name in ``r["name"]``: a string, or a name outside the function that stands for one."""
@@ -38,6 +45,14 @@ class Records(Vectors):
             self.fail(f"the record has no member {name!r}; it has {', '.join(dtype.names)}", node)
         return self.member(base, known)
 
+    def keyed(self, base: Value, key: str, node: ast.AST) -> Value:
+        """base["name"]: a member of a record."""
+        if isinstance(base, Number):
+            return self.of_number(base, key, node)
+        if isinstance(base, View) and key in (base.array.dtype.names or ()):
+            self.fail(f"{describe(base)} has no member; index an element first: {base.array.name}[i][{key!r}]", node)
+        self.fail(f"{describe(base)} has no member {key!r}; only records have members", node)
+
     def member(self, base: Number, name: str) -> Value:
         """A member of a record: a number, a record, or a tuple of them where it is an array."""
         return self._parts(_step(base.expr, name), name)
@@ -47,6 +62,49 @@ class Records(Vectors):
             return Number(expr)
         count = expr.dtype.shape[0]
         return Items(tuple(self._parts(_step(expr, ir.Item(k)), name) for k in range(count)), True, member=name)
+
+    # --- items
+
+    def items_at(self, base: Value, indices: list[Number], node: ast.AST) -> Value:
+        """An item of an array member, or the items at the first indexes of one of several axes."""
+        for number, index in enumerate(indices):
+            if not isinstance(base, Items):
+                self.fail(f"the array member has {number} axes and cannot take {len(indices)} indexes", node)
+            base = self.item(base, index, node)
+        return base
+
+    def item(self, base: Items, index: Number, node: ast.AST) -> Value:
+        """One item of a tuple; of an array member, 0 where the index is outside."""
+        size = len(base.items)
+        if isinstance(index.expr, ir.Const):
+            return base.items[self.place_in(describe(base), size, index.expr.value, node)]
+        if not base.items or size > SELECT_LIMIT:
+            advice = f"1 to {SELECT_LIMIT} items are accepted; pass longer tables as arrays"
+            self.fail(f"{describe(base)} cannot be indexed by a variable; {advice}", node)
+        index = self.temporary(index, "item", node)
+        picked = self._picked(base.items, 0, index, node)
+        if not base.member:
+            return picked
+        low = self.compare("ge", index, Number(self.integer(0), True), node)
+        inside = self.both("and", low, self.compare("lt", index, Number(self.integer(size), True), node))
+        zero = map_leaves(base.items[0], lambda number, _: Number(constant_of(0, number.expr.dtype)))
+        return self.chosen(inside.expr, picked, zero, node)
+
+    def place_in(self, what: str, size: int, place: int, node: ast.AST) -> int:
+        """A constant index of `size` items, from 0; counted from the end where it is negative."""
+        if not -size <= place < size:
+            self.fail(f"index {place} is outside {what}", node)
+        return place % size
+
+    def _picked(self, items: tuple[Value, ...], first: int, index: Number, node: ast.AST) -> Value:
+        """items[index - first] by halving."""
+        if len(items) == 1:
+            return items[0]
+        half = len(items) // 2
+        low = self._picked(items[:half], first, index, node)
+        high = self._picked(items[half:], first + half, index, node)
+        condition = ir.Compare(BOOL, "lt", index.expr, self.integer(first + half))
+        return self.chosen(condition, low, high, node)
 
 
 def _step(record: ir.Expr, name: str) -> ir.Expr:

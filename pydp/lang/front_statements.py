@@ -160,7 +160,7 @@ class Statements(Targets):
         elif isinstance(target, ast.Tuple | ast.List):
             self._unpack(target, value, node)
         elif isinstance(target, ast.Subscript | ast.Attribute):
-            self.write_target(self.target(target), value, target)
+            self.give_target(target, value)
         else:
             self.fail("a starred target cannot be used; name every item", target)
 

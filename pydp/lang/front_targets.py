@@ -11,7 +11,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.front_effects import Effects
-from pydp.lang.front_expressions import SELECT_LIMIT, has_effect
+from pydp.lang.front_records import SELECT_LIMIT
 from pydp.lang.front_vectors import member_name
 from pydp.lang.result_type import BOOL
 from pydp.lang.values import Items, Number, Value, View, describe, map_leaves
@@ -127,17 +127,19 @@ class Targets(Effects):
         """A target found, and the value of an expression whose effects come after what the target reads."""
         mark = len(self.block)
         value = self.value(node)
-        if isinstance(target.base, Element) and any(map(has_effect, ir.statements(self.block[mark:]))):
-            tail = self.block[mark:]
-            del self.block[mark:]
-            held = [
-                self.temporary(Number(index, True), f"at{k}", node).expr for k, index in enumerate(target.base.indices)
-            ]
-            self.block.extend(tail)
-            target = replace(target, base=replace(target.base, indices=tuple(held)))
+        if isinstance(target.base, Element):
+            held = self.read_before(mark, [Number(index, True) for index in target.base.indices], node)
+            indices = tuple(index.expr for index in held if isinstance(index, Number))
+            target = replace(target, base=replace(target.base, indices=indices))
         return target, value
 
     # --- reading and writing
+
+    def give_target(self, node: ast.expr, value: Value) -> None:
+        """``node = value``, the value read before what finding the target does."""
+        mark = len(self.block)
+        target = self.target(node)
+        self.write_target(target, self.read_before(mark, [value], node)[0], node)
 
     def read_target(self, target: Target, node: ast.AST) -> Value:
         """The value of a target before it is changed."""

@@ -17,7 +17,9 @@ The language
     numbers     Python's operators; abs min max round int float bool divmod pow; casts such as ``np.float32(x)``;
                 most functions of math and those of NumPy with one result; ``x if c else y``, :func:`where`,
                 :func:`fma`. min and max give NaN where an operand is, as NumPy's minimum does
-    records     ``r.x``, ``r.x = v``, ``A[i].x = v``, ``dtype(x=..., y=...)``, :func:`record`; assigning copies
+    records     ``r.x`` or ``r["x"]``, ``r.x = v``, ``A[i].x = v``, ``dtype(x=..., y=...)``, :func:`record`; assigning
+                copies. A member that is an array is a tuple of its items: ``r.v[k]``, ``r.m[i, j]``, ``A[i].v[k] = x``,
+                ``A[i].v = (x, y, z)``, ``r.v + s.v`` item by item; outside it reads give 0 and writes are dropped
     functions   other Python functions are inlined, with arrays and indexes as arguments if need be; no recursion
     constants   numbers, NumPy scalars, tuples and dtypes from around the function, read when it is translated
 
