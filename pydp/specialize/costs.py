@@ -42,7 +42,8 @@ def cost(counts: Counts, rates: Rates, structure: Structure | None = None) -> Co
 
 def _phase(phase: Phase, dtype: str, rates: Rates, structure: Structure | None) -> dict[str, float]:
     share = phase.balance / rates.units
-    compute = phase.operations / (rates.operations(dtype) * phase.efficiency) * share
+    rate = rates.operations(dtype) * phase.efficiency / (rates.lane_slowdown if phase.lanes > 1 else 1.0)
+    compute = phase.operations / rate * share
     cached = phase.cached / rates.unit_cache * share
     active = min(phase.active or rates.units, rates.units, phase.groups)
     alone = phase.bytes / (rates.unit_memory * active) * (phase.balance if phase.balance > 1 else 1.0)

@@ -18,8 +18,9 @@ class Rates:
     caches. unit_memory: bytes per second that one unit alone can move. unit_cache: bytes per second between a unit's
     second-level cache (GPUs: local memory) and its registers. launch: seconds that one kernel launch costs.
     group: seconds to hand one group to a unit (T_allo). barrier: seconds that one work-item of a group costs at a
-    group barrier. lane_slowdown: how many times slower than full vectors a unit runs code written for lanes (1 on
-    GPUs). signal: seconds from one group's message to another that waits for it. source: where they come from.
+    group barrier. lane_slowdown: how many times slower than full vectors a unit runs groups of more than one
+    work-item (1 on GPUs). signal: seconds from one group's message to another that waits for it. source: where
+    they come from.
     """
 
     units: int

@@ -1,0 +1,217 @@
+"""Every candidate of every case, measured and verified, beside what the model predicts without running it.
+
+Each candidate takes turns with the default specialization, and only ratios to it are kept: a machine's ups and downs
+then meet both. Measurements are saved case by case; a run goes on where an earlier one has stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydp.bench.measure import Row
+from pydp.bench.quality import spearman
+from pydp.bench.specialization_cases import Case, cases
+
+from pydp.errors import PydpError
+from pydp.specialize.calibration import calibrated
+from pydp.specialize.choose import Asked, Asking
+from pydp.specialize.ranking import Ranked, rank
+
+SCHEMA = "pydp-specializations-1"
+_SAMPLE = 2e-3  # seconds that one sample takes at least, by repeating the call
+_HOPELESS = 6.0  # times the default's time from which on one sample is enough
+
+
+def results_path(device: Any) -> Path:
+    """Where a device's measurements are kept."""
+    return Path(__file__).parent / "results" / f"specializations-{device.driver}.json"
+
+
+def ranked(device: Any, case: Case) -> list[Ranked]:
+    """The candidates of a case in the model's order, by the device's calibration."""
+    try:
+        case.call(Asking())
+    except Asked as asked:
+        return rank(asked.family, device.profile, asked.problem, rates=calibrated(device))
+    raise AssertionError(f"{case.name} chooses nothing")
+
+
+def run(device: Any, quick: bool = False) -> list[Row]:
+    """A row for each case: what the model's pick reaches of the best measured, and the rank correlation."""
+    return rows(device, measure(device, {}, 60.0 if quick else 600.0, quick=quick))
+
+
+def measure(
+    device: Any,
+    known: dict[str, Any],
+    seconds: float,
+    families: tuple[str, ...] = (),
+    quick: bool = False,
+    save: Path | None = None,
+) -> dict[str, Any]:
+    """Measures what is not `known` yet until `seconds` are spent; saves after every case. {case: its candidates}."""
+    end = time.perf_counter() + seconds
+    calibrated(device)
+    for case in cases(device, families, quick):
+        if case.name in known and known[case.name]["complete"]:
+            continue
+        found = _case(device, case, known.get(case.name, {"candidates": []})["candidates"], end)
+        known[case.name] = found
+        if save is not None:
+            store(device, known, save)
+        if time.perf_counter() > end:
+            break
+    return known
+
+
+def _case(device: Any, case: Case, earlier: list[dict[str, Any]], end: float) -> dict[str, Any]:
+    """One case: every candidate that is not among the `earlier` measured ones."""
+    kept = {json.dumps(one["spec"], sort_keys=True): one for one in earlier}
+    order = ranked(device, case)
+    base = _base(device, case, order)
+    complete = True
+    for one in order:
+        key = json.dumps(dataclasses.asdict(one.spec), sort_keys=True)
+        if key in kept:
+            continue
+        if time.perf_counter() > end:
+            complete = False
+            break
+        kept[key] = {"spec": dataclasses.asdict(one.spec), **_candidate(case, one.spec, base)}
+    return {"complete": complete, "candidates": list(kept.values())}
+
+
+def _base(device: Any, case: Case, order: list[Ranked]) -> Any:
+    """The default specialization, which all others take turns with."""
+    try:
+        case.call(Asking())
+    except Asked as asked:
+        return asked.family.default(device.profile, asked.problem)
+    return order[0].spec
+
+
+def _candidate(case: Case, spec: Any, base: Any) -> dict[str, Any]:
+    """Seconds of one candidate and their ratio to the default's, or the reason why there are none."""
+    try:
+        case.clear()
+        case.call(spec)
+    except PydpError as error:
+        return {"failure": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+    wrong = case.wrong()
+    if wrong is not None:
+        return {"failure": f"wrong result: {wrong}"}
+    case.call(base)
+    ratios, bases = [], []
+    for _ in range(5):
+        times = [_seconds(case, which) for which in (spec, base)]
+        ratios.append(times[0] / times[1])
+        bases.append(times[1])
+        if ratios[-1] > _HOPELESS or sum(bases) * (1 + ratios[-1]) > 1.5:
+            break
+    ratio = statistics.median(ratios)
+    return {"ratio": ratio, "seconds": ratio * statistics.median(bases)}
+
+
+def _seconds(case: Case, spec: Any) -> float:
+    """Seconds of one call; short ones are repeated."""
+    count, began = 0, time.perf_counter()
+    while True:
+        case.call(spec)
+        count += 1
+        took = time.perf_counter() - began
+        if took >= _SAMPLE:
+            return took / count
+
+
+# --- what was measured, beside the model -------------------------------------------------------------------------
+
+
+def store(device: Any, known: dict[str, Any], path: Path) -> None:
+    """Writes all measurements with the device and its calibration."""
+    about = {"device": device.name, "platform": device.platform, "driver": device.driver_version}
+    document = {"schema": SCHEMA, "about": about, "rates": calibrated(device).as_dict(), "cases": known}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The measurements of a file; none where there is no file."""
+    return dict(json.loads(path.read_text())["cases"]) if path.exists() else {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Quality:
+    """One case: the candidates' predicted and measured seconds, in the model's order, with limiters and specs."""
+
+    case: str
+    predicted: list[float]
+    measured: list[float]
+    limiters: list[str]
+    specs: list[Any]
+
+    @property
+    def first(self) -> float:
+        """What the model's first pick reaches of the best measured."""
+        return min(self.measured) / self.measured[0]
+
+    @property
+    def five(self) -> float:
+        """The same of the best of its first five."""
+        return min(self.measured) / min(self.measured[:5])
+
+    @property
+    def rho(self) -> float:
+        """Spearman's rank correlation of predicted and measured times."""
+        return spearman(self.predicted, self.measured)
+
+
+def qualities(device: Any, known: dict[str, Any]) -> list[Quality]:
+    """The model of today beside what was measured."""
+    found = []
+    for case in cases(device):
+        if case.name not in known:
+            continue
+        times = {json.dumps(one["spec"], sort_keys=True): one.get("ratio") for one in known[case.name]["candidates"]}
+        order = [
+            (one, time)
+            for one in ranked(device, case)
+            if (time := times.get(json.dumps(dataclasses.asdict(one.spec), sort_keys=True))) is not None
+        ]
+        if order:
+            ones, measured = zip(*order, strict=True)
+            found.append(
+                Quality(
+                    case.name, [one.seconds for one in ones], list(measured), [one.limiter for one in ones],
+                    [one.spec for one in ones],
+                )
+            )  # fmt: skip
+    return found
+
+
+def pooled(found: Iterable[Quality]) -> float:
+    """Rank correlation over the candidates of several cases, each case's times over its best."""
+    predicted: list[float] = []
+    measured: list[float] = []
+    for one in found:
+        predicted += [value / min(one.predicted) for value in one.predicted]
+        measured += [value / min(one.measured) for value in one.measured]
+    return spearman(predicted, measured)
+
+
+def rows(device: Any, known: dict[str, Any]) -> list[Row]:
+    """A row for each case; the value is what the model's pick reaches of the best measured."""
+    found = []
+    for one in qualities(device, known):
+        limiters = {name: one.limiters.count(name) for name in sorted(set(one.limiters))}
+        notes = f"{len(one.specs)} candidates, limited by " + ", ".join(f"{k} {v}" for k, v in limiters.items())
+        ratios = {"best of five": one.five, "Spearman": one.rho}
+        found.append(
+            Row("specializations", one.case, device.name, one.predicted[0], one.first, "of the best", ratios, notes)
+        )
+    return found
