@@ -7,7 +7,7 @@ import sys
 
 import device_run
 import numpy as np
-from test_barriers import sums_of_64
+from barrier_examples import sums_of_64
 
 import pydp
 from pydp.lang import lower_simt

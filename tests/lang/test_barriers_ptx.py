@@ -8,10 +8,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import barrier_examples
 import numpy as np
 import pytest
-import test_barriers
 
+import pydp
 from pydp.lang import lower_simt
 from pydp.lang.front import FieldType, NumberType, translate
 from pydp.runtime.profile import Profile
@@ -48,22 +49,22 @@ FUNCTIONS = {
 
 
 def sums_of_512(idx, out, x):
-    s = test_barriers.pydp.local_field(np.int32, 512)
+    s = pydp.local_field(np.int32, 512)
     i = idx.local[0]
     s[i] = x[idx]
-    test_barriers.pydp.group_barrier()
+    pydp.group_barrier()
     for k in range(9):
         n = 256 >> k
         if i < n:
             s[i] += s[i + n]
-        test_barriers.pydp.group_barrier()
+        pydp.group_barrier()
     if i == 0:
         out[idx.group[0]] = s[0]
 
 
 def source(name, **options):
     group, types = FUNCTIONS[name]
-    fn = getattr(test_barriers, name, None) or sums_of_512
+    fn = getattr(barrier_examples, name, None) or sums_of_512
     function = translate(fn, len(group), group, types, np.dtype(np.int32))
     lowered = lower_simt.lower(function, PROFILE, **options)
     assert lowered.uses_ptx == (options.get("barriers") not in ("group", "none"))
