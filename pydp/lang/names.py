@@ -71,13 +71,22 @@ def stores(tree: Tree) -> dict[str, int]:
             count[node.id] = count.get(node.id, 0) + 1
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             count[node.target.id] = count.get(node.target.id, 0) + 1
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            root: ast.expr = node
-            while isinstance(root, ast.Attribute):
-                root = root.value
-            if isinstance(root, ast.Name):
-                count[root.id] = count.get(root.id, 0) + 1
+        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            root = _record(node)
+            if root is not None:
+                count[root] = count.get(root, 0) + 1
     return count
+
+
+def _record(node: ast.Attribute | ast.Subscript) -> str | None:
+    """The name of the record whose member is stored: ``r`` of ``r.x``, ``r["x"]``, ``r.v[1]``; None for elements."""
+    while isinstance(node.value, ast.Attribute | ast.Subscript):
+        node = node.value
+    if not isinstance(node.value, ast.Name):
+        return None
+    if isinstance(node, ast.Attribute):
+        return node.value.id if node.attr != "T" else None
+    return node.value.id if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else None
 
 
 def content_key(fn: object) -> Hashable:

@@ -238,6 +238,23 @@ def test_members_under_the_simulator(where):
         same_as_plain(kernel, where, *(records(REC, seed, 6) for seed in range(3)))
 
 
+def changed(idx, out, r):
+    q = r
+    q["tag"] = 5
+    p = r
+    p.v[1] = 7
+    out[idx] = q if idx[0] < 2 else p
+
+
+def test_copies_of_a_record_given_as_a_number(device):
+    out, r = np.zeros(4, REC), records(REC, 4)[2]
+    pydp.forall(4, changed, out, r, device="host")
+    wanted = np.array([r] * 4)
+    wanted["tag"][:2] = 5
+    wanted["v"][2:, 1] = 7
+    np.testing.assert_array_equal(out, wanted)
+
+
 def test_operators_of_values(device):
     """Array members in operators of scans and reductions, and in keys of sorts."""
     a = records(REC)
