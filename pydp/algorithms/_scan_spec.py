@@ -92,6 +92,7 @@ def default(profile: Profile, problem: Problem) -> ScanSpec:
         width=_width(profile, problem, wide),
         polls=polls,
         plain_polls=profile.kind == "gpu",
+        barriers="auto" if profile.kind == "gpu" else "group",  # CPUs keep more in memory between subgroups' barriers
     )
     if profile.mapping != "simt":
         return spec
