@@ -53,6 +53,7 @@ _HOMES = {
     "bincount": "pydp.algorithms.histogram",
     "explain": "pydp.specialize.explanation",
     "Explanation": "pydp.specialize.explanation",
+    "tune": "pydp.specialize.tuner",
     "VectorError": "pydp.lang.diagnostics",
     "PydpError": "pydp.errors",
     "InvalidArgument": "pydp.errors",

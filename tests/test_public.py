@@ -17,7 +17,7 @@ BuildFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResourc
 UnsupportedOnDevice VectorError argsort atomic_add atomic_and atomic_max atomic_min atomic_or atomic_sub
 atomic_xor bincount checked device devices empty explain extent field fma forall full grid group_barrier
 histogram index local_field matmul private_field project read_only record reduce scan section sort sort_by_key
-tile transpose using vector where zeros
+tile transpose tune using vector where zeros
 """.split()
 
 

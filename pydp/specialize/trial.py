@@ -1,0 +1,178 @@
+"""Trying one specialization of a call: run it within a time limit, check its result, time it beside another.
+
+Times are compared as ratios of medians taken in turns, so that whatever else the machine does meets both alike.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pydp.errors import InvalidArgument, PydpError
+from pydp.specialize import reference
+from pydp.specialize.choose import Asked, Asking
+
+LIMIT = 30.0  # seconds for building and running a candidate, on top of what the untuned call needs 50 times
+_SAMPLE = 2e-3  # seconds of one sample at least: shorter calls are repeated within it
+_ROUNDS, _RACE_SECONDS = 7, 1.0
+_HOPELESS = 1.3  # a candidate that is slower by this after two rounds is not timed further
+_Result = TypeVar("_Result")
+
+
+class WrongResult(PydpError):
+    """A candidate's result differs from the reference."""
+
+
+class TooLong(PydpError):
+    """A candidate did not come to an end. `stuck`: nor afterwards, so that the device may not be usable."""
+
+    def __init__(self, message: str, stuck: bool) -> None:
+        super().__init__(message)
+        self.stuck = stuck
+
+
+def within(seconds: float, work: Callable[[], _Result]) -> _Result:
+    """``work()``, done by another thread and waited for at most `seconds`, then once more as long for a sign of life.
+
+    Raises TooLong, and what `work` raises. The thread of work that never ends is left behind: nothing can end it.
+    """
+    found: list[_Result] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True, name="pydp-trial")
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        thread.join(seconds)
+        raise TooLong(f"no result within {seconds:.3g} s", stuck=thread.is_alive())
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
+@dataclass
+class Subject:
+    """A call of a public function, to be made with any specialization. `out` is restored before a run is checked."""
+
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kw: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        name = getattr(self.fn, "__name__", repr(self.fn))
+        if not callable(self.fn) or not hasattr(self.fn, "__pydp_explain__"):
+            raise InvalidArgument(f"{name} cannot be tuned; a function of pydp that takes spec= is")
+        if self.kw.get("spec") is not None:
+            raise InvalidArgument("spec= is what tuning looks for; it is not accepted here")
+        self.kw = {key: value for key, value in self.kw.items() if key != "spec"}
+        try:
+            self.fn(*self.args, **self.kw, spec=Asking())
+        except Asked as asked:
+            self.family, self.device, self.problem = asked.family, asked.device, asked.problem
+        except (TypeError, InvalidArgument) as error:
+            self.run()  # where the call itself is wrong, that is what to tell
+            raise InvalidArgument(f"{name} has no specializations to choose from") from error
+        else:
+            raise InvalidArgument(f"this call of {name} has nothing to choose: it needs no kernel of its family")
+        given = self.kw.get("out")
+        self._outs = [one for one in (given if isinstance(given, tuple) else (given,)) if one is not None]
+        self._before = [reference.host(one) for one in self._outs]
+        self.limit = LIMIT
+
+    def run(self, spec: Any = None) -> Any:
+        """The call's result, complete."""
+        result = self.fn(*self.args, **self.kw, spec=spec)
+        for one in result if isinstance(result, tuple) else (result,):
+            if hasattr(one, "finish"):  # a pyopencl Array
+                one.finish()
+            elif getattr(one, "event", None) is not None:
+                one.event.wait()
+        return result
+
+    def restore(self) -> None:
+        """Writes into `out` what it held at first."""
+        for one, values in zip(self._outs, self._before, strict=True):
+            if isinstance(one, np.ndarray):
+                one[...] = values
+            elif hasattr(one, "set"):
+                one.set(values)
+
+    def values(self, spec: Any) -> list[np.ndarray]:
+        """Copies of the results on the host."""
+        self.restore()
+        return reference.hosts(self.run(spec))
+
+    def prepare(self, baseline: Any) -> None:
+        """Learns what the result must be and how long the untuned call takes; WrongResult where the result is wrong."""
+        name = getattr(self.fn, "__name__", "")
+        self.restore()
+        want = reference.expected(name, self.args, self.kw)
+        got = within(10 * LIMIT, lambda: self.values(baseline))
+        wrong = reference.difference(got, want) if want is not None else None
+        if wrong is not None:
+            raise WrongResult(f"the untuned result of {name} is not NumPy's, so nothing is tuned: {wrong}")
+        self.want = want if want is not None else reference.alike(got)
+        once = min(self._seconds(baseline, 1) for _ in range(2))
+        self._inner = max(1, min(200, math.ceil(_SAMPLE / max(once, 1e-6))))
+        self.limit = LIMIT + 50 * once
+
+    def verify(self, spec: Any) -> None:
+        """Raises WrongResult where the specialization's result is not the right one."""
+        wrong = reference.difference(self.values(spec), self.want)
+        if wrong is not None:
+            raise WrongResult(f"wrong result: {wrong}")
+
+    def _seconds(self, spec: Any, inner: int) -> float:
+        start = time.perf_counter()
+        for _ in range(inner - 1):
+            self.fn(*self.args, **self.kw, spec=spec)
+        self.run(spec)
+        return (time.perf_counter() - start) / inner
+
+    def race(self, spec: Any, other: Any) -> float:
+        """The time of one specialization over another's; both have been run before."""
+        times: tuple[list[float], list[float]] = ([], [])
+        began = time.perf_counter()
+        for turn in range(_ROUNDS):
+            for which in (0, 1) if turn % 2 else (1, 0):
+                times[which].append(self._seconds((spec, other)[which], self._inner))
+            if turn >= 1 and min(times[0]) > _HOPELESS * max(times[1]):
+                break
+            if turn >= 2 and time.perf_counter() - began > _RACE_SECONDS:
+                break
+        return statistics.median(times[0]) / statistics.median(times[1])
+
+    def final(self, specs: Sequence[Any], baseline: Any, seconds: float) -> list[tuple[float, float]]:
+        """(time over the baseline's, how far that may be off) of each, from at least 5 rounds in turns."""
+        everyone = [baseline, *specs]
+        times: list[list[float]] = [[] for _ in everyone]
+        began = time.perf_counter()
+        turn = 0
+        while turn < 5 or (turn < 41 and time.perf_counter() - began < seconds):
+            places = range(len(everyone))
+            for place in places if turn % 2 else reversed(places):
+                times[place].append(self._seconds(everyone[place], self._inner))
+            turn += 1
+        return [_compared(own, times[0]) for own in times[1:]]
+
+
+def _compared(times: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
+    """The median ratio of paired times, and twice the standard error of that median, by the spread of the middle."""
+    ratios = [one / other for one, other in zip(times, others, strict=True)]
+    middle = statistics.median(ratios)
+    spread = 1.4826 * statistics.median(abs(ratio - middle) for ratio in ratios)
+    return middle, 2 * 1.2533 * spread / math.sqrt(len(ratios))

@@ -1,0 +1,244 @@
+"""``pydp.tune``: the fastest specialization of a call on this machine, found by trying, checked and kept.
+
+What was tried is written down at once (folder ``tuning`` of the cache), so that a search goes on where it was stopped
+or killed; what won goes to the store (folder ``tuned``), from which later calls of the same shape class choose. Several
+processes may tune at the same time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydp.errors import InvalidArgument, PydpError
+from pydp.runtime.cache import cache_dir
+from pydp.specialize.calibration import calibrated, kept
+from pydp.specialize.choose import Choice, forget, untuned
+from pydp.specialize.ranking import rank
+from pydp.specialize.search import neighbourhood, search
+from pydp.specialize.shape_class import ShapeClass
+from pydp.specialize.store import TUNING, Store, Trial, spec_text
+from pydp.specialize.trial import Subject, TooLong, WrongResult, within
+from pydp.specialize.tuned import fields_of, rebuild, reread, shape_of, store_of
+
+__all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
+
+_BEGUN, _AGAIN = "begun", "begun again"
+_ENDED = "the process ended twice while it ran"
+_WORTH = 0.98  # a winner's time is at most this share of the untuned choice's
+_FINALISTS, _FINAL_SECONDS, _AGAIN_SECONDS = 3, 3.0, 0.5
+
+
+class Stuck(PydpError):
+    """A candidate never came to an end; it is noted and will not be tried again, but this process cannot go on."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a search is: candidates tried, how many the ranking has (a climb adds some), the best time so far over the
+    untuned choice's, seconds spent, and seconds that it may take."""
+
+    tried: int
+    ranked: int
+    best: float
+    spent: float
+    budget: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What tuning found: `spec` and its time over the untuned choice's (1: nothing beat it by more than noise).
+
+    tried: candidates measured or failed; failures: those that could not be used, with the reason. kept: whether the
+    result is on disk. known: it had been found before, nothing was run.
+    """
+
+    shape: ShapeClass
+    device: str
+    spec: Any
+    ratio: float
+    tried: int = 0
+    failures: list[Trial] = field(default_factory=list)
+    kept: bool = True
+    known: bool = False
+
+    def __str__(self) -> str:
+        gain = "the choice without tuning is the best" if self.ratio >= 1 else f"{self.ratio:.2f} of the untuned time"
+        how = "tuned before" if self.known else f"{self.tried} tried, {len(self.failures)} failed"
+        return f"{self.shape} on {self.device}: {gain} ({how}); {self.spec}"
+
+
+def tune(
+    fn: Callable[..., Any],
+    *args: Any,
+    budget: float = 60.0,
+    again: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    **kw: Any,
+) -> Tuning:
+    """Looks for the fastest specialization of ``fn(*args, **kw)`` and keeps it for calls of the same shape class.
+
+    fn: a function of pydp that takes ``spec=``, with the call's own arguments, which are not changed (an `out` gets its
+    old contents back). budget: seconds to search for; what has begun then is finished, and the best few are timed once
+    more. again: search although the class was tuned before. progress: called before each candidate.
+
+    A candidate's time counts only if its result is NumPy's, or that of the untuned call where NumPy has no such
+    function. What fails or takes too long is kept with the reason and not tried again. A search that was interrupted
+    goes on at the next call. The winner is stored if it beats the untuned choice by more than noise; else that is
+    stored as the best, so that tuning makes no call slower.
+
+    Raises InvalidArgument where there is nothing to choose, WrongResult (a PydpError) where the untuned result is not
+    NumPy's, Stuck (a PydpError) where a candidate never ends.
+
+    >>> pydp.tune(pydp.matmul, a, b, budget=30)          # doctest: +SKIP
+    """
+    if not isinstance(budget, (int, float)) or isinstance(budget, bool) or not budget > 0:
+        raise InvalidArgument(f"budget is {budget!r}; a positive number of seconds is accepted")
+    return _Search(Subject(fn, args, kw), float(budget), progress).result(again)
+
+
+def journal_of(store: Store) -> Store:
+    """What has been tried in searches that are not at their end, of the device of `store`."""
+    return Store(store.name, store.about, cache_dir() / TUNING)
+
+
+class _Search:
+    def __init__(self, subject: Subject, budget: float, progress: Callable[[Progress], None] | None) -> None:
+        self.subject, self.budget, self.progress = subject, budget, progress
+        self.device, self.family, self.problem = subject.device, subject.family, subject.problem
+        self.shape = shape_of(self.family, self.problem)
+        self.store = store_of(self.device)
+        self.journal = journal_of(self.store)
+        self.ratios: dict[Any, float] = {}
+        self.failures: list[Trial] = []
+
+    def result(self, again: bool) -> Tuning:
+        """The finished search's; at once where the class is tuned."""
+        before = self.store.best(self.shape)
+        spec = rebuild(self.family.spec_type, before.spec) if before is not None else None
+        if before is not None and spec is not None and not again:
+            return Tuning(self.shape, self.device.name, spec, before.ratio or 1.0, known=True)
+        if again:
+            self.journal.settle(self.shape, [])
+        try:
+            found = self._run([] if again else [one for one in self.store.trials(self.shape) if one.ratio is None])
+        except Stuck:  # nothing can be asked of the device any more
+            raise
+        except BaseException:
+            self.subject.restore()
+            raise
+        self.subject.restore()
+        return found
+
+    def _ranking(self) -> list[Any]:
+        """The candidates, the untuned choice first, the others in the model's order where it fits the device."""
+        family, device, problem = self.family, self.device, self.problem
+        found = [spec for spec in family.candidates(device.profile, problem)]
+        if self.modelled:
+            found = [one.spec for one in rank(family, device.profile, problem, rates=kept(device))]
+        fitting = [spec for spec in found if family.check(device.profile, problem, spec) is None]
+        return list(dict.fromkeys([self.baseline.spec, *fitting]))
+
+    def _run(self, failed: list[Trial]) -> Tuning:
+        profile, problem, family = self.device.profile, self.problem, self.family
+        self.began = time.monotonic()
+        self.modelled = family.counts is not None and not profile.is_simulator and profile.loop_limit is None
+        if self.modelled:
+            calibrated(self.device)
+        self.baseline: Choice = untuned(family, self.device, problem)
+        self.subject.prepare(self.baseline.spec)
+        self.known = {spec_text(trial.spec): trial for trial in [*failed, *self.journal.trials(self.shape)]}
+        self.ratios[self.baseline.spec] = 1.0
+        self.best = self.baseline.spec
+        ranked = self._ranking()
+        self.ranked = len(ranked)
+        steps = search(ranked, neighbourhood(ranked, lambda spec: family.check(profile, problem, spec)))
+        try:
+            spec = next(steps)
+            while time.monotonic() - self.began < self.budget:
+                spec = steps.send(self._ratio(spec))
+        except StopIteration:
+            pass
+        return self._settled()
+
+    def _ratio(self, spec: Any) -> float | None:
+        """A candidate's time over the baseline's: as known, else as measured now; None where it failed."""
+        if spec in self.ratios:
+            return self.ratios[spec]
+        fields = fields_of(spec)
+        known = self.known.get(spec_text(fields))
+        if known is not None and known.failure not in (_BEGUN, _AGAIN):
+            return self._noted(spec, known)
+        if known is not None and known.failure == _AGAIN:
+            return self._noted(spec, self._write(Trial(self.shape, fields, None, _ENDED)))
+        if self.progress is not None:
+            tried = len(self.ratios) + len(self.failures)
+            best, spent = self.ratios[self.best], time.monotonic() - self.began
+            self.progress(Progress(tried, max(self.ranked, tried), best, spent, self.budget))
+        self._write(Trial(self.shape, fields, None, _BEGUN if known is None else _AGAIN))
+        return self._noted(spec, self._write(self._tried(spec, fields)))
+
+    def _write(self, trial: Trial) -> Trial:
+        self.journal.add([trial])
+        return trial
+
+    def _noted(self, spec: Any, trial: Trial) -> float | None:
+        if trial.ratio is None:
+            self.failures.append(trial)
+            return None
+        self.ratios[spec] = trial.ratio
+        if trial.ratio < self.ratios[self.best]:
+            self.best = spec
+        return trial.ratio
+
+    def _tried(self, spec: Any, fields: dict[str, Any]) -> Trial:
+        """One candidate, run, checked and timed beside the best so far."""
+        subject, best, base = self.subject, self.best, self.baseline.spec
+
+        def work() -> float:
+            subject.verify(spec)
+            ratio = subject.race(spec, best)
+            if ratio >= 1:
+                return ratio * self.ratios[best]
+            # Whoever wins a race has had some luck: it counts what both need when they are timed again.
+            pair = [spec] if best == base else [spec, best]
+            again = [measured for measured, _ in subject.final(pair, base, _AGAIN_SECONDS)]
+            self.ratios[best] = again[-1] if best != base else 1.0
+            return again[0]
+
+        try:
+            return Trial(self.shape, fields, within(subject.limit, work))
+        except TooLong as error:
+            trial = Trial(self.shape, fields, None, str(error))
+            if error.stuck:
+                self._write(trial)
+                raise Stuck(f"{spec} gave {error} and still runs; start again, the search goes on without it") from None
+            return trial
+        except Exception as error:
+            return Trial(self.shape, fields, None, _reason(error))
+
+    def _settled(self) -> Tuning:
+        """The last race of the best few against the untuned choice; stores what it comes to."""
+        base = self.baseline.spec
+        best = sorted(self.ratios, key=lambda spec: self.ratios[spec])
+        finalists = [spec for spec in best if spec != base and self.ratios[spec] < 1][:_FINALISTS]
+        winner, ratio = base, 1.0
+        if finalists:
+            raced = self.subject.final(finalists, base, _FINAL_SECONDS)
+            (measured, noise), spec = min(zip(raced, finalists, strict=True), key=lambda one: one[0][0])
+            if measured + noise < 1 and measured < _WORTH:
+                winner, ratio = spec, measured
+        kept = self.store.settle(self.shape, [Trial(self.shape, fields_of(winner), ratio), *self.failures])
+        self.journal.settle(self.shape, [])
+        reread()
+        forget()
+        tried = len(self.ratios) + len(self.failures)
+        return Tuning(self.shape, self.device.name, winner, ratio, tried, self.failures, kept)
+
+
+def _reason(error: Exception) -> str:
+    """An exception as one line."""
+    text = (str(error).strip().splitlines() or [""])[0][:300]
+    return text if isinstance(error, WrongResult) else f"{type(error).__name__}: {text}"
