@@ -175,9 +175,9 @@ def _assembled(target: str, source: str, ptx: Path) -> dict[str, Resources] | No
 
 def _unresolved(assembly: str) -> Iterator[str]:
     """Functions that are called and nowhere defined."""
-    defined = set(re.findall(r"\.type\s+(\S+),@function", assembly))
+    defined = set(re.findall(r"\.type\s+(\S+?),@", assembly))
     yield from re.findall(r"\.func\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?\s*;", assembly)
-    called = re.findall(r"(_Z\w+)@(?:gotpcrel|rel)32", assembly)
+    called = re.findall(r"([\w$.]+)@(?:gotpcrel|rel)32", assembly)
     yield from (name for name in called if name not in defined)
 
 

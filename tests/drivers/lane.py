@@ -1,8 +1,9 @@
 """Run a command in the lane of one driver: lane.py NAME [VARIABLE=VALUE]... COMMAND [ARGUMENT]...
 
-NAME is pocl, intel, rusticl or oclgrind. The lane's environment makes that driver the default device of pydp. A
-driver that is missing is installed (apt as root; pip in a virtual environment); where it cannot be, one line says
-what to install, and the status is 1 in CI and for root, else 0: a developer's machine need not have every driver.
+NAME is pocl, intel, rusticl, oclgrind or offline. The lane's environment makes that driver the default device of pydp;
+offline needs a compiler for GPUs and no driver. What is missing is installed (apt as root; pip in a virtual
+environment); where it cannot be, one line says what to install, and the status is 1 in CI and for root, else 0: a
+developer's machine need not have every driver.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Lane:
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    is_driver: bool = True
 
 
 def _vendor(part: str) -> Callable[[], bool]:
@@ -40,6 +42,11 @@ def _intel() -> bool:
     return any((Path(root) / "lib" / "libintelocl.so").exists() for root in roots)
 
 
+def _compiler() -> bool:
+    clang = any(shutil.which(name) for name in ("clang", *(f"clang-{version}" for version in range(14, 26))))
+    return clang and any(Path(folder, "nvptx64--nvidiacl.bc").exists() for folder in ("/usr/lib/clc", "/usr/share/clc"))
+
+
 LANES = {
     "pocl": Lane(_vendor("pocl"), apt=("pocl-opencl-icd",)),
     "intel": Lane(_intel, pip=("intel-opencl-rt", "intel-cmplr-lib-rt")),
@@ -54,6 +61,7 @@ LANES = {
             "OCLGRIND_MAX_ERRORS": "100",
         },
     ),
+    "offline": Lane(_compiler, apt=("clang-19", "libclc-15"), is_driver=False),
 }
 
 
@@ -86,9 +94,10 @@ def main(arguments: list[str]) -> int:
     if not lane.present():
         how = f"apt install {' '.join(lane.apt)}" if lane.apt else f"pip install {' '.join(lane.pip)}"
         must = bool(os.environ.get("CI")) or _is_root()
-        print(f"lane {name}: the driver is missing, install it with: {how}" + ("" if must else "; nothing was run"))
+        what = "driver" if lane.is_driver else "compiler"
+        print(f"lane {name}: the {what} is missing, install it with: {how}" + ("" if must else "; nothing was run"))
         return 1 if must else 0
-    os.environ.update(lane.environment, PYDP_DEVICE=name)
+    os.environ.update(lane.environment, **({"PYDP_DEVICE": name} if lane.is_driver else {}))
     while command and "=" in command[0].split("/")[0]:
         variable, _, value = command.pop(0).partition("=")
         os.environ[variable] = value

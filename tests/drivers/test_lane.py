@@ -23,10 +23,19 @@ def test_the_command_gets_the_lanes_environment() -> None:
     assert (done.returncode, done.stdout.strip()) == (0, f"{name} a=b"), done.stderr
 
 
+def test_a_compilers_lane_names_no_device(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(lambda: True, is_driver=False))
+    monkeypatch.setattr(lane.os, "execvp", lambda name, command: ran.append(command))
+    monkeypatch.setattr(lane.os, "environ", {})
+    lane.main(["toy", "true"])
+    assert ran == [["true"]] and lane.os.environ == {}
+
+
 @pytest.mark.parametrize("arguments", [[], ["pocl"], ["nothing", "true"]])
 def test_a_wrong_call_is_told_how(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert lane.main(arguments) == 2
-    assert "usage: lane.py {pocl,intel,rusticl,oclgrind}" in capsys.readouterr().err
+    assert "usage: lane.py {pocl,intel,rusticl,oclgrind,offline}" in capsys.readouterr().err
 
 
 def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,185 @@
+"""Compilers' reports are read right, kernels compile for GPUs that are not here, and targets run nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from offline_samples import ASSEMBLY, PTX, PTXAS
+
+import pydp
+from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
+from pydp.runtime import offline
+from pydp.runtime.offline_reports import of_assembly, of_ptx, of_ptxas
+from pydp.runtime.target import Target, dry_run
+from pydp.specialize.offline import target_of
+
+pytestmark = pytest.mark.host
+needs_clang = pytest.mark.skipif(offline.missing("sm_70") is not None, reason=str(offline.missing("sm_70")))
+SUM = """
+kernel __attribute__((reqd_work_group_size(64, 1, 1))) void sum(global const float* x, global float* y) {
+    local float part[64];
+    const int lane = get_local_id(0);
+    part[lane] = x[get_global_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    y[get_global_id(0)] = part[63 - lane];
+}
+"""
+
+
+def test_ptxas() -> None:
+    tiny, matmul = of_ptxas(PTXAS).values()
+    assert (tiny.kernel, tiny.registers, tiny.local_bytes, tiny.scratch_bytes, tiny.spilled_bytes) == (
+        ("tiny", 10, 256, 0, 0)
+    )
+    assert (matmul.registers, matmul.local_bytes, matmul.scratch_bytes, matmul.spilled_bytes) == (255, 34816, 608, 616)
+    assert matmul.source == "ptxas" and of_ptxas("ptxas info : 0 bytes gmem") == {}
+
+
+def test_assembly() -> None:
+    tiny, matmul = of_assembly(ASSEMBLY).values()
+    assert (tiny.kernel, tiny.registers, tiny.scalar_registers, tiny.local_bytes) == ("tiny", 11, 10, 256)
+    assert (tiny.scratch_bytes, tiny.spilled_bytes, tiny.code_bytes, tiny.waves) == (0, 0, 164, 8)
+    assert (matmul.kernel, matmul.registers, matmul.local_bytes) == ("matmul_simt", 256, 17408)
+    assert (matmul.scratch_bytes, matmul.spilled_bytes, matmul.waves) == (112, 4 * 27, 1)
+
+
+def test_the_estimate_from_ptx_is_the_most_values_that_live_at_once() -> None:
+    (tiny,) = of_ptx(PTX).values()
+    # In the loop: rd5, rd12, rd13 (two registers each), r5, f10, and both f6 and f7 after the load.
+    assert tiny.registers == 6 + 1 + 1 + 2 + 4
+    assert (tiny.local_bytes, tiny.scratch_bytes, tiny.spilled_bytes) == (256, 32, 0)
+    assert "estimate" in tiny.source and of_ptx("") == {}
+
+
+def test_a_value_that_is_used_at_the_end_lives_through_the_loop() -> None:
+    carried = PTX.replace("st.global.f32 	[%rd11], %f8", "st.global.v2.f32 	[%rd11], {%f8, %f9}")
+    (tiny,) = of_ptx(carried).values()
+    assert tiny.registers == of_ptx(PTX)["tiny"].registers + 1
+
+
+def test_functions_that_nothing_defines_are_found() -> None:
+    assert list(offline._unresolved(PTX)) == ["_Z4pairif"]
+    text = "\t.type\t_Z3oldv,@function\n s_add_u32 s4, s4, _Z3newi@gotpcrel32@lo+4\n s_add_u32 s4, _Z3oldv@rel32@lo+4\n"
+    assert list(offline._unresolved(text)) == ["_Z3newi"]
+
+
+@pytest.mark.parametrize(("name", "vendor"), [("sm_90", "nvidia"), ("sm_90a", "nvidia"), ("gfx90a", "amd"), ("x", "")])
+def test_vendors(name: str, vendor: str) -> None:
+    assert offline.vendor_of(name) == vendor
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no compiler for xe_hpg" in str(offline.missing("xe_hpg"))
+    monkeypatch.setattr(offline, "clang", lambda: None)
+    assert "apt: clang-19 libclc-15" in str(offline.missing("sm_80"))
+    with pytest.raises(UnsupportedOnDevice, match="clang is not installed"):
+        offline.resources_of("sm_80", SUM)
+    monkeypatch.setattr(offline, "clang", lambda: "clang")
+    monkeypatch.setattr(offline, "libclc", lambda vendor: None)
+    assert "libclc is not installed" in str(offline.missing("gfx906"))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path))
+    return tmp_path / "offline"
+
+
+@needs_clang
+@pytest.mark.parametrize("target", ["sm_70", "sm_90", "gfx906", "gfx90a", "gfx1030", "gfx1100"])
+def test_a_kernel_compiles(target: str, cache: Path) -> None:
+    (found,) = offline.resources_of(target, SUM, ["-cl-std=CL1.2"]).values()
+    assert found.kernel == "sum" and found.local_bytes == 256
+    assert 2 <= found.registers <= 32 and found.spilled_bytes == found.scratch_bytes == 0
+
+
+@needs_clang
+def test_answers_are_kept_and_damaged_ones_made_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = offline.resources_of("gfx90a", SUM)
+    (path,) = cache.iterdir()
+    kept = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(offline, "_compile", lambda *_: pytest.fail("compiled again"))
+        assert offline.resources_of("gfx90a", SUM) == first
+    for damaged in (b"", b"[", b"[1]", b'[{"kernel": 3}]', kept.replace(b'"registers": ', b'"registers": "x", "r": ')):
+        path.write_bytes(damaged)
+        assert offline.resources_of("gfx90a", SUM) == first
+    assert path.read_bytes() == kept and json.loads(kept)[0]["kernel"] == "sum"
+    other = offline.resources_of("gfx906", SUM)
+    assert len(list(cache.iterdir())) == 2 and other["sum"].code_bytes != 0
+
+
+@needs_clang
+def test_sixty_four_bit_atomics_and_subgroup_barriers_compile_everywhere(cache: Path) -> None:
+    text = """
+    #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+    kernel void touch(global ulong* x, global long* y) {
+        atom_add(x, 1UL); atom_xchg(x, 2UL); atom_cmpxchg(y, 3L, 4L); atom_max(y, 5L); atom_inc(x);
+        sub_group_barrier(CLK_LOCAL_MEM_FENCE);
+    }"""
+    extensions = ["cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"]
+    for target in ("sm_70", "gfx906", "gfx1100"):
+        assert "touch" in offline.resources_of(target, text, ["-cl-std=CL1.2"], extensions)
+
+
+@needs_clang
+def test_what_does_not_compile_is_said(cache: Path) -> None:
+    with pytest.raises(BuildFailed, match=r"sm_80 by clang.*undeclared identifier 'nothing'") as caught:
+        offline.resources_of("sm_80", "kernel void f(global int* x) { x[0] = nothing; }")
+    assert caught.value.device == "sm_80" and "nothing" in caught.value.log and caught.value.source
+    declared = "int elsewhere(int); kernel void f(global int* x) { x[0] = elsewhere(x[1]); }"
+    for target in ("sm_80", "gfx90a"):
+        with pytest.raises(BuildFailed, match="elsewhere"):
+            offline.resources_of(target, declared)
+    assert not cache.exists()
+
+
+# --- targets ----------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_notes_every_launch() -> None:
+    target = target_of("sm_80")
+    x = np.zeros((300, 200), np.float32)
+    first, second = dry_run(target, pydp.reduce, np.zeros(1 << 24, np.float32))
+    assert first.kernel.name == second.kernel.name == "reduce_rows" and first.groups > 1 == second.groups
+    assert first.group == target.profile.max_group_size // 4 and "reduce_rows" in first.kernel.source
+    (product,) = dry_run(target, pydp.matmul, x, x.T)
+    assert product.kernel.template == "matmul_simt.mako" and "-cl-std=CL1.2" in product.kernel.options
+    assert dry_run(target, pydp.scan, x[:0]) == []
+
+
+def test_a_dry_run_of_strided_and_foreign_arrays() -> None:
+    target = target_of("gfx90a")
+    x = np.zeros((64, 64), ">f4")[:, ::2]
+    assert dry_run(target, pydp.transpose, x)
+    unaligned = np.zeros(100, [("a", "u1"), ("b", "f4")])["b"]
+    assert dry_run(target, pydp.scan, unaligned)
+    out = np.zeros(10, np.float32)
+    assert dry_run(target, pydp.scan, out, out=out)
+    with pytest.raises(InvalidArgument, match="out has shape"):
+        dry_run(target, pydp.scan, out, out=out[1:])
+
+
+def test_nothing_runs_on_a_target() -> None:
+    target = target_of("sm_90")
+    with pytest.raises(UnsupportedOnDevice, match="sm_90 is a target to compile for"):
+        pydp.scan(np.zeros(10), device=target)
+    with pytest.raises(UnsupportedOnDevice, match="sm_90 is a target"):
+        pydp.field(np.zeros(10), device=target)
+    assert not target.usable and "target" in str(target.reason) and isinstance(target, Target)
+    assert pydp.explain(pydp.scan, np.zeros(10), device=target).facts["device"] == "sm_90"
+    assert target.recorder.launches is None
+
+
+def test_fields_do_not_go_with_a_target() -> None:
+    from pydp.runtime.call import Call
+
+    class Field:
+        dtype = np.dtype(np.float32)
+
+    Field.__module__ = "pydp.somewhere"
+    with pytest.raises(InvalidArgument, match="Field"):
+        Call.begin({"x": Field()}, device=target_of("sm_90"))
