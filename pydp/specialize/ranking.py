@@ -11,7 +11,7 @@ from typing import Any
 
 from pydp.errors import InvalidArgument
 from pydp.runtime.profile import Profile
-from pydp.specialize.architectures import Architecture, rates_of, structure_of
+from pydp.specialize.architectures import Architecture, architecture, rates_of, structure_of
 from pydp.specialize.costs import Cost, cost
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.rates import Rates
@@ -51,8 +51,8 @@ def rank(
     """The candidates that can run, best first.
 
     structure: of a GPU; by default that of the architecture `entry`, else of the profile. rates: by default the table's
-    estimate; a kept calibration is better. Raises InvalidArgument for a family without counts. A family without any
-    candidate that can run gives an empty list.
+    estimate; a kept calibration is better. On GPUs, candidates that need more registers than a work-item has go last.
+    Raises InvalidArgument for a family without counts. A family without any candidate that can run gives an empty list.
     """
     if family.counts is None:
         raise InvalidArgument(f"family {family.name!r} has no counts, so its candidates cannot be ranked")
@@ -60,17 +60,25 @@ def rank(
         rates = rates_of(profile, entry)
     if structure is None and profile.kind == "gpu":
         structure = structure_of(profile, entry)
+    most = (entry or architecture(profile)).registers_per_lane if structure is not None else None
     default = family.default(profile, problem)
     found = []
     for spec in dict.fromkeys([default, *family.candidates(profile, problem)]):
         if family.check(profile, problem, spec) is None:
-            predicted = cost(family.counts(profile, problem, spec), rates, structure)
-            found.append((predicted.seconds, spec, predicted))
+            counts = family.counts(profile, problem, spec)
+            spills = counts.registers if most is not None and counts.registers > most else 0
+            found.append((spills, spec, cost(counts, rates, structure)))
     if not found:
         return []
-    best = min(seconds for seconds, _, _ in found)
-    found.sort(key=lambda one: one[0] if one[1] != default or one[0] > NEAR * best else 0.0)
-    return [Ranked(spec, seconds, by.limiter, _reason(seconds, best, by), by) for seconds, spec, by in found]
+    fitting = [by.seconds for spills, _, by in found if not spills]
+    best = min(fitting or [by.seconds for _, _, by in found])
+    found.sort(
+        key=lambda one: (one[0] > 0, one[2].seconds if one[1] != default or one[2].seconds > NEAR * best else 0.0)
+    )
+    return [
+        Ranked(spec, by.seconds, by.limiter, _spilling(spills, most) + _reason(by.seconds, best, by), by)
+        for spills, spec, by in found
+    ]
 
 
 def rejected(family: Family, profile: Profile, problem: Problem) -> list[Rejected]:
@@ -83,6 +91,10 @@ def rejected(family: Family, profile: Profile, problem: Problem) -> list[Rejecte
         if why is not None:
             found.append(Rejected(spec, why))
     return found
+
+
+def _spilling(registers: int, most: int | None) -> str:
+    return f"about {registers} registers, a work-item has {most}: they would spill; " if registers else ""
 
 
 def _reason(seconds: float, best: float, by: Cost) -> str:

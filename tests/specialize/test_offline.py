@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from pydp.runtime.target import dry_run
 from pydp.specialize import offline
 from pydp.specialize.architectures import by_name, by_target
 from pydp.specialize.choose import Choice
+from pydp.specialize.counts import Counts, Phase
+from pydp.specialize.family import Family, Problem
 from pydp.specialize.offline import asked, compiled_kernels, faults_of, occupancy, study, target_of
 from pydp.specialize.offline_text import text_of
+from pydp.specialize.ranking import rank
 
 pytestmark = pytest.mark.host
 needs_clang = pytest.mark.skipif(compiler.missing("sm_70") is not None, reason=str(compiler.missing("sm_70")))
@@ -219,3 +223,24 @@ def test_wrong_words_are_told(words: list[str], said: str) -> None:
 def test_sources_are_printed_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offline, "missing", lambda target: "nothing is compiled in this test")
     assert "--- copy_transposed\n" in explained("--target", "sm_70", "transpose", "100", "200", "--source")
+
+
+def test_candidates_that_would_spill_go_last() -> None:
+    """On GPUs; the figures are a family's own estimates, before anything is compiled."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Spec:
+        registers: int
+
+    def counts(profile: Any, problem: Problem, spec: Spec) -> Counts:
+        work = 1e12 / spec.registers
+        return Counts("float32", (Phase("work", 1024, 256, operations=work, read=1e6, registers=spec.registers),))
+
+    specs = [Spec(registers) for registers in (32, 300, 128, 255, 256)]
+    family = Family("toy", Spec, lambda *_: specs[0], lambda *_: specs, lambda *_: None, counts)
+    ranked = rank(family, by_target("sm_90")[0], Problem("toy", "float32", (1,)), entry=by_name("sm_90"))
+    order = [one.spec.registers for one in ranked]
+    assert order[-2:] == [300, 256] and set(order[:3]) == {32, 128, 255}
+    assert ranked[-1].reason.startswith("about 256 registers, a work-item has 255: they would spill")
+    assert "spill" not in ranked[2].reason
+    assert rank(family, by_target("gfx90a")[0], Problem("toy", "float32", (1,)))[0].reason.count("spill") == 0
