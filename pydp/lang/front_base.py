@@ -267,7 +267,7 @@ class Base:
         if _fits(value, dtype):
             return ir.Const(dtype, value)
         if number.plain:
-            self.fail(f"the integer {value} does not fit {dtype}; cast what has this type to a wider one", node)
+            self.fail(_misfit(value, dtype), node)
         return ir.Const(dtype, int(np.asarray(value, expr.dtype).astype(dtype)))
 
     def _widened(self, expr: ir.Expr) -> ir.Expr:
@@ -315,3 +315,15 @@ class Base:
 def _fits(value: int, dtype: np.dtype[Any]) -> bool:
     limits = np.iinfo(dtype)
     return int(limits.min) <= value <= int(limits.max)
+
+
+def _misfit(value: int, dtype: np.dtype[Any]) -> str:
+    """What is wrong with an integer as a value of `dtype`, and what to write instead."""
+    limits = np.iinfo(dtype)
+    said = f"the integer {value} does not fit {dtype}, which holds {limits.min} to {limits.max}"
+    wrapped = value % (1 << 8 * dtype.itemsize)
+    if value < 0 <= limits.min and value + limits.max >= 0:
+        return f"{said}; write {wrapped} for the value with the same bits, or cast what has this type to a signed one"
+    if dtype.itemsize == 8:
+        return f"{said}; no integer is wider than 64 bits, a float is"
+    return f"{said}; use a wider type, or cast what has this type to a wider one"

@@ -1,52 +1,22 @@
-"""Wrong vector functions are refused with the line that is wrong, and right ones near them are not.
+"""Wrong names, indexes, groups and types are refused with the line that is wrong; right ones near them are not."""
 
-The line is the one that ends in `# here`; several expected lines are alternatives.
-"""
-
-# ruff: noqa: B021, E731, F821, F841, RUF005, RUF059, SIM105, SIM108, UP037
+# ruff: noqa: F821, F841, RUF005, SIM108
 
 from __future__ import annotations
 
-import inspect
-import math
-
 import numpy as np
 import pytest
+from reject_cases import INT, REAL, U64, A, C, Cases, L, R, T, V, name_of
 
 import pydp
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.front import FieldType, NumberType, TupleType, translate
+from pydp.lang.front import FieldType
 
 pytestmark = pytest.mark.host
 
-F32, I32, U64, F64 = (np.dtype(name) for name in ("f4", "i4", "u8", "f8"))
-REC = np.dtype([("x", "f4"), ("n", "i4")])
-OTHER = np.dtype([("y", "f4")])
-TABLE = [1, 2, 3]
-ARRAY = np.zeros(3)
-NAMES = {"a": 1}
+CASES = Cases()
+wrong, right = CASES.wrong, CASES.right
+
 WEIGHTS = (1.0, 2.0, 3.0)
-
-C = FieldType(F32, 2)
-A = FieldType(F32, 2, (), False)
-T = FieldType(F32, 2, ((16, 16),))
-V = FieldType(I32, 1)
-R = FieldType(REC, 1)
-L = FieldType(np.dtype("i8"), 1)
-INT = NumberType(I32, True)
-REAL = NumberType(F64, True)
-
-WRONG: list[tuple] = []
-RIGHT: list[tuple] = []
-
-
-def wrong(says, *types, rank=2, group=None):
-    """A function that must be refused with a message that has `says` in it."""
-    return lambda fn: WRONG.append((fn, says, types, rank, group)) or fn
-
-
-def right(*types, rank=2, group=None):
-    return lambda fn: RIGHT.append((fn, types, rank, group)) or fn
 
 
 # --- names and assignment
@@ -334,6 +304,26 @@ def literal_too_large(idx, u):
     u[idx] = u[idx] + 300  # here
 
 
+@wrong("write 4294967295 for the value with the same bits", FieldType(np.dtype("u4"), 1), rank=1)
+def negative_as_unsigned(idx, u):
+    u[idx] = np.uint32(-1)  # here
+
+
+@wrong("-1 does not fit uint64, which holds 0 to", FieldType(U64, 1), rank=1)
+def less_than_nothing(idx, u):
+    u[idx] = -1  # here
+
+
+@wrong("9223372036854775808 does not fit int64", L, rank=1)
+def beyond_64_bits(idx, a):
+    a[idx] = np.int64(2**63)  # here
+
+
+@right(FieldType(np.dtype("u4"), 1), rank=1)
+def all_bits_of_unsigned(idx, u):
+    u[idx] = np.uint32(4294967295) ^ ~np.uint32(0) ^ np.uint32(np.int32(-1))
+
+
 @right(FieldType(np.dtype("u1"), 1), rank=1)
 def literal_fits(idx, u):
     u[idx] = np.int32(u[idx]) + 300 if u[idx] < 300 else 255
@@ -376,518 +366,11 @@ def complex_number(idx, out):
     out[idx] = 2j  # here
 
 
-# --- records
-
-
-@wrong("the record has no member 'z'", C, R)
-def unknown_member(idx, out, r):
-    out[idx] = r[0].z  # here
-
-
-@wrong("there is no member 'z'", C, R)
-def assign_unknown_member(idx, out, r):
-    r[0].z = 1.0  # here
-
-
-@wrong("records are equal or not", C, R)
-def order_of_records(idx, out, r):
-    out[idx] = r[0] < r[1]  # here
-
-
-@wrong("member 'n' is not given", R, rank=1)
-def incomplete_record(idx, r):
-    r[idx] = pydp.record(REC, x=1.0)  # here
-
-
-@right(R, rank=1)
-def complete_record(idx, r):
-    r[idx] = pydp.record(REC, x=1.0, n=2)
-
-
-@wrong("'y' is no member", R, rank=1)
-def record_with_more(idx, r):
-    r[idx] = REC(x=1.0, n=1, y=2)  # here
-
-
-@wrong("cannot become a record", R, rank=1)
-def number_into_record(idx, r):
-    r[idx] = 1.0  # here
-
-
-@wrong("belongs to the caller", R, rank=1)
-def callee_changes_record(idx, r):
-    r[idx] = _changed(r[idx])
-
-
-def _changed(body):
-    body.x = 2.0  # here
-    return body
-
-
-@wrong("needs numbers; take a member", R, rank=1)
-def add_records(idx, r):
-    r[idx] = r[idx] + r[idx]  # here
-
-
-# --- calls
-
-
-def _recursive(n):
-    return _recursive(n - 1) if n > 0 else 0  # here
-
-
-@wrong("recursion", C)
-def recursion(idx, out):
-    out[idx] = _recursive(idx[0])
-
-
-def _two(x, y):
-    return x + y
-
-
-@wrong("lacks its argument 'y'", C)
-def missing_argument(idx, out):
-    out[idx] = _two(1)  # here
-
-
-@wrong("takes 2 arguments, not 3", C)
-def too_many_arguments(idx, out):
-    out[idx] = _two(1, 2, 3)  # here
-
-
-@wrong("has no argument 'z'", C)
-def unknown_argument(idx, out):
-    out[idx] = _two(1, z=3)  # here
-
-
-@right(C)
-def named_argument(idx, out):
-    out[idx] = _two(1, y=3)
-
-
-def _sometimes(x):
-    if x > 0:  # here
-        return 1.0
-
-
-@wrong("may end without a return", C)
-def no_return(idx, out):
-    out[idx] = _sometimes(idx[0])
-
-
-def _mixed(x):
-    if x > 0:
-        return 1.0
-    return (1.0, 2.0)  # here
-
-
-@wrong("returns plain float elsewhere and a tuple", C)
-def mixed_returns(idx, out):
-    out[idx] = _mixed(idx[0])
-
-
-@wrong("not None", C)
-def result_of_nothing(idx, out):
-    out[idx] = _nothing(out, idx)  # here
-
-
-def _nothing(out, idx):
-    out[idx] = 1.0
-
-
-@wrong("a function run by forall returns nothing", C)
-def returns_a_value(idx, out):
-    return out[idx]  # here
-
-
-@wrong("cannot be called in a vector function", C)
-def calls_a_type(idx, out):
-    out[idx] = sorted((3, 1, 2))  # here
-
-
-@wrong("print cannot be used", C)
-def prints(idx, out):
-    print(out[idx])  # here
-
-
-@wrong("pydp.matmul cannot be used", C, A)
-def calls_an_algorithm(idx, out, a):
-    pydp.matmul(a, a)  # here
-
-
-@wrong("takes 1 arguments", C, A)
-def wrong_arity(idx, out, a):
-    out[idx] = math.sin(a[idx], 2.0)  # here
-
-
-@wrong("cannot change a private_field", C)
-def atomic_on_private(idx, out):
-    own = pydp.private_field(np.int32, 4)
-    pydp.atomic_add(own, 0, 1)  # here
-
-
-@wrong("changes an element of an array, not", C)
-def atomic_on_a_number(idx, out):
-    pydp.atomic_add(idx[0], 1)  # here
-
-
-@right(V, rank=1)
-def atomics(idx, v):
-    pydp.atomic_add(v, 0, 1)
-    pydp.atomic_max(v[idx], 2)
-
-
-# --- syntax
-
-
-@wrong("a formatted string cannot be used", C)
-def formatted(idx, out):
-    f"{out}"  # here
-
-
-@wrong("is a string", C)
-def string(idx, out):
-    name = "x"  # here
-    out[idx] = name
-
-
-@wrong("a list cannot be used", C)
-def list_display(idx, out):
-    x = [1, 2]  # here
-    out[idx] = x[0]
-
-
-@wrong("'TABLE' is a list", C)
-def list_from_outside(idx, out):
-    out[idx] = TABLE[0]  # here
-
-
-@wrong("'ARRAY' is an array from outside", C)
-def array_from_outside(idx, out):
-    out[idx] = ARRAY[0]  # here
-
-
-@wrong("'NAMES' is a dict", C)
-def dict_from_outside(idx, out):
-    out[idx] = NAMES["a"]  # here
-
-
-@wrong("a dict cannot be used", C)
-def dict_display(idx, out):
-    x = {1: 2}  # here
-    out[idx] = x[1]
-
-
-@wrong("a list comprehension cannot be used", C)
-def comprehension(idx, out):
-    x = [k for k in range(3)]  # here
-    out[idx] = x[0]
-
-
-@wrong("a generator expression cannot be used", C)
-def generator(idx, out):
-    out[idx] = max(k for k in range(3))  # here
-
-
-@wrong("a lambda cannot be used", C)
-def inner_lambda(idx, out):
-    f = lambda x: x  # here
-    out[idx] = f(1)
-
-
-@wrong("a function inside a function", C)
-def inner_function(idx, out):
-    def f(x):  # here
-        return x
-
-    out[idx] = f(1)
-
-
-@wrong("a class cannot be used", C)
-def inner_class(idx, out):
-    class Thing:  # here
-        pass
-
-
-@wrong("try cannot be used", C)
-def tries(idx, out):
-    try:  # here
-        out[idx] = 1
-    except ValueError:
-        pass
-
-
-@wrong("with cannot be used", C)
-def withs(idx, out):
-    with out:  # here
-        pass
-
-
-@wrong("raise cannot be used", C)
-def raises(idx, out):
-    raise ValueError  # here
-
-
-@wrong("assert cannot be used", C)
-def asserts(idx, out):
-    assert idx[0] > 0  # here
-
-
-@wrong("global cannot be used", C)
-def globals_(idx, out):
-    global TABLE  # here
-    out[idx] = 1
-
-
-@wrong("del cannot be used", C)
-def deletes(idx, out):
-    x = 1.0
-    del x  # here
-
-
-@wrong("import cannot be used", C)
-def imports(idx, out):
-    import math  # here
-
-    out[idx] = math.pi
-
-
-@wrong("else of a loop", C)
-def loop_else(idx, out):
-    for k in range(4):
-        out[idx] = k
-    else:
-        out[idx] = 1  # here
-
-
-@wrong("a for loop runs over range", C, A)
-def for_over_array(idx, out, a):
-    for x in a:  # here
-        out[idx] = x
-
-
-@wrong("break inside a loop over a tuple", C)
-def break_in_unrolled(idx, out):
-    for w in WEIGHTS:
-        if idx[0] > w:
-            break  # here
-        out[idx] = w
-
-
-@wrong("'in' cannot be used", C)
-def membership(idx, out):
-    if idx[0] in (1, 2):  # here
-        out[idx] = 1
-
-
-@wrong("'is' cannot be used", C)
-def identity(idx, out):
-    if out is None:  # here
-        out[idx] = 1
-
-
-@wrong("None is no value", C)
-def none_value(idx, out):
-    x = None  # here
-    out[idx] = x
-
-
-@wrong("an assignment inside an expression", C)
-def walrus(idx, out):
-    if (n := idx[0]) > 2:  # here
-        out[idx] = n
-
-
-@wrong("@ cannot be used", C, A)
-def matrix_product(idx, out, a):
-    out[idx] = a @ a  # here
-
-
-@wrong("a starred", C)
-def starred(idx, out):
-    first, *rest = idx  # here
-    out[idx] = first
-
-
-@wrong("a condition is a number", C)
-def tuple_condition(idx, out):
-    if idx:  # here
-        out[idx] = 1
-
-
-@right(C, A, TupleType((INT, INT)), T, group=(16, 16))
-def everything(idx, out, a, pair, t):
-    """A docstring, then a little of everything that is right."""
-    i, j = idx
-    total: float = 0.0
-    own = pydp.private_field((2, 2), np.float32)
-    for k in range(2):
-        own[k, k] = a(i, k)
-        total += own[k, k] if k else -own[k, k]
-    for w in WEIGHTS:
-        total *= w
-    while total > 100.0:
-        total /= 2
-        if total < 1:
-            continue
-        pass
-    tile = t[idx.group]
-    out[idx + pair] = pydp.where(total > 0, total, tile[idx.local]) + max(i, j, pair[0]) % 7
-    return
-
-
-# --- more that is right
-
-
-@right(C)
-def assigned_by_every_return(idx, out):
-    if idx[0] > 3:
-        return
-    elif idx[1] > 3:
-        x = 1.0
-    else:
-        x = 2
-    out[idx] = x
-
-
-@right(C, A)
-def view_chosen_by_a_branch(idx, out, a):
-    t = a.tile(4, 4)[0, 0]
-    if idx[0] > 3:
-        t = a.tile(4, 4)[0, 1]
-    out[idx] = t[1, 1]
-
-
-@right(V, rank=1)
-def number_as_condition(idx, v):
-    if v[idx] and not v[0]:
-        v[idx] = 2
-
-
-@right(C)
-def swap(idx, out):
-    i, j = idx
-    i, j = j, i
-    out[i, j] = 1.0
-
-
-@right(R, R, rank=1)
-def record_is_a_value(idx, r, q):
-    x = r[idx]
-    y = x
-    y.x += 1
-    q[idx] = y
-    if x == y:
-        q[idx].n = 1
-
-
-@right(V, rank=1)
-def bits(idx, v):
-    v[idx] = ~v[idx] & 0xFF | v[idx] << 3 ^ v[idx] >> 2
-
-
-@right(C, T, group=(16, 16))
-def first_of_every_tile(idx, out, t):
-    for k in range(t.extent(1)):
-        out[idx] += t(idx.group[0], k)(0, 0)
-
-
-@right(C, A)
-def nested_tiles(idx, out, a):
-    t = pydp.tile(pydp.tile(a, (64, 64)), 16)
-    out[idx] = t[0, 1][3, 3][15, 0]
-
-
-@right(C, A)
-def of_a_section(idx, out, a):
-    s = pydp.section(a, (2, 2), (idx[0], 5))
-    row = pydp.project(s, 0, 1)
-    out[idx] = row[idx[1]] + row.extent[0]
-
-
-@right(V, rank=1)
-def index_is_a_number_in_one_dimension(idx, v):
-    v[idx] = idx + 1
-
-
-@right(C, group=(8, 8))
-def barrier_in_uniform_control(idx, out):
-    s = pydp.local_field(np.float32, 8, 8)
-    for k in range(out.extent[0]):
-        if k % 2:
-            s[idx.local] = k
-            pydp.group_barrier()
-            out[idx] += s[idx.local[1], idx.local[0]]
-            pydp.group_barrier(64)
-
-
-@right(C)
-def annotated(idx, out: "field"):
-    x: np.float32
-    x: int = 3
-    out[idx] = x
-
-
-HELPERS = ("_recursive", "_changed", "_sometimes", "_mixed")
-
-
-def _line_of(fn):
-    """Lines marked `# here` in the function, or in the function that it calls."""
-    places = set()
-    for each in (fn, *(globals()[name] for name in fn.__code__.co_names if name in HELPERS)):
-        lines, first = inspect.getsourcelines(each)
-        places |= {first + n for n, line in enumerate(lines) if line.rstrip().endswith("# here")}
-    return places
-
-
-def test_there_are_enough():
-    assert len(WRONG) >= 30 and len(RIGHT) >= 30
-
-
-@pytest.mark.parametrize("fn, says, types, rank, group", WRONG, ids=lambda item: getattr(item, "__name__", ""))
+@pytest.mark.parametrize("fn, says, types, rank, group", CASES.refused, ids=name_of)
 def test_refused(fn, says, types, rank, group):
-    with pytest.raises(VectorError) as caught:
-        translate(fn, rank, group, types)
-    assert says in caught.value.message
-    assert caught.value.line in _line_of(fn), str(caught.value)
-    text = str(caught.value)
-    assert "^" in text and __file__ in text and "# here" in text
-    assert isinstance(caught.value, pydp.InvalidArgument) and "\n" not in caught.value.message
+    CASES.check_wrong(fn, says, types, rank, group)
 
 
-@pytest.mark.parametrize("fn, types, rank, group", RIGHT, ids=lambda item: getattr(item, "__name__", ""))
+@pytest.mark.parametrize("fn, types, rank, group", CASES.accepted, ids=name_of)
 def test_accepted(fn, types, rank, group):
-    assert translate(fn, rank, group, types).name == fn.__name__
-
-
-def test_the_calls_that_led_there():
-    """An error in a called function also says where it was called."""
-    with pytest.raises(VectorError) as caught:
-        translate(mixed_returns, 2, None, [C])
-    (caller,) = caught.value.callers
-    assert caller.function == "mixed_returns" and caller.text.strip() == "out[idx] = _mixed(idx[0])"
-    assert f"line {caller.line}, in mixed_returns" in str(caught.value)
-
-
-def two(idx, out):
-    out[idx] = 1.0
-
-
-def test_arguments_of_translate():
-    with pytest.raises(VectorError, match=r"two takes 2 arguments \(the index and the arguments\), not 3"):
-        translate(two, 2, None, [C, A])
-    with pytest.raises(VectorError, match="a group of 1 axes does not fit a grid of 2"):
-        translate(two, 2, (16,), [C])
-    with pytest.raises(VectorError, match="no Python function"):
-        translate(3, 2, None, [C])
-    with pytest.raises(VectorError, match="complex64"):
-        translate(two, 2, None, [FieldType(np.dtype("c8"), 2)])
-    with pytest.raises(VectorError, match="a lambda stores nothing"):
-        translate(lambda idx, out: out, 2, None, [C])
-
-
-def test_no_source():
-    space: dict = {}
-    exec("def made(idx, out):\n    out[idx] = 1\n", space)
-    with pytest.raises(VectorError, match="source of made is not to be had"):
-        translate(space["made"], 2, None, [C])
+    CASES.check_right(fn, types, rank, group)
