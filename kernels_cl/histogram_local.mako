@@ -1,44 +1,94 @@
-## Counts of bins by groups of lanes (GPU mapping): `waves` sets of bins in local memory, each shared by the lanes of a
-## stretch of the group, added to with local atomics; every group leaves its counts as one part.
-## Phases: the lanes clear the sets; walk over the group's part side by side; barrier; fold the sets and write.
+## Counts of bins by groups of lanes (GPU mapping); every group leaves its counts as one part.
+## Phases: the lanes clear the group's bins; walk over the group's part side by side, `waves` virtual wavefronts a turn
+## (wg_waves.mako); barrier; fold and write.
+## counters "sets": `sets` sets of bins in local memory, each shared by the lanes of a stretch of the group, added to with
+## local atomics, `pad` entries apart, so that the same bin of two sets lies in different banks. "own": every lane has
+## bins of its own, in slots that only it writes (wg_exchange.mako): no atomics, no conflicts. "registers": every lane
+## counts in registers, which it shares with its lane of all wavefronts; few bins only.
 ## Launch: a group of `lanes` for a part; results lie as (parts, bins).
-## Parameters: declarations, source (C type), lanes, waves (a power of two that divides lanes), bins (a constant), pad (unused
-## entries between the sets, so that the same bin of two sets lies in different banks), direct, edge, guess (see
-## histogram_parts).
+## Parameters: declarations, source (C type), lanes, waves, bins (a constant), counters, sets (a power of two that divides
+## lanes), pad, x (Exchange.params() of the bins; None but for "own"), direct, edge, guess (see histogram_parts), constants
+## (the edges are loaded once for each lane, into registers; few bins only), ways, attribute, subgroups.
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%namespace name="find" file="histogram_bins.mako"/>
-<%  row = bins + pad  %>
+<%namespace name="virtual" file="wg_waves.mako"/>
+<%namespace name="exchange" file="wg_exchange.mako"/>
+<%namespace name="lane_constants" file="wg_lane_constants.mako"/>
+<%
+    row = bins + pad
+    size = {"sets": sets * row, "own": x["size"] if x else 0, "registers": bins}[counters]
+%>
+% if subgroups:
+${barriers.enable_subgroups()}
+% endif
 ${declarations}
-% if not direct:
+% if not direct and not constants:
 ${find.find(source, edge, guess)}
 % endif
 
-kernel void histogram_local(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
+kernel ${attribute} void histogram_local(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
                             const ulong part, global uint* restrict sums
 % if not direct:
                             , global const ${edge}* restrict edges${f", const {guess} first, const {guess} scale" if guess else ""}
 % endif
                             ) {
-    local uint sets[${waves * row}];
+    local uint counts[${size}];
     const int lane = (int) get_local_id(0);
     const ulong start = get_group_id(0) * part;
     const long count = (long) min(part, n - start);
     x += (long) offset + (long) start * step;
-    for (int b = lane; b < ${waves * row}; b += ${lanes}) sets[b] = 0;
-    ${barriers.group_barrier()}
-    local uint* const own = sets + lane / ${lanes // waves} * ${row};
-    for (long i = lane; i < count; i += ${lanes}) {
-% if direct:
-        atomic_inc(own + (int) x[i * step]);
-% else:
-        const long found = find_bin(x[i * step], edges, ${bins}${", first, scale" if guess else ""});
-        if (found >= 0) atomic_inc(own + (int) found);
+    for (int b = lane; b < ${size}; b += ${lanes}) counts[b] = 0;
+    ${barriers.meet("cleared", ways, lanes)}
+% if constants and not direct:
+    ${lane_constants.load("edge", edge, bins + 1, "edges")}
 % endif
+% if counters == "sets":
+    local uint* const own = counts + lane / ${lanes // sets} * ${row};
+% elif counters == "registers":
+    ${virtual.counters("seen", bins)}
+% endif
+    for (long begin = 0; begin < count; begin += ${waves * lanes}) {
+<%virtual:each waves="${waves}">
+        const long i = begin + wave * ${lanes} + lane;
+        int bin = -1;
+        if (i < count) {
+% if direct:
+            bin = (int) x[i * step];
+% elif constants:
+            const ${edge} v = (${edge}) x[i * step];
+            if (v >= edge_0 && v <= edge_${bins})
+                bin = ${lane_constants.reached("edge", 1, bins - 1, "v")};
+% else:
+            bin = (int) find_bin(x[i * step], edges, ${bins}${", first, scale" if guess else ""});
+% endif
+        }
+% if counters == "registers":
+        ${virtual.count("seen", bins, "bin")}
+% elif counters == "own":
+        if (bin >= 0) counts[${exchange.own(x, "lane", "bin")}] += 1;
+% else:
+        if (bin >= 0) atomic_inc(own + bin);
+% endif
+</%virtual:each>
     }
-    ${barriers.group_barrier()}
+% if counters == "registers":
+    ${virtual.add_counters("seen", bins, "counts")}
+% endif
+    ${barriers.meet("counted", ways, lanes)}
     for (int b = lane; b < ${bins}; b += ${lanes}) {
+% if counters == "registers":
+        const uint sum = counts[b];
+% elif counters == "sets":
         uint sum = 0;
-        for (int wave = 0; wave < ${waves}; ++wave) sum += sets[wave * ${row} + b];
+        for (int set = 0; set < ${sets}; ++set) sum += counts[set * ${row} + b];
+% else:
+        // Each lane begins with another's bins, so that a bin's slots are read from all banks at a time.
+        uint sum = 0;
+        for (int k = 0; k < ${lanes}; ++k) {
+            const int other = (k + lane) & ${lanes - 1};
+            sum += counts[${exchange.of(x, "lane", "other", "b")}];
+        }
+% endif
         sums[get_group_id(0) * (ulong) ${bins} + (ulong) b] = sum;
     }
 }

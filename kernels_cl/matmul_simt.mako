@@ -4,14 +4,17 @@
 ##   global access is coalesced whatever the operands' strides; a work-item holds (tile_m / lanes_m) x
 ##   (tile_n / lanes_n) results in registers, in blocks of `block` x `block` adjacent ones.
 ## Phases, per tile_k of k: read the next tiles into registers; multiply the staged ones; store the read ones into the
-##   other of two buffers (parity: one barrier a step, not two). The barrier stands in a loop with a uniform count.
+##   other of two buffers (wg_parity.mako: one barrier a step, not two), or into the same one behind a second barrier.
+##   The barriers stand in a loop with a uniform count.
 ## Launch shape: (groups * lanes_m * lanes_n, 1, 1) x (lanes_m * lanes_n, 1, 1); a group's number gives its tile,
 ##   part of k and batch.
 ## Parameters: types, work, tile_m, tile_n, tile_k, lanes_m, lanes_n, block (1, 2 or 4), pad (elements added to a
-##   staged row against bank conflicts; a multiple of block), is_complex, fused, logical, scaled.
+##   staged row against bank conflicts; a multiple of block), buffers (1 or 2), stretch (of k; divides tile_k), is_complex, fused, logical,
+##   scaled; ways, attribute, subgroups (see pydp/groups/meetings.py).
 ##   Strides are counted in elements; mode: 0 overwrite, 1 add, 2 beta C.
 <%namespace name="element" file="matmul_element.mako"/>\
 <%namespace name="barriers" file="wg_barrier.mako"/>\
+<%namespace name="parity" file="wg_parity.mako"/>\
 <%
     planes = ["re", "im"] if is_complex else ["re"]
     group = lanes_m * lanes_n
@@ -21,7 +24,15 @@
     column_of = [(v // block) * block * lanes_n + v % block for v in range(columns)]
     BLOCK = "WORK" if block == 1 else f"{work}{block}"
     load = {"re": "LOAD", "im": "IMAG"}
+    # Where k is contiguous, neighbouring lanes stage `stretch` of k, then the next of `block` rows or columns.
+    across_k, along_k = f"e / {tile_k}", f"e % {tile_k}"
+    if stretch < tile_k:
+        across_k = f"e / {stretch} % {block} + e / {tile_k * block} * {block}"
+        along_k = f"e % {stretch} + e / {stretch * block} % {tile_k // stretch} * {stretch}"
 %>\
+% if subgroups:
+${barriers.enable_subgroups()}
+% endif
 ${element.declare(types, work, 0, is_complex, fused, logical)}
 #define A_PITCH ${tile_m + pad}
 #define B_PITCH ${tile_n + pad}
@@ -33,7 +44,7 @@ ${element.declare(types, work, 0, is_complex, fused, logical)}
 % endfor
       {
         const int e = lane + ${s * group};
-        const int x = ${letter}_along ? e / ${tile_k} : e % ${tile}, y = ${letter}_along ? e % ${tile_k} : e / ${tile};
+        const int x = ${letter}_along ? ${across_k} : e % ${tile}, y = ${letter}_along ? ${along_k} : e / ${tile};
 % if tile * tile_k % group:
         if (y < ${tile_k} && x < ${tile} && x < valid_${letter} && k0 + y < k1) {
 % else:
@@ -50,19 +61,19 @@ ${element.declare(types, work, 0, is_complex, fused, logical)}
 % for s in range(loads):
       {
         const int e = lane + ${s * group};
-        const int x = ${letter}_along ? e / ${tile_k} : e % ${tile}, y = ${letter}_along ? e % ${tile_k} : e / ${tile};
+        const int x = ${letter}_along ? ${across_k} : e % ${tile}, y = ${letter}_along ? ${along_k} : e / ${tile};
 % if tile * tile_k % group:
         if (y < ${tile_k} && x < ${tile})
 % endif
         {
 % for plane in planes:
-          local_${letter}_${plane}[to * ${tile_k} * ${pitch} + y * ${pitch} + x] = ${letter}_${plane}${s};
+          local_${letter}_${plane}[to_${letter} + y * ${pitch} + x] = ${letter}_${plane}${s};
 % endfor
         }
       }
 % endfor
 </%def>
-__kernel __attribute__((reqd_work_group_size(${group}, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(${group}, 1, 1))) ${attribute}
 void matmul_simt(
     const __global TYPE_a *restrict a, long a_offset, long a_row, long a_col, long a_inner, long a_outer,
     const __global TYPE_b *restrict b, long b_offset, long b_row, long b_col, long b_inner, long b_outer,
@@ -71,8 +82,8 @@ void matmul_simt(
     WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode)
 {
 % for plane in planes:
-  __local WORK local_a_${plane}[2 * ${tile_k} * A_PITCH] __attribute__((aligned(64)));
-  __local WORK local_b_${plane}[2 * ${tile_k} * B_PITCH] __attribute__((aligned(64)));
+  __local WORK local_a_${plane}[${buffers * tile_k} * A_PITCH] __attribute__((aligned(64)));
+  __local WORK local_b_${plane}[${buffers * tile_k} * B_PITCH] __attribute__((aligned(64)));
 % endfor
   const long number = (long)get_group_id(0);
   const int lane = (int)get_local_id(0), lane_n = lane % ${lanes_n}, lane_m = lane / ${lanes_n};
@@ -90,18 +101,18 @@ void matmul_simt(
   for (int step = 0; step <= steps; step++) {
     {
       const long k0 = part * part_k + (long)step * ${tile_k};
-      const int to = step & 1;
+      const int to_a = ${parity.half(buffers, "step", f"{tile_k} * A_PITCH")}, to_b = ${parity.half(buffers, "step", f"{tile_k} * B_PITCH")};
 ${read("a", tile_m, loads_a, "a0", "a_row", "a_col")}\
 ${read("b", tile_n, loads_b, "b0", "b_col", "b_row")}\
       if (step > 0) {
-        const int from = to ^ 1;
+        const int from_a = ${parity.half(buffers, "step + 1", f"{tile_k} * A_PITCH")}, from_b = ${parity.half(buffers, "step + 1", f"{tile_k} * B_PITCH")};
         for (int y = 0; y < ${tile_k}; y++) {
 % for plane in planes:
 % for r in range(0, rows, block):
-          const ${BLOCK} x_${plane}${r} = *(const __local ${BLOCK} *)(local_a_${plane} + (from * ${tile_k} + y) * A_PITCH + lane_m * ${block} + ${row_of[r]});
+          const ${BLOCK} x_${plane}${r} = *(const __local ${BLOCK} *)(local_a_${plane} + from_a + y * A_PITCH + lane_m * ${block} + ${row_of[r]});
 % endfor
 % for v in range(0, columns, block):
-          const ${BLOCK} y_${plane}${v} = *(const __local ${BLOCK} *)(local_b_${plane} + (from * ${tile_k} + y) * B_PITCH + lane_n * ${block} + ${column_of[v]});
+          const ${BLOCK} y_${plane}${v} = *(const __local ${BLOCK} *)(local_b_${plane} + from_b + y * B_PITCH + lane_n * ${block} + ${column_of[v]});
 % endfor
 % endfor
 % for r in range(rows):
@@ -120,10 +131,11 @@ ${read("b", tile_n, loads_b, "b0", "b_col", "b_row")}\
 % endfor
         }
       }
+      ${parity.reads_end(buffers, ways, group)}
 ${stage("a", tile_m, loads_a, "A_PITCH")}\
 ${stage("b", tile_n, loads_b, "B_PITCH")}\
     }
-    ${barriers.group_barrier()}
+    ${parity.stores_end(ways, group)}
   }
 % for r in range(rows):
 % for v in range(columns):

@@ -25,7 +25,8 @@ class Exchange:
     A row holds `entry` elements of each of `across` neighbouring lanes and `pad` unused ones. A run of lanes has its
     rows together (as on the R700), or with `by_slot` all runs have their first rows together, then their second. wave:
     lanes of a wavefront, whose slots lie together; work-items count within it (relative addressing). The whole
-    group is one wavefront in absolute addressing. degree: turns of the worst access that was told of; reason: why this placement.
+    group is one wavefront in absolute addressing. degree: turns of the worst access that was
+    told of; reason: why this placement.
 
     >>> Exchange(lanes=64, slots=4, across=32, entry=1, pad=0, wave=64).offset(33, 2)
     193

@@ -111,6 +111,15 @@ class Layout:
         return place * self.row + index[-1]
 
 
+def worst(banks: Banks, rows: Layout, element_bytes: int, patterns: Sequence[Pattern], lanes: int | None = None) -> int:
+    """Turns that the worst of the patterns takes with these rows, for the lanes 0 .. `lanes` - 1."""
+    count = banks.lanes if lanes is None else lanes
+    return max(
+        degree(banks, [element_bytes * rows.offset(pattern(lane)) for lane in range(count)], element_bytes)
+        for pattern in patterns
+    )
+
+
 def layout(
     banks: Banks,
     shape: Sequence[int],
@@ -134,13 +143,10 @@ def layout(
     best: Layout | None = None
     for pad in range(0, max(banks.count, step + 1), step):
         candidate = Layout(shape, pad, 1, "")
-        worst = max(
-            degree(banks, [element_bytes * candidate.offset(pattern(lane)) for lane in range(count)], element_bytes)
-            for pattern in patterns
-        )
-        if best is None or worst < best.degree:
-            best = Layout(shape, pad, worst, _reason(banks, pad, worst))
-        if worst == 1:
+        turns = worst(banks, candidate, element_bytes, patterns, count)
+        if best is None or turns < best.degree:
+            best = Layout(shape, pad, turns, _reason(banks, pad, turns))
+        if turns == 1:
             break
     assert best is not None
     return best

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..groups.meetings import built
 from ..runtime.program import kernel
 from ._matmul_shape import Matrix, Product
-from ._matmul_spec import MatmulSpec
+from ._matmul_spec import MatmulSpec, stretch
 from ._matmul_types import Arithmetic, element, parts_of
 
 if TYPE_CHECKING:
@@ -223,13 +224,19 @@ class Builder:
         params = {
             **self._params(c_type), "tile_m": spec.tile_m, "tile_n": spec.tile_n, "tile_k": spec.tile_k,
             "lanes_m": spec.lanes_m, "lanes_n": spec.lanes_n, "block": spec.width, "pad": spec.pad,
+            "buffers": spec.buffers, "stretch": stretch(self.device.profile, self.how, spec),
         }  # fmt: skip
-        made = kernel(self.device, "matmul_simt.mako", "matmul_simt", params)
+        group = spec.lanes_m * spec.lanes_n
+        needs = {"reads_end": group, "stores_end": group}  # all lanes read what any staged
+        if spec.buffers == 2:
+            del needs["reads_end"]
+        made = built(self.device, "matmul_simt.mako", "matmul_simt", params, needs,
+                     lanes=group, choice=spec.barriers, subgroup=spec.subgroup)  # fmt: skip
         blocks_m, blocks_n = -(-one.m // spec.tile_m), -(-one.n // spec.tile_n)
         steps = -(-min(one.k, part_k) // spec.tile_k)
         args = [*operands, *sizes, np.int64(blocks_m), np.int64(blocks_n), np.int32(steps), *factors]
         groups = blocks_m * blocks_n * parts * one.batches
-        self.plan.launches.append(Launch(made, groups, spec.lanes_m * spec.lanes_n, args))
+        self.plan.launches.append(Launch(made, groups, group, args))
 
     def _combine(self, one: Product, parts: int, count: int) -> None:
         types = {"a": element(self.how.partial), "c": element(self.types[2])}

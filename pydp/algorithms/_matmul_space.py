@@ -50,9 +50,9 @@ def packed_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[
     for rows, vectors in _TILES:
         columns = vectors * first.width
         found.append(replace(first, rows=rows, columns=columns, tile_n=up(first.tile_n, columns)))
-    for narrow in (first.width // 2, first.width // 4):
+    for narrow in [width for width in (first.width // 2, first.width // 4) if width >= 2]:
         columns = first.columns // first.width * narrow
-        found.append(replace(first, width=narrow, columns=columns, tile_n=up(first.tile_n, max(columns, 1))))
+        found.append(replace(first, width=narrow, columns=columns, tile_n=up(first.tile_n, columns)))
     return _distinct(found, m, n, k)
 
 
@@ -66,16 +66,21 @@ def thin_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[Ma
     return list(dict.fromkeys(found))
 
 
-def staged_space(first: MatmulSpec, block: int, pad: Callable[[int, int], int]) -> list[MatmulSpec]:
-    """Tiles and groups of the staged kernel; `pad(tile, tile_k)` is the bank model's padding."""
-    return [
-        replace(
+def staged_space(first: MatmulSpec, block: int, pad: Callable[[int, int, int], int]) -> list[MatmulSpec]:
+    """Tiles and groups of the staged kernel; `pad(tile, tile_k, width)` is the bank model's padding."""
+    found = []
+    for tm, tn, tk, lm, ln in _STAGED:
+        width = min(block, tm // lm, tn // ln)
+        spec = replace(
             first, mapping="simt", method="staged", tile_m=tm, tile_n=tn, tile_k=tk, rows=tm // lm, columns=tn // ln,
-            lanes_m=lm, lanes_n=ln, width=min(block, tm // lm, tn // ln), unroll=tk, pad=pad(tm, tk), parts=parts,
-        )
-        for tm, tn, tk, lm, ln in _STAGED
-        for parts in dict.fromkeys((1, first.parts))
-    ]  # fmt: skip
+            lanes_m=lm, lanes_n=ln, width=width, unroll=tk, pad=pad(tm, tk, width),
+        )  # fmt: skip
+        found += [
+            replace(spec, parts=parts, buffers=buffers)
+            for parts in dict.fromkeys((1, first.parts))
+            for buffers in (2, 1)
+        ]
+    return found
 
 
 def _distinct(found: list[MatmulSpec], m: int, n: int, k: int) -> list[MatmulSpec]:

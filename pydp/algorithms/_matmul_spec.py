@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..lds import Banks, banks_of, layout
+from ..groups.barrier import CHOICES
+from ..lds import Banks, Layout, Pattern, banks_of, layout, worst
 from ..specialize.family import Family, Problem
+from ._matmul_counts import counts
+from ._matmul_space import packed_space, staged_space, thin_space
 from ._matmul_types import Arithmetic, arithmetic
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ class MatmulSpec:
     rows, columns: the register tile of a work-item. lanes_m, lanes_n: work-items of a group along m and n.
     width: vector lanes (vector) or adjacent results per block (simt). unroll: steps of k in the inner loop.
     pad: elements added to a staged row of local memory. parts: into how many parts k is split at least.
+    buffers: 2 stages even and odd steps apart, with one barrier a step; 1 takes half the local memory and two barriers.
+    barriers, subgroup: how the lanes of a staged product meet (see :mod:`pydp.groups.barrier`).
     """
 
     mapping: str
@@ -44,6 +49,9 @@ class MatmulSpec:
     unroll: int = 1
     pad: int = 0
     parts: int = 1
+    buffers: int = 2
+    barriers: str = "group"
+    subgroup: int | None = None
 
 
 def size_class(size: int) -> int:
@@ -136,17 +144,52 @@ def _staged(profile: Profile, problem: Problem) -> MatmulSpec:
     return replace(spec, parts=parts)
 
 
+def _lane_bytes(how: Arithmetic) -> int:
+    """Bytes of a staged element: the parts of complex numbers lie apart."""
+    return how.item_bytes // how.planes
+
+
+def stretch(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> int:
+    """How much of k neighbouring lanes stage where k is contiguous: so much that their blocks meet every bank."""
+    return _stretch(banks_of(profile.banks, profile.bank_bytes), spec.tile_k, spec.width, _lane_bytes(how), spec)
+
+
+def _stretch(banks: Banks, tile_k: int, block: int, item_bytes: int, spec: MatmulSpec | None = None) -> int:
+    whole = spec is None or (spec.tile_m % block == 0 and spec.tile_n % block == 0)
+    run = max(1, banks.count * banks.width // (item_bytes * block))
+    return run if banks.count > 1 and whole and tile_k % run == 0 else tile_k
+
+
 @functools.lru_cache(maxsize=256)
-def _pad(banks: Banks, tile: int, tile_k: int, block: int, item_bytes: int) -> int:
-    """Elements between staged rows: a tile lies as (k, m), is written along k or m and read along m."""
+def _staged_rows(banks: Banks, tile: int, tile_k: int, block: int, item_bytes: int) -> Layout:
+    """How a staged tile lies: as (k, m), written along k or m and read along m."""
+    patterns = _accesses(tile, tile_k, block, _stretch(banks, tile_k, block, item_bytes))
+    return layout(banks, (tile_k, tile), item_bytes, patterns, step=block)
+
+
+def _accesses(tile: int, tile_k: int, block: int, run: int) -> list[Pattern]:
+    """Stores of the first lanes, as matmul_simt.mako numbers them, where k is contiguous and where m is."""
 
     def along_k(lane: int) -> tuple[int, int]:
-        return lane % tile_k, lane // tile_k
+        if run == tile_k:
+            return lane % tile_k, lane // tile_k
+        k = lane % run + lane // (run * block) % (tile_k // run) * run
+        return k, lane // run % block + lane // (tile_k * block) * block
 
-    def along_m(lane: int) -> tuple[int, int]:
-        return lane // tile % tile_k, lane % tile
+    return [along_k, lambda lane: (lane // tile % tile_k, lane % tile)]
 
-    return layout(banks, (tile_k, tile), item_bytes, [along_k, along_m], step=block).pad
+
+def bank_note(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> str:
+    """One sentence on the banks that a staged tile's rows meet."""
+    banks = banks_of(profile.banks, profile.bank_bytes)
+    if banks.count == 1:
+        return f"staged rows are {spec.pad} elements longer than a tile; the device has no banks"
+    turns = []
+    for pad in (0, spec.pad):
+        rows = Layout((spec.tile_k, max(spec.tile_m, spec.tile_n)), pad, 1, "")
+        patterns = _accesses(rows.shape[1], spec.tile_k, spec.width, stretch(profile, how, spec))
+        turns.append(worst(banks, rows, _lane_bytes(how), patterns, min(banks.lanes, spec.lanes_m * spec.lanes_n)))
+    return f"staged rows are {spec.pad} elements longer than a tile: {turns[1]} turn(s) an access, {turns[0]} without"
 
 
 def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
@@ -170,7 +213,7 @@ def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
             ln,
             block,
             tk,
-            _pad(banks, tm, tk, block, how.item_bytes),
+            _staged_rows(banks, tm, tk, block, _lane_bytes(how)).pad,
         )
         for tm, tn, tk, lm, ln in shapes
     ]
@@ -178,23 +221,36 @@ def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
     return fits or specs[-1:]
 
 
-def _candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
+def _space(profile: Profile, problem: Problem) -> list[MatmulSpec]:
+    """Everything worth a look: the default, its method's blockings, and the other mapping where none is asked for."""
     first = _default(profile, problem)
+    asked = any(flag.startswith(("mapping=", "method=")) for flag in problem.flags)
     found = [first]
+    if profile.loop_limit is not None and first.mapping == "vector":
+        return found  # its loops are as long as such a driver takes
     if first.method == "packed":
-        for scale_k, tile_m in ((1, 256), (1, 512), (1, 1024), (2, 512), (2, 1024)):
-            tile_k = first.tile_k * scale_k
-            found.append(
-                replace(first, tile_m=tile_m, tile_k=tile_k, tile_n=max(first.columns, first.tile_n // scale_k))
-            )
-        found += [replace(first, unroll=4)]
-        found += [replace(first, rows=8, columns=first.columns * 3 // 4)] if first.columns == 4 * first.width else []
+        found = packed_space(profile, problem, first)
     elif first.method == "thin":
-        found += [replace(first, parts=first.parts * 2), replace(first, parts=max(1, first.parts // 2))]
-    else:
-        found += [replace(spec, parts=first.parts) for spec in _staged_candidates(profile, problem)]
-    unique = list(dict.fromkeys(found))
-    return [spec for spec in unique if _check(profile, problem, spec) is None]
+        found = thin_space(profile, problem, first)
+    if first.mapping == "simt" or not asked:
+        how = arithmetic(_dtype(problem))
+        banks = banks_of(profile.banks, profile.bank_bytes)
+        block = 4 if how.item_bytes <= 4 else 2
+
+        def pad(tile: int, tile_k: int, width: int) -> int:
+            return _staged_rows(banks, tile, tile_k, width, _lane_bytes(how)).pad
+
+        staged = staged_space(first, block, pad)
+        if first.mapping != "simt":  # lanes of a CPU are only there to be compared with
+            staged = [spec for spec in staged if (spec.tile_k, spec.parts, spec.buffers, spec.lanes_m) == (16, 1, 2, 8)]
+        else:
+            staged += [replace(spec, buffers=1) for spec in _staged_candidates(profile, problem)]
+        found += staged
+    return list(dict.fromkeys(found))
+
+
+def _candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
+    return [spec for spec in _space(profile, problem) if _check(profile, problem, spec) is None]
 
 
 def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
@@ -244,8 +300,12 @@ def _check_staged(profile: Profile, problem: Problem, spec: MatmulSpec) -> str |
         return f"width is {spec.width}; 1, 2 or 4, dividing rows, columns and pad, are accepted"
     if spec.rows * spec.columns > 256:
         return f"the register tile {spec.rows} x {spec.columns} is too large; at most 256 results are accepted"
+    if spec.buffers not in (1, 2):
+        return f"buffers is {spec.buffers!r}; 1 and 2 are accepted"
+    if spec.barriers not in CHOICES:
+        return f"barriers is {spec.barriers!r}; {', '.join(map(repr, CHOICES))} are accepted"
     how = arithmetic(_dtype(problem))
-    needed = 2 * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * how.item_bytes
+    needed = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * how.item_bytes
     if needed > profile.local_bytes:
         return f"the staged tiles take {needed} bytes of local memory, {profile.local_bytes} are there"
     return None
@@ -255,4 +315,4 @@ def _dtype(problem: Problem) -> np.dtype:
     return np.dtype(problem.dtype)
 
 
-FAMILY = Family("matmul", MatmulSpec, _default, _candidates, _check)
+FAMILY = Family("matmul", MatmulSpec, _default, _candidates, _check, counts, _space)

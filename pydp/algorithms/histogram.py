@@ -2,13 +2,13 @@
 
 Each part of the input is counted in bins of its own, the parts are folded in order: no global atomics, and no atomics
 on floats. On CPUs neighbours go to different copies of the bins, so that equal ones do not wait for one another; on
-GPUs a group has `waves` sets of bins in local memory (SPEC S3, accumulators that lanes share).
+GPUs a group counts in local memory or in registers, which lanes and virtual wavefronts share (SPEC S3).
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,10 @@ from pydp.algorithms._reduce_plan import collapse
 from pydp.algorithms.reduce import fold, reduce
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument
+from pydp.exchange import exchange
+from pydp.groups.barrier import CHOICES
+from pydp.groups.meetings import built, told
+from pydp.lds import banks_of
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
 from pydp.runtime.profile import Profile
@@ -30,19 +34,31 @@ from pydp.specialize.family import Family, Problem
 __all__ = ["HistogramSpec", "bincount", "histogram"]
 
 _COUNT = np.dtype(np.int64)
+_FEW = 32  # bins that a lane can keep in registers
+_COUNTERS = ("sets", "own", "registers")
 
 
 @dataclass(frozen=True)
 class HistogramSpec:
-    """The input is cut into `parts`. CPU: a work-item counts one in `copies` sets of bins. GPU: a group of `lanes`
-    does, in `waves` sets in local memory, `pad` entries apart."""
+    """The input is cut into `parts`. CPU: a work-item counts one in `copies` sets of bins.
+
+    GPU: a group of `lanes` work-items, which run `waves` virtual wavefronts, does. counters: "sets" (`sets` sets of
+    bins in local memory, `pad` entries apart, with atomics), "own" (each lane's bins in slots of its own) or
+    "registers" (few bins). constants: each lane keeps the edges in registers (few bins). barriers, subgroup: see
+    :mod:`pydp.groups.barrier`.
+    """
 
     mapping: str
     parts: int
     copies: int
     lanes: int
-    waves: int
+    sets: int
     pad: int
+    waves: int = 1
+    counters: str = "sets"
+    constants: bool = False
+    barriers: str = "group"
+    subgroup: int | None = None
 
 
 def histogram(
@@ -240,8 +256,7 @@ def _plan(
             edge = np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
         guess = np.dtype(np.float64 if dtype == np.float64 else np.float32) if even else None
     value = np.dtype(np.uint32) if weights is None else result
-    room = device.profile.local_bytes // 2
-    local = chosen.mapping == "simt" and weights is None and chosen.waves * (bins + chosen.pad) * 4 <= room
+    local = chosen.mapping == "simt" and weights is None and _local_bytes(device.profile, chosen, bins) is not None
     params: dict[str, object] = {
         "declarations": c_declarations([dtype, value, *([edge] if edge else []), *([weights] if weights else [])]),
         "source": c_name(dtype),
@@ -253,8 +268,7 @@ def _plan(
     if n == 0:
         return _Plan(None, chosen, choice, bins, value, edge, guess, local, clears)
     if local:
-        params |= {"lanes": chosen.lanes, "waves": chosen.waves, "bins": bins, "pad": chosen.pad}
-        ready = kernel(device, "histogram_local.mako", "histogram_local", params)
+        ready = _local(device, chosen, bins, params)
     else:
         params |= {
             "clears": clears,
@@ -265,6 +279,25 @@ def _plan(
         }
         ready = kernel(device, "histogram_parts.mako", "histogram_parts", params)
     return _Plan(ready, chosen, choice, bins, value, edge, guess, local, clears)
+
+
+def _local_bytes(profile: Profile, spec: HistogramSpec, bins: int) -> int | None:
+    """Local memory of a group; None where it is too much."""
+    each = {"sets": spec.sets * (bins + spec.pad), "own": spec.lanes * bins, "registers": bins}[spec.counters]
+    return 4 * each if 4 * each <= profile.local_bytes // 2 else None
+
+
+def _local(device: Any, spec: HistogramSpec, bins: int, params: dict[str, object]) -> Kernel:
+    """The kernel that counts in groups of lanes."""
+    profile = device.profile
+    own = None
+    if spec.counters == "own":
+        own = exchange(banks_of(profile.banks, profile.bank_bytes), spec.lanes, bins, 4).params()
+    given = {"lanes": spec.lanes, "waves": spec.waves, "bins": bins, "counters": spec.counters, "sets": spec.sets,
+             "pad": spec.pad, "x": own, "constants": spec.constants}  # fmt: skip
+    needs = {"cleared": spec.lanes, "counted": spec.lanes}  # any lane clears, counts and folds any bin
+    return built(device, "histogram_local.mako", "histogram_local", {**params, **given}, needs,
+                 lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup)  # fmt: skip
 
 
 def _count(
@@ -345,24 +378,28 @@ def _default(profile: Profile, problem: Problem) -> HistogramSpec:
             parts = max(parts, -(-n // (profile.loop_limit // 4)))
         return HistogramSpec("vector", parts, 4 if profile.loop_limit is None else 1, 1, 1, 0)
     lanes = min(256, profile.max_group_size)
-    waves = max(1, min(8, lanes, profile.local_bytes // 4 // max(4 * (bins + 1), 1)))
-    waves = 1 << waves.bit_length() - 1
+    sets = max(1, min(8, lanes, profile.local_bytes // 4 // max(4 * (bins + 1), 1)))
+    sets = 1 << sets.bit_length() - 1
     # One entry between the sets puts the same bin of two sets into different banks.
-    return HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, waves, 1 if profile.banks > 1 else 0)
+    pad = 1 if profile.banks > 1 else 0
+    return HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, sets, pad, waves=4)
 
 
 def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
-    base = _default(profile, problem)
+    base, bins = _default(profile, problem), problem.sizes[1]
     if base.mapping == "vector":
         sizes = [base.parts, 2 * base.parts, 4 * base.parts]
         found = [HistogramSpec("vector", parts, copies, 1, 1, 0) for parts in sizes for copies in (1, 2, 4, 8)]
     else:
         found = [
-            HistogramSpec("simt", parts, 1, lanes, waves, base.pad)
+            replace(base, parts=parts, lanes=lanes, sets=sets, waves=waves, counters=counters, constants=constants)
             for parts in (base.parts, 2 * base.parts)
-            for lanes in (64, 128, 256, 512)
-            for waves in (1, 2, 4, 8)
+            for lanes in (64, 256)
+            for waves in (1, 4)
+            for counters, sets in (("sets", 1), ("sets", 4), ("sets", 8), ("own", 1), ("registers", 1))
+            for constants in ((False, True) if bins <= _FEW else (False,))
         ]
+        found = [spec for spec in found if _local_bytes(profile, spec, bins) is not None]
     return [spec for spec in found if _check(profile, problem, spec) is None]
 
 
@@ -371,16 +408,31 @@ def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | Non
         return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
     if spec.parts < 1 or spec.pad < 0:
         return f"parts is {spec.parts} and pad {spec.pad}; at least 1 and 0 are accepted"
-    for name in ("copies", "lanes", "waves"):
+    for name in ("copies", "lanes", "sets"):
         value = getattr(spec, name)
         if value < 1 or value & (value - 1):
             return f"{name} is {value}; powers of two are accepted"
-    if spec.copies > 8 or spec.lanes > profile.max_group_size or spec.waves > spec.lanes:
-        return f"copies is at most 8, lanes at most {profile.max_group_size}, waves at most lanes; not so in {spec}"
+    if spec.copies > 8 or spec.lanes > profile.max_group_size or spec.sets > spec.lanes:
+        return f"copies is at most 8, lanes at most {profile.max_group_size}, sets at most lanes; not so in {spec}"
+    if not 1 <= spec.waves <= 64:
+        return f"waves is {spec.waves}; 1 to 64 are accepted"
+    if spec.counters not in _COUNTERS:
+        return f"counters is {spec.counters!r}; {', '.join(map(repr, _COUNTERS))} are accepted"
+    if (spec.counters == "registers" or spec.constants) and problem.sizes[1] > _FEW:
+        return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.sizes[1]}"
+    if spec.barriers not in CHOICES:
+        return f"barriers is {spec.barriers!r}; {', '.join(map(repr, CHOICES))} are accepted"
     return None
 
 
 FAMILY = Family("histogram", HistogramSpec, _default, _candidates, _check)
+
+
+_COUNTED = {
+    "sets": "a group's {} set(s) of bins fit local memory: local atomics",
+    "own": "every lane's bins fit local memory, in slots of its own: no atomics, no bank conflicts",
+    "registers": "so few bins that every lane counts in registers",
+}
 
 
 def _explain(which: str, x: Any, bins: Any = 10, *_: Any, device: Any = None, queue: Any = None, spec: Any = None,
@@ -394,7 +446,9 @@ def _explain(which: str, x: Any, bins: Any = 10, *_: Any, device: Any = None, qu
                                 "specialization": plan.spec}  # fmt: skip
     choices = [plan.choice.reason]
     if plan.local:
-        choices.append(f"a group's {plan.spec.waves} set(s) of bins fit local memory: local atomics")
+        assert plan.kernel is not None
+        choices += [_COUNTED[plan.spec.counters].format(plan.spec.sets), *told(plan.kernel)]
+        choices.append(f"{plan.spec.waves} virtual wavefront(s) a turn" + ", edges in registers" * plan.spec.constants)
     else:
         choices.append(f"every part has {plan.spec.copies} set(s) of bins of its own: no atomics")
     return Explanation(which, facts, choices, {plan.kernel.name: plan.kernel.source} if plan.kernel else {})

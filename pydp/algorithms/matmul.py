@@ -9,13 +9,14 @@ import numpy as np
 
 from ..dtypes import check_supported
 from ..errors import InvalidArgument
+from ..groups.meetings import told
 from ..runtime.call import Call
 from ..runtime.operand import c_strides
 from ..specialize.choose import Choice, choose
 from ..specialize.explanation import Explanation, explained_by
 from ._matmul_plan import Builder, Plan
 from ._matmul_shape import Product, product, result_shape
-from ._matmul_spec import FAMILY, THIN_ROWS, MatmulSpec, describe
+from ._matmul_spec import FAMILY, THIN_ROWS, MatmulSpec, bank_note, describe
 from ._matmul_types import Arithmetic, arithmetic, factor, result_dtype
 
 if TYPE_CHECKING:
@@ -178,9 +179,18 @@ def _explain(
     for number, launch in enumerate(plan.launches[:8]):
         facts[f"launch {number}"] = f"{launch.kernel.name} {launch.global_size} in groups of {launch.local_size}"
     choices = [f"{chosen.source}: {chosen.reason}", _about(chosen.spec), *plan.why]
+    if chosen.spec.method == "staged":
+        choices += [bank_note(call.device.profile, plan.how, chosen.spec), _BUFFERS[chosen.spec.buffers]]
+        choices += [line for launch in plan.launches[:1] for line in told(launch.kernel)]
     if plan.parts > 1:
         choices.append(f"k is cut into {plan.parts} parts, added up in order afterwards")
     return Explanation("matmul", facts, choices, {launch.kernel.name: launch.kernel.source for launch in plan.launches})
+
+
+_BUFFERS = {
+    1: "one buffer: a barrier before tiles are staged and one after",
+    2: "two buffers, for even and odd steps: one barrier a step",
+}
 
 
 def _about(spec: MatmulSpec) -> str:

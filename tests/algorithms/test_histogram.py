@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from banked import banked
 
 import pydp
 
-SIMT = {"mapping": "simt", "parts": 3, "lanes": 16, "waves": 4, "pad": 1, "copies": 1}
-VECTOR = {"mapping": "vector", "parts": 3, "copies": 4, "lanes": 1, "waves": 1, "pad": 0}
+SIMT = {"mapping": "simt", "parts": 3, "lanes": 16, "sets": 4, "pad": 1, "copies": 1, "waves": 2}
+VECTOR = {"mapping": "vector", "parts": 3, "copies": 4, "lanes": 1, "sets": 1, "pad": 0}
+OWN = {**SIMT, "counters": "own", "waves": 1}
+REGISTERS = {**SIMT, "counters": "registers", "constants": True, "waves": 3}
+NAMES = ["simt", "vector", "own", "registers"]
 
 
 @pytest.mark.oclgrind
-@pytest.mark.parametrize("spec", [SIMT, VECTOR], ids=["simt", "vector"])
+@pytest.mark.parametrize("spec", [SIMT, VECTOR, OWN, REGISTERS], ids=NAMES)
 def test_small(device: Any, spec: Any) -> None:
     rng = np.random.default_rng(0)
     for n in (0, 1, 7, 3001):
@@ -62,11 +66,29 @@ def test_histogram_types_and_bins(device: Any) -> None:
     assert np.array_equal(pydp.histogram(x, 5, (0, 1))[0], np.histogram(x, 5, (0, 1))[0])
 
 
-def test_edges_are_met_exactly(device: Any) -> None:
-    edges = np.linspace(-1, 1, 38, dtype=np.float32)
-    x = np.concatenate([edges, np.nextafter(edges, np.float32(9)), np.nextafter(edges, np.float32(-9))])
-    assert np.array_equal(pydp.histogram(x, 37, (-1, 1))[0], np.histogram(x, 37, (-1, 1))[0])
-    assert np.array_equal(pydp.histogram(x, edges)[0], np.histogram(x, edges)[0])
+EDGES = {"default": None, "constants": {**SIMT, "constants": True}, "own": OWN, "registers": REGISTERS}
+
+
+@pytest.mark.parametrize("spec", EDGES.values(), ids=EDGES)
+def test_edges_are_met_exactly(device: Any, spec: Any) -> None:
+    for bins in (31, 13) if spec else (37, 13):
+        edges = np.linspace(-1, 1, bins + 1, dtype=np.float32)
+        x = np.concatenate([edges, np.nextafter(edges, np.float32(9)), np.nextafter(edges, np.float32(-9)), [np.nan]])
+        x = x.astype(np.float32)
+        assert np.array_equal(pydp.histogram(x, bins, (-1, 1), spec=spec)[0], np.histogram(x, bins, (-1, 1))[0])
+        assert np.array_equal(pydp.histogram(x, edges, spec=spec)[0], np.histogram(x, edges)[0])
+
+
+def test_every_way_of_counting_for_banks(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a device with 32 banks of 4 bytes: slots of the lanes' own in rows of 32 lanes."""
+    with banked(device, monkeypatch):
+        x = np.random.default_rng(5).integers(0, 40, 5003).astype(np.uint8)
+        for spec in ({**OWN, "lanes": 64}, {**SIMT, "lanes": 64, "waves": 4}):
+            assert np.array_equal(pydp.bincount(x, spec=spec), np.bincount(x))
+            counts = pydp.histogram(x, 20, (0, 40), spec=spec)[0]
+            assert np.array_equal(counts, np.histogram(x, 20, (0, 40))[0])
+        told = str(pydp.explain(pydp.histogram, x, 20, spec={**OWN, "lanes": 64}))
+        assert "slots of its own" in told and "barrier 'counted'" in told
 
 
 def test_weights_and_density(device: Any) -> None:
@@ -90,6 +112,12 @@ def test_wrong_arguments(device: Any) -> None:
     for wrong in (-x, x.astype(np.float32), x.reshape(2, 5)):
         with pytest.raises(pydp.InvalidArgument):
             pydp.bincount(wrong)
+    for words in ({"waves": 0}, {"counters": "none"}, {"barriers": "all"}, {"sets": 3}):
+        with pytest.raises(pydp.InvalidArgument, match=next(iter(words))):
+            pydp.bincount(x, spec=words)
+    for words in ({"counters": "registers"}, {"constants": True}):
+        with pytest.raises(pydp.InvalidArgument, match="at most 32 bins, not of 33"):
+            pydp.histogram(x, 33, spec=words)
     for named in ({"minlength": -1}, {"weights": x[:3]}, {"spec": {"copies": 3}}, {"spec": {"nonsense": 1}}):
         with pytest.raises(pydp.InvalidArgument):
             pydp.bincount(x, **named)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from banked import banked
 
 import pydp
 from pydp.algorithms.matmul import MatmulSpec
@@ -325,6 +327,19 @@ def test_a_given_specialization_runs(device: Any) -> None:
     assert np.array_equal(pydp.matmul(a, b, spec=spec), _reference(a, b))
 
 
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_one_buffer_and_two_give_the_same(device: Any, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = (rng.random(shape, "f4").astype(dtype) for shape in ((21, 30), (30, 17)))
+    spec = MatmulSpec("simt", "staged", 8, 8, 4, 2, 2, 4, 4, width=2, pad=2)
+    two, one = (pydp.matmul(a, b, spec=replace(spec, buffers=buffers)) for buffers in (2, 1))
+    assert two.tobytes() == one.tobytes()
+    np.testing.assert_allclose(two, a @ b, rtol=1e-4)
+    told = [str(pydp.explain(pydp.matmul, a, b, spec=replace(spec, buffers=buffers))) for buffers in (1, 2)]
+    assert "two buffers" in told[1] and "one buffer" in told[0] and "'reads_end'" in told[0]
+
+
 def test_explain(device: Any) -> None:
     a, b = np.ones((300, 200), "f4"), np.ones((200, 310), "f4")
     told = pydp.explain(pydp.matmul, a, b)
@@ -366,3 +381,14 @@ def test_more_than_2_to_the_31_terms(device: Any) -> None:
     a = np.ones(k, "u1")
     a[-5:] = 3
     assert int(pydp.matmul(a, a)) == (k - 5 + 45) % 256
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_staging_for_banks(device: Any, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a device with 32 banks stages its tiles: neighbouring lanes along k and across it, rows padded."""
+    a, b = _integers((70, 90), dtype), _integers((90, 50), dtype, 1)
+    with banked(device, monkeypatch):
+        for left, right in ((a, b), (np.asfortranarray(a), np.asfortranarray(b))):
+            assert np.array_equal(pydp.matmul(left, right, spec={"mapping": "simt"}), a @ b)
+        told = str(pydp.explain(pydp.matmul, a, b, spec={"mapping": "simt"}))
+        assert "1 turn(s) an access" in told

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pydp.algorithms._matmul_shape import Product, product, result_shape
-from pydp.algorithms._matmul_spec import FAMILY, MatmulSpec, describe, size_class
+from pydp.algorithms._matmul_spec import FAMILY, MatmulSpec, bank_note, describe, size_class
 from pydp.algorithms._matmul_types import arithmetic, factor, parts_of, result_dtype
 from pydp.errors import InvalidArgument
 
@@ -124,7 +124,7 @@ def test_check_names_what_is_wrong() -> None:
         ({"tile_m": 0}, "tile_m is 0"), ({"lanes_m": 64}, "tile_m"), ({"tile_k": 4096}, "local memory"),
         ({"width": 3}, "width is 3"), ({"pad": -1}, "pad is -1"), ({"method": "thin"}, "goes with"),
         ({"mapping": "vector", "method": "packed", "width": 5}, "width is 5"),
-        ({"rows": 2.5}, "rows is 2.5"),
+        ({"rows": 2.5}, "rows is 2.5"), ({"buffers": 3}, "buffers is 3"), ({"barriers": "all"}, "barriers is 'all'"),
     ]:  # fmt: skip
         assert words in (FAMILY.check(GPU, problem, replace(good, **change)) or ""), change
 
@@ -152,3 +152,14 @@ def test_factors() -> None:
     for value, dtype in [(0.5, "i4"), (300, "i1"), (-1, "u4"), (2, "?"), (1j, "f4"), ([1, 2], "f4"), (None, "f4")]:
         with pytest.raises(InvalidArgument, match="alpha is"):
             factor(value, np.dtype(dtype), "alpha")
+
+
+def test_staged_rows_are_free_of_bank_conflicts() -> None:
+    for dtype in ("float32", "float64", "complex64"):
+        how = arithmetic(np.dtype(dtype))
+        problem = describe(how, 1, 2048, 2048, 2048)
+        for spec in FAMILY.candidates(GPU, problem):
+            free = ": 1 turn(s) an access" in bank_note(GPU, how, spec)
+            assert free or spec.tile_m < 32, spec  # no padding serves stores of two short rows at a time
+        assert "1 turn(s)" in bank_note(GPU, how, FAMILY.default(GPU, problem))
+        assert {spec.buffers for spec in FAMILY.candidates(GPU, problem)} == {1, 2}
