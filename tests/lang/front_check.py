@@ -8,6 +8,19 @@ from plain_lanes import run_plain
 
 from pydp.lang.front import FieldType, NumberType, TupleType, translate
 
+N = 23
+RNG = np.random.default_rng(5)
+
+
+def ints(n=N, low=-50, high=50):
+    """Random integers of 32 bits."""
+    return RNG.integers(low, high, n).astype(np.int32)
+
+
+def floats(n=N):
+    """Random floats of 32 bits."""
+    return RNG.standard_normal(n).astype(np.float32)
+
 
 def type_of(value):
     """The argument type that a call with `value` has."""
