@@ -12,6 +12,7 @@ _COMMANDS = {  # name -> (module, one line of help)
     "run": ("pydp.commands_run", "Run an algorithm on .npy files."),
     "explain": ("pydp.commands_explain", "Say what an algorithm would run, here or on a GPU that is not, and why."),
     "demo": ("pydp.commands_demo", "Blur a photograph and classify digits, checked against NumPy."),
+    "tune": ("pydp.commands_tune", "Find the fastest specializations on a device, and keep them."),
     "bench": ("pydp.commands_bench", "Measure algorithms against the device's limits and other libraries."),
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import threading
 import types
@@ -17,15 +18,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydp.errors import InvalidArgument, PydpError
 from pydp.runtime.cache import cache_dir
 from pydp.specialize import store as stores
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.shape_class import ShapeClass, shape_class
-from pydp.specialize.store import TUNED, Store, Trial
+from pydp.specialize.store import TUNED, TUNING, Store, Trial
 
 if TYPE_CHECKING:
     from pydp.runtime.device import Device
 
+EXPORT = "pydp-tuned-export-1"
 STARTER = Path(__file__).parent / "starter"
 _SLOWER = 1.25  # a measurement made elsewhere is not taken where the model finds it slower than its own pick by more
 _ALIKE = ("driver", "kind", "architecture")  # two devices must share these; sizes may differ by a factor of two
@@ -195,6 +198,67 @@ def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float |
             return None
         apart += abs(math.log2(one / other))
     return apart
+
+
+# --- the user's stores as a whole --------------------------------------------------------------------------
+
+
+def shelves() -> list[tuple[dict[str, str], list[Trial]]]:
+    """(about, trials) of every store of the user's."""
+    return [stores.load(path) for path in sorted((cache_dir() / TUNED).glob("*.json"))]
+
+
+def exported() -> tuple[bytes, int]:
+    """Every store of the user's as one file, for `imported` on another machine; and how many trials there are."""
+    paths = sorted((cache_dir() / TUNED).glob("*.json"))
+    found = [(path.stem, *stores.load(path)) for path in paths]
+    documents = {name: stores.document(theirs, trials) for name, theirs, trials in found if trials}
+    data = {"schema": EXPORT, "stores": documents}
+    return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), sum(len(trials) for _, _, trials in found)
+
+
+def imported(data: bytes, name: str) -> int:
+    """Adds what `exported` gave to the user's stores; how many trials. InvalidArgument for anything else."""
+    try:
+        found = json.loads(data)
+        wrong = not isinstance(found, dict) or found.get("schema") != EXPORT or not isinstance(found["stores"], dict)
+    except (ValueError, KeyError, RecursionError):
+        wrong = True
+    if wrong:
+        raise InvalidArgument(f"{name} is not of the form {EXPORT}; files written by `pydp tune --export` are accepted")
+    count = 0
+    for stem, document in found["stores"].items():
+        theirs, trials = stores.parse_document(document, f"{name} ({stem})")
+        if trials and not Store(stem, theirs, cache_dir() / TUNED).add(trials):
+            raise PydpError(f"{cache_dir() / TUNED} cannot be written, so nothing more is taken over")
+        count += len(trials)
+    _renewed()
+    return count
+
+
+def clear(device: Device | None = None) -> int:
+    """Removes what was tuned and what was tried, of one device or of all; how many files. What is shipped stays."""
+    pattern = f"{device.uid}-*" if device is not None else "*"
+    count = 0
+    for folder in (TUNED, TUNING):
+        for path in (cache_dir() / folder).glob(f"{pattern}.json"):  # locks stay: another may hold one
+            try:
+                path.unlink()
+            except OSError as error:
+                raise PydpError(f"{path} cannot be removed: {error.strerror or error}") from None
+            count += 1
+    _renewed()
+    return count
+
+
+def _renewed() -> None:
+    """Choose by what the files hold now."""
+    from pydp.specialize.choose import forget
+
+    with _lock:
+        _stores.clear()
+    reread()
+    forget()
 
 
 # --- specializations as plain values ----------------------------------------------------------------------
