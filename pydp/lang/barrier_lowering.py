@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pydp.errors import UnsupportedOnDevice
-from pydp.groups.barrier import WORDS, Barriers, Case, Need, build, check_choice, merged, rules_for, texts
+from pydp.groups.barrier import WORDS, Barriers, Case, Need, build, check_choice, merged, rules_for, texts, whole_groups
 from pydp.lang import ir
 from pydp.lang.ir_text import expr_text
 from pydp.lang.widths import Width, infer
@@ -28,13 +28,14 @@ class BarrierPlan:
     them; by: "" (one way for all turns), "turn" (of `period` turns) or "width". reasons: one sentence for each.
     build: parameters of the template by which the kernel has the subgroups that its barriers are for. assumes_apart:
     widths are right only where no written element is another one as well, by arguments that share memory or by
-    strides. uses_ptx: some are instructions of NVIDIA's own."""
+    strides. uses_ptx: some are instructions of NVIDIA's own. row: the group's length along dimension 0 for it."""
 
     lowered: list[dict[str, object]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     build: dict[str, object] = field(default_factory=dict)
     assumes_apart: bool = False
     uses_ptx: bool = False
+    row: int = 1
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class _Needed:
 def plan_barriers(
     function: ir.Function,
     profile: Profile,
-    row: int = 1,
+    rows: Sequence[int] = (1,),
     *,
     choice: str = "auto",
     subgroup: int | None = None,
@@ -60,15 +61,14 @@ def plan_barriers(
 ) -> BarrierPlan:
     """The lowering of every barrier; raises UnsupportedOnDevice where the driver would miscompile one.
 
-    row: the group's length along dimension 0. choice and subgroup: see :class:`pydp.algorithms.forall.ForallSpec`.
+    rows: lengths that the group may have along dimension 0, the best first; the plan's `row` is the first of those with
+    the fewest barriers of the whole group. choice and subgroup: see :class:`pydp.algorithms.forall.ForallSpec`.
     widths: taken for the inferred ones (tests of what too narrow ones do).
     """
     found = ir.barriers(function.body)
     size = max(1, math.prod(function.group or (1,)))
-    if found or choice != "auto" or subgroup is not None:
-        check_choice(profile, choice, subgroup, row, size)
     needed = _needed(function, size, widths)
-    rules = rules_for([_counted(need, size) for need in needed], profile, size, row, choice, subgroup)
+    rules = _rules(needed, profile, size, rows, choice, subgroup)
     memory = "both" if _orders_global_memory(function.body) else "local"
     lowered: list[dict[str, object]] = []
     reasons: list[str] = []
@@ -93,6 +93,7 @@ def plan_barriers(
         lowered,
         reasons,
         build=build(replace(rules, subgroup=lanes)),
+        row=rules.row,
         assumes_apart=bool(narrow) and _writes_arguments(function),
         uses_ptx=bool(kinds & {"warp", "named"}),
     )
@@ -138,6 +139,31 @@ def _writes_arguments(function: ir.Function) -> bool:
         isinstance(one, (ir.Store, ir.Atomic)) and isinstance(one.array, ir.GlobalArray)
         for one in ir.statements(function.body)
     )
+
+
+def _rules(
+    needed: Sequence[_Needed],
+    profile: Profile,
+    size: int,
+    rows: Sequence[int],
+    choice: str,
+    subgroup: int | None,
+) -> Barriers:
+    """The rules of the first length of rows that leaves the fewest barriers of the whole group."""
+    counted = [_counted(need, size) for need in needed]
+    found: list[Barriers] = []
+    refused: UnsupportedOnDevice | None = None
+    for row in rows:
+        try:
+            if needed or choice != "auto" or subgroup is not None:
+                check_choice(profile, choice, subgroup, row, size)
+        except UnsupportedOnDevice as error:
+            refused = refused or error
+            continue
+        found.append(rules_for(counted, profile, size, row, choice, subgroup))
+    if refused and not found:
+        raise refused
+    return min(found, key=lambda rules: whole_groups(counted, rules))
 
 
 def _counted(need: _Needed, size: int) -> Need:

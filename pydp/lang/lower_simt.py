@@ -40,14 +40,18 @@ def lower(
     """`function` as a kernel of the "simt" mapping.
 
     unit_strides: (array name, axis) pairs whose stride is known to be 1. flat: number groups and lanes along
-    dimension 0 alone. grid_extent: helps to pick a group where the function has none. barriers, subgroup: how barriers
-    are run (see :mod:`pydp.groups.barrier`). Raises UnsupportedOnDevice for what the device cannot run, before anything
-    is built.
+    dimension 0 alone, which is done as well where barriers profit. grid_extent: helps to pick a group where the
+    function has none. barriers, subgroup: how barriers are run (see :mod:`pydp.groups.barrier`). Raises
+    UnsupportedOnDevice for what the device cannot run, before anything is built.
     """
     group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
     flat = flat or math.prod(group[:-2]) > 64
-    row = math.prod(group if flat else group[-1:])
-    plan = plan_barriers(function, profile, row, choice=barriers, subgroup=subgroup)
+    rows = [math.prod(group if flat else group[-1:])]
+    if profile.kind != "cpu" or barriers != "auto" or subgroup is not None:
+        rows.append(math.prod(group))  # on CPUs steps along dimension 0 are vectors, worth more than barriers
+    plan = plan_barriers(function, profile, rows, choice=barriers, subgroup=subgroup)
+    runs = not flat and plan.row != rows[0]
+    flat = flat or runs
     writer = _SimtC(function, group, flat, unit_strides, plan)
     if profile.loop_limit is not None and not LoopBound(function).is_known:
         writer.watch()
@@ -62,7 +66,7 @@ def lower(
         group=group,
         arguments=writer.slots,
         local_bytes=local_bytes,
-        notes=_notes(flat, writer.watched, plan.assumes_apart),
+        notes=_notes(flat, runs, writer.watched, plan.assumes_apart),
         barriers=plan.reasons,
         flat=flat,
         uses_ptx=plan.uses_ptx,
@@ -105,14 +109,15 @@ def _check_limits(
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
 
 
-def _notes(flat: bool, watched: bool, assumes_apart: bool) -> list[str]:
+def _notes(flat: bool, runs: bool, watched: bool, assumes_apart: bool) -> list[str]:
     notes = ["one work-item for each lane"]
     if assumes_apart:
         notes.append("barriers are for arguments that share no memory; a call with others has the whole group meet")
     if watched:
         notes.append("loops are watched, for this driver ends long ones early: the call waits and looks")
     if flat:
-        notes.append("groups are numbered along dimension 0 alone")
+        why = ", so that subgroups are runs of lanes and fewer barriers are of the whole group" if runs else ""
+        notes.append(f"groups are numbered along dimension 0 alone{why}")
     return notes
 
 
@@ -178,8 +183,10 @@ class _SimtC(BodyC):
         if atomics:
             functions += program.render("lane_atomics.mako", {"atomics": atomics})
         lanes = self.group
-        shape = (math.prod(lanes), 1, 1) if self.flat else tuple(
-            math.prod(part) for part in (lanes[-1:], lanes[-2:-1], lanes[:-2])
+        shape = (
+            (math.prod(lanes), 1, 1)
+            if self.flat
+            else tuple(math.prod(part) for part in (lanes[-1:], lanes[-2:-1], lanes[:-2]))
         )
         return {
             "name": identifier("forall_", self.function.name),
@@ -207,9 +214,7 @@ class _SimtC(BodyC):
             for dimension, axes in self._dimensions():
                 self._split(kind, f"({self.index})get_{kind}_id({dimension})", axes)
         for axis in range(rank):
-            line(
-                f"const {self.index} global_{axis} = grid_o{axis} + group_{axis} * {self.group[axis]} + local_{axis};"
-            )
+            line(f"const {self.index} global_{axis} = grid_o{axis} + group_{axis} * {self.group[axis]} + local_{axis};")
         inside = " && ".join(f"global_{axis} - grid_o{axis} < grid_e{axis}" for axis in range(rank))
         if rank:
             line(f"const int in_grid = {inside};")

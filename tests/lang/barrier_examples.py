@@ -139,6 +139,38 @@ def pairs_and_rows(idx, out, x):
     out[idx] = value
 
 
+@pydp.vector
+def neighbouring_rows(idx, out, x):
+    """Rows of 16 lanes exchange with the row beside them: 32 lanes meet, of which no row has so many."""
+    s = pydp.local_field(np.int32, 16, 16)
+    value = x[idx]
+    for k in range(3):
+        s[idx.local] = value
+        pydp.group_barrier()
+        value = value * 3 + s[idx.local[0] ^ 1, 15 - idx.local[1]] + k
+        pydp.group_barrier()
+    out[idx] = value
+
+
+@pydp.vector
+def as_many_as_are_small(idx, out, x, order, limit):
+    """The source's x < y: how many lanes come is counted first, then the barrier has as many."""
+    s = pydp.local_field(np.int32, 16)
+    found = pydp.local_field(np.int32, 1)
+    i = idx.local[0]
+    s[i] = -1
+    if i == 0:
+        found[0] = 0
+    pydp.group_barrier()
+    pydp.atomic_add(found, 0, 1 if x[idx] < limit else 0)
+    pydp.group_barrier()
+    n = found[0]
+    if x[idx] < limit:
+        s[i] = x[idx]
+        pydp.group_barrier(n)
+        out[idx] = s[order[idx] % 16] + n
+
+
 def _sums(rng):
     x = rng.integers(-999, 999, 250).astype(np.int32)
     want = np.pad(x, (0, 6)).reshape(4, 64).sum(1, dtype=np.int32)
@@ -214,6 +246,26 @@ def _pairs(rng):
     return (4, 128), (2, 64), pairs_and_rows, [np.zeros_like(x), x], want
 
 
+def _neighbours(rng):
+    x = rng.integers(-9, 9, (20, 40)).astype(np.int32)
+    padded = np.pad(x, ((0, 12), (0, 8)))
+    want = padded.reshape(2, 16, 3, 16).swapaxes(1, 2)
+    for k in range(3):
+        want = want * np.int32(3) + want[:, :, np.arange(16) ^ 1, ::-1] + np.int32(k)
+    want = want.swapaxes(1, 2).reshape(padded.shape)[:20, :40]
+    return (20, 40), (16, 16), neighbouring_rows, [np.zeros_like(x), x], want
+
+
+def _small(rng):
+    x, order = (rng.integers(0, 99, 48).astype(np.int32) for _ in range(2))
+    want = np.zeros_like(x)
+    for group in range(0, 48, 16):
+        come = x[group : group + 16] < 40
+        slots = np.where(come, x[group : group + 16], -1)
+        want[group : group + 16] = np.where(come, slots[order[group : group + 16] % 16] + come.sum(), 0)
+    return (48,), (16,), as_many_as_are_small, [np.zeros_like(x), x, order, 40], want
+
+
 EXAMPLES = {
     "eight": _eight,
     "sums": _sums,
@@ -227,4 +279,6 @@ EXAMPLES = {
     "every other": _other,
     "three": _three,
     "pairs": _pairs,
+    "rows of 16": _neighbours,
+    "counted": _small,
 }

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from barrier_examples import EXAMPLES, SIMT, sum_of_eight
+from barrier_examples import EXAMPLES, SIMT, neighbouring_rows, pairs_and_rows, sum_of_eight
+from made_up import profile
 
 import pydp
 from pydp.algorithms._forall_arguments import written_apart
 from pydp.groups.barrier import subgroup_sizes
+from pydp.lang import lower_simt
+from pydp.lang.front import FieldType, translate
 from pydp.runtime import template
 from pydp.runtime.operand import Operand
 
 HERE = Path(__file__).parent
 
 
-def specs(profile, row):
+def specs(profile, group):
     """Every lowering and subgroup size that the device has, and the choice itself."""
-    sizes = subgroup_sizes(profile, row)
+    sizes = sorted({*subgroup_sizes(profile, group[-1]), *subgroup_sizes(profile, math.prod(group))})
     found = [SIMT, {"barriers": "group"}, {"barriers": "none"}]
     if sizes:
         found += [{"barriers": "subgroup"}, *({"subgroup": size} for size in sizes)]
@@ -30,14 +34,16 @@ def specs(profile, row):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_lowering_gives_the_same(device, name):
     extent, group, fn, args, want = EXAMPLES[name](np.random.default_rng(7))
-    for spec in specs(device.profile, group[-1]):
+    for spec in specs(device.profile, group):
         args[0][...] = 0
         pydp.forall(extent, fn, *args, group=group, spec=spec)
         np.testing.assert_array_equal(args[0], want, err_msg=f"{name} {spec}")
 
 
 @pytest.mark.oclgrind
-@pytest.mark.parametrize("name", ["eight", "four", "argument 8", "released", "every other", "three", "mirrored"])
+@pytest.mark.parametrize(
+    "name", ["eight", "four", "argument 8", "released", "every other", "three", "mirrored", "counted"]
+)
 def test_examples_in_the_chosen_lowering(device, name):
     extent, group, fn, args, want = EXAMPLES[name](np.random.default_rng(8))
     pydp.forall(extent, fn, *args, group=group, spec=SIMT)
@@ -45,7 +51,7 @@ def test_examples_in_the_chosen_lowering(device, name):
 
 
 def test_the_host_and_the_vector_mapping_agree(device):
-    for name in ("eight", "four", "argument 8", "released", "every other", "three"):
+    for name in EXAMPLES:
         extent, group, fn, args, want = EXAMPLES[name](np.random.default_rng(9))
         loops_are_cut = device.profile.loop_limit is not None  # the vector mapping is refused there
         for options in ({"device": "host"}, {} if loops_are_cut else {"spec": {"mapping": "vector"}}):
@@ -155,6 +161,23 @@ def test_elements_of_one_array_that_are_one_another(shape, strides, apart):
     assert written_apart(None, {0: operand}, [0]) is apart
 
 
+def test_groups_lie_flat_where_barriers_profit(device):
+    """Rows of 16 lanes hold no 32 that meet; numbered along one dimension, subgroups are runs of lanes."""
+    sizes = [size for size in subgroup_sizes(device.profile, 256) if size >= 32]
+    extent, group, fn, args, want = EXAMPLES["rows of 16"](np.random.default_rng(3))
+    for spec in [{"subgroup": size} for size in sizes] + [{"barriers": "subgroup"}] * bool(sizes):
+        found = pydp.explain(pydp.forall, extent, fn, *args, group=group, spec=spec)
+        assert any("dimension 0 alone, so that subgroups are runs of lanes" in line for line in found.choices), spec
+        assert "subgroup barrier (32 divides subgroups" in str(found)
+        assert "reqd_work_group_size(256, 1, 1)" in found.sources["forall_simt.mako"]
+        args[0][...] = 0
+        pydp.forall(extent, fn, *args, group=group, spec=spec)
+        np.testing.assert_array_equal(args[0], want)
+    found = pydp.explain(pydp.forall, extent, fn, *args, group=group, spec={"barriers": "group"})
+    assert not any("dimension 0 alone" in line for line in found.choices)
+    assert "reqd_work_group_size(16, 16, 1)" in found.sources["forall_simt.mako"]
+
+
 def test_subgroups_are_asked_for_where_they_serve(device):
     if not subgroup_sizes(device.profile, 64):
         pytest.skip(f"{device.name} has no subgroups of known layout")
@@ -187,3 +210,19 @@ def test_subgroups_are_runs_of_lanes(device):
             np.testing.assert_array_equal(out[:, 1], lane % size, err_msg=f"{shape} {size}")
             runs = out[:, 0].reshape(-1, size)
             assert (runs == runs[:, :1]).all() and len(set(runs[:, 0])) == len(runs), (shape, size)
+
+
+@pytest.mark.host
+def test_a_device_of_wide_subgroups_has_its_groups_flat():
+    """A made-up GPU of 64 lanes in a subgroup: flat where 32 lanes of two rows meet, not where a row is enough."""
+    waves = profile("cl_khr_subgroups", sizes=(64,))
+    int2 = FieldType(np.dtype(np.int32), 2)
+    for fn, group, shape, kind in (
+        (neighbouring_rows, (16, 16), [256, 1, 1], "subgroup"),
+        (pairs_and_rows, (2, 64), [64, 2, 1], "subgroup"),
+        (neighbouring_rows, (2, 16), [16, 2, 1], "group"),
+    ):
+        function = translate(fn, 2, group, [int2, int2], np.dtype(np.int32))
+        found = lower_simt.lower(function, waves)
+        assert found.params["shape"] == shape and found.flat == (shape[1] == 1)
+        assert kind in str(found.params["barriers"])
