@@ -1,14 +1,9 @@
-"""How a sort runs: its specialization, the order of its elements as values for the templates, its passes. Pure."""
+"""How a sort runs: its specialization and its passes. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-
-from pydp.dtypes import c_member, c_name, is_record, vector_parts
-from pydp.errors import InvalidArgument
 from pydp.groups.barrier import why_not
 from pydp.groups.meetings import Widths
 from pydp.runtime.profile import Profile
@@ -50,68 +45,6 @@ def passes(n: int, run: int) -> list[int]:
         widths.append(run)
         run *= 2
     return widths
-
-
-def ordering(dtype: np.dtype, key: Any, less: Any, descending: bool) -> tuple[dict[str, object], set[np.dtype]]:
-    """The order as `sort_order.mako` takes it, and the dtypes that it uses.
-
-    key: a Python function of one element; less: one of two elements (or keys), true where the first comes first.
-    """
-    texts: list[str] = []
-    needed = {dtype}
-    compared = dtype
-    key_name = function = None
-    if key is not None:
-        lowered = _function(key, (dtype,), None, texts, needed)
-        key_name, compared = lowered.name, lowered.result
-    if less is not None:
-        function = _function(less, (compared, compared), np.dtype(bool), texts, needed).name
-    order: dict[str, object] = {
-        "text": "\n".join(texts),
-        "function": function,
-        "key_function": key_name,
-        "compared": c_name(compared),
-        "parts": [] if function else list(_parts("@", compared)),
-        "descending": descending,
-    }
-    return order, needed | {compared}
-
-
-def _function(function: Any, dtypes: tuple[np.dtype, ...], result: Any, texts: list[str], needed: set[np.dtype]) -> Any:
-    """A Python function as C: its text and the dtypes that it uses are added to the lists."""
-    from pydp.lang.vector_operator import vector_operator  # the language is only read in where it is used
-
-    lowered = vector_operator(function, dtypes, result)
-    if lowered.text not in texts:
-        texts.append(lowered.text)
-    needed.update(lowered.dtypes)
-    return lowered
-
-
-def _parts(expression: str, dtype: np.dtype) -> Any:
-    """What is compared in turn: a record's members in their order, a complex number as NumPy does (those with NaN
-    after the others), a vector's components."""
-    vector = vector_parts(dtype)
-    if vector:
-        for place in range(vector[1]):
-            yield f"{expression}.s{place:x}", vector[0].kind == "f"
-    elif is_record(dtype):
-        assert dtype.names is not None and dtype.fields is not None
-        for name in dtype.names:
-            member = dtype.fields[name][0]
-            base, shape = member.subdtype if member.subdtype else (member, ())
-            for at in np.ndindex(*shape):
-                index = "".join(f"[{i}]" for i in at)
-                yield from _parts(f"{expression}.{c_member(name)}{index}", base)
-    elif dtype.kind == "c":
-        yield f"({expression}.x != {expression}.x)", False
-        yield f"({expression}.y != {expression}.y)", False
-        yield f"{expression}.x", True
-        yield f"{expression}.y", True
-    elif dtype.kind in "iufb":
-        yield expression, dtype.kind == "f"
-    else:
-        raise InvalidArgument(f"dtype {dtype} has no order; a key or less function is needed")
 
 
 def _power_of_two(value: int, least: int, most: int) -> int:

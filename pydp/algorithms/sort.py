@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms._keys import by_key, unkeyed
-from pydp.algorithms._reduce_plan import collapse
-from pydp.algorithms._sort_plan import FAMILY, SortSpec, needs, ordering, passes
+from pydp.algorithms._sort_order import Order, order_of, ordering
+from pydp.algorithms._sort_plan import FAMILY, SortSpec, needs, passes
 from pydp.dtypes import c_declarations, c_name, check_arrays, check_supported, is_record, movable
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, told
@@ -46,24 +46,22 @@ def sort(
     """A sorted copy of `x` along an axis (None: of all elements, flattened). Equal elements keep their order.
 
     x: array of any shape, strides and type (NumPy, Field or pyopencl array); the result is of its kind.
-    key: a Python function of one element; what it returns is compared. less: a Python function of two elements (or
-    keys), true where the first one must come first: a strict weak order. Without them numbers are sorted as NumPy
-    sorts them (NaN last, complex numbers by real part), records by their members in turn.
+    key: a Python function of one element; what it returns is compared, tuples item by item. Of records also the name
+    of a member or a list of names, as NumPy's ``order=``: these are compared first, then the others in their order.
+    less: a Python function of two elements (or keys), true where the first one must come first: a strict weak order.
+    Without them numbers are sorted as NumPy sorts them (NaN last, complex numbers by real part), records by their
+    members in turn.
     descending turns the order round. out may be `x` itself.
 
     Wrong axes, types and functions raise InvalidArgument, types that the device lacks UnsupportedOnDevice.
 
     >>> pydp.sort(np.array([3, 1, 2]))
     array([1, 2, 3])
+    >>> pydp.sort(np.array([13, 21, 11]), key=lambda v: (v % 10, -v))
+    array([21, 11, 13])
     """
-    call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
-    source = call.input("x")
-    check_supported(source.dtype, call.device, "sort")
-    order = _order(axis, source, key, less, descending)
-    result = call.output(order.result_shape, source.dtype)
-    plan = _plan(call.device, source.dtype, None, order, by_key(spec))
-    _run(call, plan, source, None, result, None)
-    return call.finish(result)
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    return _single(None, x, axis, key, less, descending, spec, where)
 
 
 def argsort(
@@ -84,13 +82,20 @@ def argsort(
     >>> pydp.argsort(np.array([3, 1, 2]))
     array([1, 2, 0])
     """
-    call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    return _single(_POSITION, x, axis, key, less, descending, spec, where)
+
+
+def _single(
+    carried: np.dtype | None, x: Any, axis: Any, key: Any, less: Any, descending: Any, spec: Any, where: dict[str, Any]
+) -> Any:
+    """The elements of `x` sorted, or, where `carried`, their positions."""
+    call = Call.begin({"x": x}, **where)
     source = call.input("x")
-    check_supported(source.dtype, call.device, "sort")
-    order = _order(axis, source, key, less, descending)
-    result = call.output(order.result_shape, _POSITION)
-    plan = _plan(call.device, source.dtype, _POSITION, order, by_key(spec))
-    _run(call, plan, source, None, None, result)
+    order = order_of(axis, source, key, less, descending)
+    plan = _plan(call.device, source.dtype, carried, order, by_key(spec))
+    result = call.output(order.result_shape, carried or source.dtype)
+    _run(call, plan, source, None, *((None, result) if carried else (result, None)))
     return call.finish(result)
 
 
@@ -116,7 +121,7 @@ def sort_by_key(
     source, carried = call.input("keys"), call.input("values")
     if carried.shape != source.shape:
         raise InvalidArgument(f"values has shape {carried.shape}; the keys' shape, {source.shape}, is accepted")
-    order = _order(axis, source, key, less, descending)
+    order = order_of(axis, source, key, less, descending)
     sorted_keys = call.output(order.result_shape, source.dtype)
     sorted_values = call.output(order.result_shape, carried.dtype)
     plan = _plan(call.device, source.dtype, carried.dtype, order, by_key(spec), False)
@@ -128,65 +133,8 @@ def sort_by_key(
 
 
 @dataclass(frozen=True)
-class _Order:
-    """Where the rows lie and how elements compare. axis None: all elements are one row."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    axis: int | None
-    key: Any
-    less: Any
-    descending: bool
-
-    @property
-    def result_shape(self) -> tuple[int, ...]:
-        return (int(np.prod(self.shape, dtype=object)),) if self.axis is None else self.shape
-
-    @property
-    def n(self) -> int:
-        """Elements of a row."""
-        return self.result_shape[0] if self.axis is None else self.shape[self.axis]
-
-    @property
-    def rows(self) -> int:
-        total = int(np.prod(self.shape, dtype=object))
-        return total // self.n if self.n else 0
-
-    @property
-    def row_step(self) -> tuple[int, int] | None:
-        """(step between elements, step between rows), or None where the rows lie at no even distance."""
-        if self.axis is None:
-            flat = collapse(list(zip(self.shape, self.strides, strict=True)))
-            return (flat[0][1] if flat else 1, 0) if len(flat) < 2 else None
-        others = [(self.shape[a], self.strides[a]) for a in range(len(self.shape)) if a != self.axis]
-        flat = collapse(others)
-        return (self.strides[self.axis], flat[0][1] if flat else 0) if len(flat) < 2 else None
-
-    @property
-    def rows_in_place(self) -> bool:
-        """Whether sorted rows, one after the other, are the result's own layout."""
-        return self.axis is None or self.axis == len(self.shape) - 1 or self.rows == 1
-
-
-def _order(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> _Order:
-    rank = len(source.shape)
-    if axis is not None:
-        try:
-            place = int(axis.__index__())
-        except (AttributeError, TypeError):
-            raise InvalidArgument(f"axis {axis!r} is not an integer; an axis or None is accepted") from None
-        if not -rank <= place < rank:
-            raise InvalidArgument(f"axis {place} is out of range; {-rank} to {rank - 1} and None are accepted")
-        axis = place % rank
-    for name, function in (("key", key), ("less", less)):
-        if function is not None and not callable(function):
-            raise InvalidArgument(f"{name} is {function!r}; a Python function or None is accepted")
-    return _Order(source.shape, source.strides, axis, by_key(key), by_key(less), bool(descending))
-
-
-@dataclass(frozen=True)
 class _Plan:
-    order: _Order
+    order: Order
     dtype: np.dtype
     carried: np.dtype | None
     tile: Kernel | None
@@ -197,13 +145,13 @@ class _Plan:
 @rests_on_choices
 @functools.lru_cache(maxsize=256)
 def _plan(
-    device: Any, dtype: np.dtype, carried: np.dtype | None, order: _Order, spec: Any, positions: bool = True
+    device: Any, dtype: np.dtype, carried: np.dtype | None, order: Order, spec: Any, positions: bool = True
 ) -> _Plan:
     """positions: what is carried along are the elements' positions, not values given."""
     check_supported(dtype, device, "sort")
     if carried is not None:
         check_supported(carried, device, "sort_by_key", storage_only=True)
-    how, used = ordering(dtype, unkeyed(order.key), unkeyed(order.less), order.descending)
+    how, used = ordering(dtype, order)
     if not order.n or not order.rows:
         return _Plan(order, dtype, carried, None, None, None)
     size = dtype.itemsize + (carried.itemsize if carried else 0)
@@ -304,7 +252,7 @@ def _run(
 
 
 def _places(
-    call: Call, dtype: np.dtype, merges: int, result: Operand | None, order: _Order, inputs: list[Operand | None]
+    call: Call, dtype: np.dtype, merges: int, result: Operand | None, order: Order, inputs: list[Operand | None]
 ) -> list[Operand]:
     """Where the rows lie after every pass; the last place is the result itself where its layout allows."""
     direct = (
@@ -320,12 +268,12 @@ def _places(
     return [last if (merges - place) % 2 == 0 else other for place in range(merges + 1)]
 
 
-def _rows_of(call: Call, values: Operand, order: _Order) -> Operand:
+def _rows_of(call: Call, values: Operand, order: Order) -> Operand:
     """The elements with the rows lying one after the other."""
     return call.contiguous(_moved(values, order))
 
 
-def _moved(operand: Operand, order: _Order) -> Operand:
+def _moved(operand: Operand, order: Order) -> Operand:
     """The same elements with the sorted axis last."""
     if order.axis is None or order.rows_in_place:
         return operand
@@ -354,7 +302,7 @@ def _explain(
 ) -> Explanation:
     call = Call.begin({"x": x}, device=device, queue=queue)
     source = call.input("x")
-    order = _order(axis, source, key, less, descending)
+    order = order_of(axis, source, key, less, descending)
     carried = {"sort": None, "argsort": _POSITION}.get(which) or (np.asarray(rest[0]).dtype if rest else None)
     plan = _plan(call.device, source.dtype, carried, order, by_key(spec), which != "sort_by_key")
     facts: dict[str, object] = {

@@ -95,7 +95,8 @@ def translate_value(
 ) -> ir.ValueFunction:
     """The function `fn` of plain values: an operator, a predicate or a key; also ``max``, ``operator.add`` and so on.
 
-    `result_dtype` is what the result is converted to; None leaves it as the function gives it. Raises VectorError.
+    `result_dtype` is what the result is converted to; None leaves it as the function gives it, a tuple as a record of
+    its items. Raises VectorError.
     """
     if callable(fn) and is_known(fn):
         fn = as_lambda(fn, len(argument_dtypes))
@@ -265,6 +266,21 @@ def _number(
     return Number(parameter, weak)
 
 
+def _record_of(value: Items, work: Translator, tree: ast.AST) -> Number:
+    """A tuple given as a result: a record of its items (of theirs, where they are tuples), in their order."""
+    numbers = _numbers_in(value, work, tree)
+    if not numbers:
+        work.fail("the function returns an empty tuple; a number, a record or a tuple of them is accepted", tree)
+    dtype = np.dtype([(f"f{place}", number.expr.dtype) for place, number in enumerate(numbers)], align=True)
+    return Number(ir.MakeRecord(dtype, tuple(number.expr for number in numbers)))
+
+
+def _numbers_in(value: Value, work: Translator, tree: ast.AST) -> list[Number]:
+    if isinstance(value, Items):
+        return [number for item in value.items for number in _numbers_in(item, work, tree)]
+    return [work.as_number(value, tree)]
+
+
 def _translate_value(
     function: FunctionType, dtypes: tuple[np.dtype[Any], ...], result: np.dtype[Any] | None, index: np.dtype[Any]
 ) -> ir.ValueFunction:
@@ -281,6 +297,8 @@ def _translate_value(
             arguments = [work.value_argument(name, dtype, tree) for name, dtype in zip(names, dtypes, strict=False)]
             work.give_defaults(names, len(dtypes))
             value = work.lambda_or_function(tree)
+        if result is None and isinstance(value, Items):
+            value = _record_of(value, work, tree)
         number = work.as_number(value, tree)
         wanted = number.expr.dtype if result is None else result
         expr = work.convert(number, wanted, tree)

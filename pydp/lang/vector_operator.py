@@ -16,8 +16,8 @@ def vector_operator(
 ) -> ValueText:
     """`fn`, a vector function, plain function or lambda of values, as C text for the given argument dtypes.
 
-    result: the dtype to convert the returned value to (None: the one that the language's rules give). Raises
-    VectorError, with the line of Python, for what the language does not have.
+    result: the dtype to convert the returned value to (None: the one that the language's rules give; a tuple is
+    then a record of its items). Raises VectorError, with the line of Python, for what the language does not have.
 
     >>> vector_operator(lambda a, b: a + b, ["float32", "float32"]).result
     dtype('float32')

@@ -103,6 +103,88 @@ def test_key_and_less_functions(device: Any) -> None:
     assert np.array_equal(far, expected)
 
 
+MIXED = np.dtype([("a", np.int16), ("b", np.float32), ("c", np.uint8), ("v", np.int8, 2)], align=True)
+
+
+def _records(n: int, seed: int = 7) -> np.ndarray:
+    """Records with many equal members, and NaN among the floats."""
+    rng = np.random.default_rng(seed)
+    made = np.zeros(n, MIXED)
+    made["a"], made["c"] = rng.integers(-3, 4, n), rng.integers(0, 3, n)
+    made["b"] = rng.integers(-2, 3, n) / 2
+    made["b"][::7] = math.nan
+    made["v"] = rng.integers(-2, 3, (n, 2))
+    return made
+
+
+def _number(value: float) -> tuple[bool, float]:
+    """A number as a key of Python's sort, NaN after the others."""
+    return (math.isnan(value), 0.0 if math.isnan(value) else float(value))
+
+
+def _equal_records(left: np.ndarray, right: np.ndarray) -> bool:
+    return all(np.array_equal(left[name], right[name], equal_nan=left[name].dtype.kind == "f") for name in MIXED.names)
+
+
+def test_names_of_members_order_as_in_numpy(device: Any) -> None:
+    three = np.dtype([("a", np.int16), ("b", np.float32), ("c", np.uint8)], align=True)
+    x = _records(700)[["a", "b", "c"]].astype(three)
+    for key in ("b", ["c", "a"]):
+        assert np.array_equal(pydp.argsort(x, key=key), np.argsort(x, order=key, kind="stable")), key
+    got, wanted = pydp.sort(x, key=("c", "a")), np.sort(x, order=["c", "a"], kind="stable")
+    assert all(np.array_equal(got[name], wanted[name], equal_nan=name == "b") for name in "abc")
+    assert np.array_equal(pydp.sort_by_key(x, np.arange(700), key=["c", "a"])[1], pydp.argsort(x, key=["c", "a"]))
+    field = pydp.sort(pydp.field(x), key="b")
+    assert isinstance(field, pydp.Field) and np.array_equal(field.get()["b"], np.sort(x["b"]), equal_nan=True)
+
+
+def _by_three(r: Any) -> Any:
+    first = r.c
+    if r.a < 0:
+        return (first, r.b, r.v)
+    return (first, -r.b, r["v"])
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("spec", [SIMT, {**VECTOR, "chains": 1}], ids=["simt", "vector"])
+def test_keys_that_are_tuples(device: Any, spec: Any) -> None:
+    x = _records(90)
+
+    def wanted(row: Any) -> Any:
+        return (row["c"], _number(row["b"] if row["a"] < 0 else -row["b"]), tuple(row["v"]))
+
+    order = np.array(sorted(range(len(x)), key=lambda place: wanted(x[place])))
+    assert np.array_equal(pydp.argsort(x, key=_by_three, spec=spec), order)
+    assert _equal_records(pydp.sort(x, key=_by_three, spec=spec), x[order])
+
+
+def test_tuples_of_other_elements(device: Any) -> None:
+    x = np.random.default_rng(8).integers(-300, 300, (3, 900)).astype(np.int32)
+    wanted = [sorted(row, key=lambda v: (v % 7, -v)) for row in x.tolist()]
+    assert np.array_equal(pydp.sort(x, key=lambda v: (v % 7, -v)), wanted)
+    wanted = [sorted(row, key=lambda v: (v % 7, -v), reverse=True) for row in x.tolist()]
+    assert np.array_equal(pydp.sort(x, key=lambda v: (v % 7, -v), descending=True), wanted)
+    by_second = pydp.sort(x[0], key=lambda v: (v, v % 5), less=lambda a, b: a.f1 < b.f1)
+    assert np.array_equal(by_second, sorted(x[0].tolist(), key=lambda v: v % 5))
+
+
+def test_wrong_keys(device: Any) -> None:
+    x = _records(9)
+    for key, says in (
+        ("w", "names 'w', which .* does not have; its members are a, b, c, v"),
+        (["a", "a"], "twice"),
+        ([], "a member's name or a list of names is accepted"),
+        (["a", 1], "a list of names is accepted"),
+        (lambda r: (), "empty tuple"),
+    ):
+        with pytest.raises(pydp.InvalidArgument, match=says):
+            pydp.sort(x, key=key)
+    with pytest.raises(pydp.InvalidArgument, match="names are accepted for records"):
+        pydp.sort(x["a"], key="a")
+    with pytest.raises(pydp.InvalidArgument, match="less is given beside key"):
+        pydp.sort(x, key="a", less=lambda a, b: a.a < b.a)
+
+
 def test_wrong_arguments(device: Any) -> None:
     x = np.arange(12, dtype=np.int32).reshape(3, 4)
     for wrong in (
