@@ -28,7 +28,7 @@ from pydp.runtime.offline_reports import Resources, of_assembly, of_ptx, of_ptxa
 from pydp.runtime.template import render
 
 _SECONDS = 120  # after which a compiler is given up
-_FORMAT = 1  # of the kept answers
+_FORMAT = 2  # of the kept answers
 _FOLDERS = ("/usr/lib/clc", "/usr/lib64/clc", "/usr/share/clc", "/usr/local/share/clc", "/usr/local/lib/clc")
 _TRIPLES = {"nvidia": "nvptx64-nvidia-nvcl", "amd": "amdgcn-amd-amdhsa"}
 _LIBRARIES = {"nvidia": "nvptx64--nvidiacl.bc", "amd": "amdgcn--amdhsa.bc"}

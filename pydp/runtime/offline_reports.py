@@ -76,13 +76,14 @@ def of_assembly(text: str) -> dict[str, Resources]:
     for block in re.split(r"^\s*\.amdhsa_kernel\s+", text, flags=re.MULTILINE)[1:]:
         name = block.split(None, 1)[0]
         info = block.partition("; Kernel info:")[2]
+        scratch = _first(r"; ScratchSize: (\d+)", info)
         found[name] = Resources(
             name,
             _first(r"; TotalNumVgprs: (\d+)", info) or _first(r"; NumVgprs: (\d+)", info),
             _first(r"; NumSgprs: (\d+)", info),
             _first(r"; LDSByteSize: (\d+)", info),
-            _first(r"; ScratchSize: (\d+)", info),
-            4 * spills.get(name, 0),
+            scratch,
+            4 * spills.get(name, 0) if scratch else 0,  # else other registers hold them
             _first(r"; codeLenInByte = (\d+)", info),
             _first(r"; Occupancy: (\d+)", info),
             "the assembly",

@@ -57,7 +57,7 @@ amdhsa.kernels:
     .private_segment_fixed_size: 0
     .sgpr_spill_count: 0
     .symbol:         tiny.kd
-    .vgpr_spill_count: 0
+    .vgpr_spill_count: 2
     .wavefront_size: 64
   - .args:           []
     .name:           matmul_simt
