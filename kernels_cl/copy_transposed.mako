@@ -5,14 +5,14 @@
 ## mapping "vector": one work-item per group turns `chunk` blocks of block x block elements, one after the other, in
 ##   vectors (`lines`: perfect shuffles of line j with line j + block / 2 turn a block in log2(block) stages, and with
 ##   `streams` go round the caches, which is worth it for what does not fit them) or in private memory. Launch: (blocks along i / chunk, blocks along j, others) in groups of 1.
-## mapping "simt": a group of (block, rows) work-items turns one block in local memory, whose rows are one element
-##   longer than the block, so that reading along a column meets every bank. Launch: (blocks along i * block,
-##   blocks along j * rows, others) in groups of (block, rows, 1). One barrier, at top level.
+## mapping "simt": a group of (block, rows) work-items turns one block in local memory by an owner-write exchange
+##   (wg_exchange.mako): each stores what it read to its own slots, padded by the bank model so that reading along a column
+##   meets every bank. Launch: (blocks along i * block, blocks along j * rows, others) in groups of (block, rows, 1). One
+##   barrier, at top level.
 ##
 ## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk, lines, streams ("vector") ·
-## rows ("simt") ·
-## others (number of further axes, 0 to 6).
-<%namespace name="barriers" file="wg_barrier.mako"/>\
+## rows (divides block), placed (Exchange.params()) ("simt") · others (number of further axes, 0 to 6).
+<%namespace name="exchange" file="wg_exchange.mako"/>\
 <% group = "1, 1, 1" if mapping == "vector" else f"{block}, {rows}, 1" %>\
 __kernel __attribute__((reqd_work_group_size(${group}))) void copy_transposed(
     __global ${type}* out, long out_at, __global const ${type}* in, long in_at,
@@ -91,16 +91,20 @@ __kernel __attribute__((reqd_work_group_size(${group}))) void copy_transposed(
         }
     }
 % else:
-    __local ${type} turned[${block * (block + 1)}];
+    ${exchange.declare("turned", type, placed)}
     const long i0 = (long)get_group_id(0) * ${block};
     const int width_i = (int)min((long)${block}, size_i - i0);
-    const int x = get_local_id(0), y = get_local_id(1);
-    for (int j = y; j < width_j; j += ${rows})
-        if (x < width_i)
-            turned[j * ${block + 1} + x] = in[in_at + i0 + x + (j0 + j) * in_sj];
-    ${barriers.group_barrier()}
-    for (int i = y; i < width_i; i += ${rows})
-        if (x < width_j)
-            out[out_at + (i0 + i) * out_si + j0 + x] = turned[x * ${block + 1} + i];
+    const int x = (int)get_local_id(0), y = (int)get_local_id(1), lane = y * ${block} + x;
+    for (int s = 0; s < ${block // rows}; ++s) {
+        const int j = s * ${rows} + y;
+        if (x < width_i && j < width_j)
+            turned[${exchange.own(placed, "lane", "s")}] = in[in_at + i0 + x + (j0 + j) * in_sj];
+    }
+    ${exchange.meet(placed)}
+    for (int s = 0; s < ${block // rows}; ++s) {
+        const int i = s * ${rows} + y, owner = x % ${rows} * ${block} + i;
+        if (i < width_i && x < width_j)
+            out[out_at + (i0 + i) * out_si + j0 + x] = turned[${exchange.of(placed, "lane", "owner", f"x / {rows}")}];
+    }
 % endif
 }

@@ -1,14 +1,21 @@
 ## Folds rows, or parts of rows, by groups of lanes (GPU mapping). Elements of a row are `step` apart.
-## Phases: tile after tile, every lane folds `items` neighbouring elements; a commuting operator keeps them in the lane
-## and the group folds once at the end, any other is folded in order tile by tile and then to the tiles before.
+## Phases: tile after tile, every lane folds `items` neighbouring elements of each of `waves` virtual wavefronts. With a
+## commuting operator they go into the register that the lane shares with its like in all of them (wg_waves.mako), and the
+## group folds once at the end; any other is folded in order, wavefront by wavefront, and then to those before: in one of
+## two buffers (wg_parity.mako), or in one with a barrier more.
 ## Launch: a group of `lanes` for a part of a row, the rows of a part side by side; results lie as (parts, rows).
 ## Parameters: declarations, operator (C function `T combine(T, T)`), source, accumulator (C types), convert (C expression
-## of x), lanes (a power of two), items, commutes, outer_dims (axes of the rows), initial (a first value is given),
+## of x), lanes (a power of two), items, waves, buffers, commutes, outer_dims (axes of the rows), initial (a first value is given),
 ##   ways (of the tree's barriers), attribute, subgroups (see pydp.groups.barrier.build).
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="group" file="wg_reduce.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>
-<%  tile = lanes * items  %>
+<%namespace name="virtual" file="wg_waves.mako"/>
+<%namespace name="parity" file="wg_parity.mako"/>
+<%
+    wave_items = lanes * items
+    tile = waves * wave_items if commutes else wave_items
+%>
 % if subgroups:
 ${barriers.enable_subgroups()}
 % endif
@@ -19,7 +26,7 @@ ${parts.functions(source, accumulator, convert)}
 kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
                         const ulong part, const ulong rows, global ${accumulator}* restrict result
                         ${parts.arguments(outer_dims, initial, accumulator)}) {
-    local ${accumulator} values[${lanes}];
+    local ${accumulator} values[${lanes if commutes else buffers * lanes}];
     const ulong row = get_group_id(0) % rows;
     const int lane = (int) get_local_id(0);
     const ulong start = get_group_id(0) / rows * part;
@@ -27,26 +34,25 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
     const int tiles = (int) ((count + ${tile - 1}) / ${tile});
     ${parts.address("row", outer_dims)}
     x += (long) offset + row_start + (long) start * step;
-    ${accumulator} sum;
+    ${virtual.declare("sum", accumulator)}
 % if commutes:
     for (int tile = 0; tile < tiles; ++tile) {
-        const long first = (long) tile * ${tile} + lane * ${items};
+<%virtual:each waves="${waves}">
+        const long first = (long) tile * ${tile} + wave * ${wave_items} + lane * ${items};
         for (int i = 0; i < ${items}; ++i) {
             if (first + i < count) {
                 const ${accumulator} value = converted(x[(first + i) * step]);
-                if (tile == 0 && i == 0)
-                    sum = value;
-                else
-                    sum = combine(sum, value);
+                ${virtual.fold("sum", "value", "tile == 0 && wave == 0 && i == 0")}
             }
         }
+</%virtual:each>
     }
-    if ((long) lane * ${items} < count) values[lane] = sum;
     const int holders = (int) min((long) ${lanes}, (count + ${items - 1}) / ${items});
-    ${group.reduce("values", "lane", "holders", lanes, ways)}
+    ${virtual.finish("sum", "values", "lane", "holders", lanes, ways)}
     sum = values[0];
 % else:
     for (int tile = 0; tile < tiles; ++tile) {
+        local ${accumulator}* const held = values + ${parity.half(buffers, "tile", lanes)};
         const long first = (long) tile * ${tile} + lane * ${items};
         const long rest = count - (long) tile * ${tile};
         const int holders = (int) min((long) ${lanes}, (rest + ${items - 1}) / ${items});
@@ -54,14 +60,14 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
             ${accumulator} own = converted(x[first * step]);
             for (int i = 1; i < ${items}; ++i)
                 if (first + i < count) own = combine(own, converted(x[(first + i) * step]));
-            values[lane] = own;
+            held[lane] = own;
         }
-        ${group.reduce("values", "lane", "holders", lanes, ways)}
+        ${group.reduce("held", "lane", "holders", lanes, ways, shared=buffers == 1)}
         if (lane == 0) {
             if (tile == 0)
-                sum = values[0];
+                sum = held[0];
             else
-                sum = combine(sum, values[0]);
+                sum = combine(sum, held[0]);
         }
     }
 % endif

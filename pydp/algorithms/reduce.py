@@ -8,7 +8,7 @@ operands exchanged, and every operator only sees real elements (SPEC S2: no padd
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -217,6 +217,8 @@ def _step(
             "operator": operator.function("combine"),
             "lanes": spec.lanes,
             "items": spec.items,
+            "waves": spec.waves,
+            "buffers": spec.buffers,
             "commutes": not operator.operands_in_order,
         }
         ready = built(
@@ -338,18 +340,28 @@ def _default(profile: Profile, problem: Problem) -> ReduceSpec:
             4 * profile.compute_units,
         )
     lanes = min(256, profile.max_group_size)
-    return ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units)
+    base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units)
+    # Side by side lanes read side by side elements, a wavefront ahead of the other, where the order leaves it open.
+    return replace(base, items=1, waves=8) if "commutes" in problem.flags else base
+
+
+def _lane_candidates(profile: Profile, base: ReduceSpec, commutes: bool) -> list[ReduceSpec]:
+    """Groups of lanes: of wavefronts in turn where the operator commutes, else of runs in one or two buffers."""
+    shapes = [(items, waves, 2) for items in (1, 2, 4) for waves in (1, 4, 8)]
+    if not commutes:
+        shapes = [(items, 1, buffers) for items in (1, 2, 4, 8, 16) for buffers in (1, 2)]
+    return [
+        replace(base, lanes=lanes, part=8 * lanes, items=items, waves=waves, buffers=buffers)
+        for lanes in (64, 128, 256, 512)
+        if lanes <= profile.max_group_size
+        for items, waves, buffers in shapes
+    ]
 
 
 def _candidates(profile: Profile, problem: Problem) -> list[ReduceSpec]:
     base = _default(profile, problem)
     if base.mapping == "simt":
-        return [
-            ReduceSpec("simt", 0, 1, lanes, items, 1, 8 * lanes, base.longest, base.busy)
-            for lanes in (64, 128, 256, 512)
-            if lanes <= profile.max_group_size
-            for items in (1, 2, 4, 8)
-        ]
+        return _lane_candidates(profile, base, "commutes" in problem.flags)
     return [
         ReduceSpec("vector", width, unroll, 1, 1, base.columns, base.part, base.longest, base.busy)
         for width in (4, 8, 16)
@@ -368,6 +380,8 @@ def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
         return f"lanes is {spec.lanes}; powers of two up to {profile.max_group_size} are accepted"
     if min(spec.unroll, spec.items, spec.columns, spec.busy) < 1 or min(spec.part, spec.longest) < 2:
         return "unroll, items, columns and busy must be at least 1, part and longest at least 2"
+    if not 1 <= spec.waves <= 64 or spec.buffers not in (1, 2):
+        return f"waves is {spec.waves} and buffers {spec.buffers}; 1 to 64, and 1 or 2, are accepted"
     return None
 
 

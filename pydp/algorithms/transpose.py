@@ -6,13 +6,24 @@ along its last axis. It moves tiles: in vector registers on CPUs, through local 
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from pydp.algorithms._keys import by_key, unkeyed
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call
-from pydp.runtime.operand import Operand
+from pydp.runtime.copy_transposed import Turning, placement, usual
+from pydp.runtime.elementwise import turned as turned_words
+from pydp.runtime.operand import Operand, c_strides
+from pydp.runtime.profile import Profile
+from pydp.specialize.choose import Choice, choose, rests_on_choices
 from pydp.specialize.explanation import Explanation, explained_by
+from pydp.specialize.family import Family, Problem
+from pydp.specialize.shape_class import size_class
 
 __all__ = ["transpose"]
 
@@ -31,16 +42,14 @@ def transpose(
 
     x: array of any rank, shape, strides and type (NumPy, Field or pyopencl array); the result is of its kind.
     out: where the result is written (of any strides; its shape and dtype must fit), also overlapping `x`.
-    spec: must be None; the copy picks its kernel from the strides.
+    spec: how blocks are turned (mapping, block, rows, chunk, streams), where the strides ask for that.
 
-    Raises InvalidArgument for axes that are no permutation and for a wrong `out`, UnsupportedOnDevice for types that
-    the device cannot hold.
+    Raises InvalidArgument for axes that are no permutation, for a wrong `out` or `spec`, UnsupportedOnDevice for
+    types that the device cannot hold.
 
     >>> pydp.transpose(np.arange(6).reshape(2, 3)).shape
     (3, 2)
     """
-    if spec is not None:
-        raise InvalidArgument(f"spec={spec!r} is not accepted: transpose has no specializations; None is accepted")
     call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
     source = call.input("x")
     check_supported(source.dtype, call.device, "transpose", storage_only=True)
@@ -50,7 +59,8 @@ def transpose(
         kept = call.temporary(turned.shape, turned.dtype)
         call.copy(turned, kept)
         turned = kept
-    call.copy(turned, result)
+    choice = _chosen(call, turned, result, spec)
+    call.copy(turned, result, None if choice is None else choice.spec)
     return call.finish(result)
 
 
@@ -80,14 +90,99 @@ def _order(axes: Any, rank: int) -> tuple[int, ...]:
     return order
 
 
-def _explain(x: Any, axes: Any = None, *, device: Any = None, queue: Any = None, **_: Any) -> Explanation:
+# --- specialization --------------------------------------------------------------------------------------
+
+
+def _chosen(call: Call, turned: Operand, result: Operand, spec: Any) -> Choice | None:
+    """How the blocks are turned; None where the copy turns none. A wrong `spec` is refused either way."""
+    return _kept(call.device, turned.dtype, turned.shape, turned.strides, result.strides, by_key(spec))
+
+
+@rests_on_choices
+@functools.lru_cache(maxsize=256)
+def _kept(
+    device: Any, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...], spec: Any
+) -> Choice | None:
+    source, target = (Operand("x", None, 0, shape, steps, dtype) for steps in (strides, to))
+    found = turned_words(source, target) if source.size else None
+    if found is None and unkeyed(spec) is None:
+        return None
+    nbytes, along, across = found or (4, 1, 1)
+    sizes = (size_class(along), size_class(across))
+    choice = choose(FAMILY, device, Problem("transpose", f"V{nbytes}", sizes), unkeyed(spec))
+    return choice if found is not None else None
+
+
+def _default(profile: Profile, problem: Problem) -> Turning:
+    """problem.dtype: words of so many bytes are moved ("V4"). sizes: elements along the source's contiguous axis, and
+    along the target's."""
+    return usual(profile, np.dtype(problem.dtype).itemsize, problem.sizes[0])
+
+
+def _candidates(profile: Profile, problem: Problem) -> list[Turning]:
+    base = _default(profile, problem)
+    if base.mapping == "vector":
+        found = [
+            replace(base, block=block, chunk=chunk, streams=streams)
+            for block in (4, 8, 16, 32)
+            for chunk in (1, 8, 64)
+            for streams in (True, False)
+        ]
+    else:
+        found = [replace(base, block=block, rows=rows) for block in (16, 32, 64) for rows in (1, 2, 4, 8, 16)]
+    return [spec for spec in dict.fromkeys([base, *found]) if _check(profile, problem, spec) is None]
+
+
+def _check(profile: Profile, problem: Problem, spec: Turning) -> str | None:
+    if spec.mapping not in ("vector", "simt"):
+        return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
+    for name in ("block", "rows", "chunk"):
+        value = getattr(spec, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1 or value & (value - 1):
+            return f"{name} is {value!r}; powers of two are accepted"
+    if not isinstance(spec.streams, bool):
+        return f"streams is {spec.streams!r}; True and False are accepted"
+    if not 2 <= spec.block <= 64 or spec.chunk > 1024 or spec.block % spec.rows:
+        return f"block is {spec.block}, rows {spec.rows}, chunk {spec.chunk}; 2 to 64, a divisor of it, up to 1024 are"
+    if spec.mapping == "vector":
+        limit = profile.loop_limit
+        if limit is not None and 2 * spec.chunk * spec.block**2 > limit:
+            return f"chunk {spec.chunk} of blocks of {spec.block} is more than this driver's loops take"
+        return None
+    if spec.block * spec.rows > profile.max_group_size:
+        return f"block * rows is {spec.block * spec.rows}, at most {profile.max_group_size} are accepted"
+    needed = placement(profile, spec, np.dtype(problem.dtype).itemsize).size * np.dtype(problem.dtype).itemsize
+    if needed > profile.local_bytes:
+        return f"a block takes {needed} bytes of local memory, {profile.local_bytes} are there"
+    return None
+
+
+FAMILY = Family("transpose", Turning, _default, _candidates, _check)
+
+
+def _explain(
+    x: Any, axes: Any = None, *, device: Any = None, queue: Any = None, spec: Any = None, **_: Any
+) -> Explanation:
     call = Call.begin({"x": x}, device=device, queue=queue)
     turned = _turned(call.input("x"), axes)
     facts: dict[str, object] = {"device": call.device.name, "result": turned.shape, "steps": turned.strides}
     if turned.is_contiguous:
         return Explanation("transpose", facts, ["the elements lie in order already: a plain copy"], {})
-    how = "vector registers" if call.device.profile.mapping == "vector" else "local memory"
-    return Explanation("transpose", facts, [f"tiles go through {how}: whole lines are read and written"], {})
+    fresh = Operand("out", turned.buffer, 0, turned.shape, c_strides(turned.shape), turned.dtype)
+    choice = _chosen(call, turned, fresh, spec)
+    if choice is None:
+        return Explanation("transpose", facts, ["no two axes to turn: each element is copied by itself"], {})
+    how = choice.spec
+    facts["specialization"] = how
+    choices = [f"{choice.source}: {choice.reason}"]
+    if how.mapping == "vector":
+        choices.append("tiles go through vector registers: whole lines are read and written")
+    else:
+        found = turned_words(turned, fresh)
+        assert found is not None
+        laid = placement(call.device.profile, how, found[0])
+        choices.append(f"tiles go through local memory: whole lines are read and written; {laid.reason}")
+    return Explanation("transpose", facts, choices, {})
 
 
 explained_by(transpose, _explain)

@@ -31,6 +31,7 @@ from .scratch import give, take
 from .storage import Storage
 
 if TYPE_CHECKING:
+    from .copy_transposed import Turning
     from .device import Device
 
 __all__ = ["Call", "Operand"]
@@ -271,11 +272,14 @@ class Call:
         operand.buffer = self.scratch(operand.nbytes)
         return operand
 
-    def copy(self, source: Operand, target: Operand) -> None:
-        """Enqueue ``target[...] = source`` (broadcast, converted to the target's dtype, any strides)."""
+    def copy(self, source: Operand, target: Operand, turning: Turning | None = None) -> None:
+        """Enqueue ``target[...] = source`` (broadcast, converted to the target's dtype, any strides).
+
+        turning: how blocks are turned where the two lie along different axes; None: the usual way.
+        """
         from .elementwise import copy
 
-        copy(self, source, target)
+        copy(self, source, target, turning)
 
     def fetch(self, operand: Operand) -> np.ndarray:
         """A C-contiguous operand's elements on the host; waits for them. For counts and the like."""

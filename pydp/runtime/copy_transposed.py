@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..dtypes import c_name
+from ..exchange import Exchange, exchange
+from ..lds import Banks, banks_of
 from .program import kernel
 
 if TYPE_CHECKING:
     from .device import Device
+    from .profile import Profile
 
 _LINE = 64  # bytes of a cache line
 _SMALLEST = 8  # elements of an axis below which blocks would be mostly empty
@@ -42,33 +47,77 @@ def applies(sizes: list[int], steps: list[list[int]]) -> int | None:
     return None
 
 
-def prepare(device: Device, dtype: np.dtype, sizes: list[int], steps: list[list[int]], axis: int) -> Prepared:
-    """The launch that copies words of `dtype`; `axis` is that of `applies`."""
-    mapping = device.profile.mapping
-    block = min(_LINE // dtype.itemsize, 32) if mapping == "vector" else (32 if dtype.itemsize <= 4 else 16)
-    rows = min(block, max(device.profile.max_group_size // block, 1), 8)
+@dataclass(frozen=True)
+class Turning:
+    """How blocks of `block` x `block` elements are turned.
+
+    mapping "vector": a work-item turns `chunk` of them one after the other. "simt": a group of `block` x `rows`
+    work-items turns one in local memory. streams: results go round the caches, where the driver's compiler can and they are large.
+    """
+
+    mapping: str
+    block: int
+    rows: int = 1
+    chunk: int = 1
+    streams: bool = True
+
+
+def usual(profile: Profile, item_bytes: int, along: int) -> Turning:
+    """Blocks whose lines are cache lines (or are as wide as a subgroup), for an axis of `along` elements."""
+    if profile.mapping == "simt":
+        block = 32 if item_bytes <= 4 else 16
+        rows = max(profile.max_group_size // block, 1)
+        return Turning("simt", block, min(block, 1 << rows.bit_length() - 1, 8))
+    block = min(_LINE // item_bytes, 32)
+    chunk = _CHUNK if profile.loop_limit is not None else min(64, max(1, along // block))
+    return Turning("vector", block, 1, 1 << chunk.bit_length() - 1)
+
+
+@functools.lru_cache(maxsize=256)
+def placed(banks: Banks, block: int, rows: int, item_bytes: int) -> Exchange:
+    """Where the lanes of a group put the elements that they read, so that columns are read without conflicts."""
+
+    def turned(lane: int) -> tuple[int, int]:
+        x, y = lane % block, lane // block
+        return x % rows * block + y, x // rows
+
+    return exchange(banks, block * rows, block // rows, item_bytes, [turned])
+
+
+def placement(profile: Profile, how: Turning, item_bytes: int) -> Exchange:
+    """The placement of a device's own banks."""
+    return placed(banks_of(profile.banks, profile.bank_bytes), how.block, how.rows, item_bytes)
+
+
+def prepare(
+    device: Device, dtype: np.dtype, sizes: list[int], steps: list[list[int]], axis: int, how: Turning | None = None
+) -> Prepared:
+    """The launch that copies words of `dtype`; `axis` is that of `applies`. how: None for the usual way."""
+    profile = device.profile
+    how = usual(profile, dtype.itemsize, sizes[axis]) if how is None else how
+    block, vector = how.block, how.mapping == "vector"
     # Vectors are worth their shuffles where a block's line is one whole cache line.
-    lines = mapping == "vector" and block * dtype.itemsize == _LINE and block in (8, 16)
-    chunk = _CHUNK if device.profile.loop_limit is not None else min(64, max(1, sizes[axis] // block))
-    chunk = 1 << chunk.bit_length() - 1
+    lines = vector and block * dtype.itemsize == _LINE and block in (8, 16)
+    streams = lines and how.streams and device.driver in _STREAM
     target, source = steps
     others = [k for k in range(len(sizes) - 1) if k != axis]
     params = {
-        "mapping": mapping,
+        "mapping": how.mapping,
         "type": c_name(dtype),
         "block": block,
-        "chunk": chunk,
+        "chunk": how.chunk,
         "lines": lines,
-        "streams": lines and device.driver in _STREAM and prod(sizes) * dtype.itemsize > device.profile.l2_bytes,
-        "rows": rows,
+        "streams": streams and prod(sizes) * dtype.itemsize > profile.l2_bytes,
+        "rows": how.rows,
+        "placed": None if vector else placement(profile, how, dtype.itemsize).params(),
         "others": len(others),
     }
     rest = [np.int64(value) for k in others for value in (sizes[k], target[k], source[k])]
     rest += [np.int64(value) for value in (sizes[axis], target[axis], sizes[-1], source[-1])]
     along_i, along_j = -(-sizes[axis] // block), -(-sizes[-1] // block)
-    local_size = (1, 1, 1) if mapping == "vector" else (block, rows, 1)
-    if mapping == "vector":
-        along_i = -(-along_i // chunk)
+    local_size = (1, 1, 1) if vector else (block, how.rows, 1)
+    if vector:
+        along_i = -(-along_i // how.chunk)
     global_size = (along_i * local_size[0], along_j * local_size[1], prod(sizes[k] for k in others))
     made = kernel(device, "copy_transposed.mako", "copy_transposed", params)
     return Prepared(made, global_size, local_size, tuple(rest))

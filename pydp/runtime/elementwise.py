@@ -13,7 +13,7 @@ import pyopencl.cltypes
 from ..dtypes import c_declarations, c_name, check_supported, is_record
 from ..errors import InvalidArgument
 from . import copy_transposed
-from .copy_transposed import Prepared
+from .copy_transposed import Prepared, Turning
 from .indexing import broadcast_strides
 from .operand import Operand, c_strides
 from .program import kernel
@@ -88,8 +88,11 @@ def _as_words(operand: Operand) -> Operand:
     )
 
 
-def copy(call: Call, source: Operand, target: Operand) -> None:
-    """Enqueue ``target[...] = source``: broadcast, converted as astype does, right also where the two overlap."""
+def copy(call: Call, source: Operand, target: Operand, turning: Turning | None = None) -> None:
+    """Enqueue ``target[...] = source``: broadcast, converted as astype does, right also where the two overlap.
+
+    turning: how blocks are turned where the two lie along different axes; None: the usual way.
+    """
     if source.shape != target.shape:
         strides = broadcast_strides(source.shape, source.strides, target.shape, source.name)
         source = source.view(target.shape, strides)
@@ -99,10 +102,12 @@ def copy(call: Call, source: Operand, target: Operand) -> None:
         raise InvalidArgument(f"{source.dtype} cannot be converted to {target.dtype}; the same dtype is needed")
     elif source.dtype.kind == "c" and target.dtype.kind not in "cb":
         raise InvalidArgument(f"{source.dtype} cannot be converted to {target.dtype}: imaginary parts would be lost")
-    apply(call, "copy", [source], target)
+    apply(call, "copy", [source], target, turning)
 
 
-def apply(call: Call, op: str, inputs: Sequence[Operand | np.generic], target: Operand) -> None:
+def apply(
+    call: Call, op: str, inputs: Sequence[Operand | np.generic], target: Operand, turning: Turning | None = None
+) -> None:
     """Enqueue ``target[...] = op(inputs...)``; the inputs are operands broadcastable to the target, or numbers.
 
     op: "copy", "add", "sub", "mul", "div". The operation is done in the target's dtype. Raises
@@ -119,13 +124,13 @@ def apply(call: Call, op: str, inputs: Sequence[Operand | np.generic], target: O
             if call.overlaps(one, target) and not call.same(one, target):
                 one = _aside(call, one)
         ready.append(one)
-    key = ("elementwise", op, *(_layout(one) for one in (target, *ready)))
+    key = ("elementwise", op, turning, *(_layout(one) for one in (target, *ready)))
     plan = call.device.kernels.get(key)
     if plan is None:
         if len(call.device.kernels) > _MOST_PLANS:
             for old in [kept for kept in list(call.device.kernels) if kept[0] == "elementwise"]:
                 call.device.kernels.pop(old, None)
-        plan = call.device.kernels[key] = _plan(call, op, ready, target)
+        plan = call.device.kernels[key] = _plan(call, op, ready, target, turning)
     args: list[Any] = [target.buffer, np.int64(target.offset)]
     for one in ready:
         if isinstance(one, Operand):
@@ -147,15 +152,15 @@ def _aside(call: Call, operand: Operand) -> Operand:
     return packed.view(operand.shape, broadcast_strides(shape, c_strides(shape), operand.shape, operand.name))
 
 
-def _plan(call: Call, op: str, inputs: list[Any], target: Operand) -> Prepared:
+def _plan(call: Call, op: str, inputs: list[Any], target: Operand, turning: Turning | None) -> Prepared:
     arrays = [one for one in inputs if isinstance(one, Operand)]
     for one in (target, *arrays):
         check_supported(one.dtype, call.device, one.name, moved=True)
+    if op == "copy" and len(arrays) == 1:
+        found = _transposed(arrays[0], target)
+        if found is not None:
+            return copy_transposed.prepare(call.device, target.dtype, *found, turning)
     sizes, steps = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
-    if op == "copy" and len(arrays) == 1 and arrays[0].dtype == target.dtype:
-        axis = copy_transposed.applies(sizes, steps)
-        if axis is not None:
-            return copy_transposed.prepare(call.device, target.dtype, sizes, steps, axis)
     unit = len(sizes) == 1 and all(step == [1] for step in steps)
     dtypes = tuple(one.dtype for one in inputs)
     numbers = tuple(not isinstance(one, Operand) for one in inputs)
@@ -172,6 +177,23 @@ def _plan(call: Call, op: str, inputs: list[Any], target: Operand) -> Prepared:
     global_size = (-(-columns // across) * across, -(-rows // along) * along)
     prepared = kernel(call.device, "elementwise.mako", params["name"], params)
     return Prepared(prepared, global_size, (across, along), tuple(rest))
+
+
+def _transposed(source: Operand, target: Operand) -> tuple[list[int], list[list[int]], int] | None:
+    """(sizes, steps, the axis along which the source is contiguous) of a copy that turns blocks; None for others."""
+    if source.dtype != target.dtype:
+        return None
+    sizes, steps = collapse(target.shape, [target.strides, source.strides])
+    axis = copy_transposed.applies(sizes, steps)
+    return None if axis is None else (sizes, steps, axis)
+
+
+def turned(source: Operand, target: Operand) -> tuple[int, int, int] | None:
+    """(bytes of the words moved, elements along the source's contiguous axis, along the target's); None where a copy
+    turns no blocks."""
+    one, other = _as_words(source), _as_words(target)
+    found = _transposed(one, other)
+    return None if found is None else (other.dtype.itemsize, found[0][found[2]], found[0][-1])
 
 
 def _params(

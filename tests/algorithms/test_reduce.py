@@ -155,3 +155,18 @@ def test_other_mapping(device: Any) -> None:
     wide = {"mapping": "vector", "width": 4, "unroll": 2, "part": 64, "longest": 2**30, "columns": 16, "busy": 8}
     assert np.array_equal(pydp.reduce(small, axis=1, spec=wide), small.sum(axis=1))
     assert np.array_equal(pydp.reduce(small, axis=0, spec=wide), small.sum(axis=0))
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize(("op", "text"), [("+", "+"), ("min", "min"), ("in order", "a - 0 + b")])
+def test_virtual_wavefronts_and_buffers(device: Any, op: str, text: str) -> None:
+    """Lanes that share a register with several wavefronts, and folds in order in one buffer and in two."""
+    x = np.random.default_rng(7).integers(-99, 99, (2, 531)).astype(np.int32)
+    expected = x.min(1) if op == "min" else x.sum(1)
+    given = {"mapping": "simt", "lanes": 16, "items": 2, "part": 300, "longest": 2**30, "columns": 1, "busy": 4}
+    for changed in ({"waves": 1, "buffers": 1}, {"waves": 3, "buffers": 2}):
+        got = pydp.reduce(x, text, axis=1, dtype=np.int32, spec={**given, **changed})
+        assert np.array_equal(got, expected), changed
+    for wrong in ({"waves": 0}, {"buffers": 3}):
+        with pytest.raises(pydp.InvalidArgument, match="waves is"):
+            pydp.reduce(x, spec=wrong)

@@ -7,15 +7,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+from banked import banked
 
 import pydp
 
+SIMT = {"mapping": "simt", "block": 16, "rows": 4}
+VECTOR = {"mapping": "vector", "block": 8, "chunk": 2}
+
 
 @pytest.mark.oclgrind
-def test_small(device: Any) -> None:
+@pytest.mark.parametrize("spec", [None, SIMT, VECTOR], ids=["default", "simt", "vector"])
+def test_small(device: Any, spec: Any) -> None:
     x = np.arange(19 * 37, dtype=np.int32).reshape(19, 37)
-    result = pydp.transpose(x)
+    result = pydp.transpose(x, spec=spec)
     assert result.flags.c_contiguous and np.array_equal(result, x.T)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32, np.int64, np.complex128])
+def test_exchanges_in_local_memory(device: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By lanes, laid out for a device without banks and for one with 32; whole blocks and edges."""
+    x = (np.arange(2 * 70 * 67) % 251).astype(dtype).reshape(2, 70, 67)
+    with banked(device, monkeypatch):
+        for spec in ({"mapping": "simt", "block": 32, "rows": 8}, SIMT):
+            assert np.array_equal(pydp.transpose(x, (0, 2, 1), spec=spec), x.transpose(0, 2, 1))
+        told = str(pydp.explain(pydp.transpose, x, (0, 2, 1), spec={**SIMT, "rows": 8}))
+        assert "conflict-free on 32 banks" in told
+    assert np.array_equal(pydp.transpose(x, (0, 2, 1), spec=SIMT), x.transpose(0, 2, 1))
 
 
 def test_every_order_of_axes(device: Any) -> None:
@@ -49,10 +66,11 @@ def test_wrong_arguments(device: Any) -> None:
     for axes in ((0,), (0, 0), (0, 2), 5, ("a", "b")):
         with pytest.raises(pydp.InvalidArgument):
             pydp.transpose(x, axes)
-    for named in ({"out": np.zeros((2, 3), np.float32)}, {"spec": {"tile": 3}}):
+    wrong_specs = [{"tile": 3}, {"block": 3}, {"rows": 3}, {"mapping": "simd"}, {"mapping": "simt", "block": 128}]
+    for named in ({"out": np.zeros((2, 3), np.float32)}, *({"spec": spec} for spec in wrong_specs)):
         with pytest.raises(pydp.InvalidArgument):
             pydp.transpose(x, **named)
-    assert "tiles" in str(pydp.explain(pydp.transpose, x))
+    assert "tiles" in str(pydp.explain(pydp.transpose, np.zeros((20, 30), np.float32)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
