@@ -15,7 +15,6 @@ from pydp.algorithms._forall_plan import Translation
 from pydp.lang import checked, host
 from pydp.runtime import placement
 from pydp.runtime.field import Field
-from pydp.runtime.storage import Storage
 from pydp.space import Grid
 
 
@@ -40,9 +39,8 @@ class _Memory:
     """The host's copies of device memory: one for each buffer, so that arguments that share memory still do."""
 
     def __init__(self) -> None:
-        self.raw: dict[int, tuple[np.ndarray, Storage]] = {}
-        self.written: set[int] = set()
-        self.back: list[tuple[np.ndarray, np.ndarray]] = []
+        self.raw: dict[int, np.ndarray] = {}
+        self.back: list[tuple[np.ndarray | Field, np.ndarray]] = []
 
     def here(self, value: Any, written: bool) -> np.ndarray:
         """The elements as a NumPy array of native byte order: the array itself where it is one."""
@@ -61,19 +59,23 @@ class _Memory:
             queue = storage.device.queue
             raw = np.empty(operand.buffer.size, np.uint8)
             cl.enqueue_copy(queue, raw, operand.buffer, wait_for=storage.waits(queue, loose=True) or None)
-            self.raw[key] = (raw, storage)
-        if written:
-            self.written.add(key)
+            self.raw[key] = raw
         size = operand.dtype.itemsize
         strides = tuple(stride * size for stride in operand.strides)
         if operand.size == 0:
             return np.empty(operand.shape, operand.dtype)
-        return np.ndarray(operand.shape, operand.dtype, self.raw[key][0], operand.offset * size, strides)
+        array = np.ndarray(operand.shape, operand.dtype, self.raw[key], operand.offset * size, strides)
+        if written:
+            self.back.append((field, array))
+        return array
 
     def take_back(self) -> None:
-        """Bring what was written to where it came from."""
+        """Bring what was written to where it came from: the elements of those arrays, nothing else of their memory,
+        which other work may be changing."""
         for value, array in self.back:
-            value[...] = array
-        for key in self.written:
-            raw, storage = self.raw[key]
-            cl.enqueue_copy(storage.device.queue, storage.buffer, raw)
+            if isinstance(value, np.ndarray):
+                value[...] = array
+                continue
+            event = value.copy_in(array)
+            if event is not None:
+                event.wait()

@@ -203,6 +203,9 @@ def _explain(
 explained_by(forall, _explain)
 
 
-def explain_function(fn: Callable[..., Any], grid: Any, *args: Any, **options: Any) -> Explanation:
+def explain_function(fn: Callable[..., Any], *call: Any, **options: Any) -> Explanation:
     """``pydp.explain(fn, grid, *args)`` of a vector function: what forall would run for it."""
-    return _explain(grid, fn, *args, **options)
+    if not call:
+        name = getattr(fn, "__name__", "a function")
+        raise InvalidArgument(f"{name} is explained without a grid; explain takes (function, grid, arguments ...)")
+    return _explain(call[0], fn, *call[1:], **options)

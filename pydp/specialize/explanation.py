@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 from pydp.errors import InvalidArgument
@@ -43,15 +46,29 @@ def explained_by(fn: Callable[..., Any], describe: Callable[..., Explanation]) -
 def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
     """What ``fn(*args, **kw)`` would run here, and why; nothing is launched.
 
-    fn: a function of pydp (``pydp.scan``) or a vector function. The arguments are those of the call; their values
-    are not read. Raises what the call itself would raise for wrong arguments, InvalidArgument for another function.
+    fn: a function of pydp (``pydp.scan``), or a function of yours that forall runs, decorated or not: what follows is
+    then the grid and the arguments. The arguments are those of the call; their values are not read. Raises what the
+    call itself would raise for wrong arguments, InvalidArgument for another function.
 
     >>> print(pydp.explain(pydp.reduce, x, "+"))          # doctest: +SKIP
+    >>> print(pydp.explain(double, a.shape, a))           # doctest: +SKIP
     """
     describe = getattr(fn, "__pydp_explain__", None)
+    if describe is None and _is_users(fn):
+        # By name: forall lies above, and is loaded only where it is used.
+        describe = functools.partial(importlib.import_module("pydp.algorithms.forall").explain_function, fn)
     if describe is None:
         name = getattr(fn, "__name__", None) or repr(fn)
-        raise InvalidArgument(f"{name} cannot be explained; a function of pydp or one made by pydp.vector is")
+        raise InvalidArgument(
+            f"{name} cannot be explained; a function of pydp's algorithms or one that forall runs is accepted"
+        )
     found = describe(*args, **kw)
     assert isinstance(found, Explanation)
     return found
+
+
+def _is_users(fn: object) -> bool:
+    """A Python function from outside the library, or one made by ``pydp.vector``."""
+    function = getattr(fn, "function", fn)
+    home = (getattr(function, "__module__", None) or "").split(".")
+    return isinstance(function, FunctionType) and (home[0] != "pydp" or home[1:2] == ["bench"])

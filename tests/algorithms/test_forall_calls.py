@@ -326,7 +326,17 @@ def test_explanations(device):
         assert "barrier 0" in text and "barrier 1" in text and "mapping" in text
         assert any("__kernel" in source for source in found.sources.values())
         assert "for i in range" in found.sources["typed form"]
+    # A plain function is explained as forall would run it, and as the same function with the decorator.
+    plain = pydp.explain(mxm_tiled.function if hasattr(mxm_tiled, "function") else mxm_tiled, c.grid, c, tiles, tiles,
+                         group=(16, 16))
+    decorated = pydp.explain(pydp.vector(mxm_tiled), c.grid, c, tiles, tiles, group=(16, 16))
+    assert plain.sources == decorated.sources == found.sources and plain.facts == decorated.facts
     on_host = pydp.explain(stencil, c.grid, c, c, device="host")
     assert "stencil" in str(on_host)
     with pytest.raises(InvalidArgument):
         pydp.explain(stencil, c.grid, c, "no")
+    with pytest.raises(InvalidArgument, match="stencil is explained without a grid"):
+        pydp.explain(stencil)
+    for wrong in (len, pydp.field, 3):
+        with pytest.raises(InvalidArgument, match="cannot be explained; a function of pydp's algorithms or one that"):
+            pydp.explain(wrong, c)
