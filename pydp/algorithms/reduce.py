@@ -50,7 +50,8 @@ def reduce(
 ) -> Any:
     """Folds `x` over some axes with an associative operator.
 
-    x: array of any shape and strides (NumPy, Field or pyopencl array); the result is of its kind.
+    x: array of any shape and strides (NumPy, Field or pyopencl array); the result is of its kind, of NumPy arrays a
+        NumPy scalar where no axis is left.
     op: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in ``a`` and ``b``, or a Python function of two values;
         it must be associative, it need not commute: elements are folded in C order of the reduced axes.
     axis: an axis, a tuple of axes, or None for all. keepdims: reduced axes stay, with extent 1.
@@ -64,28 +65,31 @@ def reduce(
 
     >>> pydp.reduce(np.arange(6).reshape(2, 3), "max", axis=1)
     array([2, 5])
+    >>> pydp.reduce(np.arange(4, dtype=np.float32))
+    np.float32(6.0)
     """
-    first = init if init is not None and is_device_init(init) else None
-    call = Call.begin({"x": x, "init": first}, device=device, queue=queue, wait_for=wait_for, out=out)
-    source = call.input("x")
-    axes = _axes(axis, len(source.shape))
-    plan = _plan(
-        call.device,
-        source.dtype,
-        source.shape,
-        source.strides,
-        by_key(op),
-        axes,
-        init is not None,
-        None if dtype is None else native(dtype),
-        by_key(spec),
-    )
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    call, source, axes, plan = _planned(x, op, axis, init, dtype, spec, where)
     shape = tuple(1 if a in axes else size for a, size in enumerate(source.shape) if keepdims or a not in axes)
-    value = host_init(init, plan.dtype) if init is not None and first is None else None
+    value = None if init is None or call.has("init") else host_init(init, plan.dtype)
     result = call.output(shape, plan.dtype)
     seed = None if init is None else _seed(call, value, plan.dtype)
     _run(call, plan, source, seed, result)
-    return call.finish(result)
+    found = call.finish(result)
+    return found[()] if out is None and not keepdims and isinstance(found, np.ndarray) and not found.ndim else found
+
+
+def _planned(
+    x: Any, op: Any, axis: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
+) -> tuple[Call, Operand, tuple[int, ...], _Plan]:
+    """What a call and its explanation begin with: the call, its operand, the axes to fold and the plan."""
+    first = init if init is not None and is_device_init(init) else None
+    call = Call.begin({"x": x, "init": first}, **where)
+    source = call.input("x")
+    axes = _axes(axis, len(source.shape))
+    described = (source.dtype, source.shape, source.strides, by_key(op), axes, init is not None)
+    plan = _plan(call.device, *described, None if dtype is None else native(dtype), by_key(spec))
+    return call, source, axes, plan
 
 
 # --- the plan of a description ---------------------------------------------------------------------------
@@ -400,20 +404,7 @@ def _explain(
     spec: Any = None,
     **_: Any,
 ) -> Explanation:
-    call = Call.begin({"x": x}, device=device, queue=queue)
-    source = call.input("x")
-    axes = _axes(axis, len(source.shape))
-    plan = _plan(
-        call.device,
-        source.dtype,
-        source.shape,
-        source.strides,
-        by_key(op),
-        axes,
-        init is not None,
-        None if dtype is None else native(dtype),
-        by_key(spec),
-    )
+    call, source, axes, plan = _planned(x, op, axis, init, dtype, spec, {"device": device, "queue": queue})
     facts: dict[str, object] = {
         "device": call.device.name,
         "shape": source.shape,

@@ -262,7 +262,7 @@ def test_operators_of_values(device):
     def summed(x, y):
         return pydp.record(REC, v=x.v + y.v, m=((x.m[0, 0], 0, 0), (y["m"][1, 2], 1, 2)), tag=x.tag + y["tag"])
 
-    got = np.asarray(pydp.reduce(a, summed))[()]
+    got = pydp.reduce(a, summed)
     np.testing.assert_array_equal(got["v"], a["v"].sum(axis=0))
     assert got["tag"] == a["tag"].sum() and got["m"][0, 0] == a[0]["m"][0, 0] and got["m"][1, 0] == a[-1]["m"][1, 2]
     order = np.argsort(a["v"][:, 1], kind="stable")

@@ -170,3 +170,22 @@ def test_virtual_wavefronts_and_buffers(device: Any, op: str, text: str) -> None
     for wrong in ({"waves": 0}, {"buffers": 3}):
         with pytest.raises(pydp.InvalidArgument, match="waves is"):
             pydp.reduce(x, spec=wrong)
+
+
+def test_scalars_as_numpy_gives_them(device: Any) -> None:
+    """A NumPy scalar where no axis is left; arrays where `out` or keepdims ask for them; Fields stay Fields."""
+    for x in (np.arange(12, dtype=np.float32).reshape(3, 4), np.arange(5, dtype=np.int16), np.array(7, np.uint64)):
+        got, wanted = pydp.reduce(x), np.sum(x)
+        assert type(got) is type(wanted) and got == wanted
+        got = pydp.reduce(x, "max", axis=tuple(range(x.ndim)))
+        assert type(got) is x.dtype.type and got == x.max()
+    x = np.arange(6, dtype=np.float32)
+    assert type(pydp.reduce(x[:0])) is np.float32
+    out = np.zeros((), np.float32)
+    assert pydp.reduce(x, out=out) is out and out == 15
+    assert pydp.reduce(x, keepdims=True).shape == (1,)
+    field = pydp.reduce(pydp.field(x))
+    assert isinstance(field, pydp.Field) and field.shape == () and float(field) == 15
+    record = np.dtype([("a", np.float32), ("b", np.int32)])
+    got = pydp.reduce(np.ones(4, record), {"a": "a.a + b.a", "b": "a.b + b.b"})
+    assert type(got) is np.void and got.tolist() == (4.0, 4)
