@@ -63,7 +63,7 @@ def _matmul(name: str, device: Any, dtype: str, size: tuple[int, int, int]) -> C
     left, right = pydp.field(a, device=device), pydp.field(b, device=device)
     out = pydp.zeros((m, n), dtype, device=device)
     expected = a.astype(np.float64) @ b.astype(np.float64)
-    tolerance = 20 * np.finfo(dtype).eps * k**0.5
+    tolerance = 4 * np.finfo(dtype).eps * k
 
     def call(spec: Any) -> None:
         pydp.matmul(left, right, out=out, spec=spec)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..specialize.counts import Counts, Phase, spread
+from ..specialize.counts import Counts, Phase, efficiency, spread
 from ._matmul_space import even, up
 from ._matmul_types import arithmetic
 
@@ -36,7 +36,9 @@ class _Size:
         self.item = how.item_bytes
         self.narrow = np.dtype(problem.dtype).itemsize  # bytes as stored
         self.lanes = max(1, profile.simd_bytes // self.scalar)
-        self.per_cycle = 2.0 * _ISSUED * self.lanes  # operations of a cycle at the peak
+        self.dtype = problem.dtype
+        # Two instructions where there is no fused one; a product of integers goes at half the speed at best.
+        self.slower = 1.0 if self.dtype[0] in "fc" else 3.0
         parts = max(1, min(spec.parts, self.k))
         step = spec.tile_k if spec.method == "staged" else 16
         self.part_k = up(-(-self.k // parts), step) if parts > 1 else self.k
@@ -49,7 +51,7 @@ class _Size:
 
     def efficiency(self, useful: float, cycles: float) -> float:
         """The part of the peak at which `useful` operations take `cycles`."""
-        return max(1e-6, min(1.0, useful / (cycles * self.per_cycle)))
+        return efficiency(self.profile, self.dtype, useful, cycles)
 
     def fits(self, nbytes: float) -> bool:
         """Whether that much stays in the units' second-level caches from call to call."""
@@ -75,7 +77,7 @@ def _packed(size: _Size) -> list[Phase]:
     blocks_m, blocks_n = -(-size.m // tile_m), -(-size.n // tile_n)
     blocks = blocks_m * blocks_n * size.parts * size.batches
     groups = min(blocks, _GROUPS_PER_UNIT * units)
-    shared = {"groups": groups, "balance": spread(blocks, units), "active": min(blocks, units)}
+    shared = {"groups": groups, "balance": spread(blocks, units)}
     a_bytes = float(size.batches * size.m * size.k * size.narrow)
     b_bytes = float(size.batches * size.k * size.n * size.narrow)
     return [
@@ -123,7 +125,7 @@ def step_cycles(size: _Size, vectors: int) -> float:
     loads = planes * (spec.rows + vectors * pieces)
     live = planes * (spec.rows * vectors + vectors) * pieces + 1
     spilled = max(0, live - size.profile.vector_registers)
-    return max(products / _ISSUED, loads / _ISSUED, _LATENCY) + 2.0 * spilled + 0.5 / spec.unroll
+    return max(products * size.slower / _ISSUED, loads / _ISSUED, _LATENCY) + 2.0 * spilled + 0.5 / spec.unroll
 
 
 def _multiply(size: _Size, tiles: tuple[int, int, int], shared: dict) -> Phase:
@@ -150,13 +152,17 @@ def _multiply(size: _Size, tiles: tuple[int, int, int], shared: dict) -> Phase:
     cached = 0.0 if b_block + spec.rows * tile_k * size.item < 0.8 * l1 else panels
     if (spec.rows + spec.columns) * tile_k * size.item > 0.9 * l1 and spec.rows * tile_k * size.item > l1 / 2:
         cached += strips * (full + 1) * size.k * spec.rows * size.item  # the panel of A does not stay in L1
-    beyond = max(0.0, min(1.0, (b_block - 0.7 * size.profile.l2_bytes) / (0.5 * size.profile.l2_bytes)))
+    l2 = size.profile.l2_bytes
+    beyond = max(0.0, min(1.0, (b_block - 0.75 * l2) / (2.0 * l2)))  # the part of the panels that L2 does not keep
     c_bytes = float(size.batches * size.m * size.n * size.narrow)
-    again = depth_blocks if not size.fits(c_bytes) else 0
+    c_block = min(tiles[0], size.m) * min(tile_n, size.n) * size.narrow
+    near = size.fits(c_bytes) or c_block + b_block < 0.75 * l2  # C stays there from one block of k to the next
+    passes = size.parts if near else depth_blocks
+    c_near = 2.0 * c_bytes * depth_blocks if near else 0.0
     return Phase(
         "multiply", operations=useful, efficiency=size.efficiency(useful, cycles),
-        read=beyond * panels + c_bytes * max(0, again - size.parts), written=c_bytes * max(again, size.parts),
-        cached=cached + (0.0 if again else 2.0 * c_bytes * depth_blocks), launches=0,
+        read=beyond * panels + c_bytes * (passes - size.parts), written=0.0 if size.fits(c_bytes) else c_bytes * passes,
+        cached=cached + c_near, launches=0,
         registers=int((spec.rows * vectors + vectors) * pieces * size.lanes), **shared,
     )  # fmt: skip
 
@@ -182,7 +188,7 @@ def _thin(size: _Size) -> list[Phase]:
             efficiency=size.efficiency(2.0 * spec.rows * size.lanes * pieces * narrow, cycles),
             read=0.0 if near else elements * size.narrow, cached=elements * size.narrow,
             written=float(size.batches * size.m * size.n * size.parts * size.item),
-            balance=spread(blocks, units), active=min(blocks, units),
+            balance=spread(blocks, units),
         )
     ]  # fmt: skip
 
@@ -200,15 +206,17 @@ def _staged(size: _Size) -> list[Phase]:
     steps = depth // spec.tile_k
     padded = 2.0 * groups * spec.tile_m * spec.tile_n * depth * size.planes**2
     staged = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * size.item
-    words = size.scalar // 4 if size.scalar >= 4 else 1
+    words = (size.scalar // 4 if size.scalar >= 4 else 1) * size.planes
     loads = -(-(spec.tile_m + spec.tile_n) * spec.tile_k // group)
-    registers = words * size.planes * (spec.rows * spec.columns + spec.rows + spec.columns + loads) + 24
-    # Beside every multiply-add stand its share of the local loads and of the staging's addresses.
     products = spec.rows * spec.columns
+    state = words * (products + spec.rows + spec.columns + loads) + 24
+    # Fitted to compiles for seven GPUs, mostly within a quarter: what is staged keeps its address in registers too.
+    registers = int(words * (1.1 * products + 1.6 * (spec.rows + spec.columns)) + loads * (4.7 + 0.6 * words)) + 26
+    # Beside every multiply-add stand its share of the local loads and of the staging's addresses.
     others = (spec.rows + spec.columns) / spec.width + 6.0 * loads / spec.tile_k
     waste = products / (products + others)
     if profile.kind == "cpu":  # a work-item's state is kept in memory over every barrier
-        waste *= products / (products + 2.0 * registers / spec.tile_k)
+        waste *= products / (products + 2.0 * state / spec.tile_k)
     # Groups that run side by side share what they read: a wave of them goes down the rows of blocks first.
     side_by_side = min(groups, 2 * profile.compute_units)
     apart = min(side_by_side, blocks_m) * spec.tile_m + -(-side_by_side // blocks_m) * spec.tile_n
@@ -230,11 +238,14 @@ def _staged(size: _Size) -> list[Phase]:
 
 
 def _combine(size: _Size) -> Phase:
-    """The parts of k added up by one work-item for each element."""
+    """The parts of k added up by one work-item for each element, whose place takes two long divisions."""
     count = size.batches * size.m * size.n
     groups = max(1, -(-count // 64))
+    cpu = size.profile.kind == "cpu"
+    each = 14.0 + size.parts * size.planes
     return Phase(
-        "add parts", groups=groups, lanes=64, operations=float(count * size.parts * size.planes), efficiency=0.25,
+        "add parts", groups=groups, lanes=1 if cpu else 64, operations=count * (1.0 if cpu else 2.0 * each),
+        efficiency=size.efficiency(1.0, each) if cpu else 0.5,
         read=float(count * size.parts * size.item), written=float(count * size.narrow),
         balance=spread(groups, size.profile.compute_units), access=size.item,
     )  # fmt: skip

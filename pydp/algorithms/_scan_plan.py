@@ -9,14 +9,13 @@ import numpy as np
 
 from pydp.algorithms._lookback import descriptors, words_per_slot
 from pydp.algorithms._scan_arguments import conversion
+from pydp.algorithms._scan_counts import partition
 from pydp.algorithms._scan_layout import Layout
 from pydp.algorithms._scan_spec import ScanSpec
 from pydp.algorithms.operators import Operator
 from pydp.dtypes import c_declarations, c_name
 from pydp.groups.meetings import Widths, built, told
 from pydp.runtime.program import Kernel, kernel
-
-_SMALL = 4096  # elements below which a partition is not made smaller to keep more cores busy
 
 
 @dataclass(frozen=True)
@@ -157,12 +156,7 @@ class WalkPlan:
     def _part(self, device: Any) -> int:
         """Elements of a partition: enough partitions for the cores, whole rows where rows are short."""
         spec, n = self.spec, self.job.layout.n
-        part = spec.part
-        if spec.mapping == "simt":
-            part = spec.lanes * spec.items
-        else:
-            share = -(-self.size // (4 * device.profile.compute_units))
-            part = min(part, max(_SMALL, -(-share // 1024) * 1024))
+        part = partition(spec, self.size, device.profile.compute_units)
         short = n <= part if spec.mapping == "vector" else n * 4 <= part
         return part - part % n if self.rows and short else part
 

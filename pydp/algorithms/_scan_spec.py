@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from pydp.algorithms._scan_counts import STRATEGIES, counts
+from pydp.algorithms._scan_counts import space as everything
 from pydp.groups.barrier import why_not
 from pydp.runtime.profile import Profile
 from pydp.specialize.family import Family, Problem
 
-STRATEGIES = ("lookback", "chained", "reduce_then_scan")
 ORDERS = ("ticket", "reversed", "permuted")
 _LOOP_BOUND_PART = 1024  # two passes of it and the looks of a few dozen look-backs stay below 65,535 iterations
 
@@ -118,20 +119,14 @@ def _width(profile: Profile, problem: Problem, wide: int) -> int:
     return width
 
 
+def space(profile: Profile, problem: Problem) -> list[ScanSpec]:
+    """What is worth a look: partition sizes, strategies, vectors, groups."""
+    return everything(profile, problem, default(profile, problem))
+
+
 def candidates(profile: Profile, problem: Problem) -> list[ScanSpec]:
-    """What is worth measuring: partition sizes, strategies, groups."""
-    base = default(profile, problem)
-    found = [base]
-    if base.mapping == "vector":
-        found += [dataclasses.replace(base, part=max(16, base.part >> shift)) for shift in (1, 2)]
-        found += [dataclasses.replace(base, nontemporal=not base.nontemporal)] if base.vector else []
-    else:
-        found += [dataclasses.replace(base, lanes=lanes) for lanes in (64, 128, 512)]
-        found += [dataclasses.replace(base, items=items) for items in (3, 7, 11, 19, 23)]
-        found += [dataclasses.replace(base, columns=32), dataclasses.replace(base, barriers="group")]
-    found.append(dataclasses.replace(base, strategy="reduce_then_scan"))
-    kept = dict.fromkeys(found)
-    return [spec for spec in kept if check(profile, problem, spec) is None]
+    """Those of the space that can run."""
+    return [spec for spec in space(profile, problem) if check(profile, problem, spec) is None]
 
 
 def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
@@ -181,4 +176,4 @@ def lengths(problem: Problem) -> tuple[int, ...]:
     return 1 << log_rows, 1 << log_n, itemsize, columns
 
 
-FAMILY = Family("scan", ScanSpec, default, candidates, check, lengths=lengths)
+FAMILY = Family("scan", ScanSpec, default, candidates, check, counts, space, lengths)

@@ -45,8 +45,8 @@ def _phase(phase: Phase, dtype: str, rates: Rates, structure: Structure | None) 
     rate = rates.operations(dtype) * phase.efficiency / (rates.lane_slowdown if phase.lanes > 1 else 1.0)
     compute = phase.operations / rate * share
     cached = phase.cached / rates.unit_cache * share
-    active = min(phase.active or rates.units, rates.units, phase.groups)
-    alone = phase.bytes / (rates.unit_memory * active) * (phase.balance if phase.balance > 1 else 1.0)
+    # The busiest unit moves its share alone, all of them together share the memory.
+    alone = phase.bytes * share / rates.unit_memory
     memory = max(phase.read / rates.memory_read + phase.written / rates.memory_write, alone)
     overlapped = {"compute": max(compute, cached), "memory": memory}
     slowest = max(overlapped, key=lambda name: overlapped[name])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pydp.errors import InvalidArgument
+from pydp.runtime.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,6 @@ class Phase:
     read, written: bytes that come from and go to memory beyond a unit's own caches, with every re-read.
     cached: bytes that move between a unit's second level of cache and its registers (on GPUs: local memory).
     balance: the busiest unit's share of the work over a fair share, at least 1.
-    active: units that have any work, at most; 0 for all.
     launches: kernel launches that begin here (0: the phase is part of the launch before).
     barriers: group barriers that a group passes.
     signals: messages from group to group that wait for one another (look-back, chains).
@@ -41,7 +41,6 @@ class Phase:
     written: float = 0.0
     cached: float = 0.0
     balance: float = 1.0
-    active: int = 0
     launches: int = 1
     barriers: float = 0.0
     signals: float = 0.0
@@ -122,3 +121,24 @@ def spread(pieces: int, units: int) -> float:
     if pieces < 1 or units < 1:
         raise InvalidArgument(f"{pieces} pieces for {units} units; at least one of each is needed")
     return -(-pieces // units) * units / pieces
+
+
+def operations_per_cycle(profile: Profile, dtype: str) -> float:
+    """Operations that a core with two vector multiply-adds a cycle starts in one: what `Rates.operations` is over the
+    clock. Integers have no fused multiply-add.
+
+    >>> from pydp.specialize.architectures import by_target
+    >>> operations_per_cycle(by_target("avx512")[0], "float32")
+    64.0
+    """
+    full = float(profile.simd_bytes)  # two float32 multiply-adds of simd_bytes / 4 lanes each, two operations a lane
+    if "float64" in dtype or "complex128" in dtype:
+        return full / 2
+    if "float" in dtype or "complex" in dtype:
+        return full
+    return full / 4 if "64" in dtype else full / 2
+
+
+def efficiency(profile: Profile, dtype: str, operations: float, cycles: float) -> float:
+    """The part of a core's peak at which `operations` take `cycles`."""
+    return max(1e-6, min(1.0, operations / (max(cycles, 1e-9) * operations_per_cycle(profile, dtype))))

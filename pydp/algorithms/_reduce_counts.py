@@ -1,0 +1,74 @@
+"""What one specialization of a reduction does: phases for the cost model. Rows are taken to lie in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pydp.specialize.counts import Counts, Phase, efficiency, spread
+
+if TYPE_CHECKING:
+    from pydp.algorithms._reduce_plan import ReduceSpec
+    from pydp.runtime.profile import Profile
+    from pydp.specialize.family import Problem
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of an element by its dtype's name, 8 for records."""
+    return np.dtype(dtype).itemsize if dtype[0] not in "[{" else 8
+
+
+def counts(profile: Profile, problem: Problem, spec: ReduceSpec) -> Counts:
+    """problem.sizes: (elements of a fold, folds). The parts of every fold, then the fold of the parts' results."""
+    n, folds = (max(1, size) for size in problem.sizes[:2])
+    parts = max(1, min(-(-spec.busy // folds), n // spec.part), -(-n // spec.longest))
+    phases = [_pass(profile, problem, spec, n, folds, parts)]
+    if parts > 1:
+        phases.append(_pass(profile, problem, spec, parts, folds, 1))
+    return Counts(problem.dtype, tuple(phases))
+
+
+def _pass(profile: Profile, problem: Problem, spec: ReduceSpec, n: int, folds: int, parts: int) -> Phase:
+    item = item_bytes(problem.dtype)
+    work = parts * folds
+    size = float(n * folds * item)
+    near = profile.kind == "cpu" and size < 0.75 * profile.l2_bytes * profile.compute_units
+    commutes = "commutes" in problem.flags
+    each = -(-n // parts)
+    if spec.mapping == "simt":
+        steps = max(1, spec.lanes.bit_length() - 1)
+        barriers = steps if spec.barriers == "group" else 1
+        turns = -(-each // (spec.lanes * spec.items))
+        wasted = turns * spec.lanes * spec.items / each
+        return Phase(
+            "rows",
+            groups=work,
+            lanes=spec.lanes,
+            operations=n * folds * wasted + 2.0 * work * spec.lanes,
+            efficiency=0.5,
+            read=size,
+            written=float(work * item),
+            balance=spread(work, profile.compute_units),
+            barriers=barriers,
+            local_bytes=spec.lanes * item,
+            registers=16 + 2 * spec.items,
+            access=item,
+        )
+    latency = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0
+    if spec.width and commutes:
+        pieces = max(1.0, spec.width * item / profile.simd_bytes)
+        cycles = max(pieces, latency / spec.unroll) / spec.width
+        start = spec.width * spec.unroll * 2.0 + 20.0  # the accumulators, folded at the end element by element
+    else:
+        cycles, start = latency, 10.0
+    return Phase(
+        "rows",
+        groups=work,
+        operations=float(n * folds),
+        efficiency=efficiency(profile, problem.dtype, 1.0, cycles + start / each),
+        read=0.0 if near else size,
+        cached=size,
+        written=float(work * item),
+        balance=spread(work, profile.compute_units),
+    )

@@ -1,0 +1,106 @@
+"""What one specialization of a sort does: sorting runs, then passes that merge them, as phases for the cost model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydp.specialize.counts import Counts, Phase, efficiency, spread
+
+if TYPE_CHECKING:
+    from pydp.algorithms._sort_plan import SortSpec
+    from pydp.runtime.profile import Profile
+    from pydp.specialize.family import Problem
+
+_MISS = 15.0  # cycles of a branch that was guessed wrong
+_CHAINED = {1: 13.0, 2: 8.0, 4: 5.5}  # cycles of a merged element, by chains that take turns
+_PROBE = 25.0  # cycles of one step of the search for a stretch's beginning
+
+
+def counts(profile: Profile, problem: Problem, spec: SortSpec) -> Counts:
+    """problem.sizes: (elements of a row, rows, bytes of an element with what it carries)."""
+    n, rows, item = (max(1, size) for size in problem.sizes[:3])
+    width = spec.run
+    phases = [_runs(profile, problem, spec, n, rows, item)]
+    while width < n:
+        phases.append(_merge(profile, problem, spec, width, (n, rows, item)))
+        width *= 2
+    return Counts(problem.dtype, tuple(phases))
+
+
+def _moved(profile: Profile, size: float) -> tuple[float, float]:
+    """Bytes that a pass moves: (each way to memory, within the cores' caches, where both copies fit them)."""
+    near = profile.kind == "cpu" and 2 * size < 0.75 * profile.l2_bytes * profile.compute_units
+    return (0.0, 2 * size) if near else (size, 0.0)
+
+
+def _runs(profile: Profile, problem: Problem, spec: SortSpec, n: int, rows: int, item: int) -> Phase:
+    size = float(n * rows)
+    groups = rows * -(-n // spec.run)
+    far, near = _moved(profile, size * item)
+    if spec.mapping == "simt":
+        steps = max(1, spec.lanes.bit_length() - 1)
+        own = spec.items * spec.items / 2.0
+        return Phase(
+            "runs",
+            groups=groups,
+            lanes=spec.lanes,
+            efficiency=0.25,
+            operations=groups * spec.lanes * (own + steps * (6.0 * spec.items + 4.0 * spec.run.bit_length())),
+            balance=spread(groups, profile.compute_units),
+            barriers=2 * steps + 2,
+            local_bytes=spec.run * item,
+            registers=20 + 2 * spec.items * max(1, item // 4),
+            access=item,
+            read=far,
+            written=far,
+            cached=near,
+        )
+    # Insertion moves a quarter of a piece for each element and is guessed wrong once; merges within the run follow.
+    merges = max(0, (spec.run // spec.small).bit_length() - 1)
+    cycles = spec.small / 4.0 * 2.5 + _MISS + merges * (_CHAINED.get(spec.chains, 5.5) + 2.0)
+    cycles *= 1.0 if 2 * spec.run * item < profile.l1_bytes else 1.3
+    return Phase(
+        "runs",
+        groups=groups,
+        operations=size,
+        efficiency=efficiency(profile, problem.dtype, 1.0, cycles),
+        balance=spread(groups, profile.compute_units),
+        read=far,
+        written=far,
+        cached=near,
+    )
+
+
+def _merge(profile: Profile, problem: Problem, spec: SortSpec, width: int, sizes: tuple[int, int, int]) -> Phase:
+    n, rows, item = sizes
+    size = float(n * rows)
+    stretch = min(spec.stretch, 2 * width)
+    work = rows * -(-n // stretch)
+    groups = -(-work // spec.lanes)
+    search = (2 * width).bit_length()
+    far, near = _moved(profile, size * item)
+    if spec.mapping == "simt":
+        return Phase(
+            "merge",
+            groups=groups,
+            lanes=spec.lanes,
+            operations=size * 8.0 + work * search * 6.0,
+            efficiency=0.125,
+            balance=spread(groups, profile.compute_units),
+            registers=32,
+            access=item,
+            read=far,
+            written=far,
+            cached=near,
+        )
+    cycles = _CHAINED.get(spec.chains, 5.5) + spec.chains * search * _PROBE / stretch
+    return Phase(
+        "merge",
+        groups=groups,
+        operations=size,
+        efficiency=efficiency(profile, problem.dtype, 1.0, cycles),
+        balance=spread(groups, profile.compute_units),
+        read=far,
+        written=far,
+        cached=near,
+    )
