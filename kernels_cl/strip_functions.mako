@@ -1,15 +1,16 @@
 ## Access to memory by the lanes of a strip, for pydp/lang/lower_vector.py. No kernel here.
 ## Each function loops over the lanes. It is called, not inlined, and the loop is kept small: a body has many of them,
 ## and drivers took seconds to compile their copies. The fast ways need no function.
-## Parameters: accesses, a list of {name, kind ("load", "store" or "atomic_OP"), space, element, member, value, width,
+## Parameters: accesses, a list of {name, kind ("load", "store", "atomic_OP", or "fetch_OP", which gives what was there), space, element, member, value, width,
 ##   address (integer type), form ("strided": base and step; "vector": an address for each lane; "comb": base, and every
 ##   `step`th element from there, taken out of whole vectors (from element `number` after base where that is given: all
-##   vectors from base to its last sibling's end are inside of the array); "laid": the way back, `step` vectors stored one
+##   vectors from base to its last sibling's end are inside of the array), copied in `pieces` of so many; "laid": the way back, `step` vectors stored one
 ##   element of each in turn; "dealt": base, and neighbours from element `first` of an axis
 ##   that is stored in `deal` piles of `pile` elements: whole vectors of each pile where first is the first pile's, else
 ##   by the function `by_lane` with the numbers first + lane, which are `iota`), masked, update}.
 ##   element: the C type pointed to; member: text after the element; value: the scalar C type moved;
-##   update (atomics): C statement in which PLACE and VALUE stand for the element's pointer and the lane's value.
+##   update (atomics): C statement in which PLACE and VALUE stand for the element's pointer and the lane's value; that of
+##   fetch_OP leaves what was there in VALUE.
 <%def name="functions(accesses)">
 % for a in accesses:
 <%
@@ -33,7 +34,7 @@ ${dealt(a, vector)}
 __attribute__((noinline)) static ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, ${where}${mask}${f", const {value} fill" if a["masked"] else ""}) {
     ${value} got[${width}] __attribute__((aligned(64)));
 % else:
-__attribute__((noinline)) static void ${a["name"]}(${a["space"]} ${a["element"]}* p, ${where}, const ${vector} given${mask}) {
+__attribute__((noinline)) static ${vector if a["kind"].startswith("fetch") else "void"} ${a["name"]}(${a["space"]} ${a["element"]}* p, ${where}, const ${vector} given${mask}) {
     ${value} got[${width}] __attribute__((aligned(64)));
     vstore${width}(given, 0, got);
 % endif
@@ -55,11 +56,13 @@ __attribute__((noinline)) static void ${a["name"]}(${a["space"]} ${a["element"]}
 % endif
 % elif a["kind"] == "store":
         ${test}${cell} = got[lane];
+% elif a["kind"].startswith("fetch") and a["masked"]:
+        if (on[lane]) { ${a["update"].replace("PLACE", "(p + " + place + ")").replace("VALUE", "got[lane]")} } else got[lane] = 0;
 % else:
         ${test}{ ${a["update"].replace("PLACE", "(p + " + place + ")").replace("VALUE", "got[lane]")} }
 % endif
     }
-% if a["kind"] == "load":
+% if a["kind"] == "load" or a["kind"].startswith("fetch"):
     return vload${width}(0, got);
 % endif
 }
@@ -79,7 +82,7 @@ __attribute__((noinline)) static void ${a["name"]}(${a["space"]} ${a["element"]}
     for n in starts:
         wanted = [place - starts[n] for place in places if place // width == n]
         while wanted:
-            size = next(size for size in (8, 4, 2, 1) if size <= len(wanted))
+            size = next(size for size in a["pieces"] if size <= len(wanted))
             parts.append(f"part_{n}.s" + "".join(f"{one:x}" for one in wanted[:size]))
             wanted = wanted[size:]
 %>\

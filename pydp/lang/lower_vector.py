@@ -8,7 +8,7 @@ what they share is read once, local arrays are the work-item's own memory (they 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pydp import dtypes
@@ -18,7 +18,7 @@ from pydp.lang.c_text import Block, identifier
 from pydp.lang.facets import Facets
 from pydp.lang.ir import member_dtype
 from pydp.lang.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
-from pydp.lang.strip_arrange import arrange
+from pydp.lang.strip_arrange import Arrangement, arrange
 from pydp.lang.strip_expr import leaves
 from pydp.lang.strip_families import Families
 from pydp.lang.strip_flow import Flow, declare
@@ -69,13 +69,13 @@ def lower(
         group=tuple(group),
         arguments=writer.slots,
         local_bytes=0,
-        notes=_notes(function, layout, flat),
+        notes=_notes(function, layout, flat, writer.kernel.arrangements),
         barriers=["none: one work-item runs the group, stretch by stretch" for _ in ir.barriers(function.body)],
         flat=flat,
     )
 
 
-def _notes(function: ir.Function, layout: Layout, flat: bool) -> list[str]:
+def _notes(function: ir.Function, layout: Layout, flat: bool, orders: Mapping[str, Arrangement]) -> list[str]:
     notes = [
         "mapping vector: one work-item for each group",
         f"strips of {layout.width} lanes along the last axis, {layout.rows} rows side by side",
@@ -84,6 +84,7 @@ def _notes(function: ir.Function, layout: Layout, flat: bool) -> list[str]:
         notes.append(f"group {layout.group} picked: enough lanes to make a work-item worth its start")
     if function.locals:
         notes.append("local fields are the work-item's own memory")
+    notes += [f"local field {name} {order.reason}" for name, order in sorted(orders.items()) if order.reason]
     if flat:
         notes.append("groups are numbered along dimension 0 alone")
     return notes
@@ -114,11 +115,11 @@ class _VectorC:
         layout: Layout,
         unit_strides: frozenset[tuple[str, int]],
         flat: bool,
-        cleared: bool,
+        simulated: bool,
     ) -> None:
-        """cleared: local memory starts as zeros, for a simulator that follows what lanes that are off have read."""
+        """simulated: local memory starts as zeros, for a simulator that follows what lanes that are off have read."""
         self.function, self.nodes, self.layout, self.flat = function, nodes, layout, flat
-        self.first = " = {0}" if cleared else ""
+        self.first = " = {0}" if simulated else ""
         names = argument_names(function)
         self.slots = standard_slots(function, names, unit_strides)
         self.kernel = Kernel(function, layout, unit_strides, names)
@@ -129,6 +130,8 @@ class _VectorC:
         self.kernel.facets = Facets(nodes, layout, self.scopes)
         self.kernel.arrangements = arrange(function, self.kernel.facets, layout)
         self.kernel.families = Families(self.kernel.facets, unit_strides)
+        if simulated:
+            self.kernel.pieces = (1,)  # the simulator falls over vectors of which a part is undefined
         self.kernel.siblings = self.kernel.families.loads(function.body)
         self.carried_privates = self._carried_privates()
         self.block = Block(1)

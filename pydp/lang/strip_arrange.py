@@ -42,6 +42,15 @@ class Arrangement:
         return -(-self.shape[self.axis] // self.deal) if self.shape else 1
 
     @property
+    def reason(self) -> str:
+        """What is told of the order where it is not the plain one."""
+        if self.deal > 1:
+            return f"is stored in {self.deal} piles along axis {self.axis}: lanes take {self.deal} neighbours each"
+        if self.axis < len(self.shape) - 1:
+            return f"is stored with axis {self.axis} as the fastest: lanes move along it"
+        return ""
+
+    @property
     def total(self) -> int:
         """Elements of the array, those that fill the last places of piles included."""
         rest = [size for axis, size in enumerate(self.shape) if axis != self.axis]

@@ -257,28 +257,40 @@ class Memory(Addresses):
         elif address.first is not None:
             address = self.spread(address, place)
             address = address._replace(place=self.temporary(address.place))
-        update = self._update(statement.op, place)
-        function = self.access(f"atomic_{statement.op}", place, address, mask is not None, update=update)
+        update = self._update(statement.op, place, statement.old is not None)
+        kind = f"atomic_{statement.op}" if statement.old is None else f"fetch_{statement.op}"
+        function, found = self.access(kind, place, address, mask is not None, update=update), []
         for row in range(self.layout.rows):
             at = address.place.row(row)
             where = at if address.form == "vector" else f"{at}, {address.step}"
             rest = "" if mask is None else f", {mask.row(row)}"
-            self.block.line(f"{function}({place.pointer(row)}, {where}, {value.row(row)}{rest});")
+            call = f"{function}({place.pointer(row)}, {where}, {value.row(row)}{rest})"
+            if statement.old is None:
+                self.block.line(f"{call};")
+            else:
+                found.append(self.block.temporary(self.text.type(place.dtype), call))
+        if statement.old is not None:
+            first = ir.Const(self.kernel.function.index_dtype, 0)
+            slot = self.address(statement.old, self.indices(statement.old, (first,)))
+            self._store_private(self.place(statement.old, ()), slot, Value(tuple(found), None, place.dtype))
 
-    def _update(self, op: str, place: Place) -> str:
+    def _update(self, op: str, place: Place, fetched: bool) -> str:
         if place.element not in ("int", "uint", "long", "ulong", "float", "double"):
             raise UnsupportedOnDevice(
                 f"atomic_{op} of {place.dtype} is not there; 32 and 64-bit integers and floats are accepted"
             )
         if place.space == "__global":
             self.kernel.atomics.add((op, "global", place.element, _WORDS.get(place.element, place.element)))
-            return f"lane_atomic_{op}_global_{place.element}(PLACE, VALUE);"
+            call = f"lane_atomic_{op}_global_{place.element}(PLACE, VALUE);"
+            return f"VALUE = {call}" if fetched else call
         name = {"min": "minimum", "max": "maximum"}.get(op, op)
         pair = (Text(place.dtype, "*PLACE"), Text(place.dtype, "VALUE"))
         if name in ("minimum", "maximum"):
             text = self.scalar.expr(ir.Math(place.dtype, name, pair))
         else:
             text = self.scalar.expr(ir.Binary(place.dtype, name, *pair))
+        if fetched:
+            return f"const {place.element} was = *PLACE; *PLACE = {text}; VALUE = was;"
         return f"*PLACE = {text};"
 
     def access(
@@ -314,7 +326,8 @@ class Memory(Addresses):
         """What the template needs to know of whole vectors that are shuffled; nothing for other accesses."""
         if address.form in ("comb", "laid"):
             step = int(address.step.strip("()"))
-            return {"step": step} if address.number is None else {"step": step, "number": address.number}
+            number = {} if address.number is None else {"number": address.number}
+            return {"step": step, **number, "pieces": self.kernel.pieces}
         if address.form != "dealt":
             return {}
         assert place.order is not None

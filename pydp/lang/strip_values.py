@@ -70,6 +70,7 @@ class Kernel:
         self.arrangements: dict[str, Arrangement]
         self.families: Families
         self.siblings: dict[int, Sibling]
+        self.pieces: tuple[int, ...] = (8, 4, 2, 1)  # of vectors in a vector's literal
         self.helpers: set[Helper] = set()
         self.strips = StripText(layout.width, self.helpers)
         self.accesses: dict[str, dict[str, object]] = {}
