@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STRATEGIES = ("lookback", "chained", "reduce_then_scan")
 SMALL = 4096  # elements below which a partition is not made smaller to keep more cores busy
 _PARTS = (4096, 16384, 65536, 1 << 18, 1 << 20)
-_PERMUTE = 3.0  # cycles of moving an element across a vector
+_STREAMED = 0.6  # the cost of a store that goes round the caches over one that reads what it overwrites first
 _LOOKS = 0.05  # signals of a partition in the look-back of a busy device: most predecessors are done
 
 
@@ -98,7 +98,9 @@ class _Size:
         self.part = partition(spec, self.size, self.units)
         self.parts = max(1, -(-self.size // self.part))
         self.bytes = float(self.size * self.item)
-        self.near = profile.kind == "cpu" and 2 * self.bytes < 0.75 * profile.l2_bytes * self.units
+        cpu = profile.kind == "cpu"
+        self.near = cpu and 2 * self.bytes < 0.75 * profile.l2_bytes * self.units
+        self.shared = cpu and 2 * self.bytes < min(4 * profile.l2_bytes * self.units, max(profile.l3_bytes, 1))
         self.add = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0  # cycles of an operator
 
     @property
@@ -127,7 +129,7 @@ def counts(profile: Profile, problem: Problem, spec: ScanSpec) -> Counts:
     elif lanes:
         phases = [_lanes(size, "scan")]
     else:
-        again = 1.0 if 1.5 * size.part * size.item > profile.l2_bytes else 0.0
+        again = min(1.0, max(0.0, size.part * size.item / profile.l2_bytes - 0.25) / 1.25)
         phases = [_reduced(size), _scanned(size, 0, again)]
     return Counts(problem.dtype, tuple(phases))
 
@@ -146,26 +148,40 @@ def _reduced(size: _Size) -> Phase:
 
 
 def scan_cycles(size: _Size) -> float:
-    """Cycles of an element in a partition's scan: the prefix within a vector, then the carry's chain."""
+    """Cycles of an element in a partition's scan: the prefix within a vector, and the chain of the carry.
+
+    A vector of w takes log2(w) shuffles and operations and two more for the carry. Registers beyond 32 bytes have one
+    port for shuffles, and beyond 16 bytes moving an element to all lanes takes three cycles.
+    """
     vector = size.spec.vector
     if not vector:
         return max(size.add, 1.5)
+    nbytes = min(vector * size.item, size.profile.simd_bytes)
     pieces = max(1.0, vector * size.item / size.profile.simd_bytes)
-    steps = vector.bit_length() - 1
-    return max((2.0 * steps + 2.0) * pieces, size.add + _PERMUTE) / vector
+    issued = (2.0 * vector.bit_length()) * pieces / (1.3 if nbytes > 32 else 2.5)
+    return max(issued, size.add + (3.0 if nbytes > 16 else 1.0)) / vector
 
 
-def _scanned(size: _Size, launches: int, read: float) -> Phase:
-    """`read`: how often the elements come from memory, not from where an earlier phase has left them."""
-    stored = size.bytes * (0.6 if size.spec.nontemporal else 1.0)
-    beyond = size.spec.nontemporal or not size.near
-    cached = size.bytes * ((1.0 - read) + (0.0 if beyond else 1.0))
+def _scanned(size: _Size, launches: int, again: float) -> Phase:
+    """`again`: the part of the elements that comes from memory, not from where the phase before has left it.
+
+    Stores that go round the caches spare reading what they overwrite, and cost a way to memory where the results would
+    have stayed in a cache.
+    """
+    read, written, cached = again * size.bytes, 0.0, (1.0 - again) * size.bytes
+    if size.spec.nontemporal:
+        written = _STREAMED * size.bytes
+    elif size.near:
+        cached += size.bytes
+    elif size.shared:
+        read += size.bytes
+    else:
+        written = size.bytes
     if size.near:
-        cached, read = size.bytes * (1.0 if beyond else 2.0), 0.0
+        read, cached = 0.0, cached + read
     return Phase(
         "scan", groups=size.parts, operations=float(size.size), efficiency=size.efficiency(scan_cycles(size)),
-        read=read * size.bytes, written=stored if beyond else 0.0, cached=cached, launches=launches,
-        balance=spread(size.parts, size.units),
+        read=read, written=written, cached=cached, launches=launches, balance=spread(size.parts, size.units),
     )  # fmt: skip
 
 
