@@ -65,6 +65,8 @@ class Summary:
                 if access.context[:shorter] != other.context[:shorter]:
                     continue
                 meet = (elements[:, None] == other_elements) & (lanes[:, None] // width != other_lanes // width)
+                if (access.kind, other.kind) == ("write", "read"):
+                    meet &= ~self.tables()[key].served(other_elements, other_lanes, width)
                 if meet.any():
                     one, two = np.argwhere(meet)[0]
                     return (access, int(lanes[one])), (other, int(other_lanes[two]))
@@ -106,12 +108,17 @@ class _Table:
 
     def reaches(self, later: _Table, width: int) -> bool:
         """Whether each later read of an element that is written alike has a writer within `width`."""
-        step = int(max(self.lanes.max(initial=0), later.lanes.max(initial=0))) + 1
-        chosen = self.writes & self.alike[self.place]
         wanted = later.reads & np.isin(later.elements, self.elements[self.alike])[later.place]
+        return bool(self.served(later.elements[later.place[wanted]], later.lanes[wanted], width).all())
+
+    def served(self, elements: np.ndarray, lanes: np.ndarray, width: int) -> np.ndarray:
+        """Which reads of `elements` by `lanes` are of an element written alike that has a writer within `width`."""
+        step = int(max(self.lanes.max(initial=0), lanes.max(initial=0))) + 1
+        chosen = self.writes & self.alike[self.place]
         written = self.place[chosen] * step + self.lanes[chosen] // width
-        read = np.searchsorted(self.elements, later.elements[later.place[wanted]]) * step + later.lanes[wanted] // width
-        return bool(np.isin(read, written).all())
+        at = np.searchsorted(self.elements, elements).clip(max=len(self.elements) - 1)
+        alike = (self.elements[at] == elements) & self.alike[at]
+        return alike & np.isin(at * step + lanes // width, written)
 
     def together(self, other: _Table) -> list[tuple[np.ndarray, np.ndarray]]:
         """Lowest and highest lane of each element that both touch, one of them changing it."""
