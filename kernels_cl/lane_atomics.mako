@@ -1,4 +1,4 @@
-## Atomic updates of one element, returning nothing: `lane_atomic_OP_SPACE_TYPE(pointer, value)`.
+## Atomic updates of one element, returning what was there: `lane_atomic_OP_SPACE_TYPE(pointer, value)`.
 ## No kernel here: the text stands before the kernel. Integers of 32 and 64 bits use the built-in functions; floats go
 ## round a compare-and-exchange of their bits; min and max of floats keep NaN, as minimum and maximum do.
 ## Parameters: atomics, a list of {op, space, type, word}: word is the integer type with the value's bits.
@@ -7,9 +7,9 @@
     op, space, T, word = a["op"], a["space"], a["type"], a["word"]
     floating = T in ("float", "double"); prefix = "atom_" if word.endswith("long") else "atomic_"
 %>\
-void lane_atomic_${op}_${space}_${T}(volatile __${space} ${T}* place, ${T} value) {
+${T} lane_atomic_${op}_${space}_${T}(volatile __${space} ${T}* place, ${T} value) {
 % if not floating:
-    ${prefix}${op}(place, value);
+    return ${prefix}${op}(place, value);
 % else:
     volatile __${space} ${word}* bits = (volatile __${space} ${word}*)place;
     ${word} seen = ${prefix}cmpxchg(bits, (${word})0, (${word})0), expected;  // a plain read would race
@@ -23,6 +23,7 @@ void lane_atomic_${op}_${space}_${T}(volatile __${space} ${T}* place, ${T} value
 % endif
         seen = ${prefix}cmpxchg(bits, expected, as_${word}(updated));
     } while (seen != expected);
+    return as_${T}(seen);
 % endif
 }
 % endfor

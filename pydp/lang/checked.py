@@ -25,7 +25,6 @@ from pydp.lang.checked_launch import VERBS, CheckFailed, Launch, Race, Witness, 
 from pydp.lang.checked_memory import SITE_BITS, Region, Shadow, find
 from pydp.lang.host import Lanes, chunks
 from pydp.lang.host_evaluate import Chunk, Parameters
-from pydp.lang.host_math import ATOMIC
 from pydp.lang.host_values import Mask, both, is_uniform, plain
 
 __all__ = ["CheckFailed", "checked", "is_checked", "run"]
@@ -163,9 +162,10 @@ class WatchedLanes(Lanes):
     def atomic(self, statement: ir.Atomic) -> None:
         value = self.evaluate(statement.value)
         elements = self.elements(statement)
-        memory, active = self.memory[statement.array.name], both(self.active, self.in_grid)
+        active = both(self.active, self.in_grid)
+        memory = self.memory[statement.array.name]
         self._inspect("atomic", statement, memory, elements, active, value)
-        host_memory.atomic(ATOMIC[statement.op], memory, elements, value, active, self.shape)
+        self.update(statement, elements, value, active)
 
     def _inspect(
         self, kind: str, access: Any, memory: np.ndarray, elements: list[Any], active: Mask, value: Any = None

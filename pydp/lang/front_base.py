@@ -89,6 +89,7 @@ class Base:
         self.active: dict[str, tuple[Frame, ast.For]] = {}
         self.barriers = 0
         self.naming: str | None = None
+        self.discarded: ast.AST | None = None  # the call whose value nobody looks at
         self.values_only = False
         self.frame: Frame
         self.names = dict(shared.names)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
+
+import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.front_memory import Memory
@@ -11,7 +14,7 @@ from pydp.lang.views_in import Element
 
 
 class Effects(Memory):
-    """Barriers and atomics; their value is None."""
+    """Barriers, whose value is None, and atomics, whose value is what was in the element before."""
 
     def _pydp_group_barrier(self, node: ast.Call) -> Value:
         self.need_group("group_barrier", node)
@@ -38,10 +41,9 @@ class Effects(Memory):
             element = self.place(node.args[0])
         if not isinstance(element, Element):
             self.fail(f"{ast.unparse(node.func)} changes an element of an array, not {describe(element)}", node)
-        self._emit_atomic(op, element, self.as_number(value, node), node)
-        return Constant(None)
+        return self._emit_atomic(op, element, self.as_number(value, node), node)
 
-    def _emit_atomic(self, op: str, element: Element, number: Number, node: ast.Call) -> None:
+    def _emit_atomic(self, op: str, element: Element, number: Number, node: ast.Call) -> Value:
         array = element.view.array
         self.check_writable(element, node)
         allowed = "iu" if op in ("and", "or", "xor") else "iuf"
@@ -51,10 +53,22 @@ class Effects(Memory):
         if op == "sub":
             op, number = "add", self.unary("neg", Number(self.convert(number, array.dtype, node)), node)
         expr = self.convert(number, array.dtype, node)
-        statement = ir.Atomic(
-            self.where(node), op, array, element.indices, expr, element.bounds, element.exact
-        )
-        self.emit(statement if element.guard is None else ir.If(self.where(node), element.guard, [statement]))
+        where, old = self.where(node), None if node is self.discarded else self._old_value(array.dtype, node)
+        statement = ir.Atomic(where, op, array, element.indices, expr, element.bounds, element.exact, old)
+        self.emit(statement if element.guard is None else ir.If(where, element.guard, [statement]))
+        if old is None:
+            return Constant(None)
+        found = ir.Load(old.dtype, old, (self.integer(0),), where=where)
+        return self.temporary(Number(found), "found", node)
+
+    def _old_value(self, dtype: np.dtype[Any], node: ast.Call) -> ir.PrivateArray:
+        """Where an atomic leaves what was there; 0 where the update is dropped."""
+        key = self.place_key("%old", node)
+        if key not in self.privates:
+            self.privates[key] = ir.PrivateArray(self.unique(key, "old"), dtype, (1,), self.where(node))
+        old = self.privates[key]
+        self.emit(ir.Store(self.where(node), old, (self.integer(0),), ir.Const(dtype, 0)))
+        return old
 
     def _pydp_atomic_add(self, node: ast.Call) -> Value:
         return self._atomic("add", node)

@@ -130,6 +130,7 @@ class Statements(Targets):
     def _do_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return
+        self.discarded = node.value
         self.place(node.value)
 
     def _do_Assign(self, node: ast.Assign) -> None:

@@ -178,8 +178,17 @@ class Lanes(Evaluator):
     def atomic(self, statement: ir.Atomic) -> None:
         value = self.evaluate(statement.value)
         active = both(self.active, self.in_grid)
-        elements = self.elements(statement)
-        host_memory.atomic(ATOMIC[statement.op], self.memory[statement.array.name], elements, value, active, self.shape)
+        self.update(statement, self.elements(statement), value, active)
+
+    def update(self, statement: ir.Atomic, elements: list[Any], value: Any, active: Mask) -> None:
+        """An atomic update by the active lanes, one after the other."""
+        operation, memory = ATOMIC[statement.op], self.memory[statement.array.name]
+        if statement.old is None:
+            host_memory.atomic(operation, memory, elements, value, active, self.shape)
+            return
+        done, before = host_memory.fetch(operation, memory, elements, value, active, self.shape)
+        slot = [*self.prefix[statement.old.name], np.int64(0)]
+        host_memory.store(self.memory[statement.old.name], slot, before, done, self.shape)
 
     def _writers(self, statement: ir.Store) -> Mask:
         is_global = isinstance(statement.array, ir.GlobalArray)

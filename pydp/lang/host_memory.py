@@ -179,6 +179,40 @@ def scatter(
     put(tuple(np.broadcast_to(index, shape)[lanes] for index in at), np.broadcast_to(value, shape)[lanes])
 
 
+def fetch(
+    update: np.ufunc, memory: np.ndarray, indices: Sequence[Any], value: Any, active: Mask, shape: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`atomic`; gives the lanes that did it (a mask) and what each of them found."""
+    if not indices:
+        memory, indices = memory[None], [np.int64(0)]
+    done = np.broadcast_to(np.asarray(both(active, inside_mask(memory, indices))), shape)
+    before = np.zeros(shape, memory.dtype)
+    lanes = np.flatnonzero(done)
+    if not len(lanes):
+        return done, before
+    at = [np.broadcast_to(plain(index), shape).ravel()[lanes] for index in indices]
+    values = np.broadcast_to(plain(value), shape).ravel()[lanes]
+    place = np.ravel_multi_index(tuple(at), memory.shape)
+    order = np.argsort(place, kind="stable")
+    _, first, counts = np.unique(place[order], return_index=True, return_counts=True)
+    found = np.empty(len(lanes), memory.dtype)
+    if counts.max() > len(first):  # few elements: those that meet in each of them
+        for start, count in zip(first, counts, strict=True):
+            those = order[start : start + count]
+            element = tuple(int(index[those[0]]) for index in at)
+            all_values = np.concatenate([np.asarray(memory[element])[None], values[those]])
+            steps = update.accumulate(all_values, dtype=memory.dtype)
+            found[those], memory[element] = steps[:-1], steps[-1]
+    else:  # many: the first lanes of all, then the second ones
+        for turn in range(int(counts.max())):
+            those = order[first[counts > turn] + turn]
+            elements = tuple(index[those] for index in at)
+            found[those] = memory[elements]
+            memory[elements] = update(found[those], values[those])
+    before.reshape(-1)[lanes] = found
+    return done, before
+
+
 def atomic(
     update: np.ufunc, memory: np.ndarray, indices: Sequence[Any], value: Any, active: Mask, shape: tuple[int, ...]
 ) -> None:

@@ -303,7 +303,10 @@ class Store(Stmt):
 
 @dataclass
 class Atomic(Stmt):
-    """array[indices] = op(array[indices], value), indivisibly; op: add min max and or xor."""
+    """array[indices] = op(array[indices], value), indivisibly; op: add min max and or xor.
+
+    old: a private array of one element, which takes the value that was there; it is not touched by lanes whose
+    update is dropped."""
 
     op: str
     array: Array
@@ -311,6 +314,7 @@ class Atomic(Stmt):
     value: Expr
     bounds: tuple[Bound, ...] = ()
     exact: bool = False
+    old: PrivateArray | None = None
 
 
 @dataclass

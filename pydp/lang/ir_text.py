@@ -76,7 +76,9 @@ def _head(statement: ir.Stmt) -> str:
         element = _element(statement.array, statement.indices) + _path(statement.members)
         return f"{element} = {expr_text(statement.value)}"
     if isinstance(statement, ir.Atomic):
-        return f"atomic {statement.op} {_element(statement.array, statement.indices)}, {expr_text(statement.value)}"
+        given = "" if statement.old is None else f"{statement.old.name}[0] = "
+        element = _element(statement.array, statement.indices)
+        return f"{given}atomic {statement.op} {element}, {expr_text(statement.value)}"
     if isinstance(statement, ir.If):
         return f"if {expr_text(statement.condition)}"
     if isinstance(statement, ir.While):

@@ -292,7 +292,11 @@ class _SimtC(BodyC):
         self.atomics.add((statement.op, space, c_type, _WORDS.get(c_type, c_type)))
         condition = self.store_condition(inside)
         guard = f"if ({condition}) " if condition else ""
-        self.block.line(f"{guard}lane_atomic_{statement.op}_{space}_{c_type}(&{element}, {value});")
+        call = f"lane_atomic_{statement.op}_{space}_{c_type}(&{element}, {value})"
+        if statement.old is not None:
+            _, slot = self.place(statement.old, (ir.Const(self.function.index_dtype, 0),))
+            call = f"{slot} = {call}"
+        self.block.line(f"{guard}{call};")
 
     def _update(self, op: str, old: str, value: str, dtype: np.dtype) -> str:
         if op in ("min", "max"):

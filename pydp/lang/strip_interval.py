@@ -260,6 +260,8 @@ def private_uses(body: list[ir.Stmt]) -> set[str]:
     for statement in ir.statements(body):
         if isinstance(statement, ir.Store | ir.Atomic) and isinstance(statement.array, ir.PrivateArray):
             found.add(statement.array.name)
+        if isinstance(statement, ir.Atomic) and statement.old is not None:
+            found.add(statement.old.name)
         for expr in ir.expressions(statement):
             for inner in ir.walk(expr):
                 if isinstance(inner, ir.Load) and isinstance(inner.array, ir.PrivateArray):

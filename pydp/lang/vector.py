@@ -119,38 +119,46 @@ def group_barrier(width: Any = None) -> None:
     _on_lanes_only("group_barrier")
 
 
-def atomic_add(array: Any, index: Any, value: Any) -> None:
-    """array[index] += value, indivisibly."""
+def atomic_add(array: Any, index: Any, value: Any) -> Any:
+    """array[index] += value, indivisibly; the value is what was there before.
+
+    Lanes come by in no particular order, so which of them finds what may differ from run to run. It is 0 where the
+    element does not exist, and in lanes outside the grid, which change nothing.
+
+    >>> def keep(idx, kept, count, x):
+    ...     if x[idx] > 0:
+    ...         kept[pydp.atomic_add(count, 0, 1)] = x[idx]        # doctest: +SKIP
+    """
     _on_lanes_only("atomic_add")
 
 
-def atomic_sub(array: Any, index: Any, value: Any) -> None:
-    """array[index] -= value, indivisibly."""
+def atomic_sub(array: Any, index: Any, value: Any) -> Any:
+    """array[index] -= value, indivisibly; the value is what was there, as of :func:`atomic_add`."""
     _on_lanes_only("atomic_sub")
 
 
-def atomic_min(array: Any, index: Any, value: Any) -> None:
-    """array[index] = min(array[index], value), indivisibly."""
+def atomic_min(array: Any, index: Any, value: Any) -> Any:
+    """array[index] = min(array[index], value), indivisibly; the value is what was there, as of :func:`atomic_add`."""
     _on_lanes_only("atomic_min")
 
 
-def atomic_max(array: Any, index: Any, value: Any) -> None:
-    """array[index] = max(array[index], value), indivisibly."""
+def atomic_max(array: Any, index: Any, value: Any) -> Any:
+    """array[index] = max(array[index], value), indivisibly; the value is what was there, as of :func:`atomic_add`."""
     _on_lanes_only("atomic_max")
 
 
-def atomic_and(array: Any, index: Any, value: Any) -> None:
-    """array[index] &= value, indivisibly."""
+def atomic_and(array: Any, index: Any, value: Any) -> Any:
+    """array[index] &= value, indivisibly; the value is what was there, as of :func:`atomic_add`."""
     _on_lanes_only("atomic_and")
 
 
-def atomic_or(array: Any, index: Any, value: Any) -> None:
-    """array[index] |= value, indivisibly."""
+def atomic_or(array: Any, index: Any, value: Any) -> Any:
+    """array[index] |= value, indivisibly; the value is what was there, as of :func:`atomic_add`."""
     _on_lanes_only("atomic_or")
 
 
-def atomic_xor(array: Any, index: Any, value: Any) -> None:
-    """array[index] ^= value, indivisibly."""
+def atomic_xor(array: Any, index: Any, value: Any) -> Any:
+    """array[index] ^= value, indivisibly; the value is what was there, as of :func:`atomic_add`."""
     _on_lanes_only("atomic_xor")
 
 

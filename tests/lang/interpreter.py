@@ -196,6 +196,8 @@ class _Lane:
         at = self.element(s)
         if at is not None and self.in_grid:
             memory = self.memory[s.array.name]
+            if s.old is not None:
+                self.memory[s.old.name][0] = memory[at]
             memory[at] = self.binary(s.op, memory[at], value, s.value.dtype)
             self.note(s, at, "atomic")
         yield from ()
