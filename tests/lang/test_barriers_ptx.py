@@ -16,7 +16,9 @@ import pydp
 from pydp.lang import lower_simt
 from pydp.lang.front import FieldType, NumberType, translate
 from pydp.runtime.profile import Profile
+from pydp.runtime.target import dry_run
 from pydp.runtime.template import render
+from pydp.specialize.offline import target_of
 
 CLANG = next((name for name in ("clang-19", "clang-18", "clang-17", "clang-16", "clang") if shutil.which(name)), None)
 LIBCLC = Path("/usr/lib/clc/nvptx64--nvidiacl.bc")
@@ -73,7 +75,8 @@ def source(name, **options):
 
 def ptx(text, arch, folder):
     """The PTX of an OpenCL text, which must also pass ptxas where that is here and knows the architecture."""
-    (folder / "kernel.cl").write_text(text)
+    given = render("offline_functions.mako", {"vendor": "nvidia"}) if "atom_" in text else ""  # what libclc lacks
+    (folder / "kernel.cl").write_text(given + text)
     command = [CLANG, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", f"-march={arch}", "-O2", "-S"]
     command += ["-nogpulib", "-Wno-linker-warnings", "-Xclang", "-finclude-default-header"]
     command += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(LIBCLC)]
@@ -115,3 +118,47 @@ def test_every_choice_compiles(choice, tmp_path):
     found = barriers_of(ptx(source("sums_of_512", barriers=choice)[0], "sm_90", tmp_path))
     assert ("barrier.sync" in found) == (choice == "named")
     assert ("bar.warp.sync" in found) == (choice == "subgroup")
+
+
+# --- kernels of templates ------------------------------------------------------------------------------------
+
+ROWS = np.zeros((3, 4096), np.float32)
+REDUCTION = {"mapping": "simt", "lanes": 256, "items": 2, "part": 2048, "longest": 2**30, "columns": 1, "busy": 8}
+TEMPLATES = {
+    "scan": (pydp.scan, (ROWS[0],), {}, {"mapping": "simt", "lanes": 128, "columns": 64, "items": 7}),
+    "sort_tile": (pydp.sort, (ROWS[0],), {}, {"mapping": "simt", "run": 1024, "lanes": 256, "items": 4, "small": 4}),
+    "reduce_rows": (pydp.reduce, (ROWS, "+"), {"axis": 1}, REDUCTION),
+}
+CHOSEN = {  # instructions in the order of a kernel's barriers and of their turns
+    "scan": "group 64 64 group group 64",
+    "sort_tile": "group none warp 64 128 warp 64 128 group",
+    "reduce_rows": "warp warp 64 128 group",
+}
+
+
+def planned(name, arch, choice):
+    """The kernel of a template, planned for a GPU of that architecture."""
+    call, args, named, spec = TEMPLATES[name]
+    launches = dry_run(target_of(arch), call, *args, **named, spec={**spec, "barriers": choice})
+    return next(one.kernel for one in launches if one.kernel.name == name)
+
+
+@pytest.mark.parametrize("arch", ["sm_70", "sm_90"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_templates_compile_with_the_chosen_barriers(name, arch, tmp_path):
+    kernel = planned(name, arch, "auto")
+    cases = [case for way in kernel.params["ways"].values() for case in way]
+    ways = [str(case["width"]) if case["kind"] == "named" else case["kind"] for case in cases]
+    assert " ".join(ways) == CHOSEN[name]
+    found = ptx(kernel.source, arch, tmp_path)
+    counts = set(re.findall(r"barrier\.sync \s*%r\d+, (\d+);", found))
+    assert counts == {way for way in ways if way.isdigit()}
+    assert ("bar.warp.sync" in found) == ("warp" in ways)
+
+
+@pytest.mark.parametrize("choice", ["group", "none", "subgroup", "named"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_templates_compile_with_every_choice(name, choice, tmp_path):
+    found = barriers_of(ptx(planned(name, "sm_90", choice).source, "sm_90", tmp_path))
+    assert ("barrier.sync" in found) == (choice == "named")
+    assert ("bar.warp.sync" in found) == (choice == "subgroup" and name != "scan")
