@@ -30,6 +30,7 @@ _STANDARD: dict[str, tuple[str, tuple[str, ...]]] = {  # algorithm -> (type of i
     "sort": ("int32", ("65536", "1048576")),
     "argsort": ("int32", ("1048576",)),
     "sort_by_key": ("int32", ("1048576",)),
+    "transpose": ("float32", ("2048x2048",)),
     "histogram": ("float32", ("4194304",)),
     "bincount": ("uint8", ("16777216",)),
 }

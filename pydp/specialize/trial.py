@@ -39,8 +39,9 @@ class TooLong(PydpError):
         self.stuck = stuck
 
 
-def within(seconds: float, work: Callable[[], _Result]) -> _Result:
-    """``work()``, done by another thread and waited for at most `seconds`, then once more as long for a sign of life.
+def within(seconds: float, work: Callable[[], _Result], late: threading.Event | None = None) -> _Result:
+    """``work()``, done by another thread and waited for at most `seconds`, then once more as long for it to give up,
+    which it does when it finds `late` set.
 
     Raises TooLong, and what `work` raises. The thread of work that never ends is left behind: nothing can end it.
     """
@@ -57,7 +58,11 @@ def within(seconds: float, work: Callable[[], _Result]) -> _Result:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
+        if late is not None:
+            late.set()
         thread.join(seconds)
+        if late is not None and not thread.is_alive():
+            late.clear()
         raise TooLong(f"no result within {seconds:.3g} s", stuck=thread.is_alive())
     if failed:
         raise failed[0]
@@ -79,6 +84,8 @@ class Subject:
         if self.kw.get("spec") is not None:
             raise InvalidArgument("spec= is what tuning looks for; it is not accepted here")
         self.kw = {key: value for key, value in self.kw.items() if key != "spec"}
+        self.late = threading.Event()
+        self.limit = LIMIT
         try:
             self.fn(*self.args, **self.kw, spec=Asking())
         except Asked as asked:
@@ -91,10 +98,11 @@ class Subject:
         given = self.kw.get("out")
         self._outs = [one for one in (given if isinstance(given, tuple) else (given,)) if one is not None]
         self._before = [reference.host(one) for one in self._outs]
-        self.limit = LIMIT
 
     def run(self, spec: Any = None) -> Any:
         """The call's result, complete."""
+        if self.late.is_set():
+            raise TooLong("its time is over", stuck=False)
         result = self.fn(*self.args, **self.kw, spec=spec)
         for one in result if isinstance(result, tuple) else (result,):
             if hasattr(one, "finish"):  # a pyopencl Array
@@ -110,6 +118,10 @@ class Subject:
                 one[...] = values
             elif hasattr(one, "set"):
                 one.set(values)
+
+    def tried(self, work: Callable[[], _Result]) -> _Result:
+        """What `work` with this subject gives, within the limit; raises as `within` does."""
+        return within(self.limit, work, self.late)
 
     def values(self, spec: Any) -> list[np.ndarray]:
         """Copies of the results on the host."""

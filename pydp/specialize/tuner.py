@@ -20,7 +20,7 @@ from pydp.specialize.ranking import rank
 from pydp.specialize.search import neighbourhood, search
 from pydp.specialize.shape_class import ShapeClass
 from pydp.specialize.store import TUNING, Store, Trial, spec_text
-from pydp.specialize.trial import Subject, TooLong, WrongResult, within
+from pydp.specialize.trial import Subject, TooLong, WrongResult
 from pydp.specialize.tuned import fields_of, rebuild, reread, shape_of, store_of
 
 __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
@@ -209,7 +209,7 @@ class _Search:
             return again[0]
 
         try:
-            return Trial(self.shape, fields, within(subject.limit, work))
+            return Trial(self.shape, fields, subject.tried(work))
         except TooLong as error:
             trial = Trial(self.shape, fields, None, str(error))
             if error.stuck:

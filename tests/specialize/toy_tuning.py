@@ -1,0 +1,86 @@
+"""A function of pydp's kind, on no device, whose specializations sleep, fail, hang or lie, as a tuner may meet them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from pydp.specialize.choose import choose
+from pydp.specialize.explanation import Explanation, explained_by
+from pydp.specialize.family import Family, Problem
+
+
+@dataclass(frozen=True)
+class ToySpec:
+    """One that takes `wait` milliseconds; mode "right", "wrong", "raises" or "hangs" (for `seconds`)."""
+
+    wait: int = 8
+    mode: str = "right"
+    seconds: float = 0.0
+
+
+CLOSED = False  # whether only what SPACE lists can run
+SPACE = [ToySpec(8), ToySpec(4), ToySpec(2, "wrong"), ToySpec(2, "raises"), ToySpec(6)]
+
+
+def check(profile: Any, problem: Problem, spec: ToySpec) -> str | None:
+    if CLOSED and spec not in SPACE:
+        return f"{spec} is not among {SPACE}"
+    return None if 1 <= spec.wait <= 64 else f"wait is {spec.wait}, 1 to 64 are accepted"
+
+
+def candidates(profile: Any, problem: Problem) -> list[ToySpec]:
+    return [*SPACE, ToySpec(1000)]
+
+
+FAMILY = Family("toy", ToySpec, lambda profile, problem: ToySpec(8), candidates, check)
+
+
+def device(units: int = 2) -> Any:
+    profile = SimpleNamespace(kind="cpu", compute_units=units, is_simulator=False, loop_limit=None)
+    return SimpleNamespace(name="toy device", uid="toy-1", kernels={}, profile=profile)
+
+
+def about(of: Any) -> dict[str, str]:
+    sizes = {"units": str(of.profile.compute_units), "l2_bytes": "1024", "local_bytes": "1024"}
+    return {"device": of.name, "driver": "toy", "driver_version": "1", "kind": "cpu", "architecture": "toy", **sizes}
+
+
+RUNS: list[ToySpec] = []
+
+
+def double(x: Any, *, device: Any, out: Any = None, spec: Any = None) -> Any:
+    """Twice `x`, in `out` where it is given."""
+    if not x.size:
+        return x
+    chosen = choose(FAMILY, device, Problem("toy", str(x.dtype), (x.size,)), spec).spec
+    RUNS.append(chosen)
+    time.sleep(chosen.wait / 1000)
+    if chosen.mode == "raises":
+        raise RuntimeError("no such instruction\nmore of the log")
+    if chosen.mode == "hangs":
+        time.sleep(chosen.seconds)
+    result = 2 * x + (1 if chosen.mode == "wrong" else 0)
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+explained_by(double, lambda x, **kw: Explanation("double"))
+
+
+def unspecialized(x: Any, *, device: Any = None, spec: Any = None) -> Any:
+    """Knows no spec."""
+    if spec is not None:
+        from pydp.errors import InvalidArgument
+
+        raise InvalidArgument(f"spec={spec!r} is not accepted")
+    return np.array(x)
+
+
+explained_by(unspecialized, lambda x, **kw: Explanation("unspecialized"))
