@@ -80,9 +80,8 @@ class Call:
         queue or events that do not fit, and read-only arrays among `writable`.
         """
         if device is not None and getattr(device, "is_target", False):
-            from .target import TargetCall
-
-            return TargetCall.planned(inputs, device, out)
+            planned: Call = device.planned(inputs, out)
+            return planned
         call = cls.__new__(cls)
         call._scratch = []
         call._used = []

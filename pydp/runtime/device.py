@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,12 @@ class Device:
     def reason(self) -> str | None:
         """Why the device cannot be used, in one sentence; None where its trust probe passed."""
         return probe.verdict(self)
+
+    def unbuilt(
+        self, template: str, name: str, params: Mapping[str, object], source: str, options: Sequence[str]
+    ) -> Any:
+        """What stands for a rendered kernel without building it; None, but for targets."""
+        return None
 
     @property
     def usable(self) -> bool:

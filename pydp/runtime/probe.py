@@ -20,16 +20,17 @@ import numpy as np
 
 from pydp.errors import PydpError
 from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
+from pydp.runtime.program import kernel
 
 if TYPE_CHECKING:
     from pydp.runtime.device import Device
 
 _VERSION = 1  # of the probe: a new one asks every device again
 _SECONDS = 120.0
-_COMMAND = "from pydp.runtime.probe import main; main()"
+_COMMAND = "from pydp.runtime.probe_process import main; main()"
 _FAILURE_KEPT_SECONDS = 86400
 _GROUPS = 96
-_MARK = "pydp-probe:"
+MARK = "pydp-probe:"
 _lock = threading.RLock()
 _verdicts: dict[str, dict[str, Any]] = {}
 
@@ -101,25 +102,14 @@ def _in_process_of_its_own(device: Device) -> dict[str, Any]:
         log_once(f"cannot start the trust probe apart ({error}); running it here")
         return run(device)
     for line in done.stdout.splitlines():
-        if line.startswith(_MARK):
-            return dict(json.loads(line[len(_MARK) :]))
+        if line.startswith(MARK):
+            return dict(json.loads(line[len(MARK) :]))
     if done.returncode < 0:
         reason = f"its driver ended the process (signal {-done.returncode}) during the trust probe"
     else:
         last = done.stderr.strip().splitlines()[-1:] or ["no output"]
         reason = f"the trust probe ended with status {done.returncode}: {last[0]}"
     return {"reason": reason, "subgroups": []}
-
-
-def main() -> None:
-    """Probe the device whose uid is the first argument; the verdict is one line of the output."""
-    from pydp.runtime.device import all_devices
-
-    for device in all_devices():
-        if device.uid == sys.argv[1]:
-            print(f"\n{_MARK}{json.dumps(run(device))}", flush=True)
-            return
-    print(f'\n{_MARK}{{"reason": "another process does not list it", "subgroups": []}}', flush=True)
 
 
 def run(device: Device) -> dict[str, Any]:
@@ -146,8 +136,6 @@ def _params(device: Device, mode: str, size: int, **more: object) -> dict[str, o
 
 
 def _group_probe(device: Device) -> str | None:
-    from pydp.runtime.program import kernel
-
     profile = device.profile
     size = 1 << (min(64, profile.max_group_size).bit_length() - 1)
     probe = kernel(device, "probe.mako", "probe", _params(device, "group", size))
@@ -197,8 +185,6 @@ def _launch(
 
 
 def _subgroup_probe(device: Device) -> list[int]:
-    from pydp.runtime.program import kernel
-
     profile = device.profile
     chosen = "cl_intel_required_subgroup_size" in profile.extensions
     group = 1 << (min(128, profile.max_group_size).bit_length() - 1)

@@ -224,11 +224,9 @@ def _make(device: Device, template: str, name: str, params: Mapping[str, object]
     import pyopencl as cl
 
     source = render(template, params)
-    if device.is_target:
-        from pydp.runtime.target import Target, TargetKernel
-
-        assert isinstance(device, Target)
-        return TargetKernel(device, name, template, params, source, options)
+    unbuilt: Kernel | None = device.unbuilt(template, name, params, source, options)
+    if unbuilt is not None:
+        return unbuilt
     program = build_source(device, source, _asked(params, options), template=template, params=params)
     try:
         return Kernel(device, cl.Kernel(program, name), template, params, source)

@@ -81,6 +81,16 @@ class Target(Device):
             *(("cl_khr_fp64",) if profile.fp64 else ()),
         )
 
+    def unbuilt(
+        self, template: str, name: str, params: Mapping[str, object], source: str, options: Sequence[str]
+    ) -> TargetKernel:
+        """A kernel that is rendered, and compiled where its resources are asked for."""
+        return TargetKernel(self, name, template, params, source, options)
+
+    def planned(self, inputs: Mapping[str, object], out: Any) -> TargetCall:
+        """A call whose launches are noted."""
+        return TargetCall.planned(inputs, self, out)
+
     def __repr__(self) -> str:
         return f"<pydp.Target {self.name!r}>"
 
