@@ -1,7 +1,7 @@
 """From a described forall to a kernel that is ready to be given its arguments; everything here is kept.
 
-    translation(fn, rank, group, index dtype, parts)   the typed form, checked; the same on every device
-    Translation.plan(device, spec, extent)             its kernel there, and how to fill its arguments
+translation(fn, rank, group, index dtype, parts)   the typed form, checked; the same on every device
+Translation.plan(device, spec, extent)             its kernel there, and how to fill its arguments
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups.barrier import CHOICES
 from pydp.lang import ir, lower_simt, lower_vector, static_checks, strip_shape
 from pydp.lang.front import translate
+from pydp.lang.launch_widths import LaunchWidths
 from pydp.lang.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
 from pydp.lang.trip_counts import LoopBound
 from pydp.runtime import program
@@ -123,6 +124,7 @@ class Translation:
         self.written = tuple(name for _, name in self.arrays if name in written)
         self.parts = parts
         self.loops = LoopBound(function)
+        self.widths = LaunchWidths(function)
         self.passed: set[Any] = set()  # calls without races that could be told (see _forall_check)
         self.plans: dict[Any, Plan] = {}
         self.kernels: dict[Any, Plan] = {}
@@ -203,9 +205,7 @@ def check_group(group: Any, rank: int) -> tuple[int, ...]:
 class Plan:
     """A kernel on a device, with the way to fill its arguments."""
 
-    def __init__(
-        self, made_from: Translation, device: Device, spec: ForallSpec, reason: str, flat: bool
-    ) -> None:
+    def __init__(self, made_from: Translation, device: Device, spec: ForallSpec, reason: str, flat: bool) -> None:
         self.translation, self.device, self.spec, self.reason = made_from, device, spec, reason
         self.lowered = lowered = lower(made_from, device, spec, flat)
         try:
@@ -261,9 +261,7 @@ def lower(made_from: Translation, device: Device, spec: ForallSpec, flat: bool) 
     )
     if spec.mapping == "vector":
         return lower_vector.lower(function, device.profile, units, flat=flat)
-    return lower_simt.lower(
-        function, device.profile, units, flat=flat, barriers=spec.barriers, subgroup=spec.subgroup
-    )
+    return lower_simt.lower(function, device.profile, units, flat=flat, barriers=spec.barriers, subgroup=spec.subgroup)
 
 
 @dataclass

@@ -8,7 +8,7 @@ with the same description go straight to the kept kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -71,6 +71,8 @@ def forall(
     given = Arguments(args)
     made = _translate(space, fn, given, group)
     extent, watched = tuple(space.extent), is_checked()
+    if made.widths.any:
+        made.widths.check(_launch_values(given.values, extent))
     if not watched:
         check_races(made, extent, space, given)
     if device == "host" or watched:
@@ -91,7 +93,7 @@ def forall(
     if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):
         plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent)
     if plan.limit is not None and made.loops.has_loops:
-        _check_loops(plan, operands, values, extent)
+        _check_loops(plan, values, extent)
     global_size, local_size = plan.launch_shape(extent)
     arguments = plan.arguments(operands, values, extent, offset)
     if plan.watched:
@@ -119,20 +121,25 @@ def _translate(space: Grid, fn: Callable[..., Any], given: Arguments, group: Any
     return translation(fn, fingerprint(fn), rank, shape, given.parts, wide)
 
 
-def _check_loops(plan: Plan, operands: Mapping[int, Operand], values: list[Any], extent: tuple[int, ...]) -> None:
-    """Refuse a launch whose loops the driver would end too early, where the count can be told."""
+def _launch_values(values: Sequence[Any], extent: tuple[int, ...]) -> Callable[[ir.Expr], int | None]:
+    """What a launch tells of expressions: its arrays' and grid's extents, and its integers."""
 
     def leaf(expr: ir.Expr) -> int | None:
         if isinstance(expr, ir.ArrayExtent):
-            return operands[expr.array.position].shape[expr.axis]
+            return int(values[expr.array.position].shape[expr.axis])
         if isinstance(expr, ir.GridExtent):
             return extent[expr.axis]
-        if isinstance(expr, ir.Parameter) and expr.dtype.kind in "iu":
+        if isinstance(expr, ir.Parameter) and expr.dtype.kind in "iub":
             value = values[expr.position]
             return int(value if expr.item is None else value[expr.item])
         return None
 
-    count = plan.translation.loops.count(leaf)
+    return leaf
+
+
+def _check_loops(plan: Plan, values: Sequence[Any], extent: tuple[int, ...]) -> None:
+    """Refuse a launch whose loops the driver would end too early, where the count can be told."""
+    count = plan.translation.loops.count(_launch_values(values, extent))
     if plan.limit is not None and count is not None and count > plan.limit:
         raise UnsupportedOnDevice(
             f"{plan.translation.function.name} runs {count} loop iterations in each lane; this driver ends a "

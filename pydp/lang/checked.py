@@ -26,6 +26,7 @@ from pydp.lang.checked_memory import SITE_BITS, Region, Shadow, find
 from pydp.lang.host import Lanes, chunks
 from pydp.lang.host_evaluate import Chunk, Parameters
 from pydp.lang.host_values import Mask, both, is_uniform, plain
+from pydp.lang.launch_widths import wrong_width
 
 __all__ = ["CheckFailed", "checked", "is_checked", "run"]
 
@@ -298,7 +299,12 @@ class WatchedLanes(Lanes):
     def barrier(self, statement: ir.Barrier) -> None:
         width = self.watch.lanes
         if statement.width is not None:
-            width = min(width, max(1, int(np.max(plain(self.evaluate(statement.width))))))
+            shown = np.broadcast_to(plain(self.evaluate(statement.width)), self.shape)
+            for given in np.unique(shown[np.broadcast_to(self.active, self.shape)]):
+                wrong = "" if statement.counted else wrong_width(int(given), width)
+                if wrong:
+                    raise CheckFailed(wrong, statement.where)
+            width = min(width, max(1, int(np.max(shown))))
         mask = np.broadcast_to(self.active, self.shape).ravel()
         groups = None if mask.all() else np.unique(self.lane_numbers[mask] // self.watch.lanes)
         self._meet(width, groups)

@@ -1,0 +1,211 @@
+"""Widths of barriers that a launch's numbers tell: each must divide the group's lanes.
+
+The statements that all lanes of a group run alike are followed with the launch's numbers and extents, as far as these
+decide them. What depends on data or on lanes is left to checked mode.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from pydp.lang import ir
+from pydp.lang.c_text import wrap
+from pydp.lang.diagnostics import VectorError
+
+Values = Callable[[ir.Expr], int | None]
+_LEAVES = (ir.Parameter, ir.ArrayExtent, ir.GridExtent)
+_MOST_STEPS = 4096  # statements followed for one launch
+_MOST_KEPT = 512
+_ORDERS: dict[str, Callable[[int, int], bool]] = {
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+}
+_SUMS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "mod": lambda a, b: a % b if b else 0,
+    "shl": lambda a, b: a << b if 0 <= b < 64 else 0,
+    "shr": lambda a, b: a >> min(b, 64) if b >= 0 else (-1 if a < 0 else 0),
+}
+
+
+class LaunchWidths:
+    """The given widths of a function's barriers, for a group of `lanes`."""
+
+    def __init__(self, function: ir.Function) -> None:
+        self.function = function
+        self.lanes = math.prod(function.group or (1,))
+        given = [one.width for one in ir.barriers(function.body) if one.width is not None and not one.counted]
+        self.any = any(not isinstance(width, ir.Const) for width in given)
+        self._leaves = [
+            inner
+            for statement in (ir.statements(function.body) if self.any else ())
+            for expr in ir.expressions(statement)
+            for inner in ir.walk(expr)
+            if isinstance(inner, _LEAVES) and inner.dtype.kind in "iub"
+        ]
+        self._passed: set[tuple[int | None, ...]] = set()
+
+    def check(self, values: Values) -> None:
+        """Raise VectorError for a width that does not divide the group. `values` gives numbers and extents."""
+        key = tuple(values(leaf) for leaf in self._leaves)
+        if key in self._passed:
+            return
+        _Followed(self.lanes, values).block(self.function.body)
+        if len(self._passed) >= _MOST_KEPT:
+            self._passed.clear()
+        self._passed.add(key)
+
+
+def wrong_width(width: int, lanes: int) -> str:
+    """What is wrong with a barrier's width in a group of `lanes`; "" where it divides them."""
+    if width >= 1 and lanes % width == 0:
+        return ""
+    return f"A barrier's width is {width}; numbers that divide the group's {lanes} lanes are accepted"
+
+
+class _Lost(Exception):
+    """What happens next is not known."""
+
+
+class _Left(Exception):
+    """A break (or, where `again`, a continue) of the loop around."""
+
+    def __init__(self, again: bool) -> None:
+        self.again = again
+
+
+class _Followed:
+    """Runs statements with the values that are known."""
+
+    def __init__(self, lanes: int, values: Values) -> None:
+        self.lanes, self.values = lanes, values
+        self.known: dict[str, int] = {}
+        self.steps = 0
+
+    def block(self, body: Sequence[ir.Stmt]) -> None:
+        """Follow a list of statements to its end, or as far as it is known."""
+        with suppress(_Lost):
+            self._run(body)
+
+    def _run(self, body: Sequence[ir.Stmt]) -> None:
+        for statement in body:
+            self.steps += 1
+            if self.steps > _MOST_STEPS:
+                raise _Lost
+            if isinstance(statement, ir.Assign):
+                self._set(statement.variable.name, None if statement.members else self.of(statement.value))
+            elif isinstance(statement, ir.If):
+                self._if(statement)
+            elif isinstance(statement, ir.For | ir.While):
+                self._loop(statement)
+            elif isinstance(statement, ir.Break | ir.Continue):
+                raise _Left(isinstance(statement, ir.Continue))
+            elif isinstance(statement, ir.Barrier) and statement.width is not None and not statement.counted:
+                width = self.of(statement.width)
+                wrong = "" if width is None else wrong_width(width, self.lanes)
+                if wrong:
+                    raise VectorError(wrong, statement.where)
+
+    def _set(self, name: str, value: int | None) -> None:
+        if value is None:
+            self.known.pop(name, None)
+        else:
+            self.known[name] = value
+
+    def _if(self, statement: ir.If) -> None:
+        condition = self.of(statement.condition)
+        if condition is not None:
+            self._run(statement.then if condition else statement.orelse)
+            return
+        self._forget([*statement.then, *statement.orelse])
+        inner = [*ir.statements(statement.then), *ir.statements(statement.orelse)]
+        if any(isinstance(one, ir.Break | ir.Continue) for one in inner):
+            raise _Lost  # perhaps of the loop around: nothing that follows in it is sure
+
+    def _forget(self, body: list[ir.Stmt]) -> None:
+        for one in ir.statements(body):
+            if isinstance(one, ir.Assign | ir.For):
+                self.known.pop(one.variable.name, None)
+
+    def _loop(self, loop: ir.For | ir.While) -> None:
+        try:
+            self._rounds(loop)
+        except _Lost:
+            if self.steps > _MOST_STEPS:
+                raise
+            self._forget([loop])
+
+    def _rounds(self, loop: ir.For | ir.While) -> None:
+        counts = iter(())
+        if isinstance(loop, ir.For):
+            start, stop, step = self.of(loop.start), self.of(loop.stop), self.of(loop.step)
+            if start is None or stop is None or not step:
+                raise _Lost
+            counts = iter(range(start, stop, step))
+        while True:
+            if isinstance(loop, ir.For):
+                count = next(counts, None)
+                if count is None:
+                    return
+                self.known[loop.variable.name] = count
+            else:
+                condition = self.of(loop.condition)
+                if condition is None:
+                    raise _Lost
+                if not condition:
+                    return
+            self.steps += 1
+            try:
+                self._run(loop.body)
+            except _Left as left:
+                if not left.again:
+                    return
+
+    def of(self, expr: ir.Expr) -> int | None:
+        """The value of an integer or bool, None where it is not known."""
+        if expr.dtype.kind not in "iub":
+            return None
+        value = self._value(expr)
+        return None if value is None else int(bool(value)) if expr.dtype.kind == "b" else wrap(value, expr.dtype)
+
+    def _value(self, expr: ir.Expr) -> int | None:
+        if isinstance(expr, ir.Const):
+            return int(expr.value)
+        if isinstance(expr, ir.Read):
+            return self.known.get(expr.variable.name)
+        if isinstance(expr, _LEAVES):
+            return self.values(expr)
+        if isinstance(expr, ir.Select):
+            condition = self.of(expr.condition)
+            return None if condition is None else self.of(expr.yes if condition else expr.no)
+        if isinstance(expr, ir.Logical):
+            left = self.of(expr.left)
+            return left if left is None or bool(left) == (expr.op == "or") else self.of(expr.right)
+        parts = [self.of(child) for child in ir.children(expr)]
+        known = [part for part in parts if part is not None]
+        return self._computed(expr, known) if len(known) == len(parts) else None
+
+    def _computed(self, expr: ir.Expr, parts: list[int]) -> int | None:
+        if isinstance(expr, ir.Cast):
+            return parts[0]
+        if isinstance(expr, ir.Compare):
+            return int(_ORDERS[expr.op](*parts))
+        if isinstance(expr, ir.Binary) and expr.op in _SUMS:
+            return _SUMS[expr.op](*parts)
+        if isinstance(expr, ir.Unary):
+            return {"neg": -parts[0], "invert": ~parts[0], "not": int(not parts[0])}[expr.op]
+        if isinstance(expr, ir.Math) and expr.name in ("minimum", "maximum"):
+            return min(parts) if expr.name == "minimum" else max(parts)
+        return abs(parts[0]) if isinstance(expr, ir.Math) and expr.name == "abs" else None

@@ -1,0 +1,94 @@
+"""Barriers' widths that only a launch knows: one that does not divide the group is refused beforehand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp import forall, group_barrier, local_field
+from pydp.errors import InvalidArgument
+
+
+def given(idx, out, n):
+    s = local_field(np.int32, 16)
+    s[idx.local[0]] = idx.local[0]
+    group_barrier(n)
+    out[idx] = s[idx.local[0] // 2 * 2]
+
+
+def tree(idx, out, n):
+    s = local_field(np.int32, 16)
+    i = idx.local[0]
+    s[i] = out[idx]
+    group_barrier()
+    width = n // 2
+    while width > 0:
+        value = s[i ^ width]
+        group_barrier(width * 2)
+        s[i] = s[i] + value
+        group_barrier(width * 2)
+        width = width // 2
+    out[idx] = s[i]
+
+
+def sometimes(idx, out, n):
+    s = local_field(np.int32, 16)
+    s[idx.local[0]] = 1
+    for k in range(n - 3):
+        group_barrier(n + k)
+    if n > 4 and out.extent[0] > 40:
+        group_barrier(n - 2)
+    out[idx] = s[idx.local[0]]
+
+
+def measured(idx, out, widths):
+    """The width is data: nothing is known of it at the launch."""
+    s = local_field(np.int32, 16)
+    s[idx.local[0]] = 1
+    group_barrier(widths[0])
+    out[idx] = s[idx.local[0]]
+
+
+def run(function, n, size=32, **options):
+    out = np.arange(size, dtype=np.int32)
+    forall((size,), function, out, n, group=(16,), **options)
+    return out
+
+
+MAPPINGS = [{}, {"spec": {"mapping": "simt"}}, {"device": "host"}]
+
+
+@pytest.mark.parametrize("options", MAPPINGS, ids=["default", "simt", "host"])
+def test_widths_of_arguments(device, options):
+    np.testing.assert_array_equal(run(given, 4, **options), np.arange(32) % 16 // 2 * 2)
+    for n in (3, 0, -4, 32, 24):
+        with pytest.raises(
+            InvalidArgument, match=rf"A barrier's width is {n}; numbers that divide the group's 16 lanes"
+        ):
+            run(given, n, **options)
+
+
+@pytest.mark.host
+def test_widths_of_turns():
+    for n in (16, 8, 2):
+        want = np.arange(32).reshape(-1, n).sum(1).repeat(n)
+        np.testing.assert_array_equal(run(tree, n, device="host"), want)
+    for n in (12, 10, 32):
+        with pytest.raises(InvalidArgument, match=r"width is (12|10|32|4|6)"):
+            run(tree, n, device="host")
+
+
+@pytest.mark.host
+def test_barriers_that_are_not_reached_have_any_width():
+    run(sometimes, 3, device="host"), run(sometimes, 4, device="host"), run(sometimes, 4, 48, device="host")
+    with pytest.raises(InvalidArgument, match="width is 5"):
+        run(sometimes, 5, device="host")
+
+
+@pytest.mark.host
+def test_widths_of_data_are_looked_at_in_checked_mode():
+    with pydp.checked():
+        run(measured, np.array([4]), device="host")
+        with pytest.raises(InvalidArgument, match="width is 6; numbers that divide the group's 16"):
+            run(measured, np.array([6]), device="host")
