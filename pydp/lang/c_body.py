@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pydp import dtypes
+from pydp.errors import InvalidArgument
 from pydp.lang import ir
 from pydp.lang.c_scalar import Helper, ScalarC, member_text, member_value
 from pydp.lang.c_text import Block, constant, from_memory, identifier, private_type, to_memory
@@ -39,14 +40,14 @@ class BodyC(ScalarC):
     # -- what a lowering says itself ----------------------------------------------------------------------
 
     def atomic(self, statement: ir.Atomic) -> None:
-        raise NotImplementedError("atomics have no meaning here")
+        raise InvalidArgument("a function of values has no atomic updates; it takes numbers and gives one")
 
     def barrier(self, statement: ir.Barrier) -> None:
-        raise NotImplementedError("barriers have no meaning here")
+        raise InvalidArgument("a function of values has no barriers; it is called by each lane for itself")
 
     def global_element(self, array: ir.GlobalArray, indices: Sequence[str]) -> tuple[str, str]:
         """(condition under which the element is there, or "", the element's text)."""
-        raise NotImplementedError("arguments that are arrays have no meaning here")
+        raise InvalidArgument(f"{array.name} is an array; a function of values takes numbers and records")
 
     def store_condition(self, inside: str) -> str:
         """The condition of a write to a global array, given that of its element."""
@@ -54,6 +55,10 @@ class BodyC(ScalarC):
 
     def array_name(self, array: ir.Array) -> str:
         return identifier("l_" if isinstance(array, ir.LocalArray) else "q_", array.name)
+
+    def extents(self, array: ir.LocalArray | ir.PrivateArray) -> tuple[int, ...]:
+        """The extents by which the field's elements are numbered: its shape, or rows that are longer."""
+        return array.shape
 
     # -- arrays ---------------------------------------------------------------------------------------------
 
@@ -63,7 +68,7 @@ class BodyC(ScalarC):
             return self.global_element(array, [self._kept(index) for index in indices])
         texts = [self.expr(index) for index in indices]
         flat = "0"
-        for size, text in zip(array.shape, texts, strict=True):
+        for size, text in zip(self.extents(array), texts, strict=True):
             flat = text if flat == "0" else f"({flat} * {size} + {text})"
         return "", f"{self.array_name(array)}[{flat}]"
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pydp import dtypes
+from pydp.errors import InvalidArgument
 from pydp.lang import ir
 from pydp.lang.c_text import (
     Block,
@@ -42,7 +43,9 @@ _SAME = frozenset([
     "trunc", "rint", "hypot", "copysign", "fmod", "erf", "cbrt", "isnan", "isinf", "fma",
 ])
 # fmt: on
-_ROUNDING = frozenset(("floor", "ceil", "trunc", "rint"))
+# Of integers and bools: "" is the operand itself. The front end makes floats of them first, where Python does.
+_OF_INTEGERS = {"floor": "", "ceil": "", "trunc": "", "rint": "", "isnan": "0", "isinf": "0", "isfinite": "1"}
+_ABS = {"f": "fabs", "u": "", "b": ""}
 
 
 class ScalarC:
@@ -56,11 +59,11 @@ class ScalarC:
 
     def leaf(self, expr: ir.Expr) -> str:
         """Text of GroupIndex, LocalIndex, GlobalIndex, GridExtent, ArrayExtent or Parameter."""
-        raise NotImplementedError(f"{type(expr).__name__} has no meaning here")
+        raise InvalidArgument(f"{type(expr).__name__} is not known in a function of values; its arguments are accepted")
 
     def load(self, expr: ir.Load, path: tuple[str, ...] = ()) -> str:
         """Text of an element of an array, or of the member at `path` in it."""
-        raise NotImplementedError(f"an array has no meaning here: {expr.array.name}")
+        raise InvalidArgument(f"{expr.array.name} is an array; a function of values takes numbers and records")
 
     def variable(self, variable: ir.Variable) -> str:
         return identifier("v_", variable.name)
@@ -207,26 +210,16 @@ class ScalarC:
         """The text of Math(name) of operands' texts; `dtype` is theirs."""
         if name in ("minimum", "maximum"):
             return self.helper(name, private_type(dtype), *values)
-        if dtype.kind == "f":
-            return self._float_function(name, values)
         if name == "abs":
-            return self.helper("abs", dtypes.c_name(dtype), *values) if dtype.kind == "i" else values[0]
-        if name in _ROUNDING:
-            return values[0]
-        if name in ("isnan", "isinf"):
-            return "0"
-        if name == "isfinite":
-            return "1"
-        raise NotImplementedError(f"{name} of {dtype}")
-
-    def _float_function(self, name: str, values: list[str]) -> str:
-        if name == "abs":
-            return f"fabs({values[0]})"
+            signed = dtype.kind == "i"
+            return self.helper("abs", dtypes.c_name(dtype), *values) if signed else f"{_ABS[dtype.kind]}({values[0]})"
+        if dtype.kind != "f" and name in _OF_INTEGERS:
+            return _OF_INTEGERS[name] or values[0]
         if name == "isfinite":
             return f"(isfinite({values[0]}) != 0)"
-        if name in _SAME:
-            return f"{name}({', '.join(values)})"
-        raise NotImplementedError(f"{name} of floats")
+        if dtype.kind != "f" or name not in _SAME:
+            raise InvalidArgument(f"{name} of {dtype} is not known; {', '.join(sorted(_SAME))} of floats are accepted")
+        return f"{name}({', '.join(values)})"
 
     # -- records ---------------------------------------------------------------------------------------------
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import builtins
+import math
+import operator
+from types import SimpleNamespace
+
 import device_run
 import numpy as np
 import pytest
-from builder import BOOL, F32, array, c, function, load, place, store
+from builder import BOOL, F32, I32, array, assign, c, function, load, place, store
 
+import pydp
+from pydp.errors import InvalidArgument
 from pydp.lang import ir, lower_simt, lower_vector
+from pydp.lang.c_scalar import ScalarC
+from pydp.lang.c_text import Block
+from pydp.lang.diagnostics import VectorError
+from pydp.lang.front import translate_value
+from pydp.lang.front_math import TABLE
+from pydp.lang.lower_value import lower_value
 
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 LOWERINGS = {"simt": lower_simt.lower, "vector": lower_vector.lower}
@@ -233,3 +246,78 @@ def test_functions(device, lowering):
     for row, (ours, theirs) in enumerate(zip(got, want, strict=False)):
         np.testing.assert_allclose(ours, theirs, rtol=3e-5, atol=2e-6, err_msg=f"row {row}")
     assert abs(got[-1][-1] - 0.8427008) < 1e-5
+
+
+# --- without a device ------------------------------------------------------------------------------------------------
+
+
+def _calls(function, count):
+    """A vector function that calls `function` with `count` values."""
+
+    def one(a):
+        return function(a)
+
+    def two(a, b):
+        return function(a, b)
+
+    def three(a, b, c):
+        return function(a, b, c)
+
+    return (one, two, three)[count - 1]
+
+
+def _as_kernel(made):
+    """A kernel that computes the function of values for each element of its arrays."""
+    arrays = [array(f"in{n}", one.dtype, 1, n, writable=False) for n, one in enumerate(made.arguments)]
+    out = array("out", made.result.dtype, 1, len(arrays))
+    given = [assign(one, load(source, place())) for one, source in zip(made.arguments, arrays, strict=True)]
+    variables = {one.name: one for one in [*made.arguments, *made.variables]}
+    return function(
+        [*given, *made.body, store(out, (place(),), made.result)],
+        arrays=[*arrays, out],
+        variables=list(variables.values()),
+        privates=made.privates,
+    )
+
+
+_PROFILE = SimpleNamespace(
+    compute_units=2, vector_registers=32, simd_bytes=64, loop_limit=None, int64_atomics=True, is_simulator=False
+)
+
+
+def _functions():
+    """Every function that the front end knows, with the numbers of arguments to try."""
+    modules = (np, math, operator, builtins)
+    by_id = {id(value): value for module in modules for value in vars(module).values() if id(value) in TABLE}
+    assert by_id.keys() == TABLE.keys()
+    return [by_id[key] for key in sorted(TABLE, key=lambda key: TABLE[key])]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float32", "float64", "bool"])
+def test_every_function_of_every_type_is_written_or_refused(dtype):
+    """What the front end lets through has C text: no function of a type is left without one."""
+    written = set()
+    for called in [*_functions(), pydp.fma]:
+        for count in (1, 2, 3):
+            try:
+                made = translate_value(_calls(called, count), [np.dtype(dtype)] * count)
+            except VectorError:
+                continue
+            assert lower_value(made).text
+            assert lower_vector.lower(_as_kernel(made), _PROFILE).params["body"]
+            written.add(getattr(called, "__name__", str(called)))
+    assert {"sqrt", "floor", "isnan", "add", "abs", "minimum", "fma", "logical_not"} <= written
+
+
+@pytest.mark.host
+def test_what_has_no_meaning_is_refused():
+    writer = ScalarC(Block())
+    with pytest.raises(InvalidArgument, match=r"sqrt of int32 is not known; .* of floats are accepted"):
+        writer.expr(ir.Math(I32, "sqrt", (c(4),)))
+    with pytest.raises(InvalidArgument, match="gamma of float32 is not known"):
+        writer.expr(ir.Math(F32, "gamma", (c(4.0, F32),)))
+    with pytest.raises(InvalidArgument, match="GridExtent is not known in a function of values"):
+        writer.expr(ir.GridExtent(I32, 0))
+    with pytest.raises(InvalidArgument, match="a is an array; a function of values takes numbers"):
+        writer.expr(ir.Load(I32, ir.GlobalArray("a", I32, 1, False, 0), (c(0),)))
