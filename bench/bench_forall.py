@@ -1,4 +1,4 @@
-"""forall: the source's tiled product and a register-blocked one against the textbook kernel, NumPy and the peak;
+"""forall: the source's tiled product and register-blocked ones against the textbook kernel, NumPy and the peak;
 a stencil on the host lowering against NumPy; the cost of a call."""
 
 from __future__ import annotations
@@ -65,6 +65,34 @@ def mxm_two_level(idx: Any, C: Any, A: Any, B: Any) -> None:
 
 
 @pydp.vector
+def mxm_neighbours(idx: Any, C: Any, A: Any, B: Any) -> None:
+    """As :func:`mxm_two_level`, with four neighbouring rows and columns for each lane: i * 4 + r, j * 4 + c."""
+    sA = pydp.local_field(np.float32, 64, 16)
+    sB = pydp.local_field(np.float32, 16, 64)
+    acc = pydp.private_field(np.float32, 4, 4)
+    i, j = idx.local
+    for r in range(4):
+        for c in range(4):
+            acc[r, c] = 0.0
+    for step in range(A.extent(1)):
+        a = A(idx.group[0], step)
+        b = B(step, idx.group[1])
+        for r in range(4):
+            sA[i * 4 + r, j] = a[i * 4 + r, j]
+            sB[i, j * 4 + r] = b[i, j * 4 + r]
+        pydp.group_barrier()
+        for k in range(16):
+            for r in range(4):
+                for c in range(4):
+                    acc[r, c] = pydp.fma(sA[i * 4 + r, k], sB[k, j * 4 + c], acc[r, c])
+        pydp.group_barrier()
+    tile = C[idx.group]
+    for r in range(4):
+        for c in range(4):
+            tile[i * 4 + r, j * 4 + c] = acc[r, c]
+
+
+@pydp.vector
 def stencil(idx: Any, out: Any, a: Any) -> None:
     """Five points, the border read as 0."""
     i, j = idx
@@ -82,13 +110,11 @@ def tiled(c: Any, a: Any, b: Any) -> Any:
     return pydp.forall(c.grid, mxm_tiled, c, pydp.tile(a, (16, 16)), pydp.tile(b, (16, 16)), group=(16, 16))
 
 
-def two_level(c: Any, a: Any, b: Any) -> Any:
-    """Launch :func:`mxm_two_level`."""
+def two_level(c: Any, a: Any, b: Any, function: Any = mxm_two_level) -> Any:
+    """Launch :func:`mxm_two_level`, or the other form of it."""
     tiles = pydp.tile(c, (64, 64))
     lanes = tuple(16 * count for count in tiles.extent)
-    return pydp.forall(
-        lanes, mxm_two_level, tiles, pydp.tile(a, (64, 16)), pydp.tile(b, (16, 64)), group=(16, 16)
-    )
+    return pydp.forall(lanes, function, tiles, pydp.tile(a, (64, 16)), pydp.tile(b, (16, 64)), group=(16, 16))
 
 
 def run(device: Any, sizes: Sequence[int] | None = None, quick: bool = False) -> list[Row]:
@@ -103,7 +129,8 @@ def _products(device: Any, size: int, peak: Any) -> list[Row]:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((size, size), np.float32) for _ in range(2))
     left, right = pydp.field(a, device=device), pydp.field(b, device=device)
-    outs = {name: pydp.zeros((size, size), np.float32, device=device) for name in ("tiled", "two-level", "textbook")}
+    forms = ("tiled", "two-level", "neighbours", "textbook")
+    outs = {name: pydp.zeros((size, size), np.float32, device=device) for name in forms}
     host = np.empty_like(a)
     textbook = kernel(device, "textbook_matmul.mako", "textbook_matmul", {"type": "float", "tile": _TILE})
     whole = (-(-size // _TILE) * _TILE,) * 2
@@ -112,16 +139,18 @@ def _products(device: Any, size: int, peak: Any) -> list[Row]:
     candidates = {
         "tiled": lambda: tiled(outs["tiled"], left, right).wait(),
         "two-level": lambda: two_level(outs["two-level"], left, right).wait(),
+        "neighbours": lambda: two_level(outs["neighbours"], left, right, mxm_neighbours).wait(),
         "numpy": lambda: np.matmul(a, b, out=host),
         "textbook": lambda: textbook.enqueue(device.queue, whole, (_TILE, _TILE), [*buffers, *numbers]).wait(),
         "peak": peak,
     }
     seconds = alternating(candidates)
     rows = []
-    for name in ("tiled", "two-level"):
+    for name in forms[:-1]:
         np.testing.assert_allclose(outs[name].get(), host, rtol=0, atol=1e-5 * size)
         rate = 2.0 * size**3 / seconds[name] / 1e9
-        ratios = {peer: seconds[peer] / seconds[name] for peer in ("numpy", "textbook")}
+        peers = ("numpy", "textbook", "two-level") if name == "neighbours" else ("numpy", "textbook")
+        ratios = {peer: seconds[peer] / seconds[name] for peer in peers}
         ratios["FMA peak"] = rate / peak.rate(seconds["peak"])
         rows.append(Row("forall", f"{name} product {size}", device.name, seconds[name], rate, "GFLOP/s", ratios))
     return rows
@@ -138,9 +167,7 @@ def _host_stencil(device: Any, size: int) -> Row:
             padded[:-2, 1:-1] + padded[2:, 1:-1] + padded[1:-1, :-2] + padded[1:-1, 2:], np.float32(0.25), out=theirs
         )
 
-    seconds = alternating(
-        {"host": lambda: pydp.forall(a.shape, stencil, ours, a, device="host"), "numpy": numpy}
-    )
+    seconds = alternating({"host": lambda: pydp.forall(a.shape, stencil, ours, a, device="host"), "numpy": numpy})
     np.testing.assert_array_equal(ours, theirs)
     rate = a.size / seconds["host"] / 1e9
     ratios = {"numpy": seconds["numpy"] / seconds["host"]}
