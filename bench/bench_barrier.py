@@ -101,9 +101,7 @@ def _reduction(device: Any, items: int) -> Row:
     seconds = alternating(candidates)
     for out in outs.values():
         np.testing.assert_allclose(out.get(), x.reshape(-1, 256).sum(1), rtol=1e-5)
-    found = pydp.explain(
-        pydp.forall, (items,), sums_of_256, outs["auto"], field, group=256, spec={"mapping": "simt"}
-    )
+    found = pydp.explain(pydp.forall, (items,), sums_of_256, outs["auto"], field, group=256, spec={"mapping": "simt"})
     told = [line.split(": ", 2)[2] for line in found.choices if ": width" in line]
     return Row(
         "barrier", f"sums of 256 by inferred widths, {items} items", device.name, seconds["auto"],

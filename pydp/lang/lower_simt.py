@@ -109,9 +109,9 @@ def _check_limits(
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
 
 
-def _notes(flat: bool, runs: bool, watched: bool, assumes_apart: bool) -> list[str]:
-    notes = ["one work-item for each lane"]
-    if assumes_apart:
+def _notes(flat: bool, runs: bool, watched: bool, plan: BarrierPlan) -> list[str]:
+    notes = ["one work-item for each lane", *([plan.summary] if plan.summary else [])]
+    if plan.assumes_apart:
         notes.append("barriers are for arguments that share no memory; a call with others has the whole group meet")
     if watched:
         notes.append("loops are watched, for this driver ends long ones early: the call waits and looks")
