@@ -8,7 +8,7 @@ grid are masked, never returned early, where the function has barriers or local 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from pydp.lang import helpers, ir
 from pydp.lang.barrier_lowering import BarrierPlan, plan_barriers
 from pydp.lang.c_body import BodyC
 from pydp.lang.c_text import Block, identifier
+from pydp.lang.local_layout import field_bytes, local_layouts
 from pydp.lang.lowered import Lowered, Slot, argument_names, declaration, dtypes_of, standard_slots
 from pydp.lang.trip_counts import LoopBound
+from pydp.lds import Layout
 from pydp.runtime import program
 from pydp.runtime.profile import Profile
 
@@ -52,11 +54,12 @@ def lower(
     plan = plan_barriers(function, profile, rows, choice=barriers, subgroup=subgroup)
     runs = not flat and plan.row != rows[0]
     flat = flat or runs
-    writer = _SimtC(function, group, flat, unit_strides, plan)
+    layouts = local_layouts(function, profile)
+    writer = _SimtC(function, group, flat, unit_strides, plan, layouts)
     if profile.loop_limit is not None and not LoopBound(function).is_known:
         writer.watch()
     writer.write()
-    local_bytes = sum(_local_bytes(array) for array in function.locals)
+    local_bytes = sum(field_bytes(array, layouts) for array in function.locals)
     _check_limits(function, group, local_bytes, writer, profile)
     return Lowered(
         mapping="simt",
@@ -66,7 +69,7 @@ def lower(
         group=group,
         arguments=writer.slots,
         local_bytes=local_bytes,
-        notes=_notes(flat, runs, writer.watched, plan.assumes_apart),
+        notes=[*_notes(flat, runs, writer.watched, plan), *(one.reason for one in layouts.values())],
         barriers=plan.reasons,
         flat=flat,
         uses_ptx=plan.uses_ptx,
@@ -86,10 +89,6 @@ def pick_group(rank: int, extent: Sequence[int], profile: Profile) -> tuple[int,
             group[axis] *= grow
             room //= grow
     return tuple(group)
-
-
-def _local_bytes(array: ir.LocalArray) -> int:
-    return -(-math.prod(array.shape) * array.dtype.itemsize // 16) * 16
 
 
 def _check_limits(
@@ -131,9 +130,11 @@ class _SimtC(BodyC):
         flat: bool,
         unit_strides: frozenset[tuple[str, int]],
         plan: BarrierPlan,
+        layouts: Mapping[str, Layout],
     ) -> None:
         super().__init__(Block(1))
         self.function, self.group, self.flat, self.unit_strides, self.plan = function, group, flat, unit_strides, plan
+        self.layouts = layouts
         self.names = argument_names(function)
         self.slots = standard_slots(function, self.names, unit_strides)
         self.atomics: set[tuple[str, str, str, str]] = set()
@@ -201,8 +202,12 @@ class _SimtC(BodyC):
             "int64_atomics": self.wide_atomics,
         }
 
+    def extents(self, array: ir.LocalArray | ir.PrivateArray) -> tuple[int, ...]:
+        found = self.layouts.get(array.name) if isinstance(array, ir.LocalArray) else None
+        return array.shape if found is None else (*array.shape[:-1], found.row)
+
     def _local(self, array: ir.LocalArray) -> str:
-        size = math.prod(array.shape)
+        size = math.prod(self.extents(array))
         return f"__local {dtypes.c_name(array.dtype)} {self.array_name(array)}[{size}]"
 
     # -- where the lane is ---------------------------------------------------------------------------------
