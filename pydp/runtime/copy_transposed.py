@@ -52,7 +52,7 @@ class Turning:
     """How blocks of `block` x `block` elements are turned.
 
     mapping "vector": a work-item turns `chunk` of them one after the other. "simt": a group of `block` x `rows`
-    work-items turns one in local memory. streams: results go round the caches, where the driver's compiler can and they are large.
+    work-items turns one in local memory. streams: large results go round the caches, where the compiler can do so.
     """
 
     mapping: str
