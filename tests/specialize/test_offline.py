@@ -72,6 +72,13 @@ def test_faults(found: Resources, group: int, words: tuple[str, ...]) -> None:
     assert len(said) == len(words) and all(word in text for word, text in zip(words, said, strict=True))
 
 
+def plain(x: Any, *, device: Any, spec: Any = None) -> Any:
+    """A call that chooses nothing."""
+    if spec is not None:
+        raise InvalidArgument(f"spec={spec!r} is not accepted")
+    return pydp.scan(x, device=device, spec={"lanes": 64})
+
+
 def test_what_a_call_chooses_from() -> None:
     target, x = target_of("gfx90a"), np.zeros((64, 64), np.float32)
     for call, arguments, family in (
@@ -82,10 +89,11 @@ def test_what_a_call_chooses_from() -> None:
         (pydp.sort_by_key, (x, x), "sort"),
         (pydp.histogram, (x,), "histogram"),
         (pydp.bincount, (np.zeros(100, np.uint8),), "histogram"),
+        (pydp.transpose, (x,), "transpose"),
     ):
         found = asked(target, call, *arguments)
         assert found is not None and found[0].name == found[1].family == family
-    assert asked(target, pydp.transpose, x) is None
+    assert asked(target, plain, x) is None
     with pytest.raises(InvalidArgument, match="axes"):
         asked(target, pydp.transpose, x, axes=(0, 0))
     with pytest.raises(InvalidArgument, match="axis 5"):
@@ -142,6 +150,7 @@ def test_a_target_without_a_compiler_is_studied_all_the_same() -> None:
     assert found.runs.kernels is None and "no compiler for xe_hpg" in str(found.compiler)
     assert "not compiled: there is no compiler for xe_hpg" in text_of("scan", found)
     assert isinstance(found.choice, Choice)
+    assert "plain has one way to run" in text_of("plain", study("xe_hpg", plain, np.zeros(100)))
     with pytest.raises(InvalidArgument, match="'sm_13' is not known"):
         study("sm_13", pydp.scan, np.zeros(10))
 

@@ -5,16 +5,18 @@ Its lane is `tox -e offline`; it needs clang and libclc, and uses ptxas where th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import forall_kernels
 import numpy as np
 import pytest
 
 import pydp
 from pydp.runtime.offline import missing
-from pydp.runtime.target import dry_run
+from pydp.runtime.target import Launch, dry_run
 from pydp.specialize.architectures import by_name, by_target
 from pydp.specialize.choose import choose
 from pydp.specialize.offline import Compiled, asked, compiled_kernels, target_of
@@ -89,11 +91,19 @@ CASES = [
     one(pydp.histogram, LINE, "f8", bins=100000, range=(0, 1)),
     one(pydp.bincount, LINE, "u1"),
     Case(pydp.bincount, ((LINE, "u1"), (LINE, "f4"))),
-    one(pydp.transpose, PLANE),
+    one(pydp.transpose, PLANE, many=True),
     one(pydp.transpose, PLANE, "f8"),
     one(pydp.transpose, (64, 100, 200), "u1", axes=(2, 0, 1)),
     one(pydp.transpose, PLANE, "c16"),
 ]
+
+
+def own(target: Any) -> list[Launch]:
+    """The launches of two of the users' own functions."""
+    x, y = np.zeros((1024, 512), np.float32), np.zeros((512, 256), np.float32)
+    out = np.zeros((1024, 256), np.float32)
+    found = dry_run(target, functools.partial(forall_kernels.tiled, out, x, y))
+    return found + dry_run(target, functools.partial(forall_kernels.naive, out, x, y))
 
 
 def compiled(target: Any, case: Case, **more: Any) -> tuple[Compiled, ...]:
@@ -120,6 +130,13 @@ def test_what_runs_and_the_default_fit_the_target(case: Case, name: str) -> None
     default = family.default(target.profile, problem)
     if default != choose(family, target, problem).spec:
         assert not faults(compiled(target, case, spec=default)), default
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_vector_functions_fit_the_target(name: str) -> None:
+    target = target_of(name)
+    kernels = compiled_kernels(own(target), target.profile, by_name(name), by_target(name)[1])
+    assert {one.name for one in kernels} == {"forall_mxm_tiled", "forall_mxm_naive"} and not faults(kernels)
 
 
 @pytest.mark.parametrize("name", TARGETS)
