@@ -1,9 +1,8 @@
-"""barrier: what each lowering of a barrier costs by width and group size, and a group reduction by inferred widths
+"""barrier: what each lowering of a barrier costs by width and group size, and kernels by the widths that they need
 against the same with whole-group barriers."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,10 +34,10 @@ def sums_of_256(idx: Any, out: Any, x: Any) -> None:
 
 
 def run(device: Any, quick: bool = False) -> list[Row]:
-    """Rows for every lowering, group size and width (Mbarrier/s of a group), then the reduction (Gitem/s)."""
+    """Rows for every lowering, group size and width (Mbarrier/s), then kernels by needed widths (Gitem/s)."""
     sizes = [size for size in ((64,) if quick else (16, 64, 256)) if size <= device.profile.max_group_size]
     rows = [row for size in sizes for row in _costs(device, size, 4 if quick else 16)]
-    return [*rows, _reduction(device, 1 << (16 if quick else 20))]
+    return [*rows, _reduction(device, 1 << (16 if quick else 20)), *_templates(device, quick)]
 
 
 def _ways(profile: Any, lanes: int, width: int) -> Iterator[tuple[str, Lowering, int]]:
@@ -102,12 +101,38 @@ def _reduction(device: Any, items: int) -> Row:
     for out in outs.values():
         np.testing.assert_allclose(out.get(), x.reshape(-1, 256).sum(1), rtol=1e-5)
     found = pydp.explain(pydp.forall, (items,), sums_of_256, outs["auto"], field, group=256, spec={"mapping": "simt"})
-    told = [line.split(": ", 2)[2] for line in found.choices if ": width" in line]
+    told = next(line for line in found.choices if "turn(s) of barriers" in line)
     return Row(
         "barrier", f"sums of 256 by inferred widths, {items} items", device.name, seconds["auto"],
-        items / seconds["auto"] / 1e9, "Gitem/s", {"whole group": seconds["group"] / seconds["auto"]},
-        notes="; ".join(re.sub(r" \([^()]*\)", "", line) for line in told),
+        items / seconds["auto"] / 1e9, "Gitem/s", {"whole group": seconds["group"] / seconds["auto"]}, notes=told,
     )  # fmt: skip
+
+
+def _templates(device: Any, quick: bool) -> Iterator[Row]:
+    """pydp's own kernels of lanes that meet, by the needed widths against whole groups."""
+    values = np.random.default_rng(1).integers(0, 999, 1 << (14 if quick else 18)).astype(np.int32)
+    x = pydp.field(values, device=device)
+    tree = {"lanes": 256, "items": 4, "part": 4096, "longest": 2**30, "columns": 1, "busy": 64}
+    runs = {"lanes": 256, "items": 4, "run": 1024, "small": 4, "stretch": 256, "chains": 1}
+    cases: dict[str, tuple[Any, dict[str, Any]]] = {
+        "scan": (pydp.scan, {"lanes": 256, "columns": 16, "items": 7}),
+        "reduce": (pydp.reduce, tree),
+        "sort": (pydp.sort, runs),
+    }
+    for name, (call, given) in cases.items():
+        candidates = {}
+        for choice in ("auto", "group"):
+            spec = {"mapping": "simt", **given, "barriers": choice}
+            candidates[choice] = lambda call=call, spec=spec: (call(x, spec=spec), device.queue.finish())
+        seconds = alternating(candidates, budget=2.0)
+        found = pydp.explain(call, x, spec={"mapping": "simt", **given, "barriers": "auto"})
+        narrow = sum("barrier '" in line and "whole-group" not in line for line in found.choices)
+        count = sum("barrier '" in line for line in found.choices)
+        yield Row(
+            "barrier", f"{name} of {x.size} items by needed widths", device.name, seconds["auto"],
+            x.size / seconds["auto"] / 1e9, "Gitem/s", {"whole group": seconds["group"] / seconds["auto"]},
+            notes=f"{narrow} of {count} barriers are of no whole group in any turn",
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

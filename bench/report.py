@@ -25,7 +25,10 @@ def table(rows: Iterable[Row]) -> Any:
 
 
 def save(rows: Iterable[Row], device: Any, path: Path) -> None:
-    """Writes the rows with the device and the versions that they were measured with."""
+    """Writes the rows with the device and the versions that they were measured with.
+
+    Rows of other algorithms that the file has of the same device stay.
+    """
     import numpy
     import pyopencl
 
@@ -40,8 +43,20 @@ def save(rows: Iterable[Row], device: Any, path: Path) -> None:
         "pyopencl": pyopencl.VERSION_TEXT,
         "pydp": pydp.__version__,
     }
+    found = [row.as_dict() for row in rows]
+    measured = {row["algorithm"] for row in found}
+    kept = [row for row in _saved(path, about["device"]) if row["algorithm"] not in measured]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"about": about, "rows": [row.as_dict() for row in rows]}, indent=1) + "\n")
+    path.write_text(json.dumps({"about": about, "rows": kept + found}, indent=1) + "\n")
+
+
+def _saved(path: Path, device: object) -> list[dict[str, Any]]:
+    """The rows of a file that were measured on the same device; none where there is no such file."""
+    try:
+        told = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return []
+    return list(told["rows"]) if told["about"]["device"] == device else []
 
 
 def plot(rows: Iterable[Row], path: Path) -> None:

@@ -24,5 +24,7 @@ def profile(*extensions: str, lockstep: int = 1, sizes: tuple[int, ...] = (), **
         "barriers_under_conditions": True,
         "cl_c_version": (1, 2),
         "simd_bytes": 16,
+        "banks": 32,
+        "bank_bytes": 4,
     }
     return Profile(**{**_FIELDS, **known, **given})

@@ -8,6 +8,7 @@ from turn to turn of loops of known length, or is known at run time only, the ke
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -28,7 +29,8 @@ class BarrierPlan:
     them; by: "" (one way for all turns), "turn" (of `period` turns) or "width". reasons: one sentence for each.
     build: parameters of the template by which the kernel has the subgroups that its barriers are for. assumes_apart:
     widths are right only where no written element is another one as well, by arguments that share memory or by
-    strides. uses_ptx: some are instructions of NVIDIA's own. row: the group's length along dimension 0 for it."""
+    strides. uses_ptx: some are instructions of NVIDIA's own. row: the group's length along dimension 0 for it.
+    summary: how many turns of barriers are run in which way."""
 
     lowered: list[dict[str, object]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -36,6 +38,7 @@ class BarrierPlan:
     assumes_apart: bool = False
     uses_ptx: bool = False
     row: int = 1
+    summary: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def plan_barriers(
     memory = "both" if _orders_global_memory(function.body) else "local"
     lowered: list[dict[str, object]] = []
     reasons: list[str] = []
-    kinds: set[str] = set()
+    counts: Counter[str] = Counter()
     kept: set[int] = set()
     for number, (barrier, need) in enumerate(zip(found, needed, strict=True)):
         by, period, cases = _cases(need, rules)
@@ -81,12 +84,13 @@ def plan_barriers(
             by, period, cases = "", 1, [(None, widest)]
         if any(one.kind != "none" for _, one in cases):
             kept.add(id(barrier))
-        kinds.update(one.kind for _, one in cases)
+        counts.update(_kinds(need, period, cases))
         shape = {"size": size, "memory": memory, "by": by, "period": period}
         lowered.append({"number": number, "cases": texts(cases), **shape})
         reasons.append(_reason(barrier, need, _told(by, cases), memory))
     if not profile.barriers_under_conditions:
         _refuse_conditional(function.body, "", kept)
+    kinds = set(counts)
     lanes = rules.subgroup if "subgroup" in kinds or subgroup is not None else 0
     narrow = kinds - {"group"} and any(need.source == "inferred" for need in needed)
     return BarrierPlan(
@@ -94,6 +98,7 @@ def plan_barriers(
         reasons,
         build=build(replace(rules, subgroup=lanes)),
         row=rules.row,
+        summary=_summary(counts),
         assumes_apart=bool(narrow) and _writes_arguments(function),
         uses_ptx=bool(kinds & {"warp", "named"}),
     )
@@ -139,6 +144,21 @@ def _writes_arguments(function: ir.Function) -> bool:
         isinstance(one, (ir.Store, ir.Atomic)) and isinstance(one.array, ir.GlobalArray)
         for one in ir.statements(function.body)
     )
+
+
+def _kinds(need: _Needed, period: int, cases: Sequence[Case]) -> Counter[str]:
+    """The ways that the turns of a barrier are run, as far as they are known."""
+    if need.given is not None:
+        return Counter(way.kind for _, way in cases)
+    turns = [turn % period for turn in range(len(need.turns))]
+    return Counter(next(way.kind for below, way in cases if below is None or turn < below) for turn in turns)
+
+
+def _summary(counts: Counter[str]) -> str:
+    if not counts:
+        return ""
+    ways = ", ".join(f"{counts[kind]} {WORDS[kind]}" for kind in WORDS if counts[kind])
+    return f"{counts.total()} turn(s) of barriers known before the run: {ways}"
 
 
 def _rules(

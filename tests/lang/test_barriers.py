@@ -84,6 +84,16 @@ def test_explain_names_line_width_lowering_and_reason(device):
     assert source.count("barrier(CLK_LOCAL_MEM_FENCE)") == 1
 
 
+def test_explain_counts_the_turns_by_the_way_they_are_run(device):
+    extent, group, fn, args, _ = EXAMPLES["eight"](np.random.default_rng(0))
+    found = pydp.explain(pydp.forall, extent, fn, *args, group=group, spec={"barriers": "none"})
+    told = next(line for line in found.choices if "turn(s) of barriers" in line)
+    if device.profile.barriers_under_conditions:
+        assert told == "4 turn(s) of barriers known before the run: 2 no barrier, 2 whole-group barrier"
+    else:
+        assert told == "4 turn(s) of barriers known before the run: 1 no barrier, 3 whole-group barrier"
+
+
 def test_the_width_of_an_index_modulo_32(device):
     lines, _ = explained("mirrored")
     assert "width 32 (inferred)" in lines[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shutil
 import subprocess
@@ -11,11 +10,11 @@ from pathlib import Path
 import barrier_examples
 import numpy as np
 import pytest
+from made_up import profile
 
 import pydp
 from pydp.lang import lower_simt
 from pydp.lang.front import FieldType, NumberType, translate
-from pydp.runtime.profile import Profile
 from pydp.runtime.target import dry_run
 from pydp.runtime.template import render
 from pydp.specialize.offline import target_of
@@ -28,19 +27,7 @@ pytestmark = [
     pytest.mark.skipif(CLANG is None or not LIBCLC.exists(), reason="clang with libclc for NVPTX is not installed"),
 ]
 
-PROFILE = Profile(
-    **{
-        **{item.name: None for item in dataclasses.fields(Profile)},
-        "extensions": frozenset({"cl_nv_device_attribute_query"}),
-        "subgroup_sizes": (),
-        "lockstep": 1,
-        "max_group_size": 1024,
-        "local_bytes": 49152,
-        "int64_atomics": True,
-        "barriers_under_conditions": True,
-        "cl_c_version": (1, 2),
-    }
-)
+PROFILE = profile("cl_nv_device_attribute_query")
 FIELD, NUMBER = FieldType(np.dtype(np.int32), 1), NumberType(np.dtype(np.int32), True)
 FUNCTIONS = {
     "sums_of_64": ((64,), [FIELD, FIELD]),
