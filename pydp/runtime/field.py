@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..space import Extent, Grid
 from .field_operators import FieldOperators
 from .host_memory import check_dtype, create
 from .indexing import Layout, index_layout
-from .operand import Operand, c_strides, is_c_contiguous
+from .operand import Operand, Strided, c_strides
 from .returns import bring_back
 from .scratch import take
 from .storage import Storage
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 _POOLED_FROM = 1 << 16  # bytes from which fresh pages cost more than a look into the pool
 
 
-class Field(FieldOperators):
+class Field(FieldOperators, Strided):
     """N-dimensional data in a device's memory, or a strided view of such data.
 
     Made by `pydp.field`, `pydp.empty`, `zeros`, `full` and by pydp's algorithms. Indexing with integers,
@@ -77,12 +76,7 @@ class Field(FieldOperators):
 
     # --- what it is --------------------------------------------------------------------------------------
 
-    @property
-    def rank(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    ndim = rank
+    ndim = Strided.rank
 
     @property
     def extent(self) -> Extent:
@@ -93,16 +87,6 @@ class Field(FieldOperators):
     def grid(self) -> Grid:
         """The shape as a grid that starts at 0."""
         return Grid(self.extent)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the elements."""
-        return prod(self.shape) * self.dtype.itemsize
 
     @property
     def element_type(self) -> np.dtype:
@@ -118,11 +102,6 @@ class Field(FieldOperators):
     def writable(self) -> bool:
         """Whether kernels and assignments may write through this view."""
         return self._writable
-
-    @property
-    def is_contiguous(self) -> bool:
-        """Whether the elements follow each other in C order."""
-        return is_c_contiguous(self.shape, self.strides)
 
     @property
     def event(self) -> cl.Event | None:

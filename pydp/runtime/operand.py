@@ -43,7 +43,43 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> tuple
     return low, high + 1
 
 
-class Operand:
+class Strided:
+    """What a strided array is by its shape, strides and offset, all counted in elements."""
+
+    __slots__ = ()
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: np.dtype
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements follow each other in C order."""
+        return is_c_contiguous(self.shape, self.strides)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The elements [low, high) of the buffer between which all elements lie."""
+        return span(self.shape, self.strides, self.offset)
+
+
+class Operand(Strided):
     """An array argument as a kernel sees it: element k[0], k[1] ... is at ``offset + sum(strides * k)``.
 
     `offset` and `strides` count elements; strides may be negative or 0. `owner` is what the memory belongs
@@ -71,31 +107,6 @@ class Operand:
         self.dtype = dtype
         self.owner = owner
         self.result = result
-
-    @property
-    def rank(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all elements."""
-        return prod(self.shape) * self.dtype.itemsize
-
-    @property
-    def is_contiguous(self) -> bool:
-        """Whether the elements follow each other in C order."""
-        return is_c_contiguous(self.shape, self.strides)
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """The elements [low, high) of the buffer between which all elements lie."""
-        return span(self.shape, self.strides, self.offset)
 
     def view(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None = None) -> Operand:
         """The same memory seen with another shape, strides and offset."""

@@ -13,7 +13,7 @@ from ..space import integers
 from . import host_memory
 from .call import Call
 from .field import Field
-from .operand import c_strides, span
+from .operand import c_strides
 from .placement import ARRAYS, Array, check_writable, home_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Mapped:
     def __enter__(self) -> np.ndarray:
         field, size = self.field, self.field.dtype.itemsize
         storage = field._storage
-        low, high = span(field.shape, field.strides, field.offset)
+        low, high = field.span
         self.mapped, _ = cl.enqueue_map_buffer(
             self.queue, storage.buffer, self.flags, low * size, ((high - low) * size,), np.uint8,
             wait_for=storage.waits(self.queue) or None, is_blocking=True,
@@ -105,7 +105,9 @@ def _write(field: Field, values: np.ndarray, blocking: bool) -> cl.Event:
     call.finish()
     if blocking:
         sent.wait()  # `values` may change from here on; the rest is the device's
-    return field._storage.event  # type: ignore[return-value]
+    done = field._storage.event
+    assert done is not None  # the copy has just been enqueued
+    return done
 
 
 def assign(target: Field, value: Any) -> None:
