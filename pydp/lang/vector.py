@@ -30,7 +30,6 @@ that differs from lane to lane it names how many meet: ``group_barrier(width)``.
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -71,11 +70,6 @@ class VectorFunction:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Run the Python function itself, on the host, for plain values."""
         return self.function(*arguments, **named)
-
-    def __pydp_explain__(self, grid: Any, *arguments: Any, **options: Any) -> Any:
-        """What ``pydp.forall(grid, self, *arguments)`` would run: ``pydp.explain(self, grid, *arguments)``."""
-        # By name: the language is below the algorithms and knows none of them.
-        return importlib.import_module("pydp.algorithms.forall").explain_function(self, grid, *arguments, **options)
 
     def __repr__(self) -> str:
         return f"<vector function {self.__name__}>"
