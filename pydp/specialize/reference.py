@@ -58,7 +58,7 @@ def alike(values: list[np.ndarray]) -> list[Expected]:
         if one.dtype.kind in "fc" and one.size:
             with np.errstate(all="ignore"):
                 finite = np.abs(one[np.isfinite(one)])
-            found.append(Expected(one, _DEPTH * np.finfo(one.dtype).eps * float(finite.max(initial=0))))
+            found.append(Expected(one, _DEPTH * _eps(one.dtype) * float(finite.max(initial=0))))
         else:
             found.append(Expected(one))
     return found
@@ -76,7 +76,7 @@ def difference(got: list[np.ndarray], want: list[Expected]) -> str | None:
             at = np.unravel_index(int(np.argmax(wrong)), values.shape)
             return (
                 f"{int(np.count_nonzero(wrong))} of {values.size} elements are wrong, the first at "
-                f"{tuple(int(place) for place in at)}: {values[at]!r} instead of {right.values[at]!r}"
+                f"{tuple(int(place) for place in at)}: {values[at]} instead of {right.values[at]}"
             )
     return None
 
@@ -89,13 +89,17 @@ def _wrong(got: np.ndarray, right: Expected) -> np.ndarray | None:
     wrong = np.asarray(got != want)
     if got.dtype.kind in "fc":
         with np.errstate(all="ignore"):
-            near = np.abs(got - want) <= right.tolerance
+            near = np.abs(_wide(got) - _wide(want)) <= right.tolerance
         wrong &= ~(near | (np.isnan(got) & np.isnan(want)))
     return wrong
 
 
 def _wide(x: np.ndarray) -> np.ndarray:
     return x.astype(_WIDER.get(x.dtype.name, x.dtype), copy=False)
+
+
+def _eps(dtype: np.dtype) -> float:
+    return float(np.finfo(dtype).eps)
 
 
 def _matmul(a: Any, b: Any, *, alpha: Any = 1, beta: Any = 0) -> list[Expected] | None:
@@ -109,7 +113,7 @@ def _matmul(a: Any, b: Any, *, alpha: Any = 1, beta: Any = 0) -> list[Expected] 
     left_norms = np.sqrt(np.sum(np.abs(_wide(a)) ** 2, axis=-1))
     right_norms = np.sqrt(np.sum(np.abs(_wide(b)) ** 2, axis=-2 if b.ndim > 1 else -1))
     scale = left_norms[..., None] * right_norms[..., None, :] if a.ndim > 1 and b.ndim > 1 else left_norms * right_norms
-    return [Expected(right.astype(dtype), (a.shape[-1] + 2) * np.finfo(dtype).eps * scale)]
+    return [Expected(right.astype(dtype), (a.shape[-1] + 2) * _eps(dtype) * scale)]
 
 
 def _scan(x: Any, op: Any = "+", *, axis: Any = -1) -> list[Expected] | None:
@@ -121,7 +125,7 @@ def _scan(x: Any, op: Any = "+", *, axis: Any = -1) -> list[Expected] | None:
     if dtype.kind not in "fc" or op != "+":
         return [Expected(right.astype(dtype))]
     scale = np.add.accumulate(np.abs(_wide(x)), axis=axis)
-    return [Expected(right.astype(dtype), _sums(x.shape[axis]) * np.finfo(dtype).eps * scale)]
+    return [Expected(right.astype(dtype), _sums(x.shape[axis]) * _eps(dtype) * scale)]
 
 
 def _sums(n: int) -> int:
@@ -137,7 +141,7 @@ def _reduce(x: Any, op: Any = "+", *, axis: Any = None, keepdims: bool = False) 
     if dtype.kind not in "fc" or op != "+":
         return [Expected(right.astype(dtype))]
     scale = np.asarray(_UFUNCS["+"].reduce(np.abs(_wide(x)), axis=axes, keepdims=keepdims))
-    return [Expected(right.astype(dtype), _sums(x.size) * np.finfo(dtype).eps * scale)]
+    return [Expected(right.astype(dtype), _sums(x.size) * _eps(dtype) * scale)]
 
 
 def _sort(x: Any, *, axis: Any = -1) -> list[Expected]:
