@@ -9,7 +9,7 @@ are resident at once follow from them by formula (3) of SPEC S5.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydp.errors import BuildFailed, InvalidArgument
@@ -17,10 +17,11 @@ from pydp.runtime.offline import missing
 from pydp.runtime.offline_reports import Resources
 from pydp.runtime.profile import Profile
 from pydp.runtime.target import Launch, Target, dry_run
-from pydp.specialize.architectures import Architecture, by_name, by_target
+from pydp.specialize.architectures import Architecture, by_name, by_target, rates_of
 from pydp.specialize.choose import Asked, Asking, Choice, choose
+from pydp.specialize.costs import cost
 from pydp.specialize.family import Family, Problem
-from pydp.specialize.ranking import rank, rejected
+from pydp.specialize.ranking import rank, rejected, seconds_text
 from pydp.specialize.structure import Analysis, Structure, wmpd_local, wmpd_registers
 
 _GRANULE = 8  # registers of a work-item are handed out in multiples of this
@@ -139,13 +140,15 @@ def faults_of(found: Resources, group: int, profile: Profile, entry: Architectur
 @dataclass(frozen=True)
 class Candidate:
     """One specialization: predicted seconds and limiter (None where its family has no counts), a sentence, its kernels
-    where they were compiled, and the reason why it is not taken (None for the one that runs)."""
+    where they were compiled, the seconds predicted with the compiler's registers and local memory in place of the
+    estimates, and the reason why it is not taken (None for the one that runs)."""
 
     spec: Any
     seconds: float | None
     limiter: str | None
     reason: str
     kernels: tuple[Compiled, ...] | None = None
+    compiled_seconds: float | None = None
     not_taken: str | None = None
 
     @property
@@ -178,29 +181,26 @@ def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: A
     >>> study("gfx90a", pydp.scan, np.zeros(1 << 20, "f4")).runs.limiter          # doctest: +SKIP
     'memory'
     """
-    target, entry = target_of(name), by_name(name)
+    target = target_of(name)
+    workshop = _Workshop(target, by_name(name), by_target(name)[1], call, args, kw)
     compiler = missing(target.name)
-    structure = by_target(name)[1]
-
-    def compiled(spec: Any) -> tuple[Compiled, ...] | None:
-        if compiler is not None:
-            return None
-        options = kw if spec is None else {**kw, "spec": spec}
-        return compiled_kernels(dry_run(target, call, *args, **options), target.profile, entry, structure)
-
     found = asked(target, call, *args, **kw)
     if found is None:
-        only = Candidate(None, None, None, f"{call.__name__} has one way to run", compiled(None))
-        return Study(target, entry, None, None, only, (), (), compiler)
+        only = Candidate(None, None, None, f"{call.__name__} has one way to run")
+        only = only if compiler else workshop.compiled(only, None)
+        return Study(target, workshop.entry, None, None, only, (), (), compiler)
     family, problem = found
     choice = choose(family, target, problem, kw.get("spec"))
-    ranked = _ranked(family, target.profile, problem, entry)
-    runs = next((one for one in ranked if one.spec == choice.spec), Candidate(choice.spec, None, None, choice.reason))
-    runs = _with_kernels(runs, compiled)
-    others = [_with_kernels(one, compiled) if place < top else one for place, one in enumerate(ranked)]
-    others = [_refused(one, runs) for one in others if one.spec != choice.spec]
+    ranked = _ranked(family, target.profile, problem, workshop.entry)
+    if not any(one.spec == choice.spec for one in ranked):
+        ranked.insert(0, Candidate(choice.spec, None, None, choice.reason))
+    if compiler is None:
+        wanted = [one.spec == choice.spec or place < top for place, one in enumerate(ranked)]
+        ranked = [workshop.compiled(one, found) if now else one for one, now in zip(ranked, wanted, strict=True)]
+    runs = next(one for one in ranked if one.spec == choice.spec)
+    others = tuple(_refused(one, runs) for one in ranked if one.spec != choice.spec)
     impossible = tuple((one.spec, one.reason) for one in rejected(family, target.profile, problem))
-    return Study(target, entry, problem, choice, runs, tuple(others), impossible, compiler)
+    return Study(target, workshop.entry, problem, choice, runs, others, impossible, compiler)
 
 
 def _ranked(family: Family, profile: Profile, problem: Problem, entry: Architecture) -> list[Candidate]:
@@ -213,12 +213,38 @@ def _ranked(family: Family, profile: Profile, problem: Problem, entry: Architect
     return [Candidate(one.spec, one.seconds, one.limiter, one.reason) for one in found]
 
 
-def _with_kernels(one: Candidate, compiled: Callable[[Any], tuple[Compiled, ...] | None]) -> Candidate:
-    try:
-        kernels = compiled(one.spec)
-    except BuildFailed as error:
-        return Candidate(one.spec, one.seconds, one.limiter, one.reason, (), str(error).splitlines()[0])
-    return Candidate(one.spec, one.seconds, one.limiter, one.reason, kernels)
+@dataclass(frozen=True)
+class _Workshop:
+    """Compiles the candidates of one call for one target."""
+
+    target: Target
+    entry: Architecture
+    structure: Structure
+    call: Callable[..., Any]
+    args: tuple[Any, ...]
+    kw: dict[str, Any]
+
+    def compiled(self, one: Candidate, found: tuple[Family, Problem] | None) -> Candidate:
+        """The candidate with its kernels and a new prediction; with a reason against it where it does not compile."""
+        options = self.kw if one.spec is None else {**self.kw, "spec": one.spec}
+        launches = dry_run(self.target, self.call, *self.args, **options)
+        try:
+            kernels = compiled_kernels(launches, self.target.profile, self.entry, self.structure)
+        except BuildFailed as error:
+            return replace(one, kernels=(), not_taken=f"it does not compile: {str(error).splitlines()[0]}")
+        seconds = None if found is None else self._seconds(*found, one.spec, kernels)
+        return replace(one, kernels=kernels, compiled_seconds=seconds)
+
+    def _seconds(self, family: Family, problem: Problem, spec: Any, kernels: tuple[Compiled, ...]) -> float | None:
+        """The model's seconds with what the compiler says of the largest kernel."""
+        profile = self.target.profile
+        if family.counts is None or profile.kind != "gpu":
+            return None
+        counts = family.counts(profile, problem, spec)
+        largest = max((one.resources for one in kernels), key=lambda one: one.registers)
+        main = replace(counts.main, registers=largest.registers, local_bytes=largest.local_bytes)
+        phases = tuple(main if phase is counts.main else phase for phase in counts.phases)
+        return cost(replace(counts, phases=phases), rates_of(profile, self.entry), self.structure).seconds
 
 
 def _refused(one: Candidate, runs: Candidate) -> Candidate:
@@ -227,6 +253,14 @@ def _refused(one: Candidate, runs: Candidate) -> Candidate:
         return one
     why = "; ".join(one.faults)
     if not why and one.seconds is not None and runs.seconds is not None:
-        why = f"{one.reason}" if one.seconds > runs.seconds else f"{one.reason}; within the model's error of the choice"
-    why = why or "the default goes before candidates that are not ranked"
-    return Candidate(one.spec, one.seconds, one.limiter, one.reason, one.kernels, why)
+        near = "" if one.seconds > runs.seconds else "; within the model's error of the choice"
+        why = one.reason + compiled_text(one) + near
+    return replace(one, not_taken=why or "the default goes before candidates that are not ranked")
+
+
+def compiled_text(one: Candidate) -> str:
+    """The prediction with the compiler's figures as the end of a sentence, empty where there is none."""
+    if one.compiled_seconds is None or not one.kernels:
+        return ""
+    most = max(kernel.resources.registers for kernel in one.kernels)
+    return f"; {seconds_text(one.compiled_seconds)} with the {most} registers that the compiler takes"

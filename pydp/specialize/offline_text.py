@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from pydp.specialize.offline import Study
+from pydp.specialize.offline import Study, compiled_text
 
 _MOST = 12  # of a list; the rest is counted
 
@@ -34,7 +34,7 @@ def _facts(study: Study) -> list[str]:
     facts += [("problem", study.problem), ("specialization", runs.spec)]
     facts.append(("chosen by", f"{study.choice.source}: {study.choice.reason}"))
     if runs.seconds is not None:
-        facts += [("limiter", runs.limiter), ("predicted time", runs.reason)]
+        facts += [("limiter", runs.limiter), ("prediction", runs.reason + compiled_text(runs))]
     return _aligned(facts)
 
 
@@ -48,7 +48,7 @@ def _kernels(study: Study) -> list[str]:
     if study.compiler is not None:
         return [f"not compiled: {study.compiler}"]
     if study.runs.not_taken is not None:
-        return [f"it does not compile: {study.runs.not_taken}"]
+        return [study.runs.not_taken]
     lines = ["its kernels, compiled"]
     for one in study.runs.kernels or ():
         lines.append(f"  - {one}")
