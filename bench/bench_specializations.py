@@ -16,7 +16,7 @@ from typing import Any
 
 from pydp.bench.measure import Row
 from pydp.bench.quality import spearman
-from pydp.bench.specialization_cases import Case, cases
+from pydp.bench.specialization_cases import Case, wanted
 
 from pydp.errors import PydpError
 from pydp.specialize.calibration import calibrated
@@ -46,7 +46,12 @@ def ranked(device: Any, case: Case) -> list[Ranked]:
 
 def run(device: Any, quick: bool = False) -> list[Row]:
     """A row for each case: what the model's pick reaches of the best measured, and the rank correlation."""
-    return rows(device, measure(device, {}, 60.0 if quick else 600.0, quick=quick))
+    return rows(device, qualities(device, measure(device, {}, 60.0 if quick else 600.0, quick=quick)))
+
+
+def names(device: Any, families: tuple[str, ...] = (), quick: bool = False) -> list[str]:
+    """The names of the cases that are measured."""
+    return [name for name, _ in wanted(device, families, quick)]
 
 
 def measure(
@@ -60,9 +65,10 @@ def measure(
     """Measures what is not `known` yet until `seconds` are spent; saves after every case. {case: its candidates}."""
     end = time.perf_counter() + seconds
     calibrated(device)
-    for case in cases(device, families, quick):
-        if case.name in known and known[case.name]["complete"]:
+    for name, build in wanted(device, families, quick):
+        if known.get(name, {}).get("complete"):
             continue
+        case = build(name)
         found = _case(device, case, known.get(case.name, {"candidates": []})["candidates"], end)
         known[case.name] = found
         if save is not None:
@@ -204,9 +210,10 @@ class Quality:
 def qualities(device: Any, known: dict[str, Any]) -> list[Quality]:
     """The model of today beside what was measured."""
     found = []
-    for case in cases(device):
-        if case.name not in known:
+    for name, build in wanted(device):
+        if name not in known:
             continue
+        case = build(name)
         times = {json.dumps(one["spec"], sort_keys=True): one.get("ratio") for one in known[case.name]["candidates"]}
         order = [
             (one, time)
@@ -234,10 +241,10 @@ def pooled(found: Iterable[Quality]) -> float:
     return spearman(predicted, measured)
 
 
-def rows(device: Any, known: dict[str, Any]) -> list[Row]:
+def rows(device: Any, qualities_: Iterable[Quality]) -> list[Row]:
     """A row for each case; the value is what the model's pick reaches of the best measured."""
     found = []
-    for one in qualities(device, known):
+    for one in qualities_:
         limiters = {name: one.limiters.count(name) for name in sorted(set(one.limiters))}
         notes = f"{len(one.specs)} candidates, limited by " + ", ".join(f"{k} {v}" for k, v in limiters.items())
         ratios = {"best of five": one.five, "Spearman": one.rho}

@@ -35,12 +35,15 @@ class Case:
     clear: Callable[[], None]
 
 
-def cases(device: Any, families: tuple[str, ...] = (), quick: bool = False) -> Iterator[Case]:
-    """The cases of the families (default: all) that the device can run; small ones only with `quick`."""
-    for name, build in _builders(device):
-        if (families and name.split()[0] not in families) or (quick and name not in _QUICK):
-            continue
-        yield build(name)
+def wanted(device: Any, families: tuple[str, ...] = (), quick: bool = False) -> list[tuple[str, Callable[[str], Case]]]:
+    """(name, what builds the case of that name) of the families (default: all) that the device can run; small cases
+    only with `quick`."""
+    found = _builders(device)
+    return [
+        (name, build)
+        for name, build in found
+        if (not families or name.split()[0] in families) and (not quick or name in _QUICK)
+    ]
 
 
 def _builders(device: Any) -> Iterator[tuple[str, Callable[[str], Case]]]:
@@ -50,6 +53,13 @@ def _builders(device: Any) -> Iterator[tuple[str, Callable[[str], Case]]]:
     for dtype in ("int32", "float32"):
         for n in SCAN:
             yield f"scan {dtype} 2^{n.bit_length() - 1}", _later(_scan, device, dtype, n)
+    for n in (1 << 16, 1 << 20, 1 << 24):
+        yield f"reduce float32 2^{n.bit_length() - 1}", _later(_reduce, device, n)
+        yield f"histogram float32 2^{n.bit_length() - 1}", _later(_histogram, device, n)
+    for n in (1 << 16, 1 << 20):
+        yield f"sort int32 2^{n.bit_length() - 1}", _later(_sort, device, n)
+    for side in (512, 2048):
+        yield f"transpose float32 {side}", _later(_transpose, device, side)
 
 
 def _later(make: Callable[..., Case], *args: Any) -> Callable[[str], Case]:
@@ -94,3 +104,52 @@ def _scan(name: str, device: Any, dtype: str, n: int) -> Case:
         return None if error <= 1e-4 else f"off by {error:.2g}"
 
     return Case(name, call, wrong, lambda: out.set(np.zeros(n, dtype)))
+
+
+def _exact(device: Any, name: str, run: Callable[[Any], Any], out: Any, expected: np.ndarray) -> Case:
+    """A case whose result is written to the field `out` (None: returned) and equals `expected` in every bit."""
+    got: list[Any] = [None]
+
+    def call(spec: Any) -> None:
+        got[0] = run(spec)
+        device.queue.finish()
+
+    def clear() -> None:
+        got[0] = None
+        if out is not None:
+            out.set(np.zeros(expected.shape, expected.dtype))
+
+    def wrong() -> str | None:
+        return None if np.array_equal(np.asarray(got[0]), expected) else "elements differ"
+
+    return Case(name, call, wrong, clear)
+
+
+def _reduce(name: str, device: Any, n: int) -> Case:
+    x = np.random.default_rng(0).integers(0, 4, n).astype(np.float32)  # whole numbers, so that any order is exact
+    field, out = pydp.field(x, device=device), pydp.zeros((), np.float32, device=device)
+    expected = np.asarray(x.sum(dtype=np.float64).astype(np.float32))
+    return _exact(device, name, lambda spec: pydp.reduce(field, "+", out=out, spec=spec), out, expected)
+
+
+def _sort(name: str, device: Any, n: int) -> Case:
+    x = np.random.default_rng(0).integers(-(1 << 31), 1 << 31, n).astype(np.int32)
+    field = pydp.field(x, device=device)
+    return _exact(device, name, lambda spec: pydp.sort(field, spec=spec), None, np.sort(x))
+
+
+def _histogram(name: str, device: Any, n: int) -> Case:
+    x = np.random.default_rng(0).random(n, np.float32)
+    field = pydp.field(x, device=device)
+    expected = np.histogram(x, 100, (0.0, 1.0))[0]
+
+    def run(spec: Any) -> Any:
+        return pydp.histogram(field, 100, (0.0, 1.0), spec=spec)[0]
+
+    return _exact(device, name, run, None, expected)
+
+
+def _transpose(name: str, device: Any, side: int) -> Case:
+    x = np.random.default_rng(0).random((side, side), np.float32)
+    field, out = pydp.field(x, device=device), pydp.zeros((side, side), np.float32, device=device)
+    return _exact(device, name, lambda spec: pydp.transpose(field, out=out, spec=spec), out, x.T.copy())

@@ -30,7 +30,7 @@ def counts(profile: Profile, problem: Problem, spec: HistogramSpec) -> Counts:
     sums = float(parts * copies * bins * 4)
     balance = spread(parts, profile.compute_units)
     if spec.mapping == "simt":
-        local = 4 * bins * max(1, getattr(spec, "sets", 1))
+        local = 4 * bins * {"sets": spec.sets, "own": spec.lanes}.get(spec.counters, 1)
         count = Phase(
             "count",
             groups=parts,

@@ -39,8 +39,9 @@ def _pass(profile: Profile, problem: Problem, spec: ReduceSpec, n: int, folds: i
     if spec.mapping == "simt":
         steps = max(1, spec.lanes.bit_length() - 1)
         barriers = steps if spec.barriers == "group" else 1
-        turns = -(-each // (spec.lanes * spec.items))
-        wasted = turns * spec.lanes * spec.items / each
+        step = spec.lanes * spec.items * spec.waves
+        wasted = -(-each // step) * step / each
+        barriers += 0 if commutes else 2 * -(-each // step) // spec.buffers
         return Phase(
             "rows",
             groups=work,
@@ -52,7 +53,7 @@ def _pass(profile: Profile, problem: Problem, spec: ReduceSpec, n: int, folds: i
             balance=spread(work, profile.compute_units),
             barriers=barriers,
             local_bytes=spec.lanes * item,
-            registers=16 + 2 * spec.items,
+            registers=16 + 2 * spec.items * spec.waves,
             access=item,
         )
     latency = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0

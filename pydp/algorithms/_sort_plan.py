@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pydp.algorithms._sort_counts import counts
 from pydp.groups.barrier import why_not
 from pydp.groups.meetings import Widths
 from pydp.runtime.profile import Profile
@@ -113,4 +114,4 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     return None
 
 
-FAMILY = Family("sort", SortSpec, default, candidates, check)
+FAMILY = Family("sort", SortSpec, default, candidates, check, counts)

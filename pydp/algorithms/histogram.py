@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from pydp.algorithms._histogram_counts import counts
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_plan import collapse
 from pydp.algorithms.reduce import fold, reduce
@@ -425,7 +426,7 @@ def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | Non
     return None
 
 
-FAMILY = Family("histogram", HistogramSpec, _default, _candidates, _check)
+FAMILY = Family("histogram", HistogramSpec, _default, _candidates, _check, counts)
 
 
 _COUNTED = {

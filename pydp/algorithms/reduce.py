@@ -16,6 +16,7 @@ import pyopencl as cl
 
 from pydp.algorithms._conversion import conversion
 from pydp.algorithms._keys import by_key, unkeyed
+from pydp.algorithms._reduce_counts import counts
 from pydp.algorithms._reduce_plan import Pass, ReduceSpec, passes
 from pydp.algorithms._scan_arguments import host_init, is_device_init
 from pydp.algorithms.operators import Operator, operator_text
@@ -389,7 +390,7 @@ def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
     return None
 
 
-FAMILY = Family("reduce", ReduceSpec, _default, _candidates, _check)
+FAMILY = Family("reduce", ReduceSpec, _default, _candidates, _check, counts)
 
 
 def _explain(

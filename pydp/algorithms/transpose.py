@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms._keys import by_key, unkeyed
+from pydp.algorithms._transpose_counts import counts
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call
@@ -157,7 +158,7 @@ def _check(profile: Profile, problem: Problem, spec: Turning) -> str | None:
     return None
 
 
-FAMILY = Family("transpose", Turning, _default, _candidates, _check)
+FAMILY = Family("transpose", Turning, _default, _candidates, _check, counts)
 
 
 def _explain(
