@@ -53,6 +53,11 @@ class _Size:
         """The part of the peak at which `useful` operations take `cycles`."""
         return efficiency(self.profile, self.dtype, useful, cycles)
 
+    @property
+    def partial_near(self) -> bool:
+        """Whether C, or all parts of it, stay in the units' caches until they are read again."""
+        return self.fits(self.batches * self.m * self.n * self.item * self.parts / self.profile.compute_units)
+
     def fits(self, nbytes: float) -> bool:
         """Whether that much stays in the units' second-level caches from call to call."""
         return nbytes < 0.75 * self.profile.l2_bytes
@@ -153,7 +158,8 @@ def _multiply(size: _Size, tiles: tuple[int, int, int], shared: dict) -> Phase:
     if (spec.rows + spec.columns) * tile_k * size.item > 0.9 * l1 and spec.rows * tile_k * size.item > l1 / 2:
         cached += strips * (full + 1) * size.k * spec.rows * size.item  # the panel of A does not stay in L1
     l2 = size.profile.l2_bytes
-    beyond = max(0.0, min(1.0, (b_block - 0.75 * l2) / (2.0 * l2)))  # the part of the panels that L2 does not keep
+    # The part of the panels that L2, which holds A's rows and C's results too, does not keep from strip to strip.
+    beyond = max(0.0, min(1.0, (b_block / l2 - 0.35) / 0.65))
     c_bytes = float(size.batches * size.m * size.n * size.narrow)
     c_block = min(tiles[0], size.m) * min(tile_n, size.n) * size.narrow
     near = size.fits(c_bytes) or c_block + b_block < 0.75 * l2  # C stays there from one block of k to the next
@@ -161,7 +167,8 @@ def _multiply(size: _Size, tiles: tuple[int, int, int], shared: dict) -> Phase:
     c_near = 2.0 * c_bytes * depth_blocks if near else 0.0
     return Phase(
         "multiply", operations=useful, efficiency=size.efficiency(useful, cycles),
-        read=beyond * panels + c_bytes * (passes - size.parts), written=0.0 if size.fits(c_bytes) else c_bytes * passes,
+        read=beyond * panels + c_bytes * (passes - size.parts),
+        written=0.0 if size.partial_near else c_bytes * passes,
         cached=cached + c_near, launches=0,
         registers=int((spec.rows * vectors + vectors) * pieces * size.lanes), **shared,
     )  # fmt: skip
@@ -246,6 +253,7 @@ def _combine(size: _Size) -> Phase:
     return Phase(
         "add parts", groups=groups, lanes=1 if cpu else 64, operations=count * (1.0 if cpu else 2.0 * each),
         efficiency=size.efficiency(1.0, each) if cpu else 0.5,
-        read=float(count * size.parts * size.item), written=float(count * size.narrow),
+        read=0.0 if size.partial_near else float(count * size.parts * size.item),
+        cached=float(count * size.parts * size.item), written=float(count * size.narrow),
         balance=spread(groups, size.profile.compute_units), access=size.item,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from pydp.specialize.family import Family, Problem
 from pydp.specialize.rates import Rates
 from pydp.specialize.structure import Structure
 
-NEAR = 1.03  # predictions within this factor of the best are equal: then the default goes first
+NEAR = 1.05  # predictions within this factor of the best are equal: then the default goes first
 
 
 @dataclass(frozen=True)
