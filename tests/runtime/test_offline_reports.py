@@ -113,6 +113,15 @@ def test_answers_are_kept_and_damaged_ones_made_again(cache: Path, monkeypatch: 
 
 
 @needs_clang
+def test_gpus_that_the_compiler_is_too_old_for_get_the_newest_ptx_it_knows(cache: Path) -> None:
+    for number, target in enumerate(("sm_100", "sm_120"), start=1):
+        assert "sum" in offline.resources_of(target, SUM, ["-cl-std=CL1.2"])
+        assert len(list(cache.iterdir())) == number
+    with pytest.raises(BuildFailed, match="gfx9999"):
+        offline.resources_of("gfx9999", SUM)
+
+
+@needs_clang
 def test_sixty_four_bit_atomics_and_subgroup_barriers_compile_everywhere(cache: Path) -> None:
     text = """
     #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
