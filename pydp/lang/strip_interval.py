@@ -189,10 +189,14 @@ class IntervalWriter:
         return Flow(self.kernel, block, self.scopes, self.carried)
 
     def _body(self, writer: Flow) -> None:
+        updates = (s for s in ir.statements(self.body) if isinstance(s, ir.Atomic))
+        found = {one.old.name for one in updates if one.old is not None}
         for array in self._privates():
             if array.name not in self.carried_privates:
                 for name, _, c_type in private_names(self.kernel, array):
-                    writer.block.line(f"{c_type} {name}[{math.prod(array.shape)}];")
+                    # What atomics found is put there lane by lane: lanes that are not there have a value too.
+                    first = f" = {{({c_type})(0)}}" if array.name in found else ""
+                    writer.block.line(f"{c_type} {name}[{math.prod(array.shape)}]{first};")
         writer.statements(self.body)
 
     def _layout_conditions(self) -> list[str]:
