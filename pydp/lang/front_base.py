@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -71,7 +72,7 @@ class Frame:
         self.scopes = scopes_of(self.source.tree)
 
 
-class Base:
+class Base(ABC):
     """What every part of the translator uses; the parts are mixed into front.Translator."""
 
     def __init__(self, shared: Shared, index_dtype: np.dtype[Any], group: tuple[int, ...] | None, rank: int) -> None:
@@ -96,11 +97,11 @@ class Base:
 
     # --- to be given by the other parts
 
-    def value(self, node: ast.expr) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def value(self, node: ast.expr) -> Value: ...
 
-    def translate_block(self, body: Sequence[ast.stmt]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def translate_block(self, body: Sequence[ast.stmt]) -> None: ...
 
     # --- places and errors
 

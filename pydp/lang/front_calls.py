@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
@@ -24,11 +25,11 @@ from pydp.lang.views_in import Element
 class Calls(Expressions):
     """Calls of everything but the user's own functions."""
 
-    def inline(self, function: FunctionType, node: ast.Call) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def inline(self, function: FunctionType, node: ast.Call) -> Value: ...
 
-    def assembled(self, dtype: np.dtype[Any], values: Mapping[str, Value], node: ast.AST) -> Number:
-        raise NotImplementedError
+    @abstractmethod
+    def assembled(self, dtype: np.dtype[Any], values: Mapping[str, Value], node: ast.AST) -> Number: ...
 
     def _on_Call(self, node: ast.Call) -> Value | Element:
         if isinstance(node.func, ast.Attribute):

@@ -48,9 +48,6 @@ _REFUSED: dict[type[ast.expr], tuple[str, str]] = {
 class Expressions(Records):
     """Values of syntax tree nodes."""
 
-    def call(self, node: ast.Call) -> Value:
-        raise NotImplementedError
-
     def value(self, node: ast.expr) -> Value:
         """The value of an expression; elements of arrays are read."""
         found = self.place(node)

@@ -7,6 +7,7 @@ taken apart, looped over and passed on; arithmetic on it goes item by item, as i
 from __future__ import annotations
 
 import ast
+from abc import abstractmethod
 
 from pydp.lang import ir
 from pydp.lang.front_vectors import Vectors, member_name
@@ -21,8 +22,8 @@ SELECT_LIMIT = 64
 class Records(Vectors):
     """Reading members; assigning them is in :mod:`pydp.lang.front_targets`."""
 
-    def chosen(self, condition: ir.Expr, yes: Value, no: Value, node: ast.AST) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def chosen(self, condition: ir.Expr, yes: Value, no: Value, node: ast.AST) -> Value: ...
 
     def key(self, node: ast.expr) -> str | None:
         """The name in ``r["name"]``: a string, or a name outside the function that stands for one."""

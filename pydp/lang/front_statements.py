@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -119,8 +120,8 @@ class Statements(Targets):
             self.emit(ir.Break(self.where(node)))
         self.assigned = None
 
-    def take_result(self, value: Value, node: ast.AST) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def take_result(self, value: Value, node: ast.AST) -> None: ...
 
     # --- simple statements
 

@@ -7,7 +7,7 @@ decide them. What depends on data or on lanes is left to checked mode.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from pydp.lang import ir
@@ -148,7 +148,7 @@ class _Followed:
             self._forget([loop])
 
     def _rounds(self, loop: ir.For | ir.While) -> None:
-        counts = iter(())
+        counts: Iterator[int] = iter(())
         if isinstance(loop, ir.For):
             start, stop, step = self.of(loop.start), self.of(loop.stop), self.of(loop.step)
             if start is None or stop is None or not step:

@@ -94,10 +94,16 @@ def _locate(access: Access, group: tuple[int, ...]) -> _Located | None:
     return _Located(access, lanes, flat, pairs)
 
 
+def _shape(array: ir.Array) -> tuple[int, ...]:
+    """Of a local or private array; what arguments have is not known here."""
+    assert not isinstance(array, ir.GlobalArray), array
+    return array.shape
+
+
 def _outside(access: Access, axis: int, value: int, lane: list[int]) -> str:
     kind = "local_field" if isinstance(access.array, ir.LocalArray) else "private_field"
     verb = {"read": "reads", "write": "writes"}.get(access.kind, "updates")
-    extent = access.array.shape[axis]  # type: ignore[union-attr]
+    extent = _shape(access.array)[axis]
     return (
         f"Lane {lane} of a group {verb} {access.array.name} at index {value} of axis {axis}: this {kind} has "
         f"indexes 0 to {extent - 1} there"
@@ -123,7 +129,7 @@ def _follow_writes(
     missing = ~known[located.elements]
     if missing.any():
         at = int(np.argmax(missing))
-        element = lane_index(int(located.elements[at]), access.array.shape)  # type: ignore[union-attr]
+        element = lane_index(int(located.elements[at]), _shape(access.array))
         lane = lane_index(int(located.lanes[at]), group)
         raise VectorError(f"Lane {lane} of a group reads {name}{element}, which no lane has written yet", access.where)
 
@@ -207,7 +213,7 @@ def _race(
     array = first.access.array
     name = array.name
     if not first.symbols:
-        at = str(lane_index(element, array.shape))  # type: ignore[union-attr]
+        at = str(lane_index(element, _shape(array)))
         name = f"{name}{at}"
     else:
         name = f"one element of {name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from pydp.lang.strip_values import Text, Value, Values
 Path = tuple[str, ...]
 
 
-class Expressions(Values):
+class Expressions(Values, ABC):
     """Writes pure expressions. A record is never a C struct here: each member is a value of its own, found by `path`.
 
     `idle` counts reasons why some lanes' values may be meaningless (they are masked, or a condition's other
@@ -32,8 +33,9 @@ class Expressions(Values):
         """The value of `expr`, or of its member at `path`."""
         return _WRITERS[type(expr)](self, expr, path)
 
+    @abstractmethod
     def load(self, expr: ir.Load, path: Path) -> Value:
-        raise NotImplementedError("loads belong to the memory writer")
+        """The value of an element, or of its member at `path`."""
 
     def _const(self, expr: ir.Const, path: Path) -> Value:
         dtype = member_dtype(expr.dtype, path)

@@ -17,10 +17,10 @@ _MOST_APART = 8
 
 
 class Sibling(NamedTuple):
-    """The access's number among its family of `count`, and the axis along which they are neighbours."""
+    """The access's number among its family of `size`, and the axis along which they are neighbours."""
 
     number: int
-    count: int
+    size: int
     axis: int
 
 
