@@ -197,9 +197,10 @@ def together(idx, out):
 
 
 def test_checked_mode_tells_items_of_one_record_apart():
-    out = np.zeros(2, REC)
-    with pydp.checked():
-        pydp.forall(6, apart, out)
-        assert (out["v"].ravel() == np.arange(6)).all()
-        with pytest.raises(pydp.PydpError, match=r"Race: lane .0. writes 0.0 to .* and lane .2. writes 2.0"):
-            pydp.forall(6, together, out)
+    for dtype in (REC, [("v", "f4", 3)]):
+        out = np.zeros(2, dtype)
+        with pydp.checked():
+            pydp.forall(6, apart, out)
+            assert (out["v"].ravel() == np.arange(6)).all()
+            with pytest.raises(pydp.PydpError, match=r"[Rr]ace: lane .0. writes 0.0 to .* and lane .2. writes 2.0"):
+                pydp.forall(6, together, out)
