@@ -1,0 +1,59 @@
+"""Histograms beside NumPy's, as rates of items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from pydp.bench.measure import Row, alternating
+
+import pydp
+
+
+def run(device: pydp.Device, quick: bool = False) -> list[Row]:
+    """Counts of bytes and of integers, of evenly spaced and of uneven bins, on device data and NumPy arrays."""
+    n = 1 << (20 if quick else 26)
+    few = n // 4
+    rng = np.random.default_rng(0)
+    small = rng.integers(0, 256, n).astype(np.uint8)
+    wide = rng.integers(0, 1000, few).astype(np.int32)
+    real = rng.random(few, dtype=np.float32)
+    edges = np.sort(rng.random(65)).astype(np.float32)
+    edges[0], edges[-1] = 0, 1
+    cases: list[tuple[str, np.ndarray, Callable[[Any], Any], Callable[[Any], Any]]] = [
+        (f"bincount of {n} uint8", small, pydp.bincount, np.bincount),
+        (f"bincount of {few} int32 below 1000", wide, pydp.bincount, np.bincount),
+        (
+            f"100 even bins of {few} float32",
+            real,
+            lambda x: pydp.histogram(x, 100, (0, 1))[0],
+            lambda x: np.histogram(x, 100, (0, 1))[0],
+        ),
+        (
+            f"64 uneven bins of {few} float32",
+            real,
+            lambda x: pydp.histogram(x, edges)[0],
+            lambda x: np.histogram(x, edges)[0],
+        ),
+    ]
+    rows = []
+    for case, x, ours, theirs in cases:
+        field = pydp.field(x, device=device)
+        np.testing.assert_array_equal(ours(field).get(), theirs(x))
+        seconds = alternating(
+            {"pydp": lambda f=field, g=ours: g(f).get(), "NumPy": lambda x=x, g=theirs: g(x)}, repeats=5, budget=5.0
+        )
+        spent = seconds["pydp"]
+        rows.append(
+            Row(
+                "histogram",
+                case,
+                device.name,
+                spent,
+                x.size / spent / 1e9,
+                "Gitem/s",
+                {"NumPy": seconds["NumPy"] / spent},
+            )
+        )
+    return rows

@@ -1,0 +1,19 @@
+## What bank conflicts cost: every lane reads words of local memory `stride` apart, each read's place from the one before.
+## Kernel bench_banks(out, turns): any number of groups of `lanes`.
+## Parameters: lanes, stride (in words), words (of local memory; a power of two).
+<%namespace name="barriers" file="wg_barrier.mako"/>\
+__kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1)))
+void bench_banks(__global int *out, const int turns)
+{
+    __local int memory[${words}];
+    const int lane = (int)get_local_id(0);
+    for (int i = lane; i < ${words}; i += ${lanes}) memory[i] = 0;
+    ${barriers.group_barrier()}
+    int at = lane * ${stride} & ${words - 1}, sum = 0;
+    for (int turn = 0; turn < turns; ++turn) {
+        const int value = memory[at];
+        sum += value;
+        at = (at + value + ${stride * lanes + 32}) & ${words - 1};
+    }
+    out[get_global_id(0)] = sum;
+}
