@@ -327,8 +327,9 @@ def test_explanations(device):
         assert any("__kernel" in source for source in found.sources.values())
         assert "for i in range" in found.sources["typed form"]
     # A plain function is explained as forall would run it, and as the same function with the decorator.
-    plain = pydp.explain(mxm_tiled.function if hasattr(mxm_tiled, "function") else mxm_tiled, c.grid, c, tiles, tiles,
-                         group=(16, 16))
+    plain = pydp.explain(
+        mxm_tiled.function if hasattr(mxm_tiled, "function") else mxm_tiled, c.grid, c, tiles, tiles, group=(16, 16)
+    )
     decorated = pydp.explain(pydp.vector(mxm_tiled), c.grid, c, tiles, tiles, group=(16, 16))
     assert plain.sources == decorated.sources == found.sources and plain.facts == decorated.facts
     on_host = pydp.explain(stencil, c.grid, c, c, device="host")
