@@ -1,4 +1,4 @@
-## The bin of a value: the b with edges[b] <= v < edges[b + 1], the last bin with its right edge; -1 outside and for NaN.
+## The bin of a value, or of eight values side by side: the b with edges[b] <= v < edges[b + 1], the last bin with its right edge; -1 outside and for NaN.
 ## Parameters of the call: source (C type of v), edge (C type of the edges), guess (C type of a first guess for evenly
 ## spaced edges, mended by comparisons, or None: binary search). It defines `find_bin`.
 <%def name="find(source, edge, guess)">
@@ -12,15 +12,40 @@ static long find_bin(const ${source} value, global const ${edge}* restrict edges
     while (b < bins - 1 && v >= edges[b + 1]) ++b;
     return b;
 % else:
-    long low = 0, high = bins;
-    while (high - low > 1) {
-        const long middle = (low + high) / 2;
-        if (v >= edges[middle])
-            low = middle;
-        else
-            high = middle;
+    // As many turns for every value, and no branch on it: the bin is one of `length` from `low` on.
+    long low = 0, half_;
+    for (long length = bins; length > 1; length -= half_) {
+        half_ = length / 2;
+        low += v >= edges[low + half_] ? half_ : 0;
     }
     return low;
 % endif
 }
+</%def>
+
+## found_0 ... found_7 (int) become the bins of x[0 .. 7], by the same rules; values are looked up side by side, so that
+## none waits for another's loads. Parameters as above; edges, bins (fewer than 2^31), first and scale are at hand.
+<%def name="find_eight(source, edge, guess, x)">
+        const ${edge}8 v = convert_${edge}8(vload8(0, ${x}));
+% if guess:
+        // fmax takes NaN for 0; the comparisons sort it out.
+        const int8 guessed = convert_int8(fmin(fmax((convert_${guess}8(v) - first) * scale, (${guess}) 0), (${guess}) (bins - 1)));
+% for k in range(8):
+        int found_${k} = min(guessed.s${k}, (int) bins - 1);
+        while (found_${k} > 0 && v.s${k} < edges[found_${k}]) --found_${k};
+        while (found_${k} < (int) bins - 1 && v.s${k} >= edges[found_${k} + 1]) ++found_${k};
+% endfor
+% else:
+        int ${", ".join(f"found_{k} = 0" for k in range(8))};
+        for (int length = (int) bins; length > 1; ) {
+            const int half_ = length / 2;
+% for k in range(8):
+            found_${k} += v.s${k} >= edges[found_${k} + half_] ? half_ : 0;
+% endfor
+            length -= half_;
+        }
+% endif
+% for k in range(8):
+        if (!(v.s${k} >= edges[0] && v.s${k} <= edges[bins])) found_${k} = -1;
+% endfor
 </%def>

@@ -4,7 +4,7 @@
 ## Launch: one work-item for a part; results lie as (parts, copies, bins).
 ## Parameters: clears (else the bins are zero before: for drivers that end long loops), declarations, source (C type), value (C type of what is added: uint, or the weights' sum), weights (C type or
 ## None), copies (a power of two), direct (the bin is the value itself), bytes (direct, and the elements are unsigned bytes
-## that lie together: eight are read at once), edge (C type of the thresholds), guess (C type that a first guess is
+## that lie together: eight are read at once), eight (bins are looked up for eight values at a time), edge (C type of the thresholds), guess (C type that a first guess is
 ## computed in, or None: binary search).
 <%namespace name="bins" file="histogram_bins.mako"/>
 ${declarations}
@@ -38,6 +38,15 @@ kernel void histogram_parts(global const ${source}* restrict x, const ulong offs
 % for k in range(8):
         sums[${k % copies} * bins + v.s${k}] += 1;
 % endfor
+    }
+% elif eight:
+    if (step == 1) {
+        for (; i + 8 <= count; i += 8) {
+            ${bins.find_eight(source, edge, guess, "x + i")}
+% for k in range(8):
+            if (found_${k} >= 0) sums[${k % copies} * bins + (ulong) found_${k}] += ${f"({value}) w[(i + {k}) * w_step]" if weights else "1"};
+% endfor
+        }
     }
 % endif
     for (; i < count; ++i) {

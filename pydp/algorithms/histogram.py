@@ -230,6 +230,7 @@ class _Plan:
     guess: np.dtype | None
     local: bool
     clears: bool
+    longest: int
 
 
 @rests_on_choices
@@ -265,9 +266,12 @@ def _plan(
         "edge": c_name(edge) if edge else None,
         "guess": c_name(guess) if guess else None,
     }
-    clears = device.profile.loop_limit is None or bins * chosen.copies < device.profile.loop_limit // 4
+    limit = device.profile.loop_limit
+    clears = limit is None or bins * chosen.copies < limit // 4
+    # 32 bits count a part; a driver that ends long loops counts the turns of a value's look-up as well.
+    longest = 2**31 if limit is None else max(1, limit // 2 // (2 if even is None else 3 + bins.bit_length()))
     if n == 0:
-        return _Plan(None, chosen, choice, bins, value, edge, guess, local, clears)
+        return _Plan(None, chosen, choice, bins, value, edge, guess, local, clears, longest)
     if local:
         ready = _local(device, chosen, bins, params)
     else:
@@ -277,9 +281,10 @@ def _plan(
             "weights": c_name(weights) if weights else None,
             "copies": chosen.copies if bins <= 4096 else 1,
             "bytes": even is None and dtype in (np.uint8, np.bool_),
+            "eight": even is not None and dtype not in (np.float16, np.bool_) and bins < 2**31,
         }
         ready = kernel(device, "histogram_parts.mako", "histogram_parts", params)
-    return _Plan(ready, chosen, choice, bins, value, edge, guess, local, clears)
+    return _Plan(ready, chosen, choice, bins, value, edge, guess, local, clears, longest)
 
 
 def _local_bytes(profile: Profile, spec: HistogramSpec, bins: int) -> int | None:
@@ -334,10 +339,10 @@ def _count(
 
 
 def _parts(plan: _Plan, n: int, copies: int) -> int:
-    """Parts of the input: as specialized, but worth their bins, of a size that 32 bits count, and in bounded memory."""
+    """Parts of the input: as specialized, but worth their bins, of sizes that the kernel counts, in bounded memory."""
     worth = max(1, n // max(1024, plan.bins))
     room = max(1, 2**26 // (plan.bins * copies * plan.value.itemsize))
-    return max(min(plan.spec.parts, worth, room), -(-n // 2**31), 1)
+    return max(min(plan.spec.parts, worth, room), -(-n // plan.longest), 1)
 
 
 def _line(call: Call, operand: Operand) -> tuple[Operand, int]:

@@ -131,3 +131,17 @@ def test_wrong_arguments(device: Any) -> None:
 def test_explain(device: Any) -> None:
     x = np.zeros(1000, np.uint8)
     assert "bins" in str(pydp.explain(pydp.histogram, x)) and "bins" in str(pydp.explain(pydp.bincount, x))
+
+
+def test_many_values_among_uneven_and_even_bins(device: Any) -> None:
+    """More values than one work-item's loops take on drivers that end long ones; with NaN, infinities and outsiders."""
+    rng = np.random.default_rng(8)
+    x = rng.standard_normal(600_001).astype(np.float32)
+    x[::1000], x[1::1000], x[2::1000] = np.nan, np.inf, -np.inf
+    edges = np.sort(rng.standard_normal(65)).astype(np.float32)
+    assert np.array_equal(pydp.histogram(x, edges)[0], np.histogram(x, edges)[0])
+    assert np.array_equal(pydp.histogram(x, 100, (-1, 2))[0], np.histogram(x, 100, (-1, 2))[0])
+    assert np.array_equal(pydp.histogram(x[::3], 100, (-1, 2))[0], np.histogram(x[::3], 100, (-1, 2))[0])
+    whole = rng.integers(-(2**40), 2**40, 50_000)
+    for bins in (7, np.array([-(2**39), -5, 0, 2**20, 2**39 + 1])):
+        assert np.array_equal(pydp.histogram(whole, bins)[0], np.histogram(whole, bins)[0])
