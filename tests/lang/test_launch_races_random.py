@@ -31,8 +31,6 @@ from builder import (
     var,
     when,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pydp.lang import ir, launch_races
 from pydp.lang.diagnostics import VectorError
@@ -81,7 +79,7 @@ def _made(seed):
     lanes = dice.choice([4, 8])
     target = array("a")
     body = [barrier(0)]
-    for _ in range(dice.randint(1, 3)):
+    for _ in range(dice.randint(2, 5)):
         pick = dice.random()
         if pick < 0.3:
             body.append(barrier(len(body)))
@@ -100,10 +98,7 @@ def _in_grid(entry, lanes, extent):
 
 def test_races_are_found_where_an_interpreter_sees_them_and_nowhere_else():
     found = []
-
-    @settings(max_examples=300, deadline=None)
-    @given(st.integers(0, 10**9))
-    def check(seed):
+    for seed in range(1000):
         made, extent = _made(seed)
         log = []
         interpreter.run(made, (extent,), None, [np.zeros(SIZE, np.int32)], (), seed, log)
@@ -116,8 +111,6 @@ def test_races_are_found_where_an_interpreter_sees_them_and_nowhere_else():
             said = False
         except VectorError as error:
             said = "Race" in str(error)
-        assert said == real
+        assert said == real, seed
         found.append(real)
-
-    check()
     assert 0.2 < np.mean(found) < 0.9
