@@ -3,6 +3,8 @@ against the same with whole-group barriers."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,7 +99,7 @@ def _reduction(device: Any, items: int) -> Row:
         candidates[name] = lambda name=name, spec=spec: pydp.forall(
             (items,), sums_of_256, outs[name], field, group=256, spec=spec
         ).wait()
-    seconds = alternating(candidates)
+    seconds = alternating(candidates, repeats=61)
     for out in outs.values():
         np.testing.assert_allclose(out.get(), x.reshape(-1, 256).sum(1), rtol=1e-5)
     found = pydp.explain(pydp.forall, (items,), sums_of_256, outs["auto"], field, group=256, spec={"mapping": "simt"})
@@ -124,14 +126,15 @@ def _templates(device: Any, quick: bool) -> Iterator[Row]:
         for choice in ("auto", "group"):
             spec = {"mapping": "simt", **given, "barriers": choice}
             candidates[choice] = lambda call=call, spec=spec: (call(x, spec=spec), device.queue.finish())
-        seconds = alternating(candidates, budget=2.0)
+        seconds = alternating(candidates, repeats=31, budget=3.0)
         found = pydp.explain(call, x, spec={"mapping": "simt", **given, "barriers": "auto"})
-        narrow = sum("barrier '" in line and "whole-group" not in line for line in found.choices)
-        count = sum("barrier '" in line for line in found.choices)
+        turns: Counter[str] = Counter()
+        for widths, way in re.findall(r"width ([\d, ]+): ([\w-]+ barrier)", "\n".join(found.choices)):
+            turns[way] += len(widths.split(","))
         yield Row(
             "barrier", f"{name} of {x.size} items by needed widths", device.name, seconds["auto"],
             x.size / seconds["auto"] / 1e9, "Gitem/s", {"whole group": seconds["group"] / seconds["auto"]},
-            notes=f"{narrow} of {count} barriers are of no whole group in any turn",
+            notes=f"{turns.total()} turn(s): " + ", ".join(f"{count} {way}" for way, count in turns.items()),
         )  # fmt: skip
 
 
