@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pydp.runtime.profile import Profile
     from pydp.specialize.family import Problem
 
-_FIND = 3.0  # cycles that an element's bin takes
-_ADD = 6.0  # cycles of adding to a bin again, from one store to the next load
+_FIND = 10.0  # cycles that an element's bin takes: a guess, and the thresholds beside it
+_ADD = 4.0  # cycles of adding to a bin again, from one store to the next load, where neighbours are equal
 
 
 def counts(profile: Profile, problem: Problem, spec: HistogramSpec) -> Counts:

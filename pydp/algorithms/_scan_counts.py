@@ -34,8 +34,9 @@ def space(profile: Profile, problem: Problem, base: ScanSpec) -> list[ScanSpec]:
         return list(dict.fromkeys(found))
     found = [base]
     if base.mapping == "vector" and _columns(problem, base):
-        widths = dict.fromkeys(max(1, base.width * scale // 4) for scale in (1, 2, 4, 8, 16))
-        found += [dataclasses.replace(base, width=width) for width in widths if not width % (base.vector or 1)]
+        # Every vector of a row is written out in the kernel: beyond four it grows without being faster.
+        widths = [(base.vector or 2) * count for count in (1, 2, 4)]
+        found += [dataclasses.replace(base, width=width) for width in widths]
     elif base.mapping == "vector":
         found += _vector_space(profile, problem, base)
     found += _lane_space(base)
@@ -170,7 +171,7 @@ def _scanned(size: _Size, launches: int, again: float) -> Phase:
     """
     read, written, cached = again * size.bytes, 0.0, (1.0 - again) * size.bytes
     if size.spec.nontemporal:
-        written = _STREAMED * size.bytes
+        written = size.bytes * (1.0 if size.shared and not size.near else _STREAMED)
     elif size.near:
         cached += size.bytes
     elif size.shared:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydp.specialize.architectures import architecture_of, rates_of, structure_of
 from pydp.specialize.calibration import kept
 from pydp.specialize.costs import cost
 from pydp.specialize.family import Family, Problem
-from pydp.specialize.ranking import rank
+from pydp.specialize.ranking import Ranked, rank, rejected, seconds_text
 
 if TYPE_CHECKING:
     from pydp.runtime.device import Device
@@ -36,3 +38,44 @@ def predicted(family: Family, device: Device, problem: Problem, spec: Any) -> fl
     entry = architecture_of(device)
     structure = structure_of(profile, entry) if profile.kind == "gpu" else None
     return cost(family.counts(profile, problem, spec), kept(device) or rates_of(profile, entry), structure).seconds
+
+
+def model_told(device: Device, spec: Any, planning: Callable[[Any], object]) -> tuple[dict[str, object], list[str]]:
+    """(facts, sentences) for an explanation: what the model predicts for `spec`, what it ranks next, what cannot run.
+
+    planning: makes the call's plan with the given object as ``spec=``, which ends where a choice is asked for. Nothing
+    is told of a call that chooses nothing, or of a family without counts.
+    """
+    from pydp.specialize.choose import Asked, Asking
+
+    try:
+        planning(Asking())
+    except Asked as asked:
+        family, problem = asked.family, asked.problem
+    else:
+        return {}, []
+    if family.counts is None or family.check(device.profile, problem, spec) is not None:
+        return {}, []
+    rates = kept(device)
+    ranked = rank(family, device.profile, problem, rates=rates)
+    structure = structure_of(device.profile) if device.profile.kind == "gpu" else None
+    own = cost(family.counts(device.profile, problem, spec), rates or rates_of(device.profile), structure)
+    facts: dict[str, object] = {
+        "predicted": f"{seconds_text(own.seconds)}, limited by {own.limiter}",
+        "rates": "measured" if rates is not None else "of the table of architectures; `pydp tune` measures them",
+    }
+    others = [one for one in ranked if one.spec != spec]
+    lines = [f"ranked {place}: {_differs(one, spec)}" for place, one in enumerate(others[:3], 2)]
+    slow = [one for one in reversed(others[3:]) if one.seconds > 1.2 * own.seconds]
+    lines += [f"rejected: {_differs(one, spec)}" for one in slow[:: max(1, len(slow) // 3)][:3]]
+    lines += [f"cannot run: {one.reason}" for one in rejected(family, device.profile, problem)[:3]]
+    return facts, lines
+
+
+def _differs(one: Ranked, spec: Any) -> str:
+    """A candidate by the fields in which it differs from `spec`, with its prediction."""
+    if not is_dataclass(one.spec) or isinstance(one.spec, type):
+        return f"{one.spec}: {one.reason}"
+    ours = asdict(spec)
+    fields = [f"{name}={value!r}" for name, value in asdict(one.spec).items() if ours[name] != value]
+    return f"{', '.join(fields)}: {one.reason}"
