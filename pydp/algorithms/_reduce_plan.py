@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+_LEAST_OF_A_LANE = 64  # elements down a column, below which another part costs more than it brings
+
 Dim = tuple[int, int]
 """(size, step in elements) of an axis."""
 
@@ -95,8 +97,10 @@ def passes(kept: Sequence[Dim], reduced: Sequence[Dim], spec: ReduceSpec) -> Ite
 def _axis(n: int, step: int, rows: list[Dim], spec: ReduceSpec, last: bool) -> Iterator[Pass]:
     """The passes over one axis: one, or one over parts and one over their results."""
     first = _shape(n, step, rows, spec)
-    items = first.rows * (math.ceil(first.columns[0] / spec.columns) if first.columns else 1)
-    parts = min(math.ceil(spec.busy / max(items, 1)), n // spec.part)
+    items, least = first.rows * (math.ceil(first.columns[0] / spec.columns) if first.columns else 1), spec.part
+    if first.columns and spec.lanes > 1:  # a group's lanes take a column each, and go down their parts alone
+        items, least = math.ceil(items / spec.lanes), max(_LEAST_OF_A_LANE, spec.part // spec.lanes)
+    parts = min(math.ceil(spec.busy / max(items, 1)), n // least)
     parts = max(parts, math.ceil(n / spec.longest), 1)
     part = math.ceil(n / parts)
     parts = math.ceil(n / part)

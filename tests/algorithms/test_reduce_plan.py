@@ -66,3 +66,20 @@ def test_every_element_is_folded_once_and_in_order(data: st.DataObject) -> None:
 def test_axes_that_lie_together_are_one() -> None:
     assert collapse([(3, 20), (4, 5), (1, 7), (5, 1)]) == [(60, 1)]
     assert collapse([(3, 40), (4, 5)]) == [(3, 40), (4, 5)]
+
+
+def test_columns_of_lanes_are_cut_until_there_are_enough_groups() -> None:
+    spec = ReduceSpec("simt", 0, 1, 128, 1, 1, 1024, 2**30, 880)
+    first, second = passes([(4096, 1)], [(4096, 4096)], spec)
+    groups = -(-4096 // 128)
+    assert first.kernel == second.kernel == "reduce_columns"
+    assert (first.parts, first.part, second.n, second.parts) == (28, 147, 28, 1)
+    assert first.parts * groups >= 880 > (first.parts - 1) * groups
+    few = list(passes([(100, 1)], [(100, 100)], spec))
+    assert [one.parts for one in few] == [1], "parts of less than 64 elements are not worth another pass"
+    memory = [f"<{i}>" for i in range(300 * 3)]
+    played = list(passes([(3, 1)], [(300, 3)], ReduceSpec("simt", 0, 1, 2, 1, 1, 16, 2**30, 20)))
+    values = memory
+    for step in played:
+        values = _play(step, values)
+    assert len(played) == 2 and values == ["".join(f"<{i * 3 + column}>" for i in range(300)) for column in range(3)]
