@@ -139,8 +139,12 @@ def by_name(name: str) -> Architecture:
 
 
 def architecture(profile: Profile, name: str = "") -> Architecture:
-    """The entry that fits a device best, by the device's `name` where it holds a target's, else by its profile."""
-    words = name.lower().replace(":", " ").split()
+    """The entry that fits a device best, by the device's `name` where it holds a target's, else by its profile, which
+    tells the target that :func:`by_target` has made it of."""
+    words = [
+        *name.lower().replace(":", " ").split(),
+        *profile.sources.get("kind", "").removeprefix("table: ").split()[:1],
+    ]
     for word in words:
         if word in TABLE:
             return TABLE[word]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydp.specialize.architectures import architecture_of, rates_of, structure_of
 from pydp.specialize.calibration import kept
-from pydp.specialize.costs import cost
+from pydp.specialize.costs import Cost, cost
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.ranking import Ranked, rank, rejected, seconds_text
+from pydp.specialize.rates import Rates
 
 if TYPE_CHECKING:
     from pydp.runtime.device import Device
@@ -35,9 +36,15 @@ def predicted(family: Family, device: Device, problem: Problem, spec: Any) -> fl
     profile = device.profile
     if family.counts is None or profile.is_simulator or profile.loop_limit is not None:
         return None
-    entry = architecture_of(device)
+    return _own(family, device, problem, spec, kept(device)).seconds
+
+
+def _own(family: Family, device: Device, problem: Problem, spec: Any, rates: Rates | None) -> Cost:
+    """The predicted cost of one specialization."""
+    assert family.counts is not None
+    profile, entry = device.profile, architecture_of(device)
     structure = structure_of(profile, entry) if profile.kind == "gpu" else None
-    return cost(family.counts(profile, problem, spec), kept(device) or rates_of(profile, entry), structure).seconds
+    return cost(family.counts(profile, problem, spec), rates or rates_of(profile, entry), structure)
 
 
 def model_told(device: Device, spec: Any, planning: Callable[[Any], object]) -> tuple[dict[str, object], list[str]]:
@@ -57,9 +64,8 @@ def model_told(device: Device, spec: Any, planning: Callable[[Any], object]) -> 
     if family.counts is None or family.check(device.profile, problem, spec) is not None:
         return {}, []
     rates = kept(device)
-    ranked = rank(family, device.profile, problem, rates=rates)
-    structure = structure_of(device.profile) if device.profile.kind == "gpu" else None
-    own = cost(family.counts(device.profile, problem, spec), rates or rates_of(device.profile), structure)
+    ranked = rank(family, device.profile, problem, rates=rates, entry=architecture_of(device))
+    own = _own(family, device, problem, spec, rates)
     facts: dict[str, object] = {
         "predicted": f"{seconds_text(own.seconds)}, limited by {own.limiter}",
         "rates": "measured" if rates is not None else "of the table of architectures; `pydp tune` measures them",
