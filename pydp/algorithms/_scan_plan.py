@@ -131,6 +131,7 @@ class WalkPlan:
     """A flat scan, or one of many rows, cut into partitions."""
 
     apart = False  # whether x must be copied out of the result's way first
+    why = ""  # where the specialization comes from
 
     def __init__(self, device: Any, job: Job, spec: ScanSpec) -> None:
         self.job, self.spec = job, spec
@@ -259,6 +260,7 @@ class ColumnsPlan:
     """A scan down columns that lie side by side: one work-item for some columns."""
 
     apart = False  # whether x must be copied out of the result's way first
+    why = ""  # where the specialization comes from
 
     def __init__(self, device: Any, job: Job, spec: ScanSpec) -> None:
         self.job, self.spec = job, spec

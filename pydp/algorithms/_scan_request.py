@@ -15,7 +15,7 @@ from pydp.algorithms.operators import Operator, operator_text
 from pydp.dtypes import check_supported, is_record, scalars, vector_parts
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.runtime.call import Call, Operand
-from pydp.specialize.choose import choose
+from pydp.specialize.choose import Choice, choose
 
 _MAX_PLANS = 512
 
@@ -191,7 +191,8 @@ def _new_plan(
     layout = layout_of(x.shape, strides, axis, request.reverse)
     if layout is None:
         return None
-    spec = _chosen(device, request, operator, x.dtype, layout, h is not None, in_place)
+    choice = _chosen(device, request, operator, x.dtype, layout, h is not None, in_place)
+    spec: ScanSpec = choice.spec
     start = "carry" if carry else "init" if init != "none" and layout.rows == 1 else "none"
     job = Job(
         source=x.dtype,
@@ -213,12 +214,13 @@ def _new_plan(
         job = job.apart()
     plan = make_plan(device, job, spec)
     plan.apart = apart and isinstance(plan, WalkPlan) and plan.phase == "single"
+    plan.why = f"{choice.source}: {choice.reason}"
     return plan
 
 
 def _chosen(
     device: Any, request: Request, operator: Operator, source: np.dtype, layout: Any, heads: bool, in_place: bool
-) -> ScanSpec:
+) -> Choice:
     value = operator.dtype
     vectors = operator.vector_body is not None and vector_parts(value) is None
     words = tuple(
@@ -241,4 +243,4 @@ def _chosen(
             if not isinstance(spec, Mapping)
             else {**spec, "strategy": request.strategy}
         )
-    return choose(FAMILY, device, problem, spec).spec
+    return choose(FAMILY, device, problem, spec)

@@ -136,7 +136,7 @@ def _explain(x: Any, op: Any = "+", **keywords: Any) -> Explanation:
         plan = plan_of(call.device, request, operator, x_at, h_at, y, init, False, False)
     assert plan is not None
     profile = call.device.profile
-    choices += plan.describe()
+    choices += [plan.why, *plan.describe()]
     choices.append(f"mapping {plan.spec.mapping!r}: the device is a {profile.kind}")
     choices.append(_why_strategy(profile, plan.spec))
     kernels = plan.all_kernels()
