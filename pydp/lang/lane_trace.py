@@ -47,11 +47,6 @@ def trace(function: ir.Function, work: int = WORK) -> list[Event]:
     return tracer.events
 
 
-class _Loop:
-    def __init__(self, size: int) -> None:
-        self.continued = np.zeros(size, bool)
-
-
 class Tracer:
     """Runs a function for lanes in the abstract; `events` is what they did."""
 
@@ -71,7 +66,7 @@ class Tracer:
         self.signatures: dict[str, Signature] = {}
         self.written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
         self.events: list[Event] = []
-        self.loops: list[_Loop] = []
+        self.loops: list[np.ndarray] = []  # for each loop, the lanes that have gone on to its next turn
         self.work = 0
         self.serial = 0
 
@@ -227,11 +222,10 @@ class Tracer:
 
     def _once(self, body: list[ir.Stmt]) -> np.ndarray:
         """One turn of a loop's body for the active lanes; those that go on to the next turn."""
-        loop = _Loop(self.size)
-        self.loops.append(loop)
+        self.loops.append(np.zeros(self.size, bool))
         self.block(body)
-        self.loops.pop()
-        return self.active if not loop.continued.any() else self.active | loop.continued
+        continued = self.loops.pop()
+        return self.active if not continued.any() else self.active | continued
 
     def _skip(self, statement: ir.For | ir.While) -> None:
         """Turns that are not run: they may touch anything in the arrays that the body touches."""
@@ -299,7 +293,7 @@ class Tracer:
         self.active = np.zeros_like(self.active)
 
     def run_continue(self, statement: ir.Continue) -> None:
-        self.loops[-1].continued |= self.active
+        self.loops[-1] |= self.active
         self.active = np.zeros_like(self.active)
 
     # --- expressions --------------------------------------------------------------------------------------
