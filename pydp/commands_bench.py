@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pydp.runtime.device import Device
 
-ALGORITHMS = ("matmul", "scan", "reduce", "sort", "histogram", "transpose", "forall", "barrier", "lds")
+ALGORITHMS = ("matmul", "scan", "reduce", "sort", "histogram", "transpose", "forall", "barrier", "lds", "tuning")
 
 
 @click.command()

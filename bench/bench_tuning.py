@@ -1,0 +1,62 @@
+"""What `pydp tune` finds, beside the choice without it and the best of all candidates, in turns of one run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydp.bench.measure import Row
+
+import pydp
+from pydp.commands_tune import arguments
+from pydp.specialize.choose import untuned
+from pydp.specialize.trial import Subject
+from pydp.specialize.tuned import rebuild, shape_of, store_of
+
+CASES = (  # algorithm, size, dtype; tuned now where it was not before
+    ("matmul", "256", "float32"),
+    ("scan", "65536", "int32"),
+    ("matmul", "1024", "float32"),
+    ("scan", "1048576", "float32"),
+    ("scan", "16777216", "int32"),
+    ("matmul", "512", "float64"),
+    ("reduce", "1048576", "float32"),
+    ("sort", "65536", "int32"),
+)
+_BUDGET, _SECONDS, _RIVALS = 20.0, 2.0, 4
+
+
+def run(device: Any, quick: bool = False) -> list[Row]:
+    """One row a case: calls a second of the tuned specialization, with its ratios to the untuned choice and to the
+    fastest of all candidates (1: tuning found it)."""
+    cases = [case for case in CASES if case[2] != "float64" or device.profile.fp64]
+    return [_case(device, *case) for case in (cases[:2] if quick else cases)]
+
+
+def _case(device: Any, name: str, size: str, dtype: str) -> Row:
+    args, kw = arguments(device, name, size, dtype)
+    fn = getattr(pydp, name)
+    found = pydp.tune(fn, *args, budget=_BUDGET, **kw)
+    subject = Subject(fn, tuple(args), kw)
+    family, problem = subject.family, subject.problem
+    base = untuned(family, device, problem).spec
+    subject.prepare(base)
+    best = store_of(device).best(shape_of(family, problem))
+    tuned = rebuild(family.spec_type, best.spec) if best is not None and (best.ratio or 1.0) < 1 else base
+    rivals = {}
+    for spec in family.candidates(device.profile, problem):
+        if spec != tuned and family.check(device.profile, problem, spec) is None:
+            subject.verify(spec)
+            rivals[spec] = subject.race(spec, tuned)
+    nearest = sorted(rivals, key=lambda spec: rivals[spec])[:_RIVALS]
+    ratios = [ratio for ratio, _ in subject.final([tuned, *nearest], base, _SECONDS)]
+    seconds = subject.seconds(tuned)
+    against = {"untuned": 1 / ratios[0], "best of all": min(ratios) / ratios[0]}
+    notes = f"{len(rivals) + 1} candidates" + ("" if found.known else f", {found.tried} tried")
+    return Row("tuning", f"{name} {dtype} {size}", device.name, seconds, 1 / seconds, "calls/s", against, notes)
+
+
+if __name__ == "__main__":
+    from pydp.bench.report import table
+    from rich.console import Console
+
+    Console().print(table(run(pydp.device())))
