@@ -11,10 +11,15 @@
 ##   barrier, at top level.
 ##
 ## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk, lines, streams ("vector") ·
-## rows (divides block), placed (Exchange.params()) ("simt") · others (number of further axes, 0 to 6).
+## rows (divides block), placed (Exchange.params()), ways (of the barrier `exchange`, or None), attribute, subgroups (see
+## pydp.groups.meetings) ("simt") · others (number of further axes, 0 to 6).
 <%namespace name="exchange" file="wg_exchange.mako"/>\
+<%namespace name="barriers" file="wg_barrier.mako"/>\
+% if subgroups:
+${barriers.enable_subgroups()}
+% endif
 <% group = "1, 1, 1" if mapping == "vector" else f"{block}, {rows}, 1" %>\
-__kernel __attribute__((reqd_work_group_size(${group}))) void copy_transposed(
+__kernel __attribute__((reqd_work_group_size(${group}))) ${attribute} void copy_transposed(
     __global ${type}* out, long out_at, __global const ${type}* in, long in_at,
 % for axis in range(others):
     long size${axis}, long out_s${axis}, long in_s${axis},
@@ -100,7 +105,7 @@ __kernel __attribute__((reqd_work_group_size(${group}))) void copy_transposed(
         if (x < width_i && j < width_j)
             turned[${exchange.own(placed, "lane", "s")}] = in[in_at + i0 + x + (j0 + j) * in_sj];
     }
-    ${exchange.meet(placed)}
+    ${exchange.meet(placed, ways)}
     for (int s = 0; s < ${block // rows}; ++s) {
         const int i = s * ${rows} + y, owner = x % ${rows} * ${block} + i;
         if (i < width_i && x < width_j)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..groups.barrier import CHOICES
+from ..groups.barrier import why_not
 from ..lds import Banks, Layout, Pattern, banks_of, layout, worst
 from ..specialize.family import Family, Problem
 from ._matmul_counts import counts
@@ -265,6 +265,9 @@ def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
             f"mapping {spec.mapping!r} with method {spec.method!r}: 'vector' goes with 'packed' and 'thin', "
             "'simt' with 'staged'"
         )
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
     return _check_staged(profile, problem, spec) if spec.mapping == "simt" else _check_vector(problem, spec)
 
 
@@ -302,8 +305,6 @@ def _check_staged(profile: Profile, problem: Problem, spec: MatmulSpec) -> str |
         return f"the register tile {spec.rows} x {spec.columns} is too large; at most 256 results are accepted"
     if spec.buffers not in (1, 2):
         return f"buffers is {spec.buffers!r}; 1 and 2 are accepted"
-    if spec.barriers not in CHOICES:
-        return f"barriers is {spec.barriers!r}; {', '.join(map(repr, CHOICES))} are accepted"
     how = arithmetic(_dtype(problem))
     needed = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * how.item_bytes
     if needed > profile.local_bytes:

@@ -21,7 +21,7 @@ from pydp.algorithms.reduce import fold, reduce
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument
 from pydp.exchange import exchange
-from pydp.groups.barrier import CHOICES
+from pydp.groups.barrier import why_not
 from pydp.groups.meetings import built, told
 from pydp.lds import banks_of
 from pydp.runtime.call import Call
@@ -426,8 +426,9 @@ def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | Non
         return f"counters is {spec.counters!r}; {', '.join(map(repr, _COUNTERS))} are accepted"
     if (spec.counters == "registers" or spec.constants) and problem.sizes[1] > _FEW:
         return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.sizes[1]}"
-    if spec.barriers not in CHOICES:
-        return f"barriers is {spec.barriers!r}; {', '.join(map(repr, CHOICES))} are accepted"
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
     return None
 
 

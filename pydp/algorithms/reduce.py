@@ -22,7 +22,7 @@ from pydp.algorithms._scan_arguments import host_init, is_device_init
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.dtypes import c_declarations, c_name, check_supported, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier import CHOICES
+from pydp.groups.barrier import why_not
 from pydp.groups.meetings import built, told, tree
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
@@ -377,8 +377,9 @@ def _candidates(profile: Profile, problem: Problem) -> list[ReduceSpec]:
 def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
     if spec.mapping not in ("vector", "simt"):
         return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
-    if spec.barriers not in CHOICES:
-        return f"barriers is {spec.barriers!r}; {', '.join(map(repr, CHOICES))} are accepted"
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
     if spec.width not in (0, 2, 4, 8, 16):
         return f"width is {spec.width}; 0, 2, 4, 8 and 16 are accepted"
     if spec.lanes < 1 or spec.lanes & (spec.lanes - 1) or spec.lanes > profile.max_group_size:

@@ -7,7 +7,7 @@ along its last axis. It moves tiles: in vector registers on CPUs, through local 
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,37 @@ from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._transpose_counts import counts
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
+from pydp.groups.barrier import why_not
+from pydp.groups.meetings import built, told
 from pydp.runtime.call import Call
 from pydp.runtime.copy_transposed import Turning, placement, usual
 from pydp.runtime.elementwise import turned as turned_words
+from pydp.runtime.elementwise import turning_kernel
 from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.profile import Profile
+from pydp.runtime.program import Kernel
 from pydp.specialize.choose import Choice, choose, rests_on_choices
 from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.shape_class import size_class
 
-__all__ = ["transpose"]
+__all__ = ["TransposeSpec", "transpose"]
+
+
+@dataclass(frozen=True)
+class TransposeSpec(Turning):
+    """One specialization: how blocks are turned, and how the lanes that do so meet (barriers, subgroup: see
+    :mod:`pydp.groups.barrier`; simt)."""
+
+    barriers: str = "group"
+    subgroup: int | None = None
+
+    def built(self, device: Any, params: dict[str, object]) -> Kernel:
+        if self.mapping == "vector":
+            return super().built(device, params)
+        lanes = self.block * self.rows
+        return built(device, "copy_transposed.mako", "copy_transposed", params, {"exchange": lanes},
+                     lanes=lanes, choice=self.barriers, subgroup=self.subgroup, row=self.block)  # fmt: skip
 
 
 def transpose(
@@ -43,7 +63,8 @@ def transpose(
 
     x: array of any rank, shape, strides and type (NumPy, Field or pyopencl array); the result is of its kind.
     out: where the result is written (of any strides; its shape and dtype must fit), also overlapping `x`.
-    spec: how blocks are turned (mapping, block, rows, chunk, streams), where the strides ask for that.
+    spec: how blocks are turned (mapping, block, rows, chunk, streams, barriers, subgroup), where the strides ask for
+        that.
 
     Raises InvalidArgument for axes that are no permutation, for a wrong `out` or `spec`, UnsupportedOnDevice for
     types that the device cannot hold.
@@ -114,13 +135,13 @@ def _kept(
     return choice if found is not None else None
 
 
-def _default(profile: Profile, problem: Problem) -> Turning:
+def _default(profile: Profile, problem: Problem) -> TransposeSpec:
     """problem.dtype: words of so many bytes are moved ("V4"). sizes: elements along the source's contiguous axis, and
     along the target's."""
-    return usual(profile, np.dtype(problem.dtype).itemsize, problem.sizes[0])
+    return TransposeSpec(**vars(usual(profile, np.dtype(problem.dtype).itemsize, problem.sizes[0])))
 
 
-def _candidates(profile: Profile, problem: Problem) -> list[Turning]:
+def _candidates(profile: Profile, problem: Problem) -> list[TransposeSpec]:
     base = _default(profile, problem)
     if base.mapping == "vector":
         found = [
@@ -134,9 +155,12 @@ def _candidates(profile: Profile, problem: Problem) -> list[Turning]:
     return [spec for spec in dict.fromkeys([base, *found]) if _check(profile, problem, spec) is None]
 
 
-def _check(profile: Profile, problem: Problem, spec: Turning) -> str | None:
+def _check(profile: Profile, problem: Problem, spec: TransposeSpec) -> str | None:
     if spec.mapping not in ("vector", "simt"):
         return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
     for name in ("block", "rows", "chunk"):
         value = getattr(spec, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1 or value & (value - 1):
@@ -158,7 +182,7 @@ def _check(profile: Profile, problem: Problem, spec: Turning) -> str | None:
     return None
 
 
-FAMILY = Family("transpose", Turning, _default, _candidates, _check, counts)
+FAMILY = Family("transpose", TransposeSpec, _default, _candidates, _check, counts)
 
 
 def _explain(
@@ -183,7 +207,9 @@ def _explain(
         assert found is not None
         laid = placement(call.device.profile, how, found[0])
         choices.append(f"tiles go through local memory: whole lines are read and written; {laid.reason}")
-    return Explanation("transpose", facts, choices, {})
+    kernel = turning_kernel(call.device, turned, fresh, how)
+    assert kernel is not None
+    return Explanation("transpose", facts, choices + told(kernel), {kernel.name: kernel.source})
 
 
 explained_by(transpose, _explain)

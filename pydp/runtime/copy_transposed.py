@@ -17,6 +17,7 @@ from .program import kernel
 if TYPE_CHECKING:
     from .device import Device
     from .profile import Profile
+    from .program import Kernel
 
 _LINE = 64  # bytes of a cache line
 _SMALLEST = 8  # elements of an axis below which blocks would be mostly empty
@@ -61,6 +62,11 @@ class Turning:
     chunk: int = 1
     streams: bool = True
 
+    def built(self, device: Device, params: dict[str, object]) -> Kernel:
+        """The kernel, in which all lanes of a group meet; upper layers know of other ways."""
+        met = {"ways": None, "attribute": "", "subgroups": False}
+        return kernel(device, "copy_transposed.mako", "copy_transposed", {**params, **met})
+
 
 def usual(profile: Profile, item_bytes: int, along: int) -> Turning:
     """Blocks whose lines are cache lines (or are as wide as a subgroup), for an axis of `along` elements."""
@@ -96,12 +102,11 @@ def prepare(
     profile = device.profile
     how = usual(profile, dtype.itemsize, sizes[axis]) if how is None else how
     block, vector = how.block, how.mapping == "vector"
-    # Vectors are worth their shuffles where a block's line is one whole cache line.
-    lines = vector and block * dtype.itemsize == _LINE and block in (8, 16)
-    streams = lines and how.streams and device.driver in _STREAM
+    lines = vector and block in (8, 16) and block * dtype.itemsize <= _LINE  # as vectors, turned by shuffles
+    streams = lines and how.streams and block * dtype.itemsize == _LINE and device.driver in _STREAM
     target, source = steps
     others = [k for k in range(len(sizes) - 1) if k != axis]
-    params = {
+    params: dict[str, object] = {
         "mapping": how.mapping,
         "type": c_name(dtype),
         "block": block,
@@ -119,5 +124,4 @@ def prepare(
     if vector:
         along_i = -(-along_i // how.chunk)
     global_size = (along_i * local_size[0], along_j * local_size[1], prod(sizes[k] for k in others))
-    made = kernel(device, "copy_transposed.mako", "copy_transposed", params)
-    return Prepared(made, global_size, local_size, tuple(rest))
+    return Prepared(how.built(device, params), global_size, local_size, tuple(rest))

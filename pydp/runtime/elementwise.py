@@ -20,6 +20,8 @@ from .program import kernel
 
 if TYPE_CHECKING:
     from .call import Call
+    from .device import Device
+    from .program import Kernel
 
 _UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
 _PAIR = cl.cltypes.ulong2
@@ -194,6 +196,13 @@ def turned(source: Operand, target: Operand) -> tuple[int, int, int] | None:
     one, other = _as_words(source), _as_words(target)
     found = _transposed(one, other)
     return None if found is None else (other.dtype.itemsize, found[0][found[2]], found[0][-1])
+
+
+def turning_kernel(device: Device, source: Operand, target: Operand, turning: Turning | None = None) -> Kernel | None:
+    """The kernel of a copy that turns blocks; None for others."""
+    one, other = _as_words(source), _as_words(target)
+    found = _transposed(one, other)
+    return None if found is None else copy_transposed.prepare(device, other.dtype, *found, turning).kernel
 
 
 def _params(

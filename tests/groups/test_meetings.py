@@ -69,18 +69,53 @@ def _reductions(op):
     return run
 
 
+def _products(buffers):
+    def run(spec):
+        a = np.random.default_rng(3).integers(-9, 9, (21, 30)).astype(np.float32)
+        tile = {"tile_m": 16, "tile_n": 16, "tile_k": 8, "rows": 2, "columns": 2, "lanes_m": 8, "lanes_n": 8}
+        given = {"mapping": "simt", "method": "staged", **tile, "width": 1, "unroll": 1, "pad": 1, "parts": 1}
+        given |= {"buffers": buffers, **spec}
+        np.testing.assert_array_equal(pydp.matmul(a, a.T, spec=given), a @ a.T, err_msg=str(spec))
+        return pydp.explain(pydp.matmul, a, a.T, spec=given)
+
+    return run
+
+
+def _histograms(counters):
+    def run(spec):
+        x = np.random.default_rng(4).integers(0, 16, 3000).astype(np.int32)
+        given = {"mapping": "simt", "parts": 2, "copies": 1, "lanes": LANES, "waves": 2, "pad": 1}
+        given |= {"counters": counters, **spec}
+        want = np.histogram(x, 16, (0, 16))[0]
+        got = pydp.histogram(x, 16, (0, 16), spec=given)[0]
+        np.testing.assert_array_equal(got, want, err_msg=str(spec))
+        return pydp.explain(pydp.histogram, x, 16, (0, 16), spec=given)
+
+    return run
+
+
+def _transposes(spec):
+    x = np.random.default_rng(5).integers(0, 99, (70, 50)).astype(np.int32)
+    given = {"mapping": "simt", "block": 64, "rows": 1, "chunk": 1, **spec}
+    np.testing.assert_array_equal(pydp.transpose(x, spec=given), x.T, err_msg=str(spec))
+    return pydp.explain(pydp.transpose, x, spec=given)
+
+
 KERNELS = {
     "scan_simt.mako lookback": _scans("lookback"),
     "scan_simt.mako reduce_then_scan": _scans("reduce_then_scan"),
     "sort_tile_simt.mako": _sorts,
     "reduce_rows_simt.mako +": _reductions("+"),
     "reduce_rows_simt.mako in order": _reductions("a - 0 + b"),
+    "matmul_simt.mako of one buffer": _products(1),
+    "matmul_simt.mako of two buffers": _products(2),
+    "histogram_local.mako sets": _histograms("sets"),
+    "histogram_local.mako own": _histograms("own"),
+    "histogram_local.mako registers": _histograms("registers"),
+    "copy_transposed.mako": _transposes,
 }
 ELSEWHERE = {
     "forall_simt.mako",  # test_barriers.py has its functions by every lowering
-    "copy_transposed.mako",
-    "histogram_local.mako",
-    "matmul_simt.mako",
 }
 
 
@@ -119,11 +154,13 @@ def test_lowerings_that_the_driver_lacks_are_refused(device, name):
         run({"barriers": "all"})
 
 
-@pytest.mark.parametrize("call", [pydp.scan, pydp.sort])
+@pytest.mark.parametrize("call", [pydp.scan, pydp.sort, pydp.reduce, pydp.transpose, pydp.histogram, pydp.matmul])
 def test_lanes_that_meet_are_not_of_the_vector_mapping(device, call):
+    x = np.zeros((9, 9), np.float32)
     for given in ({"barriers": "subgroup"}, {"subgroup": 16}):
+        spec = {"mapping": "vector", **({"method": "packed"} if call is pydp.matmul else {}), **given}
         with pytest.raises(InvalidArgument, match="of mapping 'simt' alone"):
-            call(np.zeros(9, np.int32), spec={"mapping": "vector", **given})
+            call(*([x, x] if call is pydp.matmul else [x]), spec=spec)
 
 
 @pytest.mark.oclgrind
