@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +44,14 @@ class Access:
 
 @dataclass(eq=False)
 class Meeting:
-    """The lanes meet at a barrier. exact: it happens once, in the known turns of all loops around it."""
+    """The lanes meet at a barrier. exact: it happens once, in the known turns of all loops around it. absent: lanes, by
+    number, that surely do not come."""
 
     barrier: ir.Barrier
     context: tuple[int, ...]
     exact: bool
     width: Value = None
+    absent: tuple[int, ...] = ()
 
 
 @dataclass(eq=False)
@@ -65,6 +67,13 @@ Event = Access | Meeting | Gap
 def lane_index(lane: int, group: tuple[int, ...]) -> list[int]:
     """The local index of a lane number."""
     return [int(i) for i in np.unravel_index(lane, group)] if group else []
+
+
+def lanes_text(lanes: Sequence[int], group: tuple[int, ...], most: int = 4) -> str:
+    """Lanes by their local indexes, the first `most` of them by name."""
+    names = [str(lane_index(lane, group)) for lane in lanes[:most]]
+    more = f" and {len(lanes) - most} more" if len(lanes) > most else ""
+    return f"{'lane' if len(lanes) == 1 else 'lanes'} {', '.join(names)}{more}"
 
 
 def leaving(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:

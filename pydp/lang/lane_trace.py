@@ -121,7 +121,8 @@ class Tracer:
 
     def run_barrier(self, statement: ir.Barrier) -> None:
         width = self.evaluate(statement.width) if statement.width is not None else None
-        self.events.append(Meeting(statement, self.context, self.exact, width))
+        absent = () if self.active is self.everyone else tuple(int(lane) for lane in np.nonzero(~self.active)[0])
+        self.events.append(Meeting(statement, self.context, self.exact, width, absent))
 
     def run_if(self, statement: ir.If) -> None:
         condition = self.evaluate(statement.condition)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from pydp.lang import ir
 from pydp.lang.diagnostics import VectorError
+from pydp.lang.lane_events import Meeting, lanes_text
+from pydp.lang.lane_trace import trace
 
 
 @dataclass
@@ -77,11 +79,19 @@ def check_barriers(function: ir.Function) -> None:
         return
     for barrier, reason in analyse(function).barriers:
         raise VectorError(
-            f"not all lanes of a group meet this barrier: line {reason.where.line} depends on {reason.what}, which "
-            "differs from lane to lane; move the barrier out of the condition, make the condition the same for all, or "
-            "say how many lanes meet: group_barrier(width)",
+            f"not all lanes of a group meet this barrier: {_absent(function, barrier)}, "
+            f"for line {reason.where.line} depends on {reason.what}, which differs from lane to lane; move the barrier "
+            "out of the condition, make the condition the same for all, or say how many meet: group_barrier(width)",
             barrier.where,
         )
+
+
+def _absent(function: ir.Function, barrier: ir.Barrier) -> str:
+    """Who does not come to a barrier, as far as it is known before the run."""
+    for event in trace(function):
+        if isinstance(event, Meeting) and event.barrier is barrier and event.absent:
+            return f"{lanes_text(event.absent, function.group or ())} would not come"
+    return "it is for the run to tell which of them do not come"
 
 
 def _walk(body: Iterable[ir.Stmt], control: _Control, found: Uniformity) -> None:

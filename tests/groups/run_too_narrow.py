@@ -9,9 +9,24 @@ import numpy as np
 import pydp
 from pydp.groups import meetings
 
-SCAN = {"mapping": "simt", "lanes": 8, "columns": 2, "items": 3, "strategy": "lookback"}
-SORT = {"mapping": "simt", "run": 16, "small": 2, "lanes": 8, "items": 2, "stretch": 4, "chains": 1}
-REDUCE = {"mapping": "simt", "lanes": 8, "items": 2, "part": 64, "longest": 2**30, "columns": 1, "busy": 1}
+SIMT = {"mapping": "simt", "barriers": "auto"}
+SCAN = {**SIMT, "lanes": 8, "columns": 2, "items": 3, "strategy": "lookback"}
+SORT = {**SIMT, "run": 16, "small": 2, "lanes": 8, "items": 2, "stretch": 4, "chains": 1}
+REDUCE = {**SIMT, "lanes": 8, "items": 2, "part": 64, "longest": 2**30, "columns": 1, "busy": 1}
+HISTOGRAM = {**SIMT, "parts": 1, "copies": 1, "lanes": 2, "sets": 1, "waves": 1, "pad": 0, "counters": "sets"}
+TRANSPOSE = {**SIMT, "block": 2, "rows": 1, "chunk": 1}
+TILE = {"tile_m": 4, "tile_n": 2, "tile_k": 2, "rows": 2, "columns": 2, "lanes_m": 2, "lanes_n": 1, "width": 1}
+MATMUL = {**SIMT, "method": "staged", **TILE, "unroll": 1, "pad": 0, "parts": 1, "buffers": 1}
+X = np.random.default_rng(0).permutation(144).astype(np.int32)
+
+CALLS = {
+    "scan": lambda: pydp.scan(X[:48], spec=SCAN),
+    "sort": lambda: pydp.sort(X[:16], spec=SORT),
+    "reduce": lambda: pydp.reduce(X[None, :16], axis=1, dtype=np.int32, spec=REDUCE),
+    "histogram": lambda: pydp.histogram(X[:16], 4, (0, 144), spec=HISTOGRAM),
+    "transpose": lambda: pydp.transpose(X.reshape(12, 12), spec=TRANSPOSE),
+    "matmul": lambda: pydp.matmul(X.reshape(12, 12) % 7, X.reshape(12, 12) % 5, spec=MATMUL),
+}
 
 
 def narrowed(width: meetings.Widths) -> meetings.Widths:
@@ -31,13 +46,7 @@ def main(algorithm: str, barrier: str | None = None) -> None:
         return right(profile, lanes, needs, *rest)
 
     meetings.meetings = seeded
-    x = np.random.default_rng(0).permutation(48).astype(np.int32)
-    if algorithm == "scan":
-        pydp.scan(x, spec={**SCAN, "barriers": "auto"})
-    elif algorithm == "sort":
-        pydp.sort(x[:16], spec=SORT)
-    else:
-        pydp.reduce(x[None, :16], axis=1, dtype=np.int32, spec={**REDUCE, "barriers": "auto"})
+    CALLS[algorithm]()
 
 
 if __name__ == "__main__":

@@ -333,17 +333,26 @@ def test_where_barriers_of_warps_do_not_build_those_of_whole_groups_are_used(mon
 # --- seeded faults -------------------------------------------------------------------------------------------------
 
 
+NARROWED = {
+    "scan": ("loaded", "summed", "scanned"),
+    "sort": ("merged", "placed"),
+    "reduce": ("first",),
+    "histogram": ("cleared", "counted"),
+    "transpose": ("exchange",),
+    "matmul": ("reads_end", "stores_end"),
+}
+
+
 @pytest.mark.host
 @pytest.mark.skipif(shutil.which("oclgrind") is None, reason="Oclgrind is not installed (apt install oclgrind)")
-@pytest.mark.parametrize("algorithm", ["scan", "sort", "reduce"])
+@pytest.mark.parametrize("algorithm", NARROWED)
 def test_one_step_too_narrow_is_a_race_under_the_simulator(algorithm, tmp_path):
     """Every barrier that two lanes need is one that the simulator misses where it is left out."""
     lane, log = HERE.parent / "drivers" / "lane.py", HERE.parent / "oclgrind_log.py"
     command = [sys.executable, str(lane), "oclgrind", sys.executable, str(log), str(tmp_path / "log")]
     command += [sys.executable, str(HERE / "run_too_narrow.py"), algorithm]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OCLGRIND_", "OCL_ICD"))}
-    barriers = {"scan": ("loaded", "summed", "scanned"), "sort": ("merged", "placed"), "reduce": ("first",)}
-    for barrier in (None, *barriers[algorithm]):
+    for barrier in (None, *NARROWED[algorithm]):
         full = [*command, barrier] if barrier else command
         done = subprocess.run(full, env=environment, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == (1 if barrier else 0), (barrier, done.stdout + done.stderr)

@@ -316,6 +316,31 @@ def test_refused(fn, cause):
     assert caught.value.line in _line(fn)
 
 
+def _two_axes(idx, out, a, n):
+    if n > 3 and a[0] == n:
+        if idx.local[1] != 2:
+            pydp.group_barrier()
+
+
+ABSENT = [
+    (under_local_index, (8,), "lanes [4], [5], [6], [7] would not come"),
+    (under_local_index, (16,), "lanes [4], [5], [6], [7] and 8 more would not come"),
+    (after_a_return, (8,), "lanes [4], [5], [6], [7] would not come"),
+    (in_a_called_function, (4,), "lanes [0], [1], [2] would not come"),
+    (trip_count, (8,), "lane [0] would not come"),
+    (_two_axes, (2, 3), "lanes [0, 2], [1, 2] would not come"),
+    (under_global_index, (8,), "it is for the run to tell which of them do not come"),
+    (under_a_load, (8,), "it is for the run to tell which of them do not come"),
+]
+
+
+@pytest.mark.parametrize(("fn", "group", "words"), ABSENT, ids=lambda item: getattr(item, "__name__", ""))
+def test_who_would_not_come_is_named(fn, group, words):
+    with pytest.raises(VectorError) as caught:
+        translate(fn, len(group), group, TYPES)
+    assert f"meet this barrier: {words}, for line " in caught.value.message
+
+
 @pytest.mark.parametrize("fn, count", ACCEPTED, ids=lambda item: getattr(item, "__name__", ""))
 def test_accepted(fn, count):
     made = translate(fn, 1, (8,), TYPES)
