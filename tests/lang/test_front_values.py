@@ -240,8 +240,9 @@ def test_logic_of_numpy():
 @pytest.mark.parametrize("fn", [max, min, operator.add, np.hypot, np.maximum, math.atan2, operator.mul, divmod])
 def test_functions_that_are_not_python(fn):
     if fn is divmod:
+        assert run(fn, np.int32(7), np.int32(3)).tolist() == (2, 1)
         with pytest.raises(VectorError, match="a number is needed here, not a tuple of 2"):
-            run(fn, np.int32(7), np.int32(3))
+            run(fn, np.int32(7), np.int32(3), result=I32)
         return
     a, b = np.float32(1.5), np.float32(-2.5)
     assert run(fn, a, b) == np.float32(fn(a, b))
@@ -334,7 +335,9 @@ def test_wrong_functions_of_values():
     with pytest.raises(VectorError, match="takes 2 arguments"):
         translate_value(lambda a, b: a + b, [I32])
     with pytest.raises(VectorError, match="a number is needed here, not a tuple of 2"):
-        translate_value(lambda a, b: (a, b), [I32, I32])
+        translate_value(lambda a, b: (a, b), [I32, I32], I32)
+    with pytest.raises(VectorError, match="returns an empty tuple"):
+        translate_value(lambda a: (), [I32])
     with pytest.raises(VectorError, match="belongs to functions run by forall"):
         translate_value(lambda a: pydp.local_field(np.float32, 4)[a], [I32])
     with pytest.raises(VectorError, match="complex128"):
