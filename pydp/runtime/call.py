@@ -21,11 +21,11 @@ import pyopencl as cl
 import pyopencl.array
 
 from ..errors import InvalidArgument
-from . import host_memory, placement
-from .field import Field, new_field
+from . import elementwise, host_memory, placement
+from .field_data import FieldData
 from .host_arguments import HostArguments
 from .host_memory import check_dtype
-from .operand import Operand
+from .operand import Operand, c_strides
 from .returns import bring_back, later
 from .scratch import give, take
 from .storage import Storage
@@ -95,7 +95,7 @@ class Call:
                     placement.check_writable(call._values[name], name)
             return call
         values = call._values = {
-            name: value if type(value) is Field else placement.normal_input(name, value)
+            name: value if isinstance(value, FieldData) else placement.normal_input(name, value)
             for name, value in inputs.items()
             if value is not None
         }
@@ -110,7 +110,7 @@ class Call:
         for value in (*inputs.values(), *self._outs):
             if value is None:
                 continue
-            if type(value) is not Field or (home is not None and value._storage.device is not home):
+            if not isinstance(value, FieldData) or (home is not None and value._storage.device is not home):
                 return False
             home = value._storage.device
         if home is None or not inputs:
@@ -177,7 +177,8 @@ class Call:
                 self.blocking, self._host = True, HostArguments(self.device, self.device.profile.shares_host_memory)
             return self._host.write(name, host_memory.fresh(shape, dtype), keep=False)
         if self.kind == "field":
-            return self._device_operand(name, new_field(self.device, shape, dtype), written=True)
+            like = next(value for value in self._values.values() if isinstance(value, FieldData))
+            return self._device_operand(name, like.fresh(self.device, shape, dtype), written=True)
         return self._device_operand(name, self._new_array(shape, dtype), written=True)
 
     def _new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
@@ -190,7 +191,7 @@ class Call:
         return cl.array.Array(self.queue, shape, dtype, data=buffer)
 
     def _device_operand(self, name: str, value: Any, written: bool) -> Operand:
-        if isinstance(value, Field):
+        if isinstance(value, FieldData):
             operand = value._operand(name)
         else:
             storage, dtype, shape, strides, offset = placement.storage_of_array(value, self.device)
@@ -253,19 +254,15 @@ class Call:
 
     def contiguous(self, operand: Operand, dtype: Any = None) -> Operand:
         """The operand itself where it is C-contiguous (and of `dtype`), else a copy in scratch memory."""
-        from .elementwise import copy
-
         kind = operand.dtype if dtype is None else np.dtype(dtype)
         if kind == operand.dtype and operand.is_contiguous:
             return operand
         packed = self.temporary(operand.shape, kind, operand.name)
-        copy(self, operand, packed)
+        elementwise.copy(self, operand, packed)
         return packed
 
     def temporary(self, shape: Sequence[int], dtype: Any, name: str = "temporary") -> Operand:
         """A C-contiguous operand in scratch memory."""
-        from .operand import c_strides
-
         shape, kind = tuple(shape), np.dtype(dtype)
         operand = Operand(name, None, 0, shape, c_strides(shape), kind)
         operand.buffer = self.scratch(operand.nbytes)
@@ -276,9 +273,7 @@ class Call:
 
         turning: how blocks are turned where the two lie along different axes; None: the usual way.
         """
-        from .elementwise import copy
-
-        copy(self, source, target, turning)
+        elementwise.copy(self, source, target, turning)
 
     def fetch(self, operand: Operand) -> np.ndarray:
         """A C-contiguous operand's elements on the host; waits for them. For counts and the like."""
@@ -347,4 +342,3 @@ def _parent(buffer: Any) -> tuple[int, int]:
 def _is_whole(owner: Any) -> bool:
     """Whether the memory is a buffer that pydp made, which is never part of another."""
     return type(owner) is Storage and owner.array is None
-

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import InvalidArgument
 from ..space import Extent
 from .device import device as find_device
-from .field import Field, new_field
+from .field import Field
 from .host_memory import check_dtype
 from .placement import home_of
 
@@ -55,7 +55,7 @@ def empty(shape: Any, dtype: Any = np.float32, device: Any = None) -> Field:
 
     Raises InvalidArgument for a negative size, more than 6 axes, or a dtype that no device holds.
     """
-    return new_field(find_device(device), tuple(Extent(shape)), _dtype(dtype))
+    return Field.fresh(find_device(device), tuple(Extent(shape)), _dtype(dtype))
 
 
 def zeros(shape: Any, dtype: Any = np.float32, device: Any = None) -> Field:
@@ -70,5 +70,3 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> 
     made = empty(shape, np.asarray(fill_value).dtype if dtype is None else dtype, device)
     made[...] = fill_value
     return made
-
-

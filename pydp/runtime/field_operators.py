@@ -9,16 +9,20 @@ import pyopencl as cl
 import pyopencl.array
 
 from ..errors import InvalidArgument
+from .call import Call
+from .elementwise import apply, result_dtype
+from .field_data import FieldData
+from .transfer import converted
 
 if TYPE_CHECKING:
     from .field import Field
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, (FieldOperators, np.ndarray, cl.array.Array))
+    return isinstance(value, (FieldData, np.ndarray, cl.array.Array))
 
 
-class FieldOperators:
+class FieldOperators(FieldData):
     """Arithmetic element by element, broadcast and typed as NumPy's; results are new fields.
 
     Python numbers are weak: they take the field's kind of type (a float32 field plus 0.5 stays float32).
@@ -27,17 +31,13 @@ class FieldOperators:
     __slots__ = ()
 
     def _combine(self, op: str, other: Any, swapped: bool = False, out: Any = None) -> Any:
-        from .call import Call
-        from .elementwise import apply, result_dtype
-
         if not (_is_array(other) or isinstance(other, (int, float, complex, np.number, np.bool_))):
             return NotImplemented
-        mine: Any = self
-        types = [mine.dtype, type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
+        types = [self.dtype, type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
                  if not _is_array(other) else other.dtype]  # fmt: skip
         dtype = result_dtype(op, *(types[::-1] if swapped else types))
-        inputs = {"left": mine, "right": other} if _is_array(other) else {"left": mine}
-        shape = _broadcast(mine.shape, tuple(other.shape)) if _is_array(other) else mine.shape
+        inputs = {"left": self, "right": other} if _is_array(other) else {"left": self}
+        shape = _broadcast(self.shape, tuple(other.shape)) if _is_array(other) else self.shape
         if out is not None:
             if not np.can_cast(dtype, out.dtype, casting="same_kind"):
                 raise InvalidArgument(f"a result of dtype {dtype} cannot be kept in a field of dtype {out.dtype}")
@@ -100,20 +100,11 @@ class FieldOperators:
 
     def copy(self) -> Field:
         """A new C-contiguous field with the same elements."""
-        return self._converted(None)
+        return converted(self)
 
     def astype(self, dtype: Any) -> Field:
         """A new C-contiguous field with the elements converted to `dtype`."""
-        return self._converted(dtype)
-
-    def _converted(self, dtype: Any) -> Any:
-        from .call import Call
-
-        call = Call.begin({"field": self})
-        source = call.input("field")
-        target = call.output(source.shape, source.dtype if dtype is None else np.dtype(dtype))
-        call.copy(source, target)
-        return call.finish(target)
+        return converted(self, dtype)
 
 
 def _matmul(left: Any, right: Any) -> Any:

@@ -12,7 +12,7 @@ import pyopencl.array
 from ..errors import InvalidArgument
 from .device import Device, from_context, from_queue
 from .device import device as find_device
-from .field import Field
+from .field_data import FieldData
 from .host_memory import check_dtype
 from .operand import c_strides
 from .storage import Storage
@@ -59,7 +59,7 @@ def storage_of_array(array: Any, device: Device | None = None) -> tuple[Storage,
 
 def normal_input(name: str, value: Any) -> Any:
     """An input as a Field, a pyopencl Array or an ndarray (array-likes are converted)."""
-    if isinstance(value, (Field, Array, np.ndarray)):
+    if isinstance(value, (FieldData, Array, np.ndarray)):
         if isinstance(value, np.ma.MaskedArray):
             raise InvalidArgument(f"{name} is a masked array, whose mask would be lost; give a plain array")
         return value
@@ -104,7 +104,7 @@ def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: An
 
 def _kind_of(values: Mapping[str, Any]) -> str:
     for value in values.values():
-        if isinstance(value, Field):
+        if isinstance(value, FieldData):
             return "field"
         if isinstance(value, Array):
             return "array"
@@ -115,7 +115,7 @@ def _kind_of(values: Mapping[str, Any]) -> str:
 
 def home_of(value: Any) -> Device | None:
     """The device that holds a Field or pyopencl Array, None for everything else."""
-    if isinstance(value, Field):
+    if isinstance(value, FieldData):
         return value._storage.device
     return device_of_array(value) if isinstance(value, Array) else None
 
@@ -129,7 +129,7 @@ def _check_home(name: str, home: Device, chosen: Device) -> None:
 def _queue_for(values: Mapping[str, Any], outs: Sequence[Any], chosen: Device) -> cl.CommandQueue:
     """The device's own queue, or that of the first pyopencl Array, so that its user's order is kept."""
     for value in (*values.values(), *outs):
-        if isinstance(value, Field):
+        if isinstance(value, FieldData):
             break
         if isinstance(value, Array) and value.queue is not None:
             return value.queue
@@ -156,7 +156,7 @@ def in_order(queue: cl.CommandQueue) -> bool:
 
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
     """Refuse an `out` that is not a writable array of exactly this shape and dtype."""
-    if not isinstance(out, (np.ndarray, Field, Array)) or isinstance(out, np.ma.MaskedArray):
+    if not isinstance(out, (np.ndarray, FieldData, Array)) or isinstance(out, np.ma.MaskedArray):
         raise InvalidArgument(f"{name} is a {type(out).__name__}; {ARRAYS} are accepted")
     if tuple(out.shape) != shape:
         raise InvalidArgument(f"{name} has shape {tuple(out.shape)}; {shape} is needed")

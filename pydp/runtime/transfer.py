@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyopencl as cl
@@ -12,17 +12,16 @@ from ..errors import InvalidArgument
 from ..space import integers
 from . import host_memory
 from .call import Call
-from .field import Field
+from .field_data import FieldData
 from .operand import c_strides
-from .placement import ARRAYS, Array, check_writable, home_of
+from .placement import ARRAYS, Array, check_writable, home_of, storage_of_array
+from .storage import Storage
 
-if TYPE_CHECKING:
-    from .storage import Storage
-
+_F = TypeVar("_F", bound=FieldData)
 _FILL_SIZES = (1, 2, 4, 8, 16)  # bytes of an element that the driver's own fill takes
 
 
-def fetch(field: Field) -> np.ndarray:
+def fetch(field: FieldData) -> np.ndarray:
     """The field's elements in a new C-contiguous array."""
     values = host_memory.fresh(field.shape, field.dtype)
     if values.size:
@@ -30,7 +29,7 @@ def fetch(field: Field) -> np.ndarray:
     return values
 
 
-def read(field: Field, values: np.ndarray, blocking: bool = True) -> cl.Event:
+def read(field: FieldData, values: np.ndarray, blocking: bool = True) -> cl.Event:
     """Copy a field's elements into a C-contiguous array of the same shape and dtype."""
     storage, size = field._storage, field.dtype.itemsize
     queue = storage.device.queue
@@ -58,7 +57,7 @@ def _raw(values: np.ndarray) -> np.ndarray:
 class _Mapped:
     """The host's view of a field's elements, for the length of a block: no copy where memory is shared."""
 
-    def __init__(self, field: Field, queue: cl.CommandQueue, flags: int) -> None:
+    def __init__(self, field: FieldData, queue: cl.CommandQueue, flags: int) -> None:
         self.field, self.queue, self.flags = field, queue, flags
 
     def __enter__(self) -> np.ndarray:
@@ -78,14 +77,14 @@ class _Mapped:
         self.field._storage.note(self.event, self.queue, written=True)
 
 
-def _read_mapped(field: Field, values: np.ndarray, queue: cl.CommandQueue) -> cl.Event:
+def _read_mapped(field: FieldData, values: np.ndarray, queue: cl.CommandQueue) -> cl.Event:
     access = _Mapped(field, queue, cl.map_flags.READ)
     with access as elements:
         values[...] = elements
     return access.event
 
 
-def _write(field: Field, values: np.ndarray, blocking: bool) -> cl.Event:
+def _write(field: FieldData, values: np.ndarray, blocking: bool) -> cl.Event:
     """Copy a C-contiguous native array into a field of the same shape and dtype."""
     storage, size = field._storage, field.dtype.itemsize
     queue = storage.device.queue
@@ -110,10 +109,10 @@ def _write(field: Field, values: np.ndarray, blocking: bool) -> cl.Event:
     return done
 
 
-def assign(target: Field, value: Any) -> None:
+def assign(target: FieldData, value: Any) -> None:
     """``target[...] = value``: a number, an array-like, a Field or a pyopencl Array, broadcast and converted."""
     check_writable(target, "the field")
-    if isinstance(value, (Field, Array)):
+    if isinstance(value, (FieldData, Array)):
         call = Call.begin({"value": value}, out=target, device=target.device)
         source = call.input("value")
         out = call.output(target.shape, target.dtype)
@@ -131,7 +130,7 @@ def assign(target: Field, value: Any) -> None:
         assign(target, _uploaded(target._storage, values))
 
 
-def _converted(value: Any, target: Field) -> np.ndarray:
+def _converted(value: Any, target: FieldData) -> np.ndarray:
     """A host value as a C-contiguous array of the target's dtype, broadcastable to its shape."""
     try:
         given = np.asarray(value, target.dtype) if target.dtype.names else np.asarray(value)
@@ -150,7 +149,7 @@ def _converted(value: Any, target: Field) -> np.ndarray:
     return values
 
 
-def _fill(target: Field, value: np.ndarray) -> None:
+def _fill(target: FieldData, value: np.ndarray) -> None:
     storage, size = target._storage, target.dtype.itemsize
     queue = storage.device.queue
     pattern = value.reshape(1).view(np.uint8)
@@ -160,14 +159,12 @@ def _fill(target: Field, value: np.ndarray) -> None:
     storage.note(event, queue, written=True)
 
 
-def _uploaded(like: Storage, values: np.ndarray) -> Field:
-    from .storage import Storage
-
+def _uploaded(like: Storage, values: np.ndarray) -> FieldData:
     buffer = host_memory.buffer_with(like.device.context, values)
-    return Field(Storage(buffer, like.device), values.dtype, values.shape)
+    return FieldData(Storage(buffer, like.device), values.dtype, values.shape)
 
 
-def copy_in(field: Field, values: Any, blocking: bool) -> cl.Event | None:
+def copy_in(field: FieldData, values: Any, blocking: bool) -> cl.Event | None:
     """See Field.copy_in."""
     check_writable(field, "the field")
     shape = values.shape if hasattr(values, "shape") else np.shape(values)
@@ -188,15 +185,15 @@ def copy_in(field: Field, values: Any, blocking: bool) -> cl.Event | None:
     return _write(field, ready, blocking)
 
 
-def copy_out(field: Field, target: Any, blocking: bool) -> cl.Event | None:
+def copy_out(field: FieldData, target: Any, blocking: bool) -> cl.Event | None:
     """See Field.copy_out."""
-    if not isinstance(target, (np.ndarray, Field, Array)):
+    if not isinstance(target, (np.ndarray, FieldData, Array)):
         raise InvalidArgument(f"target is a {type(target).__name__}; {ARRAYS} are accepted")
     if tuple(target.shape) != field.shape:
         raise InvalidArgument(f"target has shape {tuple(target.shape)}; the field's shape {field.shape} is needed")
     check_writable(target, "target")
     if not isinstance(target, np.ndarray):
-        receiver = target if isinstance(target, Field) else Field.wrap(target)
+        receiver = target if isinstance(target, FieldData) else FieldData(*storage_of_array(target))
         return copy_in(receiver, field, blocking)
     if target.dtype.newbyteorder("=") != field.dtype:
         raise InvalidArgument(f"target has dtype {target.dtype}; the field's dtype {field.dtype} is needed")
@@ -213,7 +210,16 @@ def copy_out(field: Field, target: Any, blocking: bool) -> cl.Event | None:
     return field.event
 
 
-def reshaped(field: Field, shape: tuple[Any, ...]) -> Field:
+def converted(field: FieldData, dtype: Any = None) -> Any:
+    """A new C-contiguous field with the same elements, converted to `dtype` where it is given."""
+    call = Call.begin({"field": field})
+    source = call.input("field")
+    target = call.output(source.shape, source.dtype if dtype is None else np.dtype(dtype))
+    call.copy(source, target)
+    return call.finish(target)
+
+
+def reshaped(field: _F, shape: tuple[Any, ...]) -> _F:
     """See Field.reshape; one size may be -1."""
     sizes = list(integers(shape, "reshape"))
     if sizes.count(-1) == 1:
@@ -221,5 +227,5 @@ def reshaped(field: Field, shape: tuple[Any, ...]) -> Field:
         sizes[sizes.index(-1)] = field.size // known if known else 0
     if any(size < 0 for size in sizes) or prod(sizes) != field.size:
         raise InvalidArgument(f"{field.size} elements of shape {field.shape} do not make the shape {tuple(shape)}")
-    whole = field if field.is_contiguous else field.copy()
+    whole: _F = field if field.is_contiguous else converted(field)
     return whole._view((tuple(sizes), c_strides(tuple(sizes)), whole.offset))

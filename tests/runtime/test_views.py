@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import pydp
 from pydp.errors import InvalidArgument
 from pydp.runtime.field import Field
-from pydp.runtime.views import TileRange, TileType, describe, is_indexable
+from pydp.runtime.tile_range import TileRange, TileType
+from pydp.runtime.views import describe, is_indexable
 from pydp.space import Grid, join
 
 
