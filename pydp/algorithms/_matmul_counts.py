@@ -218,7 +218,7 @@ def _staged(size: _Size) -> list[Phase]:
     products = spec.rows * spec.columns
     state = words * (products + spec.rows + spec.columns + loads) + 24
     # Fitted to compiles for seven GPUs, mostly within a quarter: what is staged keeps its address in registers too.
-    registers = int(words * (1.1 * products + 1.6 * (spec.rows + spec.columns)) + loads * (4.7 + 0.6 * words)) + 26
+    registers = int(words * (1.1 * products + 1.6 * (spec.rows + spec.columns)) + loads * (5.9 + 0.5 * words)) + 26
     # Beside every multiply-add stand its share of the local loads and of the staging's addresses.
     others = (spec.rows + spec.columns) / spec.width + 6.0 * loads / spec.tile_k
     waste = products / (products + others)

@@ -44,6 +44,8 @@ def _phase(phase: Phase, dtype: str, rates: Rates, structure: Structure | None) 
     share = phase.balance / rates.units
     rate = rates.operations(dtype) * phase.efficiency / (rates.lane_slowdown if phase.lanes > 1 else 1.0)
     compute = phase.operations / rate * share
+    if structure is not None:  # the last warp of a group may have idle lanes
+        compute *= -(-phase.lanes // structure.warp_size) * structure.warp_size / phase.lanes
     cached = phase.cached / rates.unit_cache * share
     # The busiest unit moves its share alone, all of them together share the memory.
     alone = phase.bytes * share / rates.unit_memory

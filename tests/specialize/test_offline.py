@@ -17,8 +17,9 @@ from pydp.runtime import offline as compiler
 from pydp.runtime.offline_reports import Resources
 from pydp.runtime.target import dry_run
 from pydp.specialize import offline
-from pydp.specialize.architectures import by_name, by_target
+from pydp.specialize.architectures import by_name, by_target, rates_of
 from pydp.specialize.choose import Choice
+from pydp.specialize.costs import cost
 from pydp.specialize.counts import Counts, Phase
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.offline import asked, compiled_kernels, faults_of, occupancy, study, target_of
@@ -253,3 +254,14 @@ def test_candidates_that_would_spill_go_last() -> None:
     assert ranked[-1].reason.startswith("about 256 registers, a work-item has 255: they would spill")
     assert "spill" not in ranked[2].reason
     assert rank(family, by_target("gfx90a")[0], Problem("toy", "float32", (1,)))[0].reason.count("spill") == 0
+
+
+def test_idle_lanes_of_a_warp_cost_as_much_as_busy_ones() -> None:
+    structure, rates = by_target("sm_90")[1], rates_of(by_target("sm_90")[0], by_name("sm_90"))
+
+    def seconds(lanes: int) -> float:
+        work = Phase("work", (1 << 20) // lanes, lanes, operations=1e13, read=1e3)
+        return cost(Counts("float32", (work,)), rates, structure).parts["compute"]
+
+    assert seconds(16) == pytest.approx(2 * seconds(32)) and seconds(256) == pytest.approx(seconds(32))
+    assert seconds(48) == pytest.approx(64 / 48 * seconds(32))
