@@ -87,6 +87,18 @@ def test_the_default_is_kept_where_nothing_beats_it(toys: Any, monkeypatch: pyte
 
 
 @pytest.mark.host
+@pytest.mark.parametrize("measured, noise, wins", [(0.99, 0.0, False), (0.9, 0.2, False), (0.9, 0.05, True)])
+def test_a_winner_is_ahead_by_more_than_noise(
+    toys: Any, monkeypatch: pytest.MonkeyPatch, measured: float, noise: float, wins: bool
+) -> None:
+    monkeypatch.setattr(toy, "SPACE", [ToySpec(8), ToySpec(4)])
+    monkeypatch.setattr(toy, "CLOSED", True)
+    monkeypatch.setattr(trial.Subject, "final", lambda self, specs, base, seconds: [(measured, noise) for _ in specs])
+    found = tune(toy.double, X, device=toys)
+    assert (found.spec, found.ratio) == ((ToySpec(4), measured) if wins else (ToySpec(8), 1.0))
+
+
+@pytest.mark.host
 def test_an_interrupted_search_goes_on(toys: Any) -> None:
     def stop(progress: tuner.Progress) -> None:
         if progress.tried == 3:
