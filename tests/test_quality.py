@@ -1,0 +1,76 @@
+"""Rank correlation and the heat maps of the benchmark of specializations, on small made-up measurements."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from pydp.bench.bench_specializations import Quality, pooled
+from pydp.bench.quality import ranks, spearman
+from pydp.bench.specialization_report import by_family, heat, heat_tables, plot, summary
+
+pytestmark = pytest.mark.host
+
+
+@dataclass(frozen=True)
+class Spec:
+    part: int
+    strategy: str
+    vector: int = 0
+    lanes: int = 1
+    items: int = 1
+
+
+def _quality(name: str, predicted: list[float], measured: list[float]) -> Quality:
+    specs = [Spec(1 << i // 2, "ab"[i % 2]) for i in range(len(measured))]
+    return Quality(name, predicted, measured, ["memory"] * len(measured), specs)
+
+
+def test_ranks_share_the_average_of_ties() -> None:
+    assert ranks([3.0, 1.0, 3.0, 2.0]).tolist() == [3.5, 1.0, 3.5, 2.0]
+    assert ranks([5.0, 5.0, 5.0]).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_spearman_by_hand() -> None:
+    assert spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1.0)
+    assert spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1.0)
+    # Without ties it is 1 - 6 sum d^2 / n (n^2 - 1): ranks 1 2 3 4 5 against 2 1 4 3 5, d^2 sums to 4.
+    assert spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5]) == pytest.approx(1 - 6 * 4 / (5 * 24))
+    assert math.isnan(spearman([1, 1], [1, 2]))
+
+
+def test_spearman_is_that_of_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        x, y = rng.integers(0, 8, 20).astype(float), rng.integers(0, 8, 20).astype(float)
+        assert spearman(x.tolist(), y.tolist()) == pytest.approx(stats.spearmanr(x, y).statistic)
+
+
+def test_what_the_picks_reach() -> None:
+    one = _quality("scan int32 2^20", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 4.0, 2.5, 3.0, 1.6, 1.0])
+    assert (one.first, one.five) == (0.5, 1.0 / 1.6)
+    assert one.rho == spearman(one.predicted, one.measured)
+    two = _quality("scan int32 2^12", [10.0, 20.0], [0.1, 0.2])
+    assert pooled([two, two]) == pytest.approx(1.0)
+    assert set(by_family([one, _quality("matmul f", [1.0], [1.0])])) == {"scan", "matmul"}
+
+
+def test_heat_maps_hold_the_best_of_each_pair() -> None:
+    one = _quality("scan int32 2^20", [1.0, 2.0, 3.0], [2.0, 4.0, 1.0])
+    columns, rows, cells = heat(one, "part", "strategy")
+    assert (columns, rows) == ([1, 2], ["a", "b"])
+    assert cells == [[0.5, 1.0], [0.25, None]]
+    assert len(heat_tables(one)) == 1
+    assert summary([one]).row_count == 1
+
+
+def test_plots_are_written(tmp_path: object) -> None:
+    pytest.importorskip("matplotlib")
+    from pathlib import Path
+
+    path = Path(str(tmp_path)) / "quality.png"
+    plot([_quality("scan int32 2^20", [1.0, 2.0, 3.0], [2.0, 4.0, 1.0])], path)
+    assert path.stat().st_size > 1000
