@@ -9,7 +9,7 @@ import numpy as np
 from pydp.specialize.counts import Counts, Phase, efficiency, spread
 
 if TYPE_CHECKING:
-    from pydp.algorithms._reduce_plan import ReduceSpec
+    from pydp.algorithms._reduce_spec import ReduceSpec
     from pydp.runtime.profile import Profile
     from pydp.specialize.family import Problem
 

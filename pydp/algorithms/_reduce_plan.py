@@ -1,118 +1,177 @@
-"""How a reduction over any axes becomes passes of two kernels. Pure: shapes and strides in, passes out.
-
-The reduced axes are folded one after the other, the innermost first, which for an associative operator is the
-fold in C order. A pass over an axis that has neighbours side by side goes down columns; any other folds rows.
-Where a pass has too few rows to keep the device busy, each row is cut into parts, and one more pass folds those.
-"""
+"""The plan of a reduction: its passes with their kernels, for one description of the call; kept and used again."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+import functools
 from dataclasses import dataclass
+from typing import Any
 
-_LEAST_OF_A_LANE = 64  # elements down a column, below which another part costs more than it brings
+import numpy as np
 
-Dim = tuple[int, int]
-"""(size, step in elements) of an axis."""
-
-
-@dataclass(frozen=True)
-class ReduceSpec:
-    """One specialization. rows kernel: `width` (0: in order) and `unroll` on CPUs; on GPUs `lanes`, `items` neighbours
-    for each, `waves` virtual wavefronts that share the lanes' registers (operators that commute), `buffers` 1 or 2
-    (others: with 2, wavefronts take turns in two of them, with a barrier less for each);
-    columns kernel: `columns` for each work-item; a row's parts hold `part` elements or more, `longest` or
-    fewer; rows are cut until there are `busy` work-items; `barriers` (see :mod:`pydp.groups.barrier`): how the lanes of
-    the GPUs' rows kernel meet, by default as a whole group, for narrower barriers were not faster where measured."""
-
-    mapping: str
-    width: int
-    unroll: int
-    lanes: int
-    items: int
-    columns: int
-    part: int
-    longest: int
-    busy: int
-    barriers: str = "group"
-    subgroup: int | None = None
-    waves: int = 1
-    buffers: int = 2
+from pydp.algorithms._conversion import conversion
+from pydp.algorithms._keys import unkeyed
+from pydp.algorithms._reduce_passes import Pass, passes
+from pydp.algorithms._reduce_spec import FAMILY, ReduceSpec
+from pydp.algorithms.operators import Operator, operator_text
+from pydp.dtypes import c_declarations, c_name, check_supported, is_record, vector_parts
+from pydp.errors import InvalidArgument
+from pydp.groups.meetings import built, tree
+from pydp.runtime.program import Kernel, kernel
+from pydp.specialize.choose import Choice, choose, rests_on_choices
+from pydp.specialize.family import Problem
 
 
 @dataclass(frozen=True)
-class Pass:
-    """One launch. `outer` are the axes that count the rows, `columns` the side by side axis (rows kernel: None)."""
+class Step:
+    """A pass with its kernel and its whole launch but for the buffers."""
 
-    kernel: str
-    n: int
-    step: int
-    parts: int
-    part: int
-    outer: tuple[Dim, ...]
-    columns: Dim | None
-    last: bool
-
-    @property
-    def rows(self) -> int:
-        return math.prod(size for size, _ in self.outer)
-
-    @property
-    def results(self) -> int:
-        """Elements that the pass writes."""
-        return self.parts * self.rows * (self.columns[0] if self.columns else 1)
+    action: Pass
+    kernel: Kernel
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+    before: tuple[Any, ...]
+    after: tuple[Any, ...]
 
 
-def collapse(dims: Sequence[Dim]) -> list[Dim]:
-    """The same elements in the same order, with as few axes as their steps allow."""
-    merged: list[Dim] = []
-    for size, step in dims:
-        if size == 1:
-            continue
-        if merged and merged[-1][1] == size * step:
-            merged[-1] = (merged[-1][0] * size, step)
-        else:
-            merged.append((size, step))
-    return merged
+@dataclass(frozen=True)
+class Plan:
+    """What a description (device, types, shape, strides, operator, axes) needs; `start` is for empty folds."""
+
+    dtype: np.dtype
+    operator: Operator
+    steps: tuple[Step, ...]
+    empty: bool
+    start: Any
+    choice: Choice | None
 
 
-def _contiguous(sizes: Sequence[int]) -> list[Dim]:
-    steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-    return list(zip(sizes, steps, strict=True))
+def result_dtype(dtype: np.dtype, op: Any) -> np.dtype:
+    """The type of a fold where none is asked for: `dtype`, but 64 bits for sums and products of smaller integers."""
+    if op in ("+", "*", np.add, np.multiply) and not is_record(dtype) and dtype.itemsize < 8:
+        if dtype.kind in "bi":
+            return np.dtype(np.int64)
+        if dtype.kind == "u":
+            return np.dtype(np.uint64)
+    return dtype
 
 
-def passes(kept: Sequence[Dim], reduced: Sequence[Dim], spec: ReduceSpec) -> Iterator[Pass]:
-    """The launches that fold `reduced` (at least one element, outermost first) for every element of `kept`."""
-    kept, reduced = list(kept), collapse(reduced) or [(1, 1)]
-    while reduced:
-        (n, step), others = reduced[-1], reduced[:-1]
-        rows = [*others, *kept]
-        yield from _axis(n, step, collapse(rows), spec, last=not others)
-        placed = _contiguous([size for size, _ in rows])
-        reduced = collapse(placed[: len(others)])
-        kept = placed[len(others) :]
+@rests_on_choices
+@functools.lru_cache(maxsize=256)
+def plan(
+    device: Any,
+    source: np.dtype,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    op: Any,
+    axes: tuple[int, ...],
+    initial: bool,
+    dtype: np.dtype | None,
+    spec: Any,
+) -> Plan:
+    """The plan of folding `axes` of arrays like this: `source` to `dtype` (None: as NumPy has it), with an init or not.
+
+    `op` and `spec` are keys (:mod:`pydp.algorithms._keys`). Raises InvalidArgument for a fold of nothing that has no
+    first value, and what types, operators and specializations that do not fit raise.
+    """
+    op, spec = unkeyed(op), unkeyed(spec)
+    accumulator = result_dtype(source, op) if dtype is None else dtype
+    check_supported(source, device, "reduce")
+    check_supported(accumulator, device, "reduce")
+    convert = conversion(source, accumulator)
+    operator = operator_text(op, accumulator)
+    reduced = [(shape[a], strides[a]) for a in axes]
+    kept = [(shape[a], strides[a]) for a in range(len(shape)) if a not in axes]
+    if any(size == 0 for size, _ in kept):
+        return Plan(accumulator, operator, (), False, None, None)
+    n = int(np.prod([size for size, _ in reduced], dtype=object))
+    if n == 0:
+        start = None if operator.name in ("min", "max") else operator.start  # NumPy knows no least of nothing either
+        if start is None and not initial:
+            raise InvalidArgument(f"reduce of no elements with op {operator.name!r} needs init: it has no first value")
+        return Plan(accumulator, operator, (), True, start, None)
+    count = int(np.prod([size for size, _ in kept], dtype=object))
+    problem = Problem("reduce", str(accumulator), (n, count), (("commutes",) if not operator.operands_in_order else ()))
+    choice = choose(FAMILY, device, problem, spec)
+    steps: list[Step] = []
+    given = source
+    for action in passes(kept, reduced, choice.spec):
+        text = convert if not steps else "x"
+        steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))
+        given = accumulator
+    return Plan(accumulator, operator, tuple(steps), False, None, choice)
 
 
-def _axis(n: int, step: int, rows: list[Dim], spec: ReduceSpec, last: bool) -> Iterator[Pass]:
-    """The passes over one axis: one, or one over parts and one over their results."""
-    first = _shape(n, step, rows, spec)
-    items, least = first.rows * (math.ceil(first.columns[0] / spec.columns) if first.columns else 1), spec.part
-    if first.columns and spec.lanes > 1:  # a group's lanes take a column each, and go down their parts alone
-        items, least = math.ceil(items / spec.lanes), max(_LEAST_OF_A_LANE, spec.part // spec.lanes)
-    parts = min(math.ceil(spec.busy / max(items, 1)), n // least)
-    parts = max(parts, math.ceil(n / spec.longest), 1)
-    part = math.ceil(n / parts)
-    parts = math.ceil(n / part)
-    yield Pass(first.kernel, n, step, parts, part, first.outer, first.columns, last and parts == 1)
-    if parts > 1:
-        count = math.prod(size for size, _ in rows)
-        yield from _axis(parts, count, collapse([(count, 1)]), spec, last)
+def _step(
+    device: Any, action: Pass, spec: ReduceSpec, operator: Operator, source: np.dtype, convert: str, initial: bool
+) -> Step:
+    """The kernel of one pass, and its arguments before and after the buffers' places."""
+    outer = action.outer or ((1, 0),)
+    rows = action.rows
+    accumulator = operator.dtype
+    params: dict[str, object] = {
+        "declarations": c_declarations([source, accumulator]) + operator.declarations,
+        "source": c_name(source),
+        "accumulator": c_name(accumulator),
+        "convert": convert,
+        "outer_dims": len(outer),
+        "initial": initial,
+    }
+    dims = tuple(np.int64(value) if i else np.uint64(value) for dim in outer for i, value in enumerate(dim))
+    shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(rows))
+    if action.columns:
+        count, column_step = action.columns
+        width = _columns(count, spec)
+        work = action.parts * rows * -(-count // width)
+        wide = _wide(spec.width if column_step == 1 and width % 16 == 0 else 0, operator, source)
+        params |= {**wide, "width": width, "unit": column_step == 1}
+        ready = kernel(device, "reduce_columns.mako", "reduce_columns", params)
+        lanes = 1 if spec.mapping == "vector" else spec.lanes
+        after = (np.uint64(count), np.int64(column_step), np.uint64(work), *dims)
+        return Step(action, ready, (-(-work // lanes) * lanes,), (lanes,), shared, after)
+    work = action.parts * rows
+    if spec.mapping == "simt":
+        params |= {
+            "operator": operator.function("combine"),
+            "lanes": spec.lanes,
+            "items": spec.items,
+            "waves": spec.waves,
+            "buffers": spec.buffers,
+            "commutes": not operator.operands_in_order,
+        }
+        ready = built(
+            device,
+            "reduce_rows_simt.mako",
+            "reduce_rows",
+            params,
+            tree(spec.lanes),
+            lanes=spec.lanes,
+            choice=spec.barriers,
+            subgroup=spec.subgroup,
+        )
+        return Step(action, ready, (work * spec.lanes,), (spec.lanes,), shared, dims)
+    in_order = action.step != 1 or operator.operands_in_order
+    wide = _wide(0 if in_order else spec.width, operator, source)
+    params |= {**wide, "width": wide["lanes"], "unroll": spec.unroll}
+    ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
+    return Step(action, ready, (work,), (1,), shared, dims)
 
 
-def _shape(n: int, step: int, rows: list[Dim], spec: ReduceSpec) -> Pass:
-    """Which kernel folds an axis, and which axis of the rows it takes as its columns."""
-    side = rows[-1] if rows else None
-    if side is None or (abs(step) < abs(side[1]) and n >= 64):
-        return Pass("reduce_rows", n, step, 1, n, tuple(rows), None, False)
-    return Pass("reduce_columns", n, step, 1, n, tuple(rows[:-1]), side, False)
+def _columns(count: int, spec: ReduceSpec) -> int:
+    """Columns of a work-item: few different values, so that few kernels are built."""
+    fitting = [width for width in (1, 16, 128, 1024, spec.columns) if width <= min(count, spec.columns)]
+    return max(fitting)
+
+
+def _wide(width: int, operator: Operator, source: np.dtype) -> dict[str, Any]:
+    """The operator's functions, on vectors too where both types have them (`lanes` is 0 where not)."""
+    text = operator.function("combine")
+    plain = all(d.kind in "iuf" and vector_parts(d) is None and not is_record(d) for d in (source, operator.dtype))
+    if not width or not plain or operator.vector_body is None:
+        return {"operator": text, "lanes": 0, "wide": "", "wide_convert": ""}
+    wide = c_name(operator.dtype) + str(width)
+    return {
+        "operator": text + operator.vector_function(width, "wide_combine"),
+        "lanes": width,
+        "wide": wide,
+        "wide_convert": "" if source == operator.dtype else f"convert_{wide}",
+    }

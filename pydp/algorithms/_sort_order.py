@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms._keys import by_key, unkeyed
-from pydp.algorithms._reduce_plan import collapse
+from pydp.algorithms._reduce_passes import collapse
 from pydp.dtypes import c_member, c_name, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.operand import Operand

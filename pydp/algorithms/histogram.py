@@ -16,7 +16,7 @@ import pyopencl as cl
 
 from pydp.algorithms._histogram_counts import counts
 from pydp.algorithms._keys import by_key, unkeyed
-from pydp.algorithms._reduce_plan import collapse
+from pydp.algorithms._reduce_passes import collapse
 from pydp.algorithms.reduce import fold, reduce
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument
@@ -256,7 +256,9 @@ def _plan(
         edge = np.dtype(np.float64 if dtype == np.float64 else np.float32)
         if dtype.kind != "f":
             edge = np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
-        guess = np.dtype(np.float64 if dtype == np.float64 else np.float32) if even else None
+        # A first guess is mended by loops of unknown length, which drivers with a limit of loops were seen to end.
+        guessed = even and device.profile.loop_limit is None
+        guess = np.dtype(np.float64 if dtype == np.float64 else np.float32) if guessed else None
     value = np.dtype(np.uint32) if weights is None else result
     local = chosen.mapping == "simt" and weights is None and _local_bytes(device.profile, chosen, bins) is not None
     params: dict[str, object] = {

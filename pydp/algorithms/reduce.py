@@ -7,30 +7,23 @@ operands exchanged, and every operator only sees real elements (SPEC S2: no padd
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
 from pydp.algorithms._conversion import conversion
-from pydp.algorithms._keys import by_key, unkeyed
-from pydp.algorithms._reduce_counts import counts
-from pydp.algorithms._reduce_plan import Pass, ReduceSpec, passes
+from pydp.algorithms._keys import by_key
+from pydp.algorithms._reduce_plan import Plan
+from pydp.algorithms._reduce_plan import plan as plan_of
+from pydp.algorithms._reduce_spec import ReduceSpec
 from pydp.algorithms._scan_arguments import host_init, is_device_init
-from pydp.algorithms.operators import Operator, operator_text
-from pydp.dtypes import c_declarations, c_name, check_supported, is_record, native, vector_parts
+from pydp.dtypes import native
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier import why_not
-from pydp.groups.meetings import built, told, tree
+from pydp.groups.meetings import told
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
-from pydp.runtime.profile import Profile
-from pydp.runtime.program import Kernel, kernel
-from pydp.specialize.choose import Choice, choose, rests_on_choices
 from pydp.specialize.explanation import Explanation, explained_by
-from pydp.specialize.family import Family, Problem
 
 __all__ = ["ReduceSpec", "reduce"]
 
@@ -82,42 +75,15 @@ def reduce(
 
 def _planned(
     x: Any, op: Any, axis: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
-) -> tuple[Call, Operand, tuple[int, ...], _Plan]:
+) -> tuple[Call, Operand, tuple[int, ...], Plan]:
     """What a call and its explanation begin with: the call, its operand, the axes to fold and the plan."""
     first = init if init is not None and is_device_init(init) else None
     call = Call.begin({"x": x, "init": first}, **where)
     source = call.input("x")
     axes = _axes(axis, len(source.shape))
     described = (source.dtype, source.shape, source.strides, by_key(op), axes, init is not None)
-    plan = _plan(call.device, *described, None if dtype is None else native(dtype), by_key(spec))
+    plan = plan_of(call.device, *described, None if dtype is None else native(dtype), by_key(spec))
     return call, source, axes, plan
-
-
-# --- the plan of a description ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Step:
-    """A pass with its kernel and its whole launch but for the buffers."""
-
-    action: Pass
-    kernel: Kernel
-    global_size: tuple[int, ...]
-    local_size: tuple[int, ...]
-    before: tuple[Any, ...]
-    after: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What a description (device, types, shape, strides, operator, axes) needs; `start` is for empty folds."""
-
-    dtype: np.dtype
-    operator: Operator
-    steps: tuple[_Step, ...]
-    empty: bool
-    start: Any
-    choice: Choice | None
 
 
 def _axes(axis: Any, rank: int) -> tuple[int, ...]:
@@ -138,143 +104,13 @@ def _axes(axis: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted(axes))
 
 
-def result_dtype(dtype: np.dtype, op: Any) -> np.dtype:
-    """The type of a fold where none is asked for: `dtype`, but 64 bits for sums and products of smaller integers."""
-    if op in ("+", "*", np.add, np.multiply) and not is_record(dtype) and dtype.itemsize < 8:
-        if dtype.kind in "bi":
-            return np.dtype(np.int64)
-        if dtype.kind == "u":
-            return np.dtype(np.uint64)
-    return dtype
-
-
-@rests_on_choices
-@functools.lru_cache(maxsize=256)
-def _plan(
-    device: Any,
-    source: np.dtype,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    op: Any,
-    axes: tuple[int, ...],
-    initial: bool,
-    dtype: np.dtype | None,
-    spec: Any,
-) -> _Plan:
-    op, spec = unkeyed(op), unkeyed(spec)
-    accumulator = result_dtype(source, op) if dtype is None else dtype
-    check_supported(source, device, "reduce")
-    check_supported(accumulator, device, "reduce")
-    convert = conversion(source, accumulator)
-    operator = operator_text(op, accumulator)
-    reduced = [(shape[a], strides[a]) for a in axes]
-    kept = [(shape[a], strides[a]) for a in range(len(shape)) if a not in axes]
-    if any(size == 0 for size, _ in kept):
-        return _Plan(accumulator, operator, (), False, None, None)
-    n = int(np.prod([size for size, _ in reduced], dtype=object))
-    if n == 0:
-        start = None if operator.name in ("min", "max") else operator.start  # NumPy knows no least of nothing either
-        if start is None and not initial:
-            raise InvalidArgument(f"reduce of no elements with op {operator.name!r} needs init: it has no first value")
-        return _Plan(accumulator, operator, (), True, start, None)
-    count = int(np.prod([size for size, _ in kept], dtype=object))
-    problem = Problem("reduce", str(accumulator), (n, count), (("commutes",) if not operator.operands_in_order else ()))
-    choice = choose(FAMILY, device, problem, spec)
-    steps: list[_Step] = []
-    given = source
-    for action in passes(kept, reduced, choice.spec):
-        text = convert if not steps else "x"
-        steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))
-        given = accumulator
-    return _Plan(accumulator, operator, tuple(steps), False, None, choice)
-
-
-def _step(
-    device: Any, action: Pass, spec: ReduceSpec, operator: Operator, source: np.dtype, convert: str, initial: bool
-) -> _Step:
-    """The kernel of one pass, and its arguments before and after the buffers' places."""
-    outer = action.outer or ((1, 0),)
-    rows = action.rows
-    accumulator = operator.dtype
-    params: dict[str, object] = {
-        "declarations": c_declarations([source, accumulator]) + operator.declarations,
-        "source": c_name(source),
-        "accumulator": c_name(accumulator),
-        "convert": convert,
-        "outer_dims": len(outer),
-        "initial": initial,
-    }
-    dims = tuple(np.int64(value) if i else np.uint64(value) for dim in outer for i, value in enumerate(dim))
-    shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(rows))
-    if action.columns:
-        count, column_step = action.columns
-        width = _columns(count, spec)
-        work = action.parts * rows * -(-count // width)
-        wide = _wide(spec.width if column_step == 1 and width % 16 == 0 else 0, operator, source)
-        params |= {**wide, "width": width, "unit": column_step == 1}
-        ready = kernel(device, "reduce_columns.mako", "reduce_columns", params)
-        lanes = 1 if spec.mapping == "vector" else spec.lanes
-        after = (np.uint64(count), np.int64(column_step), np.uint64(work), *dims)
-        return _Step(action, ready, (-(-work // lanes) * lanes,), (lanes,), shared, after)
-    work = action.parts * rows
-    if spec.mapping == "simt":
-        params |= {
-            "operator": operator.function("combine"),
-            "lanes": spec.lanes,
-            "items": spec.items,
-            "waves": spec.waves,
-            "buffers": spec.buffers,
-            "commutes": not operator.operands_in_order,
-        }
-        ready = built(
-            device,
-            "reduce_rows_simt.mako",
-            "reduce_rows",
-            params,
-            tree(spec.lanes),
-            lanes=spec.lanes,
-            choice=spec.barriers,
-            subgroup=spec.subgroup,
-        )
-        return _Step(action, ready, (work * spec.lanes,), (spec.lanes,), shared, dims)
-    in_order = action.step != 1 or operator.operands_in_order
-    wide = _wide(0 if in_order else spec.width, operator, source)
-    params |= {**wide, "width": wide["lanes"], "unroll": spec.unroll}
-    ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
-    return _Step(action, ready, (work,), (1,), shared, dims)
-
-
-def _columns(count: int, spec: ReduceSpec) -> int:
-    """Columns of a work-item: few different values, so that few kernels are built."""
-    fitting = [width for width in (1, 16, 128, 1024, spec.columns) if width <= min(count, spec.columns)]
-    return max(fitting)
-
-
-def _wide(width: int, operator: Operator, source: np.dtype) -> dict[str, Any]:
-    """The operator's functions, on vectors too where both types have them (`lanes` is 0 where not)."""
-    text = operator.function("combine")
-    plain = all(d.kind in "iuf" and vector_parts(d) is None and not is_record(d) for d in (source, operator.dtype))
-    if not width or not plain or operator.vector_body is None:
-        return {"operator": text, "lanes": 0, "wide": "", "wide_convert": ""}
-    wide = c_name(operator.dtype) + str(width)
-    return {
-        "operator": text + operator.vector_function(width, "wide_combine"),
-        "lanes": width,
-        "wide": wide,
-        "wide_convert": "" if source == operator.dtype else f"convert_{wide}",
-    }
-
-
 def fold(call: Call, source: Operand, op: Any, axes: tuple[int, ...], result: Operand) -> None:
     """Folds an operand over axes within another algorithm's call, in the result's dtype."""
-    plan = _plan(call.device, source.dtype, source.shape, source.strides, op, axes, False, result.dtype, None)
+    plan = plan_of(call.device, source.dtype, source.shape, source.strides, op, axes, False, result.dtype, None)
     _run(call, plan, source, None, result)
 
 
-# --- running it ------------------------------------------------------------------------------------------
-
-
-def _run(call: Call, plan: _Plan, source: Operand, seed: Operand | None, result: Operand) -> None:
+def _run(call: Call, plan: Plan, source: Operand, seed: Operand | None, result: Operand) -> None:
     if plan.empty:
         call.copy(seed if seed is not None else _constant(call, plan), result)
         return
@@ -302,7 +138,7 @@ def _run(call: Call, plan: _Plan, source: Operand, seed: Operand | None, result:
         call.copy(last, result)
 
 
-def _constant(call: Call, plan: _Plan) -> Operand:
+def _constant(call: Call, plan: Plan) -> Operand:
     """The value of an empty fold, in scratch memory."""
     place = call.temporary((), plan.dtype)
     value = np.asarray(plan.start).astype(plan.dtype).reshape(1)
@@ -321,77 +157,6 @@ def _seed(call: Call, value: np.ndarray | None, dtype: np.dtype) -> Operand:
         raise InvalidArgument(f"init has shape {given.shape}; one value of dtype {dtype} is accepted")
     conversion(given.dtype, dtype, "init")
     return call.contiguous(given, dtype)
-
-
-# --- specialization --------------------------------------------------------------------------------------
-
-
-def _default(profile: Profile, problem: Problem) -> ReduceSpec:
-    size = np.dtype(problem.dtype).itemsize if problem.dtype[0] not in "[{" else 8
-    if profile.mapping == "vector":
-        # The widest OpenCL vector (16) times 4 hides the latency of the operator; a work-item's columns stay in L1.
-        # Where loops are cut short by the driver, a work-item's share of elements stays well below that number.
-        longest = 2**40 if profile.loop_limit is None else 64
-        columns = max((16384 if profile.loop_limit is None else 2048) // size, 16)
-        return ReduceSpec(
-            "vector",
-            16,
-            4,
-            1,
-            1,
-            columns,
-            16384 if profile.loop_limit is None else 32,
-            longest,
-            4 * profile.compute_units,
-        )
-    lanes = min(256, profile.max_group_size)
-    base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units)
-    # Side by side lanes read side by side elements, a wavefront ahead of the other, where the order leaves it open.
-    return replace(base, items=1, waves=8) if "commutes" in problem.flags else base
-
-
-def _lane_candidates(profile: Profile, base: ReduceSpec, commutes: bool) -> list[ReduceSpec]:
-    """Groups of lanes: of wavefronts in turn where the operator commutes, else of runs in one or two buffers."""
-    shapes = [(items, waves, 2) for items in (1, 2, 4) for waves in (1, 4, 8)]
-    if not commutes:
-        shapes = [(items, 1, buffers) for items in (1, 2, 4, 8, 16) for buffers in (1, 2)]
-    return [
-        replace(base, lanes=lanes, part=8 * lanes, items=items, waves=waves, buffers=buffers)
-        for lanes in (64, 128, 256, 512)
-        if lanes <= profile.max_group_size
-        for items, waves, buffers in shapes
-    ]
-
-
-def _candidates(profile: Profile, problem: Problem) -> list[ReduceSpec]:
-    base = _default(profile, problem)
-    if base.mapping == "simt":
-        return _lane_candidates(profile, base, "commutes" in problem.flags)
-    return [
-        ReduceSpec("vector", width, unroll, 1, 1, base.columns, base.part, base.longest, base.busy)
-        for width in (4, 8, 16)
-        for unroll in (1, 2, 4, 8)
-    ]
-
-
-def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
-    if spec.mapping not in ("vector", "simt"):
-        return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
-    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
-    if wrong:
-        return wrong
-    if spec.width not in (0, 2, 4, 8, 16):
-        return f"width is {spec.width}; 0, 2, 4, 8 and 16 are accepted"
-    if spec.lanes < 1 or spec.lanes & (spec.lanes - 1) or spec.lanes > profile.max_group_size:
-        return f"lanes is {spec.lanes}; powers of two up to {profile.max_group_size} are accepted"
-    if min(spec.unroll, spec.items, spec.columns, spec.busy) < 1 or min(spec.part, spec.longest) < 2:
-        return "unroll, items, columns and busy must be at least 1, part and longest at least 2"
-    if not 1 <= spec.waves <= 64 or spec.buffers not in (1, 2):
-        return f"waves is {spec.waves} and buffers {spec.buffers}; 1 to 64, and 1 or 2, are accepted"
-    return None
-
-
-FAMILY = Family("reduce", ReduceSpec, _default, _candidates, _check, counts)
 
 
 def _explain(
