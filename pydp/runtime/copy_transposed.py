@@ -102,8 +102,9 @@ def prepare(
     profile = device.profile
     how = usual(profile, dtype.itemsize, sizes[axis]) if how is None else how
     block, vector = how.block, how.mapping == "vector"
-    lines = vector and block in (8, 16) and block * dtype.itemsize <= _LINE  # as vectors, turned by shuffles
-    streams = lines and how.streams and block * dtype.itemsize == _LINE and device.driver in _STREAM
+    # Vectors are worth their shuffles where a block's line is one whole cache line.
+    lines = vector and block * dtype.itemsize == _LINE and block in (8, 16)
+    streams = lines and how.streams and device.driver in _STREAM
     target, source = steps
     others = [k for k in range(len(sizes) - 1) if k != axis]
     params: dict[str, object] = {
