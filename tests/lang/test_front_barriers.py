@@ -318,6 +318,7 @@ def test_refused(fn, cause):
 
 def _two_axes(idx, out, a, n):
     if n > 3 and a[0] == n:
+        out[0] = 1
         if idx.local[1] != 2:
             pydp.group_barrier()
 
