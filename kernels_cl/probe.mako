@@ -10,6 +10,7 @@
 ##   subgroup and lane are not local id / size and local id % size; out[0] is the subgroup's size. One group of `size`.
 ##
 ## Parameters: mode, size (power of two), int64, fp64, sizes (list), attribute (its text, with N for the size, or "").
+<%namespace name="barriers" file="wg_barrier.mako"/>\
 % if int64:
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 % endif
@@ -31,13 +32,13 @@ void probe(__global int *rows, __global int *ticket,
         number = atomic_inc(ticket);
     mirror[lane] = group * ${size} + lane;
     tree[lane] = group + lane;
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
     const int row = number * ${size + 2};
     rows[row + 2 + lane] = mirror[${size - 1} - lane];
     for (int step = ${size // 2}; step > 0; step /= 2) {
         if (lane < step)
             tree[lane] += tree[lane + step];
-        barrier(CLK_LOCAL_MEM_FENCE);
+        ${barriers.group_barrier()}
     }
     if (lane == 0) {
         rows[row] = group;

@@ -3,6 +3,7 @@
 ## Purpose: what pydp.matmul is measured against: tile x tile groups, tiles of A and B staged in local memory.
 ## Phases, per tile of k: stage, barrier, multiply, barrier.
 ## Launch shape: (n rounded up, m rounded up) x (tile, tile).   Parameters: type (C scalar), tile. C-contiguous only.
+<%namespace name="barriers" file="wg_barrier.mako"/>\
 __kernel __attribute__((reqd_work_group_size(${tile}, ${tile}, 1)))
 void textbook_matmul(const __global ${type} *a, const __global ${type} *b, __global ${type} *c, int m, int n, int k)
 {
@@ -14,10 +15,10 @@ void textbook_matmul(const __global ${type} *a, const __global ${type} *b, __glo
     const int ka = step * ${tile} + x, kb = step * ${tile} + y;
     tile_a[y][x] = i < m && ka < k ? a[(long)i * k + ka] : 0;
     tile_b[y][x] = kb < k && j < n ? b[(long)kb * n + j] : 0;
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
     for (int s = 0; s < ${tile}; s++)
       sum += tile_a[y][s] * tile_b[s][x];
-    barrier(CLK_LOCAL_MEM_FENCE);
+    ${barriers.group_barrier()}
   }
   if (i < m && j < n)
     c[(long)i * n + j] = sum;
