@@ -128,11 +128,12 @@ class _Meter:
         self.profile = device.profile
         self.units = device.profile.compute_units
         self.vector = device.profile.mapping == "vector"
-        self.group = 1 if self.vector else 128
-        self.lanes_group = min(128, device.profile.max_group_size)
         self.quick = device.profile.is_simulator
-        self.nbytes = (1 << 14) if self.quick else 64 << 20
-        self.nbytes = min(self.nbytes, self.profile.max_allocation // 4)
+        self.group = 1 if self.vector else 8 if self.quick else 128
+        self.lanes_group = min(8 if self.quick else 128, device.profile.max_group_size)
+        self.items = self.units * (1 if self.quick else 16) * self.group
+        least = self.items * 8 * max(16, self.profile.simd_bytes)  # eight vectors for each work-item
+        self.nbytes = max(least, min(64 << 20, self.profile.max_allocation // 4) if not self.quick else 0)
         flags = cl.mem_flags.READ_WRITE
         self.buffers = [cl.Buffer(device.context, flags, self.nbytes) for _ in range(2)]
         for buffer in self.buffers:
@@ -173,7 +174,7 @@ class _Meter:
     def peak(self, dtype: str, launch: float) -> float:
         """Operations per second of one unit."""
         made, width = self._limit("limit_peak", dtype, self.group)
-        items = self.units * (4 if self.vector else 16 * self.group)
+        items = self.units * 4 if self.vector else self.items
         steps = 2 if self.quick else 10000
         args = [self.buffers[1], np.int32(steps), np.dtype(dtype).type(0.5)]
         took = self.seconds(made, items, self.group, args, 3 * _TURNS)
@@ -183,7 +184,6 @@ class _Meter:
         """Bytes per second: (read, written, moved by one unit alone)."""
         reading, width = self._limit("limit_read", "float32", self.group)
         copying, _ = self._limit("limit_copy", "float32", self.group)
-        items = self.units * (16 if self.vector else 16 * self.group)
 
         def rate(made: Any, count: int, nbytes: int) -> float:
             each = self._each(nbytes // (4 * width * count))
@@ -191,7 +191,7 @@ class _Meter:
             took = self.seconds(made, count, self.group, [*self.buffers, np.int32(each), stride])
             return count * each * width * 4 / max(took - launch, took / 2)
 
-        read, copy = rate(reading, items, self.nbytes), rate(copying, items, self.nbytes)
+        read, copy = rate(reading, self.items, self.nbytes), rate(copying, self.items, self.nbytes)
         written = 1.0 / max(1.0 / copy - 1.0 / read, 0.25 / read)
         alone = rate(reading, self.group, self.nbytes // (4 if self.vector else 64))
         return read, written, min(alone, read)
