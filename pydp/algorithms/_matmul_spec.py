@@ -200,6 +200,8 @@ def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
     shapes = [(128, 128, 16, 16, 16), (64, 64, 16, 16, 16), (32, 32, 16, 8, 8), (32, 32, 8, 8, 8), (16, 16, 8, 4, 4)]
     if how.item_bytes > 4:
         shapes = [(64, 64, 16, 16, 16), *shapes[2:]]
+    if how.item_bytes > 8:
+        shapes[-1] = (16, 16, 8, 8, 8)  # 4 x 4 results, and what 16 lanes stage, are more than GPUs have registers for
     specs = [
         MatmulSpec(
             "simt",

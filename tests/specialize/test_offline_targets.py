@@ -60,6 +60,10 @@ LINE, PLANE = (1 << 24,), (4096, 4096)
 CASES = [
     product(4096, 4096, 4096, candidates=True),
     product(2048, 2048, 2048, "f8", candidates=True),
+    product(1000, 1000, 1000),
+    product(256, 256, 256),
+    product(1000, 1000, 1000, "f8"),
+    product(256, 256, 256, "c16"),
     product(100, 70, 1000),
     product(64, 64, 1 << 16),
     product(3, 4096, 4096),
