@@ -3,10 +3,10 @@
     with pydp.checked():
         pydp.forall(grid, fn, *args, group=(16, 16))
 
-or PYDP_CHECK=1 in the environment. Reports, with the line of Python, indexes outside plain fields, tiles and the
-function's own fields, reads of elements of its own fields that nobody wrote, and races: between lanes of a group
-with no barrier between, on local fields and on arrays, and between groups on arrays. Several lanes that write one
-value to one element by one statement do not race.
+or PYDP_CHECK=1 in the environment. Reports, with the line of Python, indexes outside plain fields, tiles, the
+function's own fields, array members and tuples, reads of elements of its own fields that nobody wrote, and races:
+between lanes of a group with no barrier between, on local fields and on arrays, and between groups on arrays. Several
+lanes that write one value to one element by one statement do not race.
 """
 
 from __future__ import annotations
@@ -221,12 +221,25 @@ class WatchedLanes(Lanes):
         if outside.any():
             at = int(np.argmax(outside))
             kind = "read" if isinstance(access, ir.Load) else "write" if isinstance(access, ir.Store) else "atomic"
+            if isinstance(access, ir.ItemBound):
+                kind, name = access.kind, access.name
+            else:
+                name = access.array.name
             lane = self.watch.lane(int(self.lane_numbers[lanes[at]]))
             message = (
-                f"{lane.capitalize()} {VERBS[kind]} {access.array.name} at index {int(index[at])} of {what}: "
+                f"{lane.capitalize()} {VERBS[kind]} {name} at index {int(index[at])} of {what}: "
                 f"indexes 0 to {extent - 1} exist there"
             )
             raise CheckFailed(message, access.where)
+
+    def _check_item(self, bound: ir.ItemBound | None) -> None:
+        """The active lanes' number of an item must be one that exists; lanes outside the grid find 0, and may."""
+        if bound is None:
+            return
+        lanes = np.flatnonzero(np.broadcast_to(both(self.active, self.inside), self.shape).ravel())
+        if len(lanes):
+            index = self._at_lanes(self.evaluate(bound.index), lanes)
+            self._check_index(bound, index, bound.size, lanes, f"its {bound.size} items")
 
     def _check_written(
         self, kind: str, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, at: list[np.ndarray]
@@ -348,7 +361,12 @@ class WatchedLanes(Lanes):
         right = self._among(wanted, expression.right)
         return np.logical_and(left, right) if expression.op == "and" else np.logical_or(left, right)
 
+    def branch(self, statement: ir.If) -> None:
+        self._check_item(statement.item)
+        super().branch(statement)
+
     def select(self, expression: ir.Select) -> Any:
+        self._check_item(expression.item)
         condition = plain(self.evaluate(expression.condition))
         if is_uniform(condition):
             return self.evaluate(expression.yes if condition else expression.no)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
+from dataclasses import replace
 
 from pydp.lang import ir
 from pydp.lang.front_vectors import Vectors, member_name
@@ -84,12 +85,14 @@ class Records(Vectors):
             self.fail(f"{describe(base)} cannot be indexed by a variable; {advice}", node)
         index = self.temporary(index, "item", node)
         picked = self._picked(base.items, 0, index, node)
+        name = f"member {base.member!r}" if base.member else "a tuple"
+        bound = ir.ItemBound(index.expr, size, name, "read", self.where(node))
         if not base.member:
-            return picked
+            return _promised(picked, bound)
         low = self.compare("ge", index, Number(self.integer(0), True), node)
         inside = self.both("and", low, self.compare("lt", index, Number(self.integer(size), True), node))
         zero = map_leaves(base.items[0], lambda number, _: Number(constant_of(0, number.expr.dtype)))
-        return self.chosen(inside.expr, picked, zero, node)
+        return _promised(self.chosen(inside.expr, picked, zero, node), bound)
 
     def place_in(self, what: str, size: int, place: int, node: ast.AST) -> int:
         """A constant index of `size` items, from 0; counted from the end where it is negative."""
@@ -108,11 +111,21 @@ class Records(Vectors):
         return self.chosen(condition, low, high, node)
 
 
+def _promised(value: Value, bound: ir.ItemBound) -> Value:
+    """The choice that finds an item, with what checked mode holds it to."""
+
+    def promised(number: Number, _: str) -> Number:
+        is_choice = isinstance(number.expr, ir.Select)
+        return replace(number, expr=replace(number.expr, item=bound)) if is_choice else number
+
+    return map_leaves(value, promised)
+
+
 def _step(record: ir.Expr, name: str) -> ir.Expr:
     """A member of a record value (an item of an array); of a choice, the choice of the members."""
     dtype = ir.member_dtype(record.dtype, (name,))
     if isinstance(record, ir.Select):
-        return ir.Select(dtype, record.condition, _step(record.yes, name), _step(record.no, name))
+        return replace(record, dtype=dtype, yes=_step(record.yes, name), no=_step(record.no, name))
     if isinstance(record, ir.MakeRecord):
         assert record.dtype.names is not None
         return record.values[record.dtype.names.index(name)]

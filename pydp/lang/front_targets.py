@@ -182,11 +182,14 @@ class Targets(Effects):
             number = target.path[place]
             if isinstance(number, Number):
                 before, after = target.path[:place], target.path[place + 1 :]
-                for k in range(replace(target, path=before).dtype.shape[0]):
+                array = replace(target, path=before)
+                size = array.dtype.shape[0]
+                bound = ir.ItemBound(number.expr, size, f"member {array.name!r}", "write", self.where(node))
+                for k in range(size):
                     with self.nested() as inner:
                         self._write_parts(replace(target, path=(*before, ir.Item(k), *after)), place, value, node)
                     chosen = ir.Compare(BOOL, "eq", number.expr, ir.Const(number.expr.dtype, k))
-                    self.emit(ir.If(self.where(node), chosen, inner))
+                    self.emit(ir.If(self.where(node), chosen, inner, item=None if k else bound))
                 return
         dtype = target.dtype
         if dtype.subdtype is None:

@@ -215,11 +215,12 @@ class Logical(Expr):
 
 @dataclass(frozen=True)
 class Select(Expr):
-    """One of two values of one dtype. Only the chosen one is read."""
+    """One of two values of one dtype. Only the chosen one is read. `item`: it is part of finding that item."""
 
     condition: Expr
     yes: Expr
     no: Expr
+    item: ItemBound | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -260,6 +261,15 @@ class Bound:
 
     index: Expr
     size: int
+
+
+@dataclass(frozen=True)
+class ItemBound(Bound):
+    """As Bound, of an item of an array member or tuple, `name`, found by a number at run time; kind: read or write."""
+
+    name: str
+    kind: str
+    where: Where
 
 
 @dataclass(frozen=True)
@@ -319,9 +329,12 @@ class Atomic(Stmt):
 
 @dataclass
 class If(Stmt):
+    """`item`: the condition is part of finding that item."""
+
     condition: Expr
     then: list[Stmt]
     orelse: list[Stmt] = field(default_factory=list)
+    item: ItemBound | None = None
 
 
 @dataclass

@@ -239,6 +239,97 @@ def test_members_of_one_record_are_apart():
     assert "Race" in failure(together, [R], [data], (4,)).message
 
 
+BAG = np.dtype([("v", "f4", 3), ("m", "i4", (2, 3)), ("tag", "i4")], align=True)
+
+
+def read_item(idx, out, r, k):
+    out[idx] = r[idx].v[k[idx]]
+
+
+def read_item_of_two_axes(idx, out, r, k):
+    bag = r[idx]
+    out[idx] = bag.m[1, k[idx]]
+
+
+def write_item(idx, out, r, k):
+    r[idx].v[k[idx]] = out[idx]
+
+
+def write_item_of_two_axes(idx, out, r, k):
+    r[idx].m[k[idx], 1] = out[idx]
+
+
+def write_item_of_a_variable(idx, out, r, k):
+    bag = r[idx]
+    bag.v[k[idx]] = 1
+    out[idx] = bag.v[0]
+
+
+def change_item(idx, out, r, k):
+    r[idx].v[k[idx]] += out[idx]
+
+
+def read_tuple(idx, out, r, k):
+    few = (2, 3, out[idx])
+    out[idx] = few[k[idx]]
+
+
+@pytest.mark.parametrize("place", [3, -1])
+@pytest.mark.parametrize(
+    ("fn", "does", "line"),
+    [
+        (read_item, "reads member 'v'", "out[idx] = r"),
+        (read_item_of_two_axes, "reads member 'm'", "out[idx] = bag"),
+        (write_item, "writes member 'v'", "r[idx].v"),
+        (write_item_of_two_axes, "writes member 'm'", "r[idx].m"),
+        (write_item_of_a_variable, "writes member 'v'", "bag.v[k"),
+        (change_item, " member 'v'", "r[idx].v"),
+        (read_tuple, "reads a tuple", "out[idx] = few"),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_items_outside_an_array_member_are_reported(fn, does, line, place):
+    size = 2 if fn is write_item_of_two_axes else 3
+    for bad in (True, False):
+        arrays = [ints(1, 2, 3, 4), np.zeros(4, BAG), ints(0, 1, place if bad else 1, 1)]
+        types = [I1, FieldType(BAG, 1), I1]
+        if not bad:
+            checked.run(translate(fn, 1, None, types), (4,), None, arrays)
+            continue
+        error = failure(fn, types, arrays, (4,))
+        assert error.message.startswith("Lane [2] ")
+        assert does in error.message
+        assert f" at index {place} of its {size} items: indexes 0 to {size - 1} exist there" in error.message
+        assert error.where.line == line_of(fn, line)
+
+
+def test_items_that_no_lane_asks_for_may_be_outside():
+    def guarded(idx, out, r, k):
+        out[idx] = r[idx].v[k[idx]] if k[idx] < 3 else 7
+        if k[idx] < 3 and r[idx].v[k[idx]] == 0:
+            r[idx].v[k[idx]] = 2
+
+    data, out = np.zeros(3, BAG), ints(1, 1, 1)
+    checked.run(translate(guarded, 1, None, [I1, FieldType(BAG, 1), I1]), (3,), None, [out, data, ints(2, 5, 0)])
+    assert out.tolist() == [0, 7, 0]
+    assert data["v"].tolist() == [[0, 0, 2], [0, 0, 0], [2, 0, 0]]
+
+
+def test_lanes_outside_the_grid_may_ask_for_any_item():
+    def grouped(idx, out, r):
+        found = r[idx].v[idx.local[0]]
+        pydp.group_barrier()
+        out[idx] = found
+
+    data, out = np.zeros(6, BAG), np.zeros(6, np.float32)
+    data["v"] = np.arange(18).reshape(6, 3)
+    made = translate(grouped, 1, (4,), [FieldType(np.dtype(np.float32), 1), FieldType(BAG, 1)])
+    checked.run(made, (3,), None, [out[:3], data[:3]])
+    assert out[:3].tolist() == [0, 4, 8]
+    with pytest.raises(checked.CheckFailed, match=r"Lane \[3\] of group \[0\] reads member 'v' at index 3"):
+        checked.run(made, (6,), None, [out, data])
+
+
 def test_one_value_by_one_statement_is_no_race():
     def flag(idx, out, x):
         if x[idx] > 2:
