@@ -20,7 +20,7 @@ from pydp.bench.specialization_cases import Case, wanted
 
 from pydp.errors import PydpError
 from pydp.specialize.calibration import calibrated
-from pydp.specialize.choose import Asked, Asking
+from pydp.specialize.choose import Asked, Asking, choose, forget
 from pydp.specialize.ranking import Ranked, rank
 
 SCHEMA = "pydp-specializations-1"
@@ -163,6 +163,26 @@ def _seconds(case: Case, spec: Any) -> float:
         took = time.perf_counter() - began
         if took >= _SAMPLE:
             return took / count
+
+
+def choosing(device: Any) -> tuple[float, float]:
+    """(median seconds of a choice that is kept, median seconds of making one), over the cases' problems."""
+    found = []
+    for _, build in wanted(device, quick=True):
+        try:
+            build("").call(Asking())
+        except Asked as asked:
+            found.append((asked.family, asked.problem))
+    warm: list[float] = []
+    first: list[float] = []
+    for family, problem in found:
+        for _ in range(20):
+            forget()
+            for times in (first, warm):
+                began = time.perf_counter()
+                choose(family, device, problem)
+                times.append(time.perf_counter() - began)
+    return statistics.median(warm), statistics.median(first)
 
 
 # --- what was measured, beside the model -------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def _scan(name: str, device: Any, dtype: str, n: int) -> Case:
         if dtype == "int32":
             return None if np.array_equal(got, expected) else "integers differ"
         error = float(np.max(np.abs(got - expected))) / scale
-        return None if error <= 1e-4 else f"off by {error:.2g}"
+        return None if error <= 8 * np.finfo(np.float32).eps * n**0.5 else f"off by {error:.2g}"
 
     return Case(name, call, wrong, lambda: out.set(np.zeros(n, dtype)))
 

@@ -87,6 +87,8 @@ def _specializations(
             console.print(table)
     console.print(report.table(measuring.rows(device, found)))
     console.print(quality.summary(found))
+    warm, first = measuring.choosing(device)
+    console.print(f"choosing: {warm * 1e6:.1f} us where it is kept, {first * 1e3:.2f} ms the first time")
     if left:
         console.print(f"not measured completely yet, run again with the same --json: {', '.join(left)}")
     if plot_path and found:
