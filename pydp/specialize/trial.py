@@ -17,8 +17,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pydp.errors import InvalidArgument, PydpError
+from pydp.runtime.construct import field
 from pydp.specialize import reference
 from pydp.specialize.choose import Asked, Asking
+from pydp.specialize.shape_class import size_class
+from pydp.specialize.tuned import shape_of
 
 LIMIT = 30.0  # seconds for building and running a candidate, on top of what the untuned call needs 50 times
 _SAMPLE = 2e-3  # seconds of one sample at least: shorter calls are repeated within it
@@ -184,6 +187,26 @@ class Subject:
                 times[place].append(self._seconds(everyone[place], self._inner))
             turn += 1
         return [_compared(own, times[0]) for own in times[1:]]
+
+
+def resized(subject: Subject, share: float) -> Subject | None:
+    """The same call at another size of the shape class: every axis longer than 8 has about `share` of the class's
+    largest length, its elements repeated or cut off. None where that is no call of the same class."""
+
+    def other(value: Any) -> Any:
+        if not hasattr(value, "shape") or not hasattr(value, "dtype") or not value.shape:
+            return value
+        values = reference.host(value)
+        for axis, length in enumerate(values.shape):
+            if length > 8:
+                values = np.take(values, np.arange(int(size_class(length) * share) | 1) % length, axis)
+        return values if isinstance(value, np.ndarray) else field(values, device=subject.device)
+
+    try:
+        found = Subject(subject.fn, tuple(map(other, subject.args)), {k: other(v) for k, v in subject.kw.items()})
+    except PydpError:
+        return None
+    return found if shape_of(found.family, found.problem) == shape_of(subject.family, subject.problem) else None
 
 
 def _compared(times: Sequence[float], others: Sequence[float]) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from pydp.specialize.ranking import rank
 from pydp.specialize.search import neighbourhood, search
 from pydp.specialize.shape_class import ShapeClass
 from pydp.specialize.store import TUNING, Store, Trial, spec_text
-from pydp.specialize.trial import Subject, TooLong, WrongResult
+from pydp.specialize.trial import Subject, TooLong, WrongResult, resized
 from pydp.specialize.tuned import fields_of, rebuild, reread, shape_of, store_of
 
 __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
@@ -28,6 +28,9 @@ __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
 _BEGUN, _AGAIN = "begun", "begun again"
 _ENDED = "the process ended twice while it ran"
 _WORTH = 0.98  # a winner's time is at most this share of the untuned choice's
+_SHARES = (0.55, 0.8)  # of a class's largest size: where a winner must not be slower either
+_SLOWER = 1.01
+_FAST = 8  # candidates that are timed at those sizes
 _FINALISTS, _FINAL_SECONDS, _AGAIN_SECONDS = 3, 3.0, 0.5
 
 
@@ -219,11 +222,27 @@ class _Search:
         except Exception as error:
             return Trial(self.shape, fields, None, _reason(error))
 
+    def _fast_everywhere(self, specs: list[Any]) -> list[Any]:
+        """Those that are right, and not slower than the untuned choice, at other sizes of the shape class too."""
+        base = self.baseline.spec
+        for share in _SHARES if specs else ():
+            other = resized(self.subject, share)
+            if other is None:
+                continue
+            other.prepare(base)
+            right = [spec for spec in specs if _right(other, spec)]
+            raced = other.final(right, base, _AGAIN_SECONDS * (1 + len(right)))
+            specs = [
+                spec for spec, (ratio, noise) in zip(right, raced, strict=True) if ratio <= _SLOWER + min(noise, 0.05)
+            ]
+        return specs
+
     def _settled(self) -> Tuning:
         """The last race of the best few against the untuned choice; stores what it comes to."""
         base = self.baseline.spec
         best = sorted(self.ratios, key=lambda spec: self.ratios[spec])
-        finalists = [spec for spec in best if spec != base and self.ratios[spec] < 1][:_FINALISTS]
+        fast = [spec for spec in best if spec != base and self.ratios[spec] < _WORTH][:_FAST]
+        finalists = self._fast_everywhere(fast)[:_FINALISTS]
         winner, ratio = base, 1.0
         if finalists:
             raced = self.subject.final(finalists, base, _FINAL_SECONDS)
@@ -236,6 +255,19 @@ class _Search:
         forget()
         tried = len(self.ratios) + len(self.failures)
         return Tuning(self.shape, self.device.name, winner, ratio, tried, self.failures, kept)
+
+
+def _right(subject: Subject, spec: Any) -> bool:
+    """Whether a specialization runs and gives the right result."""
+    try:
+        subject.tried(lambda: subject.verify(spec))
+    except TooLong as error:
+        if error.stuck:
+            raise Stuck(f"{spec} gave {error} at another size and still runs; start again") from None
+        return False
+    except Exception:
+        return False
+    return True
 
 
 def _reason(error: Exception) -> str:
