@@ -115,8 +115,8 @@ def _promised(value: Value, bound: ir.ItemBound) -> Value:
     """The choice that finds an item, with what checked mode holds it to."""
 
     def promised(number: Number, _: str) -> Number:
-        is_choice = isinstance(number.expr, ir.Select)
-        return replace(number, expr=replace(number.expr, item=bound)) if is_choice else number
+        found = number.expr
+        return replace(number, expr=replace(found, item=bound)) if isinstance(found, ir.Select) else number
 
     return map_leaves(value, promised)
 
