@@ -242,3 +242,28 @@ def test_every_family_can_be_tuned(device: Any, name: str, args: list[Any], kw: 
     assert not [one for one in found.failures if "wrong result" in (one.failure or "")]
     again = tune(getattr(pydp, name), *args, device=device, **kw)
     assert again.known and again.spec == found.spec
+
+
+@pytest.mark.host
+def test_a_winner_is_not_slower_at_other_sizes_of_its_class(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy, "SPACE", [ToySpec(8), ToySpec(2), ToySpec(4)])
+    monkeypatch.setattr(toy, "CLOSED", True)
+    sizes: list[int] = []
+
+    def final(self: Any, specs: Any, base: Any, seconds: float) -> list[tuple[float, float]]:
+        size = self.args[0].size
+        sizes.append(size)
+        return [(1.5 if size == 13 and spec.wait == 2 else spec.wait / 8, 0.0) for spec in specs]
+
+    monkeypatch.setattr(trial.Subject, "final", final)
+    x = np.arange(12, dtype=np.int64)
+    found = tune(toy.double, x, device=toys, out=np.zeros(12, np.int64))
+    assert (found.spec, found.ratio) == (ToySpec(4), 0.5) and {9, 12, 13} == set(sizes)
+
+
+def test_calls_at_other_sizes(device: Any) -> None:
+    a, b = np.ones((12, 100), np.float32), np.ones((100, 5), np.float32)
+    subject = trial.Subject(pydp.matmul, (pydp.field(a, device=device), b), {"device": device})
+    other = trial.resized(subject, 0.8)
+    assert other is not None and [one.shape for one in other.args] == [(13, 103), (103, 5)]
+    np.testing.assert_array_equal(np.asarray(other.run()), np.full((13, 5), 103, np.float32))
