@@ -30,11 +30,6 @@ _FINALISTS = 6  # candidates that are measured once more
 _HOPELESS = 6.0  # times the default's time from which on one sample is enough
 
 
-def results_path(device: Any) -> Path:
-    """Where a device's measurements are kept."""
-    return Path(__file__).parent / "results" / f"specializations-{device.driver}.json"
-
-
 def ranked(device: Any, case: Case) -> list[Ranked]:
     """The candidates of a case in the model's order, by the device's calibration."""
     try:
@@ -188,12 +183,18 @@ def choosing(device: Any) -> tuple[float, float]:
 # --- what was measured, beside the model -------------------------------------------------------------------------
 
 
-def store(device: Any, known: dict[str, Any], path: Path) -> None:
-    """Writes all measurements with the device and its calibration."""
+def store(device: Any, known: dict[str, Any], path: Path, found: Iterable[Quality] = ()) -> None:
+    """Writes all measurements, a case on a line, with the device, its calibration and the quality of the model."""
     about = {"device": device.name, "platform": device.platform, "driver": device.driver_version}
-    document = {"schema": SCHEMA, "about": about, "rates": calibrated(device).as_dict(), "cases": known}
+    summary = {
+        one.case: {"first": round(one.first, 3), "best of five": round(one.five, 3), "Spearman": round(one.rho, 3)}
+        for one in found
+    }
+    head = {"schema": SCHEMA, "about": about, "rates": calibrated(device).as_dict(), "quality": summary}
+    lines = [f"  {json.dumps(name)}: {json.dumps(case, separators=(',', ':'))}" for name, case in known.items()]
+    text = json.dumps(head, indent=1).removesuffix("\n}") + ',\n "cases": {\n' + ",\n".join(lines) + "\n }\n}\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    path.write_text(text)
 
 
 def load(path: Path) -> dict[str, Any]:

@@ -91,5 +91,7 @@ def _specializations(
     console.print(f"choosing: {warm * 1e6:.1f} us where it is kept, {first * 1e3:.2f} ms the first time")
     if left:
         console.print(f"not measured completely yet, run again with the same --json: {', '.join(left)}")
+    if json_path:
+        measuring.store(device, known, json_path, measuring.qualities(device, known))
     if plot_path and found:
         quality.plot(found, plot_path)

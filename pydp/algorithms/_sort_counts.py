@@ -55,9 +55,10 @@ def _runs(profile: Profile, problem: Problem, spec: SortSpec, n: int, rows: int,
             written=far,
             cached=near,
         )
-    # Insertion moves a quarter of a piece for each element and is guessed wrong once; merges within the run follow.
+    # Insertion moves a quarter of a piece for each element and is guessed wrong once; merges within the run follow, in
+    # private arrays, which compilers address less well than the buffers of the later passes.
     merges = max(0, (spec.run // spec.small).bit_length() - 1)
-    cycles = spec.small / 4.0 * 2.5 + _MISS + merges * (_CHAINED.get(spec.chains, 5.5) + 2.0)
+    cycles = spec.small / 4.0 + _MISS + merges * (2.0 * _CHAINED.get(spec.chains, 5.5) + 2.0)
     cycles *= 1.0 if 2 * spec.run * item < profile.l1_bytes else 1.3
     return Phase(
         "runs",
