@@ -1,4 +1,4 @@
-"""NumPy dtypes as OpenCL C types: names, record declarations, exact literals.
+"""NumPy dtypes as OpenCL C types: names, record declarations, what devices and drivers can hold.
 
 A record dtype becomes a packed struct whose members lie at the very offsets of the dtype, padding
 included, so that a NumPy array and a ``__global`` array of the struct share their bytes. Needs no driver.
@@ -132,7 +132,7 @@ def _c_name(dtype: np.dtype) -> str:
     return name
 
 
-def _members(dtype: np.dtype) -> list[tuple[str, np.dtype, tuple[int, ...], int]]:
+def record_members(dtype: np.dtype) -> list[tuple[str, np.dtype, tuple[int, ...], int]]:
     """(name, element dtype, array shape, byte offset) of a record's fields, by offset."""
     assert dtype.names is not None and dtype.fields is not None
     found = []
@@ -147,7 +147,7 @@ def _check_layout(dtype: np.dtype) -> None:
     end = 0
     if dtype.itemsize == 0 or not dtype.names:
         raise InvalidArgument(f"record dtype {dtype} has no bytes; records of at least one byte are accepted")
-    for name, base, shape, offset in _members(dtype):
+    for name, base, shape, offset in record_members(dtype):
         size = base.itemsize * math.prod(shape)
         if size == 0:
             raise InvalidArgument(f"field {name!r} of record dtype {dtype} has no bytes; at least one is needed")
@@ -158,7 +158,9 @@ def _check_layout(dtype: np.dtype) -> None:
 
 
 def _layout(dtype: np.dtype) -> str:
-    parts = [f"{c_member(name)}:{_c_name(base)}{list(shape)}@{offset}" for name, base, shape, offset in _members(dtype)]
+    parts = [
+        f"{c_member(name)}:{_c_name(base)}{list(shape)}@{offset}" for name, base, shape, offset in record_members(dtype)
+    ]
     return ",".join(parts) + f"/{dtype.itemsize}"
 
 
@@ -169,7 +171,7 @@ def scalars(dtype: Any) -> Iterator[np.dtype]:
     if vector is not None:
         yield from [vector[0]] * vector[1]
     elif dtype.names is not None:
-        for _, base, shape, _ in _members(dtype):
+        for _, base, shape, _ in record_members(dtype):
             for _ in range(math.prod(shape)):
                 yield from scalars(base)
     elif dtype.kind == "c":
@@ -202,7 +204,7 @@ def _collect(dtype: np.dtype, structs: dict[str, str], kinds: set[str]) -> None:
         return
     if name in structs:
         return
-    for _, base, _, _ in _members(dtype):
+    for _, base, _, _ in record_members(dtype):
         _collect(base, structs, kinds)
     structs[name] = _struct(dtype, name)
 
@@ -216,7 +218,7 @@ def natural_alignment(dtype: Any) -> int:
     vector = vector_parts(dtype)
     if vector is not None or dtype.names is None:
         return dtype.itemsize
-    widest = max(natural_alignment(base) for _, base, _, _ in _members(dtype))
+    widest = max(natural_alignment(base) for _, base, _, _ in record_members(dtype))
     return min(widest, dtype.itemsize & -dtype.itemsize, 8)
 
 
@@ -228,21 +230,21 @@ def is_aligned(dtype: Any) -> bool:
     dtype = native(dtype)
     if not is_record(dtype):
         return True
-    widest = max(natural_alignment(base) for _, base, _, _ in _members(dtype))
+    widest = max(natural_alignment(base) for _, base, _, _ in record_members(dtype))
     return dtype.itemsize % widest == 0 and all(
-        offset % natural_alignment(base) == 0 and is_aligned(base) for _, base, _, offset in _members(dtype)
+        offset % natural_alignment(base) == 0 and is_aligned(base) for _, base, _, offset in record_members(dtype)
     )
 
 
 def _struct(dtype: np.dtype, name: str) -> str:
     # Packed keeps every offset; the alignment that holds for all elements keeps accesses whole where they can be.
     # A record that is laid out as C would is left to C: one driver loses packed records in arrays.
-    widest = max(natural_alignment(base) for _, base, _, _ in _members(dtype))
+    widest = max(natural_alignment(base) for _, base, _, _ in record_members(dtype))
     plain = is_aligned(dtype) and natural_alignment(dtype) == widest
     attribute = "" if plain else f" __attribute__((packed, aligned({natural_alignment(dtype)})))"
     lines = [f"typedef struct{attribute} {name} {{"]
     end = 0
-    for member, base, shape, offset in _members(dtype):
+    for member, base, shape, offset in record_members(dtype):
         if offset > end:
             lines.append(f"    uchar m_xpad{end}[{offset - end}];")
         dims = "".join(f"[{n}]" for n in shape)
@@ -319,7 +321,7 @@ def check_parameter(dtype: Any, device: _HasProfile, what: str) -> None:
 
 
 def _has_matrix(dtype: np.dtype) -> bool:
-    return any(len(shape) > 1 or (is_record(base) and _has_matrix(base)) for _, base, shape, _ in _members(dtype))
+    return any(len(shape) > 1 or (is_record(base) and _has_matrix(base)) for _, base, shape, _ in record_members(dtype))
 
 
 def check_arrays(dtype: Any, device: _HasProfile, what: str) -> None:
@@ -338,96 +340,3 @@ def check_arrays(dtype: Any, device: _HasProfile, what: str) -> None:
 def _starts_with_a_byte(dtype: np.dtype) -> bool:
     """Whether a record's first scalar is of one byte: the misaligned records that llvmpipe loses even one by one."""
     return is_record(dtype) and next(scalars(dtype)).itemsize == 1
-
-
-def c_literal(value: Any, dtype: Any) -> str:
-    """OpenCL C text of exactly `value` as an element of `dtype` (an int, float, tuple for vectors and records).
-
-    Floats are written in hexadecimal, so that no bit is lost; raises InvalidArgument where the value does
-    not fit.
-
-    >>> c_literal(-128, "int8"), c_literal(1.5, "float32"), c_literal(7, "uint64")
-    ('((char)-128)', '0x1.8000000000000p+0f', '7UL')
-    """
-    dtype = native(dtype)
-    name = _c_name(dtype)
-    vector = vector_parts(dtype)
-    if vector is not None:
-        parts = list(_sequence(value, dtype, vector[1]))
-        return f"(({name})({', '.join(c_literal(part, vector[0]) for part in parts)}))"
-    if dtype.names is not None:
-        return f"(({name}){_initializer(value, dtype)})"
-    if dtype.kind == "c":
-        number = complex(value)
-        half = np.dtype(f"f{dtype.itemsize // 2}")
-        return f"(({name})({c_literal(number.real, half)}, {c_literal(number.imag, half)}))"
-    if dtype.kind == "f":
-        return _float_literal(value, dtype)
-    return _integer_literal(value, dtype, name)
-
-
-def _sequence(value: Any, dtype: np.dtype, count: int) -> list[Any]:
-    if isinstance(value, np.ndarray) and value.shape == () and value.dtype.names is not None:
-        value = value[()]
-    parts = list(value.tolist() if isinstance(value, np.ndarray) else value)
-    if len(parts) < count:
-        raise InvalidArgument(f"{value!r} has {len(parts)} parts; {dtype} needs {count}")
-    return parts[:count]
-
-
-def _initializer(value: Any, dtype: np.dtype) -> str:
-    assert dtype.names is not None and dtype.fields is not None
-    if isinstance(value, dict):
-        given = dict(value)
-    else:
-        given = dict(zip(dtype.names, _sequence(value, dtype, len(dtype.names)), strict=True))
-    parts = []
-    for member, base, shape, _ in _members(dtype):
-        if member not in given:
-            raise InvalidArgument(f"{value!r} has no field {member!r}; {dtype} needs one")
-        parts.append(f".{c_member(member)} = {_nested(given[member], base, shape)}")
-    return "{" + ", ".join(parts) + "}"
-
-
-def _nested(value: Any, base: np.dtype, shape: tuple[int, ...]) -> str:
-    if shape:
-        return "{" + ", ".join(_nested(part, base, shape[1:]) for part in _sequence(value, base, shape[0])) + "}"
-    return _initializer(value, base) if is_record(base) else c_literal(value, base)
-
-
-def _float_literal(value: Any, dtype: np.dtype) -> str:
-    try:
-        if value is None:
-            raise TypeError("None is no number")
-        with np.errstate(over="ignore"):
-            number = float(dtype.type(value))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgument(f"{value!r} is not a {dtype}; real numbers are accepted") from error
-    cast = {"f2": "half", "f8": "double"}.get(f"f{dtype.itemsize}", "float")
-    if math.isnan(number):
-        text = "NAN" if cast == "float" else f"(({cast})NAN)"
-        return f"(-{text})" if math.copysign(1.0, number) < 0 else text
-    if math.isinf(number):
-        text = "INFINITY" if cast == "float" else f"(({cast})INFINITY)"
-        return f"(-{text})" if number < 0 else text
-    text = number.hex() + ("" if cast == "double" else "f")
-    if cast == "half":
-        return f"((half){text})"
-    return f"({text})" if text.startswith("-") else text
-
-
-def _integer_literal(value: Any, dtype: np.dtype, name: str) -> str:
-    try:
-        number = int(value)
-        exact = number == value
-    except (TypeError, ValueError, OverflowError):
-        exact = False
-    low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-    if not exact or not low <= number <= high:
-        raise InvalidArgument(f"{value!r} is not a {dtype}; integers from {low} to {high} are accepted")
-    if dtype.itemsize < 4:
-        return f"(({name}){number})"
-    suffix = {"int": "", "uint": "u", "long": "L", "ulong": "UL"}[name]
-    if number == low < 0:  # the magnitude of the smallest integer has no literal of its own type
-        return f"(-{high}{suffix} - 1)"
-    return f"({number}{suffix})" if number < 0 else f"{number}{suffix}"

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from pydp.dtypes import (
     c_declarations,
-    c_literal,
     c_member,
     c_name,
     check_arrays,
@@ -29,6 +28,7 @@ from pydp.dtypes import (
     vector_parts,
 )
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.literals import c_literal
 from pydp.runtime import template
 from pydp.runtime.device import Device
 from pydp.runtime.program import kernel

@@ -1,4 +1,4 @@
-"""An element of one dtype as a value of another, in OpenCL C: what an accumulator of a different type needs."""
+"""An element of one dtype as a value of another, in OpenCL C: what accumulators of a different type need."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from pydp.dtypes import c_name, is_record, vector_parts
 from pydp.errors import InvalidArgument
 
 
-def conversion(source: np.dtype, target: np.dtype, name: str = "x") -> str:
-    """The C expression of ``x``, of type `source`, as a `target`: what astype does.
+def conversion(source: np.dtype, value: np.dtype, what: str = "x") -> tuple[str, str]:
+    """C expressions that make a `value` of ``x``, of type `source`, as astype does, and of a vector ``$X``.
 
-    Raises InvalidArgument where NumPy would lose an imaginary part, and for records and vectors of another type.
+    The second is "" where it takes more than a convert_ function, and has ``$N`` for the vector's width. Raises
+    InvalidArgument where NumPy would lose an imaginary part, and for records and vectors of another kind.
 
     >>> conversion(np.dtype("int8"), np.dtype("float32"))
-    '(float)(x)'
+    ('(float) x', 'convert_float$N($X)')
     """
-    if source == target:
-        return "x"
-    plain = not any(is_record(d) or vector_parts(d) for d in (source, target))
-    if not plain or (source.kind == "c" and target.kind != "c"):
-        raise InvalidArgument(f"{name} of dtype {source} cannot be folded as {target}; its own dtype is accepted")
-    to = c_name(target)
-    if target.kind == "b":
-        return "(uchar)(x != 0)"
-    if target.kind == "c":
-        part = c_name(np.dtype(f"f{target.itemsize // 2}"))
-        return f"convert_{to}(x)" if source.kind == "c" else f"({to})(({part})(x), ({part})(0))"
-    return f"({to})(x)"
+    if source == value:
+        return "x", "$X"
+    name = c_name(value)
+    parts, target = vector_parts(source), vector_parts(value)
+    if parts and target and parts[1] == target[1]:
+        return f"convert_{name}(x)", ""
+    plain = not (parts or target or is_record(source) or is_record(value))
+    if plain and value.kind == "b":
+        return ("(uchar) (x.x != 0 || x.y != 0)" if source.kind == "c" else "(uchar) (x != 0)"), ""
+    if plain and value.kind == "c":
+        if source.kind == "c":
+            return f"convert_{name}(x)", ""
+        return f"({name}) (({name[:-1]}) x, 0)", ""
+    if plain and source.kind != "c":
+        return f"({name}) x", f"convert_{name}$N($X)"
+    raise InvalidArgument(f"{what} of dtype {source} cannot be converted to {value}; give dtype={source} or convert it")

@@ -77,7 +77,7 @@ def plan(
     accumulator = result_dtype(source, op) if dtype is None else dtype
     check_supported(source, device, "reduce")
     check_supported(accumulator, device, "reduce")
-    convert = conversion(source, accumulator)
+    convert, _ = conversion(source, accumulator)
     operator = operator_text(op, accumulator)
     reduced = [(shape[a], strides[a]) for a in axes]
     kept = [(shape[a], strides[a]) for a in range(len(shape)) if a not in axes]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.dtypes import c_name, is_record, native, vector_parts
+from pydp.dtypes import native
 from pydp.errors import InvalidArgument
 from pydp.runtime.field import Field
 
@@ -20,26 +20,6 @@ def value_dtype(source: np.dtype, dtype: Any, op: Any) -> np.dtype:
     if source.kind == "b" and op in ("+", "*", np.add, np.multiply):
         return np.dtype(np.int64)
     return source
-
-
-def conversion(source: np.dtype, value: np.dtype, what: str = "x") -> tuple[str, str]:
-    """C expressions that convert x, and the vector $X ("" where it takes more than a convert_ function)."""
-    if source == value:
-        return "x", "$X"
-    name = c_name(value)
-    parts, target = vector_parts(source), vector_parts(value)
-    if parts and target and parts[1] == target[1]:
-        return f"convert_{name}(x)", ""
-    plain = not (parts or target or is_record(source) or is_record(value))
-    if plain and value.kind == "b":
-        return ("(uchar) (x.x != 0 || x.y != 0)" if source.kind == "c" else "(uchar) (x != 0)"), ""
-    if plain and value.kind == "c":
-        if source.kind == "c":
-            return f"convert_{name}(x)", ""
-        return f"({name}) (({name[:-1]}) x, 0)", ""
-    if plain and source.kind != "c":
-        return f"({name}) x", f"convert_{name}$N($X)"
-    raise InvalidArgument(f"{what} of dtype {source} cannot be converted to {value}; give dtype={source} or convert it")
 
 
 def segments_of(segments: Any) -> tuple[str, Any]:
@@ -102,20 +82,3 @@ def by_value(dtype: np.dtype) -> bool:
 def as_argument(value: np.ndarray) -> Any:
     """A 0-d array as what pyopencl takes for a kernel's scalar argument."""
     return np.uint8(value) if value.dtype.kind == "b" else value[()]
-
-
-def checked_axis(axis: Any, rank: int) -> int:
-    """`axis` counted from the front; InvalidArgument for an axis that is not there."""
-    try:
-        number = axis.__index__()
-    except AttributeError:
-        raise InvalidArgument(f"axis={axis!r} is not an axis; an integer or None is accepted") from None
-    if rank == 0:
-        raise InvalidArgument(
-            "x has no axes to scan along; arrays of rank 1 and more are accepted (axis=None flattens)"
-        )
-    if not -rank <= number < rank:
-        raise InvalidArgument(
-            f"axis={number} is not an axis of an array of rank {rank}; {-rank} to {rank - 1} are accepted"
-        )
-    return number % rank

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pydp.algorithms._conversion import conversion
 from pydp.algorithms._lookback import descriptors, words_per_slot
-from pydp.algorithms._scan_arguments import conversion
 from pydp.algorithms._scan_counts import partition
 from pydp.algorithms._scan_layout import Layout
 from pydp.algorithms._scan_spec import ScanSpec
@@ -64,49 +64,56 @@ def unit_of(step: int) -> int:
     return step if step in (1, -1) else 0
 
 
-def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str) -> dict[str, object]:
-    """The values that a kernel of the flat and row walks is rendered with."""
-    profile, layout, operator, value = device.profile, job.layout, job.operator, job.value
-    one, many = conversion(job.source, value)
-    units = [unit_of(step) for step in layout.step]
-    rows = layout.rows > 1
-    wide = spec.vector if units[0] and units[1] and many else 0
-    words = words_per_slot(profile, value.itemsize)
-    shared = {
-        "declarations": c_declarations([job.source, value]) + operator.declarations,
+def _shared(job: Job, wide: int) -> dict[str, object]:
+    """What all kernels of scans are rendered with; wide: elements of a vector, 0 for one at a time."""
+    operator = job.operator
+    one, many = conversion(job.source, job.value)
+    return {
+        "declarations": c_declarations([job.source, job.value]) + operator.declarations,
         "source": c_name(job.source),
-        "value": c_name(value),
+        "value": c_name(job.value),
         "convert": one,
         "combine": operator.function(),
         "heads": job.heads,
         "head_type": c_name(job.head_dtype) if job.head_dtype is not None else "",
+        "init": job.init,
+        "exclusive": job.exclusive,
+        "start_value": (operator.start_text or "") if job.init == "none" else "",
+        "vector": wide,
+        "combine_vector": operator.vector_function(wide) if wide else "",
+        "convert_vector": many.replace("$N", str(wide)),
+    }
+
+
+def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str) -> dict[str, object]:
+    """The values that a kernel of the flat and row walks is rendered with."""
+    profile, layout = device.profile, job.layout
+    units = [unit_of(step) for step in layout.step]
+    rows = layout.rows > 1
+    simt = template == "scan_simt.mako"
+    wide = spec.vector if not simt and units[0] and units[1] and conversion(job.source, job.value)[1] else 0
+    shared = _shared(job, wide) | {
         "rows": rows,
         "nested": rows and layout.inner > 1,
         "x_unit": units[0],
         "y_unit": units[1],
         "h_unit": units[2] if len(units) > 2 else 1,
-        "init": job.init,
         "heads_init": job.heads_init,
         "start": job.start,
         "phase": phase,
-        "exclusive": job.exclusive,
-        "start_value": (operator.start_text or "") if job.init == "none" else "",
         "total": job.total and phase != "reduce",
         "wide_words": profile.int64_atomics,
-        "words": words,
+        "words": words_per_slot(profile, job.value.itemsize),
         "order": spec.order,
         "polls": 0 if job.in_place else spec.polls,
         "chained": spec.strategy == "chained",
         "suppress": spec.suppress,
         "plain_polls": spec.plain_polls,
     }
-    if template == "scan_simt.mako":
+    if simt:
         return shared | {"lanes": spec.lanes, "columns": spec.columns, "items": spec.items, "pad": spec.pad}
     return shared | {
-        "vector": wide,
-        "combine_vector": operator.vector_function(wide) if wide else "",
-        "identity": operator.identity_text or "",
-        "convert_vector": many.replace("$N", str(wide)),
+        "identity": job.operator.identity_text or "",
         "nontemporal": spec.nontemporal and bool(wide),
     }
 
@@ -264,31 +271,13 @@ class ColumnsPlan:
 
     def __init__(self, device: Any, job: Job, spec: ScanSpec) -> None:
         self.job, self.spec = job, spec
-        layout, value, operator = job.layout, job.value, job.operator
-        one, many = conversion(job.source, value)
-        wide = spec.vector if many and job.heads == "none" else 0
-        width = spec.width
+        layout, width = job.layout, spec.width
+        wide = spec.vector if job.heads == "none" and conversion(job.source, job.value)[1] else 0
         self.slabs = layout.rows // layout.inner
         self.items = -(-layout.columns // width) * self.slabs
         self.group = (1,) if spec.mapping == "vector" else (min(spec.lanes, 64),)
         self.grid = (-(-self.items // self.group[0]) * self.group[0],)
-        params = {
-            "declarations": c_declarations([job.source, value]) + operator.declarations,
-            "source": c_name(job.source),
-            "value": c_name(value),
-            "convert": one,
-            "combine": operator.function(),
-            "heads": job.heads,
-            "head_type": c_name(job.head_dtype) if job.head_dtype is not None else "",
-            "init": job.init,
-            "heads_init": job.init != "none",
-            "exclusive": job.exclusive,
-            "start_value": (operator.start_text or "") if job.init == "none" else "",
-            "width": width,
-            "vector": wide,
-            "combine_vector": operator.vector_function(wide) if wide else "",
-            "convert_vector": many.replace("$N", str(wide)),
-        }
+        params = _shared(job, wide) | {"heads_init": job.init != "none", "width": width}
         self.kernel = kernel(device, "scan_columns.mako", "scan", params)
         self.steps = [[np.int64(layout.step[i]), np.int64(layout.outer[i])] for i in range(len(layout.step))]
         self.sizes = [np.int64(self.slabs), np.int64(layout.n), np.int64(layout.columns)]

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms import _scan_arguments as arguments
+from pydp.algorithms._axis import axis_of
+from pydp.algorithms._conversion import conversion
 from pydp.algorithms._scan_layout import layout_of
 from pydp.algorithms._scan_plan import ColumnsPlan, Job, WalkPlan, make_plan
 from pydp.algorithms._scan_spec import FAMILY, STRATEGIES, ScanSpec, problem_of
@@ -87,7 +89,7 @@ def opened(x: Any, request: Request, out: Any, device: Any, queue: Any, wait_for
         _check_kept_whole(value, call.device)
         call.device.kernels[("scan dtypes", source, value)] = True
     x_in = call.input("x")
-    arguments.conversion(x_in.dtype, value)
+    conversion(x_in.dtype, value)
     h_in = None
     if request.heads is not None:
         h_in = call.input("segments")
@@ -97,7 +99,7 @@ def opened(x: Any, request: Request, out: Any, device: Any, queue: Any, wait_for
         x_in = _flat(call, x_in)
         h_in = _flat(call, h_in) if h_in is not None else None
     else:
-        arguments.checked_axis(request.axis, len(x_in.shape))
+        axis_of(request.axis, len(x_in.shape))
     return call, (x_in, h_in, call.input("init") if "init" in inputs else init), value, operator
 
 
@@ -186,7 +188,7 @@ def _new_plan(
     total: bool,
     in_place: bool,
 ) -> WalkPlan | ColumnsPlan | None:
-    axis = 0 if request.axis is None else arguments.checked_axis(request.axis, len(x.shape))
+    axis = 0 if request.axis is None else axis_of(request.axis, len(x.shape))
     strides = [x.strides, y.strides] if h is None else [x.strides, y.strides, h.strides]
     layout = layout_of(x.shape, strides, axis, request.reverse)
     if layout is None:

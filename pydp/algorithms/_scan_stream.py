@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms import _scan_arguments as arguments
+from pydp.algorithms._axis import axis_of
 from pydp.errors import InvalidArgument
 from pydp.runtime import device as devices
 from pydp.runtime import placement
@@ -53,7 +54,7 @@ def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, out: An
         heads = np.ascontiguousarray(heads).reshape(-1) if heads is not None else None
         axis = 0
     else:
-        axis = arguments.checked_axis(request.axis, x.ndim)
+        axis = axis_of(request.axis, x.ndim)
     if out is None:
         result = fresh(x.shape, value)
     elif isinstance(out, np.ndarray):

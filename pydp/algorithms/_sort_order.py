@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms._axis import axis_of
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_passes import collapse
 from pydp.dtypes import c_member, c_name, is_record, vector_parts
@@ -57,15 +58,8 @@ class Order:
 
 
 def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> Order:
-    rank = len(source.shape)
     if axis is not None:
-        try:
-            place = int(axis.__index__())
-        except (AttributeError, TypeError):
-            raise InvalidArgument(f"axis {axis!r} is not an integer; an axis or None is accepted") from None
-        if not -rank <= place < rank:
-            raise InvalidArgument(f"axis {place} is out of range; {-rank} to {rank - 1} and None are accepted")
-        axis = place % rank
+        axis = axis_of(axis, len(source.shape))
     if less is not None and not callable(less):
         raise InvalidArgument(f"less is {less!r}; a Python function of two elements or None is accepted")
     if key is not None and not callable(key):

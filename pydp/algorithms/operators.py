@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms._expression import checked_expression
-from pydp.dtypes import c_declarations, c_literal, c_member, c_name, is_record, native, vector_parts
+from pydp.dtypes import c_declarations, c_member, c_name, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
+from pydp.literals import c_literal
 
 __all__ = ["NAMES", "Operator", "operator_text"]
 

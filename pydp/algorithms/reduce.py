@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from pydp.algorithms._axis import axis_of
 from pydp.algorithms._conversion import conversion
 from pydp.algorithms._keys import by_key
 from pydp.algorithms._reduce_plan import Plan
@@ -90,15 +91,7 @@ def _axes(axis: Any, rank: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(rank))
     given = axis if isinstance(axis, tuple) else (axis,)
-    axes = []
-    for item in given:
-        try:
-            place = int(item.__index__())
-        except (AttributeError, TypeError):
-            raise InvalidArgument(f"axis {item!r} is not an integer; None, an axis or a tuple is accepted") from None
-        if not -rank <= place < rank:
-            raise InvalidArgument(f"axis {place} is out of range for {rank} axes; -{rank} to {rank - 1} are accepted")
-        axes.append(place % rank)
+    axes = [axis_of(item, rank, "an integer, a tuple of them or None") for item in given]
     if len(set(axes)) != len(axes):
         raise InvalidArgument(f"axis {axis!r} names an axis twice; each may be given once")
     return tuple(sorted(axes))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp import dtypes
+from pydp.literals import c_literal
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]*\Z")
 
@@ -33,12 +34,12 @@ def unsigned_type(dtype: np.dtype[Any]) -> str:
 
 
 def constant(value: Any, dtype: np.dtype[Any]) -> str:
-    """C text of a private constant: as :func:`pydp.dtypes.c_literal`, integers taken modulo their width."""
+    """C text of a private constant: as :func:`pydp.literals.c_literal`, integers taken modulo their width."""
     if dtype == np.bool_:
         return "1" if value else "0"
     if dtype.kind in "iu":
-        return dtypes.c_literal(wrap(int(value), dtype), dtype)
-    return dtypes.c_literal(value, dtype)
+        return c_literal(wrap(int(value), dtype), dtype)
+    return c_literal(value, dtype)
 
 
 def wrap(value: int, dtype: np.dtype[Any]) -> int:
