@@ -18,6 +18,7 @@ import numpy as np
 
 from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
 from pydp.specialize.architectures import architecture_of, rates_of
+from pydp.specialize.choices import forget
 from pydp.specialize.rates import Rates, from_dict
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ def calibrate(device: Device) -> Rates:
     rates = _measured(device)
     atomic_write(path_of(device), dump(rates, device.driver_version))
     device.kernels[_KEY] = (rates,)
-    from pydp.specialize.choose import forget
-
     forget()
     return rates
 

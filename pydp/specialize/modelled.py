@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydp.specialize.architectures import architecture_of, rates_of, structure_of
 from pydp.specialize.calibration import kept
+from pydp.specialize.choices import Asked, Asking
 from pydp.specialize.costs import Cost, cost
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.ranking import Ranked, rank, rejected, seconds_text
@@ -53,8 +54,6 @@ def model_told(device: Device, spec: Any, planning: Callable[[Any], object]) -> 
     planning: makes the call's plan with the given object as ``spec=``, which ends where a choice is asked for. Nothing
     is told of a call that chooses nothing, or of a family without counts.
     """
-    from pydp.specialize.choose import Asked, Asking
-
     try:
         planning(Asking())
     except Asked as asked:

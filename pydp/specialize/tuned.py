@@ -21,9 +21,13 @@ from typing import TYPE_CHECKING, Any
 from pydp.errors import InvalidArgument, PydpError
 from pydp.runtime.cache import cache_dir
 from pydp.specialize import store as stores
+from pydp.specialize.architectures import architecture_of
+from pydp.specialize.choices import forget
 from pydp.specialize.family import Family, Problem
+from pydp.specialize.modelled import predicted
 from pydp.specialize.shape_class import ShapeClass, shape_class
 from pydp.specialize.store import TUNED, TUNING, Store, Trial
+from pydp.specialize.untuned import untuned
 
 if TYPE_CHECKING:
     from pydp.runtime.device import Device
@@ -55,17 +59,12 @@ def provide(family: Family, device: Device, problem: Problem) -> tuple[Any, str]
 
 def _confirmed(family: Family, device: Device, problem: Problem, trial: Trial) -> tuple[Any, str]:
     """The choice without measuring, where measuring found no better one."""
-    from pydp.specialize.choose import untuned
-
     choice = untuned(family, device, problem)
     return choice.spec, f"measured for {trial.shape}: nothing beats the {choice.source}'s choice; {choice.reason}"
 
 
 def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> bool:
     """Whether the model, where there is one, does not object to a measurement that was made elsewhere."""
-    from pydp.specialize.choose import untuned
-    from pydp.specialize.modelled import predicted
-
     theirs = predicted(family, device, problem, spec)
     if theirs is None:
         return True
@@ -117,8 +116,6 @@ def store_of(device: Device) -> Store:
 
 def about(device: Device) -> dict[str, str]:
     """What a store's file says of its device."""
-    from pydp.specialize.architectures import architecture_of
-
     profile = device.profile
     return {
         "device": device.name,
@@ -253,8 +250,6 @@ def clear(device: Device | None = None) -> int:
 
 def _renewed() -> None:
     """Choose by what the files hold now."""
-    from pydp.specialize.choose import forget
-
     with _lock:
         _stores.clear()
     reread()

@@ -12,6 +12,7 @@ import pytest
 import pydp
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.specialize import choose as module
+from pydp.specialize import untuned
 from pydp.specialize.choose import Choice, add_provider, choose, forget
 from pydp.specialize.explanation import Explanation, explain
 from pydp.specialize.family import Family, Problem
@@ -49,7 +50,7 @@ def toy() -> Any:
 
 @pytest.fixture(autouse=True)
 def _no_providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(module, "_providers", [])
+    monkeypatch.setattr(untuned, "_providers", [])
     monkeypatch.setattr(module, "_BUILT_IN", ())
     yield
     forget()

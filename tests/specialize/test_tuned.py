@@ -21,8 +21,8 @@ from toy_tuning import ToySpec
 
 from pydp.errors import InvalidArgument
 from pydp.runtime import cache
+from pydp.specialize import choices, tuned
 from pydp.specialize import choose as choosing
-from pydp.specialize import modelled, tuned
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.shape_class import ShapeClass
 from pydp.specialize.store import SCHEMA, Store, Trial, dump
@@ -83,7 +83,7 @@ def test_near_classes(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert provide(toy.FAMILY, toys, _problem(16, flags=("f",))) is None
     # Where the model finds what was measured elsewhere much slower, it is not taken; for its own class it is.
     times = {5: 2.0, 8: 1.0, 6: 1.2}
-    monkeypatch.setattr(modelled, "predicted", lambda family, device, problem, spec: times[spec.wait])
+    monkeypatch.setattr(tuned, "predicted", lambda family, device, problem, spec: times[spec.wait])
     assert provide(toy.FAMILY, toys, _problem(32)) is None
     own, near = provide(toy.FAMILY, toys, _problem(16)), provide(toy.FAMILY, toys, _problem(128))
     assert own is not None and own[0].wait == 5 and near is not None and near[0].wait == 6
@@ -136,7 +136,7 @@ def test_distances_of_devices() -> None:
 def test_files_are_read_again_when_they_change(toys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing, "_tuned", lambda *of: _choice(provide(*of)))
     monkeypatch.setattr(choosing, "_BUILT_IN", (choosing._tuned,))
-    monkeypatch.setattr(choosing, "known_devices", lambda: [toys])
+    monkeypatch.setattr(choices, "known_devices", lambda: [toys])
     assert choosing.choose(toy.FAMILY, toys, _problem(16)).source == "default"
     _other(tmp_path / "tuned", "toy-2-4", [_trial(6, 0.9, 16)], units="4")
     assert choosing.choose(toy.FAMILY, toys, _problem(16)).source == "default"  # looked at a moment ago
