@@ -85,9 +85,13 @@ class Records(Vectors):
             self.fail(f"{describe(base)} cannot be indexed by a variable; {advice}", node)
         index = self.temporary(index, "item", node)
         picked = self._picked(base.items, 0, index, node)
-        name = f"member {base.member!r}" if base.member else "a tuple"
+        what = "constant array" if base.constant else "member"
+        name = f"{what} {base.member!r}" if base.member else "a tuple"
         bound = ir.ItemBound(index.expr, size, name, "read", self.where(node))
         if not base.member:
+            if size == 1:  # a choice all the same, which checked mode looks at
+                only = ir.Compare(BOOL, "eq", index.expr, self.integer(0))
+                picked = self.chosen(only, picked, picked, node)
             return _promised(picked, bound)
         low = self.compare("ge", index, Number(self.integer(0), True), node)
         inside = self.both("and", low, self.compare("lt", index, Number(self.integer(size), True), node))

@@ -303,6 +303,19 @@ def test_items_outside_an_array_member_are_reported(fn, does, line, place):
         assert error.where.line == line_of(fn, line)
 
 
+def test_a_tuple_of_one_has_only_that_item():
+    def one(idx, out, r, k):
+        few = (r[idx].v[k[idx]],)
+        out[idx] = few[k[idx] - 1]
+
+    types = [I1, FieldType(BAG, 1), I1]
+    checked.run(translate(one, 1, None, types), (2,), None, [ints(1, 2), np.zeros(2, BAG), ints(1, 1)])
+    error = failure(one, types, [ints(1, 2), np.zeros(2, BAG), ints(1, 2)], (2,))
+    assert error.message == "Lane [1] reads a tuple at index 1 of its 1 items: indexes 0 to 0 exist there"
+    error = failure(one, types, [ints(1, 2), np.zeros(2, BAG), ints(3, 1)], (2,))
+    assert "member 'v' at index 3" in error.message
+
+
 def test_items_that_no_lane_asks_for_may_be_outside():
     def guarded(idx, out, r, k):
         out[idx] = r[idx].v[k[idx]] if k[idx] < 3 else 7
