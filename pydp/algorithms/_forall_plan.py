@@ -198,7 +198,7 @@ def check_group(group: Any, rank: int) -> tuple[int, ...]:
     """A group's extents as a tuple of `rank` positive integers; InvalidArgument for anything else."""
     sizes = tuple(group) if isinstance(group, (tuple, list)) else (group,)
     if len(sizes) != rank or not all(isinstance(size, (int, np.integer)) and size >= 1 for size in sizes):
-        raise InvalidArgument(f"group is {group!r}; {rank} positive integers are needed, as the grid has rank {rank}")
+        raise InvalidArgument(f"group is {group!r}; a positive integer for each of the grid's {rank} axes is accepted")
     return tuple(int(size) for size in sizes)
 
 

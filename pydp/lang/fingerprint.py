@@ -20,7 +20,7 @@ _numbers: dict[Hashable, int] = {}
 _next = itertools.count()  # not the size of the table: two threads may add to it at once
 
 # (how to look, where, name, what was found there)
-_Guard = tuple[Callable[[Any, str], Any], Any, str, Any]
+_Guard = tuple[Callable[[Any, Any], Any], Any, Any, Any]
 
 
 def fingerprint(fn: Any) -> int:
@@ -52,19 +52,35 @@ def _watch(function: FunctionType, guards: list[_Guard], seen: set[FunctionType]
     seen.add(function)
     guards.append((_attribute, function, "__code__", function.__code__))
     guards.append((_attribute, function, "__defaults__", function.__defaults__))
+    _watch_tables(function.__defaults__, guards)
     for chain in names._free_chains(function):
         value = names.look_up(function, chain[0])
         guards.append((names.look_up, function, chain[0], value))
         if isinstance(value, ModuleType) and value.__name__ in names._FIXED_MODULES:
             continue
         for name in chain[1:]:
-            if isinstance(value, (int, float, FunctionType, np.dtype, np.generic)):
+            if names.ends_chain(value):
                 break
             holder, value = value, getattr(value, name, names.MISSING)
             guards.append((_attribute, holder, name, value))
+        _watch_tables(value, guards)
         inner = getattr(value, "function", value)
         if isinstance(inner, FunctionType) and (inner.__module__ or "").split(".")[0] not in names._FIXED_MODULES:
             _watch(inner, guards, seen)
+
+
+def _watch_tables(value: Any, guards: list[_Guard]) -> None:
+    """Guards for the content of arrays, which may be changed in place."""
+    if isinstance(value, tuple):
+        for item in value:
+            _watch_tables(item, guards)
+    elif isinstance(value, np.ndarray):
+        key = names.array_key(value)
+        guards.append((_content, value, key, key))
+
+
+def _content(array: Any, key: Any) -> Any:
+    return key if names.array_key(array) == key else None
 
 
 def _attribute(holder: Any, name: str) -> Any:

@@ -108,7 +108,7 @@ class Calls(Expressions):
 
     def _extents(self, values: Sequence[Value], what: str, node: ast.AST) -> tuple[int, ...]:
         sizes = []
-        for number in self.flat_indices(values, node):
+        for number in self.flat_indices(values, node, f"an extent of {what}"):
             if not isinstance(number.expr, ir.Const):
                 self.fail(f"the extents of {what} are constants; close over a number or write it here", node)
             sizes.append(int(number.expr.value))

@@ -50,6 +50,12 @@ class Effects(Memory):
         if isinstance(array, ir.PrivateArray) or array.dtype.kind not in allowed:
             what = "a private_field" if isinstance(array, ir.PrivateArray) else f"an array of {array.dtype}"
             self.fail(f"{ast.unparse(node.func)} cannot change {what}", node)
+        if number.expr.dtype.kind == "f" and array.dtype.kind != "f":
+            self.fail(
+                f"{ast.unparse(node.func)} of an array of {array.dtype} cannot take {number.type}, which would lose "
+                "its fraction; write int(x) where that is meant, or use an array of floats",
+                node,
+            )
         if op == "sub":
             op, number = "add", self.unary("neg", Number(self.convert(number, array.dtype, node)), node)
         expr = self.convert(number, array.dtype, node)

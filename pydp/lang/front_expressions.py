@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.front_records import Records
+from pydp.lang.front_records import SELECT_LIMIT, Records
 from pydp.lang.names import MISSING, look_up, own_names
 from pydp.lang.result_type import BOOL
 from pydp.lang.values import Constant, Items, Number, Value, View, describe, map_leaves
@@ -128,12 +128,26 @@ class Expressions(Records):
         if isinstance(found, list | dict | set):
             self.fail(f"{what} is a {type(found).__name__}; a tuple can be used in a vector function", node)
         if isinstance(found, np.ndarray) or (hasattr(found, "__array__") and not isinstance(found, type)):
-            self.fail(f"{what} is an array from outside; pass it to the function as an argument", node)
+            return self._table(found, what, node)
         if isinstance(found, str | bytes):
             self.fail(f"{what} is a string; numbers, tuples, dtypes and functions can be used", node)
         if found is None:
             self.fail("None is no value of a vector function; use a number", node)
         return Constant(found)
+
+    def _table(self, found: Any, what: str, node: ast.AST) -> Value:
+        """A small NumPy array from around the function: constants, read as the items of a record's array member are."""
+        usable = type(found) is np.ndarray and not found.dtype.hasobject
+        if not usable or not 1 <= found.size <= SELECT_LIMIT:
+            self.fail(
+                f"{what} is an array from outside; pass it to the function as an argument (NumPy arrays of 1 to "
+                f"{SELECT_LIMIT} elements can be used as constants)",
+                node,
+            )
+        if not found.ndim:
+            return self.from_python(found[()], what, node)
+        items = tuple(self.from_python(item, what, node) for item in found.copy())
+        return Items(items, True, member=what.strip("'"), constant=True)
 
     def _on_Constant(self, node: ast.Constant) -> Value:
         if isinstance(node.value, complex):
@@ -324,6 +338,8 @@ class Expressions(Records):
         attribute = node.attr
         if attribute == "rank":
             return self.literal(len(base.items), node)
+        if base.member and attribute in ("shape", "extent", "ndim", "dtype"):
+            return self._of_array(base, attribute, node)
         if not base.lane:
             self.fail(f"a tuple has no {attribute!r}; group, local and group_extent are of the index argument", node)
         if attribute == "global_index":
@@ -343,6 +359,17 @@ class Expressions(Records):
         extents = (ir.GridExtent(self.index_dtype, axis) for axis in range(self.grid_rank))
         pairs = zip(extents, group, strict=True)
         return Items(tuple(Number(self._ceiling(extent, size, node), True) for extent, size in pairs), True)
+
+    def _of_array(self, base: Items, attribute: str, node: ast.AST) -> Value:
+        """shape, extent, ndim or dtype of an array member or a constant array."""
+        shape: list[Value] = []
+        item: Value = base
+        while isinstance(item, Items):
+            shape.append(self.literal(len(item.items), node))
+            item = item.items[0]
+        if attribute == "dtype":
+            return Constant(item.expr.dtype) if isinstance(item, Number) else item
+        return self.literal(len(shape), node) if attribute == "ndim" else Items(tuple(shape), True)
 
     def _indexes(self, kind: Callable[[np.dtype[Any], int], ir.Expr]) -> Items:
         return Items(tuple(Number(kind(self.index_dtype, axis), True) for axis in range(self.grid_rank)), True)

@@ -33,11 +33,11 @@ class Memory(Calls):
 
     def _new_array(self, what: str, node: ast.Call) -> tuple[str, np.dtype[Any], tuple[int, ...]]:
         """The dtype and extents of local_field(dtype, *extents) or local_field(extents, dtype)."""
-        arguments = self.each(node.args)
+        arguments = [self._size_or_kind(argument) for argument in node.args]
         for keyword in node.keywords:
             if keyword.arg != "dtype":
                 self.fail(f"the argument {keyword.arg!r} is not taken here", node)
-            arguments.insert(0, self.value(keyword.value))
+            arguments.insert(0, self._size_or_kind(keyword.value))
         kinds = [value for value in arguments if isinstance(value, Constant)]
         if len(kinds) > 1 or not arguments:
             self.fail(f"{what} takes a dtype and its extents", node)
@@ -49,6 +49,16 @@ class Memory(Calls):
         if min(shape, default=1) < 1:
             self.fail(f"the extents of {what} are 1 or more, not {shape}", node)
         return self.place_key("%array", node), dtype, shape
+
+    def _size_or_kind(self, node: ast.expr) -> Value:
+        """An extent, or a dtype, which may be named by a string as in NumPy."""
+        name = self.key(node)
+        if name is None:
+            return self.value(node)
+        try:
+            return Constant(np.dtype(name))
+        except TypeError:
+            self.fail(f"{name!r} is not the name of a dtype; np.float32, 'float32' or 'f4' are accepted", node)
 
     def whole(self, array: ir.Array, shape: tuple[int, ...]) -> View:
         zero = self.integer(0)

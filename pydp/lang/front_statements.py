@@ -169,8 +169,12 @@ class Statements(Targets):
     def _unpack(self, target: ast.Tuple | ast.List, value: Value, node: ast.stmt) -> None:
         if not isinstance(value, Items):
             self.fail(f"only tuples can be taken apart, not {describe(value)}", node)
+        for part in target.elts:
+            if isinstance(part, ast.Starred):
+                self.fail("a starred target cannot be used; name every item", part)
         if len(value.items) != len(target.elts):
-            self.fail(f"{len(target.elts)} names cannot take {len(value.items)} values", target)
+            held = f"{len(value.items)} value{'s' if len(value.items) != 1 else ''}"
+            self.fail(f"{len(target.elts)} names cannot take {held}; name every item, or index the tuple", target)
         items = value.items
         if self._meet(target, value):
             items = tuple(self._settled_item(item, k, node) for k, item in enumerate(items))
@@ -198,8 +202,11 @@ class Statements(Targets):
             return any(isinstance(item, ir.Load | ir.Read) for item in exprs)
         names = {item.id for item in ast.walk(target) if isinstance(item, ast.Name)}
         written = {self.shared.names.get(self.frame.prefix + name, "") for name in names}
-        written |= {name for key, name in self.shared.names.items() if key.startswith(self.frame.prefix) and any(
-            key.startswith(f"{self.frame.prefix}{own}.") for own in names)}
+        written |= {
+            name
+            for key, name in self.shared.names.items()
+            if key.startswith(self.frame.prefix) and any(key.startswith(f"{self.frame.prefix}{own}.") for own in names)
+        }
         return any(isinstance(item, ir.Read) and item.variable.name in written for item in exprs)
 
     def _do_AugAssign(self, node: ast.AugAssign) -> None:

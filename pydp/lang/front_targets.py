@@ -55,7 +55,8 @@ class Targets(Effects):
         if isinstance(found, View):
             self.fail(f"{describe(found)} cannot be assigned as a whole; assign its elements", node)
         if isinstance(node, ast.Subscript) and not isinstance(found, Target):
-            self.fail("the items of a tuple cannot be assigned; make a new tuple", node)
+            advice = "make a new tuple; arrays that are written are passed as arguments"
+            self.fail(f"the items of a tuple cannot be assigned; {advice}", node)
         what = describe(found) if not isinstance(found, Target) else "a record"
         self.fail(f"{what} cannot be assigned to", node)
 

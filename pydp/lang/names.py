@@ -19,6 +19,7 @@ from pydp.lang.diagnostics import VectorError
 from pydp.lang.source import Source, Tree, source_of
 
 _FIXED_MODULES = frozenset({"numpy", "math", "pydp", "builtins", "operator"})
+_TABLE_LIMIT = 64  # elements; larger arrays are refused as constants, so that their content need not be known
 
 
 class Missing:
@@ -146,10 +147,20 @@ def _chain_key(function: FunctionType, chain: Chain, above: tuple[CodeType, ...]
     if isinstance(value, ModuleType) and value.__name__ in _FIXED_MODULES:
         return value.__name__
     for name in chain[1:]:
-        if isinstance(value, int | float | FunctionType | np.dtype | np.generic):
+        if ends_chain(value):
             break
         value = getattr(value, name, MISSING)
     return _frozen(value, above)
+
+
+def ends_chain(value: Any) -> bool:
+    """True for values that stand for all their attributes: they are part of a key as a whole."""
+    return isinstance(value, int | float | FunctionType | np.dtype | np.generic | np.ndarray)
+
+
+def array_key(array: np.ndarray[Any, Any]) -> Hashable:
+    """What tells one array that is used as constants from another."""
+    return (array.shape, array.dtype, array.tobytes() if array.size <= _TABLE_LIMIT else id(array))
 
 
 def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
@@ -165,6 +176,8 @@ def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
         return value
     if isinstance(value, np.generic):
         return (value.dtype, value.tobytes())
+    if isinstance(value, np.ndarray):
+        return array_key(value)
     inner: Callable[..., Any] = getattr(value, "function", value)
     if isinstance(inner, FunctionType):
         module = getattr(inner, "__module__", "") or ""

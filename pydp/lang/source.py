@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -62,6 +63,8 @@ def _find(function: FunctionType) -> Source:
     found = [tree for tree in kept[1] if _same_place(tree, code)]
     if len(found) > 1:
         found = _narrowed(found, code)
+    if code.co_flags & inspect.CO_COROUTINE or code.co_flags & inspect.CO_ASYNC_GENERATOR:
+        raise VectorError(f"{function.__name__} is an async function; a vector function is a plain one, use def", here)
     if not found:
         raise VectorError(f"the file of {function.__name__} has changed since it was imported; start again", here)
     if len(found) > 1:

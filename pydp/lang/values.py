@@ -29,12 +29,14 @@ class Number:
 @dataclass(frozen=True)
 class Items:
     """A tuple. `index`: arithmetic is by element (indexes and extents), not concatenation; `lane`: it is `idx`;
-    `member`: the items of that member of a record, which is an array."""
+    `member`: the items of that member of a record, which is an array; `constant`: of an array from around the function
+    that has this name."""
 
     items: tuple[Any, ...]
     index: bool = False
     lane: bool = False
     member: str = ""
+    constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,8 @@ def describe(value: Value) -> str:
     if isinstance(value, Number):
         return str(value.type)
     if isinstance(value, Items):
-        what = f"array member {value.member!r}" if value.member else "tuple"
-        return f"{'an' if value.member else 'a'} {what} of {len(value.items)}"
+        kind = "a constant array" if value.constant else "an array member" if value.member else "a tuple"
+        return f"{kind} {value.member!r} of {len(value.items)}" if value.member else f"{kind} of {len(value.items)}"
     if isinstance(value, View):
         what = "range of tiles" if value.levels else "tile" if value.tile else "array"
         return f"a {what} of rank {value.rank} of {value.array.name!r}".replace("a array", "an array")

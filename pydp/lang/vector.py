@@ -21,7 +21,8 @@ The language
                 copies. A member that is an array is a tuple of its items: ``r.v[k]``, ``r.m[i, j]``, ``A[i].v[k] = x``,
                 ``A[i].v = (x, y, z)``, ``r.v + s.v`` item by item; outside it reads give 0 and writes are dropped
     functions   other Python functions are inlined, with arrays and indexes as arguments if need be; no recursion
-    constants   numbers, NumPy scalars, tuples and dtypes from around the function, read when it is translated
+    constants   numbers, NumPy scalars, tuples, dtypes and arrays of 1 to 64 elements from around the function, as they
+                are at the call
 
 Types are those of :mod:`pydp.lang.result_type`. A barrier must be met by all lanes of a group; under a condition
 that differs from lane to lane it names how many meet: ``group_barrier(width)``.

@@ -41,7 +41,8 @@ class Views(Arithmetic):
         """An integer that can be part of an index."""
         number = self.as_number(value, node)
         if not is_integer(number.expr.dtype):
-            self.fail(f"{what} must be an integer, not {number.type}", node)
+            advice = "; write a // b for whole quotients, or int(x)" if number.expr.dtype.kind == "f" else ""
+            self.fail(f"{what} must be an integer, not {number.type}{advice}", node)
         if number.expr.dtype == self.index_dtype:
             return Number(number.expr, True)
         if isinstance(number.expr, ir.Const):
@@ -82,14 +83,14 @@ class Views(Arithmetic):
 
     # --- the operators
 
-    def flat_indices(self, values: Sequence[Value], node: ast.AST) -> list[Number]:
+    def flat_indices(self, values: Sequence[Value], node: ast.AST, what: str = "an index") -> list[Number]:
         """The integers of an index, tuples inside it taken apart."""
         result: list[Number] = []
         for value in values:
             if isinstance(value, Items):
-                result += self.flat_indices(value.items, node)
+                result += self.flat_indices(value.items, node, what)
             else:
-                result.append(self.index_number(value, "an index", node))
+                result.append(self.index_number(value, what, node))
         return result
 
     def at(self, view: View, values: Sequence[Value], node: ast.AST) -> View | Element:

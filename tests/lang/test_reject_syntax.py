@@ -17,7 +17,7 @@ CASES = Cases()
 wrong, right = CASES.wrong, CASES.right
 
 TABLE = [1, 2, 3]
-ARRAY = np.zeros(3)
+ARRAY = np.zeros(300)
 NAMES = {"a": 1}
 WEIGHTS = (1.0, 2.0, 3.0)
 
