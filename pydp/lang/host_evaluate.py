@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import host_memory, ir
-from pydp.lang.host_math import BINARY, COMPARE, MATH, UNARY
+from pydp.lang.host_math import BINARY, COMPARE, MATH, UNARY, cast
 from pydp.lang.host_values import Affine, Mask, affine, both, combine_affine, is_uniform, plain
 
 Parameters = Mapping[int, Any] | Sequence[Any]
@@ -186,9 +186,7 @@ class Evaluator:
             if dtype.kind in "iu":
                 return affine(value.base, value.steps, value.shape, dtype)
             value = value.array()
-        if value.dtype == dtype:
-            return value
-        return value.astype(dtype)
+        return value if value.dtype == dtype else cast(value, dtype)
 
     def math(self, expression: ir.Math) -> Any:
         value = MATH[expression.name](*(plain(self.evaluate(v)) for v in expression.values))

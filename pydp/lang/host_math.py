@@ -141,6 +141,25 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     return result[0] if scalar else result
 
 
+def cast(value: Any, dtype: np.dtype[Any]) -> Any:
+    """astype, with the integers of the devices where a float is outside of `dtype` or is no number.
+
+    What NumPy's astype gives there depends on the processor. Here (and in lane_functions.mako) the value becomes an
+    int32, or an int64 for types that this cannot hold, the smallest one where it does not fit; its low bits are kept.
+    """
+    if value.dtype.kind != "f" or dtype.kind not in "iu":
+        return value.astype(dtype)
+    middle = np.dtype(np.int32 if dtype == np.int32 or dtype.itemsize < 4 else np.int64)
+    end = value.dtype.type(2.0 ** (8 * middle.itemsize - 1)) if value.dtype.itemsize > 2 else np.float32(np.inf)
+    fits = (value >= -end) & (value < end) & np.isfinite(value)
+    whole = np.where(fits, value, value.dtype.type(0)).astype(middle)
+    result = np.where(fits, whole, np.iinfo(middle).min).astype(dtype)
+    if dtype == np.uint64:
+        large = (value >= end) & (value < 2 * end) & np.isfinite(value)
+        result = np.where(large, np.where(large, value, value.dtype.type(0)).astype(dtype), result)
+    return result if np.ndim(value) else result[()]
+
+
 MATH: dict[str, Callable[..., Any]] = {
     "rsqrt": _rsqrt,
     "exp10": _exp10,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pydp.lang import host_math
 from pydp.lang.host_math import BINARY, COMPARE, UNARY
 
 Symbols = tuple[tuple[Any, int], ...]
@@ -129,7 +130,7 @@ def cast(value: Value, dtype: np.dtype[Any]) -> Value:
     if value is None:
         return None
     if value.is_exact:
-        return Known(value.lanes.astype(dtype))
+        return Known(host_math.cast(value.lanes, dtype))
     if value.lanes.dtype.kind in "iu" and dtype.kind in "iu" and dtype.itemsize >= value.lanes.dtype.itemsize:
         return Known(value.lanes.astype(dtype), value.symbols)
     return _uniform_symbol("cast", (value,), dtype)
