@@ -1,0 +1,68 @@
+"""The model in use: what it picks, where it keeps out of the way, and what explanations tell of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp.algorithms._scan_spec import FAMILY
+from pydp.specialize import calibration
+from pydp.specialize.architectures import by_target, rates_of
+from pydp.specialize.explanation import explain
+from pydp.specialize.family import Problem
+from pydp.specialize.modelled import model_pick
+from pydp.specialize.ranking import rank
+
+PROBLEM = Problem("scan", "int32", (0, 24, 4, 0), ("vectors",))
+
+
+def _device(**changes: Any) -> Any:
+    profile = dataclasses.replace(by_target("avx512")[0], **changes)
+    return SimpleNamespace(name="made up", uid="made-up", profile=profile, kernels={calibration._KEY: (None,)}, cl=None)
+
+
+@pytest.mark.host
+def test_the_pick_is_the_first_of_the_ranking() -> None:
+    device = _device()
+    found = model_pick(FAMILY, device, PROBLEM)
+    assert found is not None
+    spec, reason = found
+    assert spec == rank(FAMILY, device.profile, PROBLEM)[0].spec
+    assert "by the model with the table's rates" in reason
+    measured = dataclasses.replace(rates_of(device.profile), source="measured")
+    device.kernels[calibration._KEY] = (measured,)
+    found = model_pick(FAMILY, device, PROBLEM)
+    assert found is not None
+    assert "measured rates" in found[1]
+
+
+@pytest.mark.host
+def test_no_pick_where_time_means_nothing_or_loops_are_cut_short() -> None:
+    assert model_pick(FAMILY, _device(is_simulator=True), PROBLEM) is None
+    assert model_pick(FAMILY, _device(loop_limit=65535), PROBLEM) is None
+    assert model_pick(dataclasses.replace(FAMILY, counts=None), _device(), PROBLEM) is None
+
+
+def test_explanations_tell_what_is_predicted_and_what_was_rejected(device: Any) -> None:
+    a, b = np.zeros((300, 200), np.float32), np.zeros((200, 400), np.float32)
+    x = np.zeros(1 << 16, np.int32)
+    for told in (explain(pydp.matmul, a, b, device=device), explain(pydp.scan, x, device=device)):
+        assert "limited by" in str(told.facts["predicted"])
+        ranked = [line for line in told.choices if line.startswith(("ranked", "rejected", "cannot run"))]
+        careful = device.profile.loop_limit is not None
+        assert len(ranked) >= (1 if careful else 3)
+        assert all("predicted" in line or line.startswith("cannot run") for line in ranked)
+        assert sum(line.startswith("rejected") for line in told.choices) >= (0 if careful else 1)
+
+
+def test_what_is_chosen_runs_and_is_right(device: Any) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 9, (90, 70)).astype(np.float32), rng.integers(0, 9, (70, 110)).astype(np.float32)
+    assert np.array_equal(pydp.matmul(a, b, device=device), a @ b)
+    x = rng.integers(0, 100, 9000).astype(np.int32)
+    assert np.array_equal(pydp.scan(x, device=device), np.cumsum(x, dtype=np.int32))
