@@ -9,7 +9,7 @@ import numpy as np
 from pydp.specialize.counts import Counts, Phase, efficiency, spread
 
 if TYPE_CHECKING:
-    from pydp.algorithms.histogram import HistogramSpec
+    from pydp.algorithms._histogram_spec import HistogramSpec
     from pydp.runtime.profile import Profile
     from pydp.specialize.family import Problem
 

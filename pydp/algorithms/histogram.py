@@ -8,58 +8,33 @@ GPUs a group counts in local memory or in registers, which lanes and virtual wav
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
-from pydp.algorithms._histogram_counts import counts
+from pydp.algorithms._histogram_spec import FAMILY, HistogramSpec, local_bytes
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_passes import collapse
 from pydp.algorithms.reduce import fold, reduce
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument
 from pydp.exchange import exchange
-from pydp.groups.barrier import why_not
 from pydp.groups.meetings import built, told
 from pydp.lds import banks_of
 from pydp.runtime.call import Call
+from pydp.runtime.construct import field
+from pydp.runtime.field import Field
 from pydp.runtime.operand import Operand
-from pydp.runtime.profile import Profile
 from pydp.runtime.program import Kernel, kernel
 from pydp.specialize.choose import Choice, choose, rests_on_choices
 from pydp.specialize.explanation import Explanation, explained_by
-from pydp.specialize.family import Family, Problem
+from pydp.specialize.family import Problem
 
 __all__ = ["HistogramSpec", "bincount", "histogram"]
 
 _COUNT = np.dtype(np.int64)
-_FEW = 32  # bins that a lane can keep in registers
-_COUNTERS = ("sets", "own", "registers")
-
-
-@dataclass(frozen=True)
-class HistogramSpec:
-    """The input is cut into `parts`. CPU: a work-item counts one in `copies` sets of bins.
-
-    GPU: a group of `lanes` work-items, which run `waves` virtual wavefronts, does. counters: "sets" (`sets` sets of
-    bins in local memory, `pad` entries apart, with atomics), "own" (each lane's bins in slots of its own) or
-    "registers" (few bins). constants: each lane keeps the edges in registers (few bins). barriers, subgroup: see
-    :mod:`pydp.groups.barrier`.
-    """
-
-    mapping: str
-    parts: int
-    copies: int
-    lanes: int
-    sets: int
-    pad: int
-    waves: int = 1
-    counters: str = "sets"
-    constants: bool = False
-    barriers: str = "group"
-    subgroup: int | None = None
 
 
 def histogram(
@@ -204,9 +179,6 @@ def _host(value: Any) -> Any:
 
 def _like(counts: Any, values: np.ndarray) -> Any:
     """Host values as an array of the kind and on the device of `counts`."""
-    from pydp.runtime.construct import field
-    from pydp.runtime.field import Field
-
     if isinstance(counts, np.ndarray):
         return values
     if isinstance(counts, Field):
@@ -260,7 +232,7 @@ def _plan(
         guessed = even and device.profile.loop_limit is None
         guess = np.dtype(np.float64 if dtype == np.float64 else np.float32) if guessed else None
     value = np.dtype(np.uint32) if weights is None else result
-    local = chosen.mapping == "simt" and weights is None and _local_bytes(device.profile, chosen, bins) is not None
+    local = chosen.mapping == "simt" and weights is None and local_bytes(device.profile, chosen, bins) is not None
     params: dict[str, object] = {
         "declarations": c_declarations([dtype, value, *([edge] if edge else []), *([weights] if weights else [])]),
         "source": c_name(dtype),
@@ -287,12 +259,6 @@ def _plan(
         }
         ready = kernel(device, "histogram_parts.mako", "histogram_parts", params)
     return _Plan(ready, chosen, choice, bins, value, edge, guess, local, clears, longest)
-
-
-def _local_bytes(profile: Profile, spec: HistogramSpec, bins: int) -> int | None:
-    """Local memory of a group; None where it is too much."""
-    each = {"sets": spec.sets * (bins + spec.pad), "own": spec.lanes * bins, "registers": bins}[spec.counters]
-    return 4 * each if 4 * each <= profile.local_bytes // 2 else None
 
 
 def _local(device: Any, spec: HistogramSpec, bins: int, params: dict[str, object]) -> Kernel:
@@ -372,69 +338,6 @@ def _whole(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
     limits = np.iinfo(dtype)
     whole = [int(np.ceil(edge)) for edge in edges[:-1]] + [int(np.floor(edges[-1]))]
     return np.array([min(max(value, int(limits.min)), int(limits.max)) for value in whole], dtype)
-
-
-# --- specialization --------------------------------------------------------------------------------------
-
-
-def _default(profile: Profile, problem: Problem) -> HistogramSpec:
-    """problem.sizes: (elements, bins)."""
-    n, bins = problem.sizes
-    if profile.mapping == "vector":
-        parts = 4 * profile.compute_units
-        if profile.loop_limit is not None:  # a part's elements and the folding of its bins stay below the limit
-            parts = max(parts, -(-n // (profile.loop_limit // 4)))
-        return HistogramSpec("vector", parts, 4 if profile.loop_limit is None else 1, 1, 1, 0)
-    lanes = min(256, profile.max_group_size)
-    sets = max(1, min(8, lanes, profile.local_bytes // 4 // max(4 * (bins + 1), 1)))
-    sets = 1 << sets.bit_length() - 1
-    # One entry between the sets puts the same bin of two sets into different banks.
-    pad = 1 if profile.banks > 1 else 0
-    return HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, sets, pad, waves=4)
-
-
-def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
-    base, bins = _default(profile, problem), problem.sizes[1]
-    if base.mapping == "vector":
-        sizes = [base.parts, 2 * base.parts, 4 * base.parts]
-        found = [HistogramSpec("vector", parts, copies, 1, 1, 0) for parts in sizes for copies in (1, 2, 4, 8)]
-    else:
-        found = [
-            replace(base, parts=parts, lanes=lanes, sets=sets, waves=waves, counters=counters, constants=constants)
-            for parts in (base.parts, 2 * base.parts)
-            for lanes in (64, 256)
-            for waves in (1, 4)
-            for counters, sets in (("sets", 1), ("sets", 4), ("sets", 8), ("own", 1), ("registers", 1))
-            for constants in ((False, True) if bins <= _FEW else (False,))
-        ]
-        found = [spec for spec in found if _local_bytes(profile, spec, bins) is not None]
-    return [spec for spec in found if _check(profile, problem, spec) is None]
-
-
-def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | None:
-    if spec.mapping not in ("vector", "simt"):
-        return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
-    if spec.parts < 1 or spec.pad < 0:
-        return f"parts is {spec.parts} and pad {spec.pad}; at least 1 and 0 are accepted"
-    for name in ("copies", "lanes", "sets"):
-        value = getattr(spec, name)
-        if value < 1 or value & (value - 1):
-            return f"{name} is {value}; powers of two are accepted"
-    if spec.copies > 8 or spec.lanes > profile.max_group_size or spec.sets > spec.lanes:
-        return f"copies is at most 8, lanes at most {profile.max_group_size}, sets at most lanes; not so in {spec}"
-    if not 1 <= spec.waves <= 64:
-        return f"waves is {spec.waves}; 1 to 64 are accepted"
-    if spec.counters not in _COUNTERS:
-        return f"counters is {spec.counters!r}; {', '.join(map(repr, _COUNTERS))} are accepted"
-    if (spec.counters == "registers" or spec.constants) and problem.sizes[1] > _FEW:
-        return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.sizes[1]}"
-    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
-    if wrong:
-        return wrong
-    return None
-
-
-FAMILY = Family("histogram", HistogramSpec, _default, _candidates, _check, counts)
 
 
 _COUNTED = {

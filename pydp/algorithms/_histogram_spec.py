@@ -1,0 +1,102 @@
+"""Specializations of the histograms and their policy: pure functions of the device's profile and the problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pydp.algorithms._histogram_counts import counts
+from pydp.groups.barrier import why_not
+from pydp.runtime.profile import Profile
+from pydp.specialize.family import Family, Problem
+
+_FEW = 32  # bins that a lane can keep in registers
+_COUNTERS = ("sets", "own", "registers")
+
+
+@dataclass(frozen=True)
+class HistogramSpec:
+    """The input is cut into `parts`. CPU: a work-item counts one in `copies` sets of bins.
+
+    GPU: a group of `lanes` work-items, which run `waves` virtual wavefronts, does. counters: "sets" (`sets` sets of
+    bins in local memory, `pad` entries apart, with atomics), "own" (each lane's bins in slots of its own) or
+    "registers" (few bins). constants: each lane keeps the edges in registers (few bins). barriers, subgroup: see
+    :mod:`pydp.groups.barrier`.
+    """
+
+    mapping: str
+    parts: int
+    copies: int
+    lanes: int
+    sets: int
+    pad: int
+    waves: int = 1
+    counters: str = "sets"
+    constants: bool = False
+    barriers: str = "group"
+    subgroup: int | None = None
+
+
+def local_bytes(profile: Profile, spec: HistogramSpec, bins: int) -> int | None:
+    """Local memory of a group; None where it is too much."""
+    each = {"sets": spec.sets * (bins + spec.pad), "own": spec.lanes * bins, "registers": bins}[spec.counters]
+    return 4 * each if 4 * each <= profile.local_bytes // 2 else None
+
+
+def _default(profile: Profile, problem: Problem) -> HistogramSpec:
+    """problem.sizes: (elements, bins)."""
+    n, bins = problem.sizes
+    if profile.mapping == "vector":
+        parts = 4 * profile.compute_units
+        if profile.loop_limit is not None:  # a part's elements and the folding of its bins stay below the limit
+            parts = max(parts, -(-n // (profile.loop_limit // 4)))
+        return HistogramSpec("vector", parts, 4 if profile.loop_limit is None else 1, 1, 1, 0)
+    lanes = min(256, profile.max_group_size)
+    sets = max(1, min(8, lanes, profile.local_bytes // 4 // max(4 * (bins + 1), 1)))
+    sets = 1 << sets.bit_length() - 1
+    # One entry between the sets puts the same bin of two sets into different banks.
+    pad = 1 if profile.banks > 1 else 0
+    return HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, sets, pad, waves=4)
+
+
+def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
+    base, bins = _default(profile, problem), problem.sizes[1]
+    if base.mapping == "vector":
+        sizes = [base.parts, 2 * base.parts, 4 * base.parts]
+        found = [HistogramSpec("vector", parts, copies, 1, 1, 0) for parts in sizes for copies in (1, 2, 4, 8)]
+    else:
+        found = [
+            replace(base, parts=parts, lanes=lanes, sets=sets, waves=waves, counters=counters, constants=constants)
+            for parts in (base.parts, 2 * base.parts)
+            for lanes in (64, 256)
+            for waves in (1, 4)
+            for counters, sets in (("sets", 1), ("sets", 4), ("sets", 8), ("own", 1), ("registers", 1))
+            for constants in ((False, True) if bins <= _FEW else (False,))
+        ]
+        found = [spec for spec in found if local_bytes(profile, spec, bins) is not None]
+    return [spec for spec in found if _check(profile, problem, spec) is None]
+
+
+def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | None:
+    if spec.mapping not in ("vector", "simt"):
+        return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
+    if spec.parts < 1 or spec.pad < 0:
+        return f"parts is {spec.parts} and pad {spec.pad}; at least 1 and 0 are accepted"
+    for name in ("copies", "lanes", "sets"):
+        value = getattr(spec, name)
+        if value < 1 or value & (value - 1):
+            return f"{name} is {value}; powers of two are accepted"
+    if spec.copies > 8 or spec.lanes > profile.max_group_size or spec.sets > spec.lanes:
+        return f"copies is at most 8, lanes at most {profile.max_group_size}, sets at most lanes; not so in {spec}"
+    if not 1 <= spec.waves <= 64:
+        return f"waves is {spec.waves}; 1 to 64 are accepted"
+    if spec.counters not in _COUNTERS:
+        return f"counters is {spec.counters!r}; {', '.join(map(repr, _COUNTERS))} are accepted"
+    if (spec.counters == "registers" or spec.constants) and problem.sizes[1] > _FEW:
+        return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.sizes[1]}"
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
+    return None
+
+
+FAMILY = Family("histogram", HistogramSpec, _default, _candidates, _check, counts)
