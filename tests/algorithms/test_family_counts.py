@@ -24,7 +24,8 @@ pytestmark = pytest.mark.host
 CPU = dataclasses.replace(by_target("avx512")[0], compute_units=4, l1_bytes=48 << 10, l2_bytes=2 << 20)
 GPU = by_target("sm_80")[0]
 REDUCE, HISTOGRAM, TRANSPOSE = (
-    importlib.import_module(f"pydp.algorithms.{name}").FAMILY for name in ("reduce", "histogram", "transpose")
+    importlib.import_module(f"pydp.algorithms.{name}").FAMILY
+    for name in ("_reduce_spec", "_histogram_spec", "transpose")
 )
 
 
