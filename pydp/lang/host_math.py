@@ -149,7 +149,7 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Any:
     """
     if value.dtype.kind != "f" or dtype.kind not in "iu":
         return value.astype(dtype)
-    middle = np.dtype(np.int32 if dtype == np.int32 or dtype.itemsize < 4 else np.int64)
+    middle: np.dtype[Any] = np.dtype(np.int32 if dtype == np.int32 or dtype.itemsize < 4 else np.int64)
     end = value.dtype.type(2.0 ** (8 * middle.itemsize - 1)) if value.dtype.itemsize > 2 else np.float32(np.inf)
     fits = (value >= -end) & (value < end) & np.isfinite(value)
     whole = np.where(fits, value, value.dtype.type(0)).astype(middle)
