@@ -311,5 +311,3 @@ def _translate_value(
     name = function.__name__ if function.__name__.isidentifier() else "operator"
     privates = list(work.privates.values())
     return ir.ValueFunction(name, arguments, variables, privates, body, expr, source.where(tree))
-
-

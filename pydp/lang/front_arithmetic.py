@@ -177,9 +177,7 @@ class Arithmetic(Base):
             if isinstance(value, int) and is_integer(other.expr.dtype) and not _in_range(value, kind.dtype):
                 pair = (value, 0) if number is left else (0, value)
                 return Number(ir.Const(BOOL, bool(_PYTHON[op](*pair))))
-        return Number(
-            ir.Compare(BOOL, op, self.convert(left, kind.dtype, node), self.convert(right, kind.dtype, node))
-        )
+        return Number(ir.Compare(BOOL, op, self.convert(left, kind.dtype, node), self.convert(right, kind.dtype, node)))
 
     def both(self, op: str, left: Number, right: Number) -> Number:
         """left and right, left or right, of two bools that are both known or pure."""

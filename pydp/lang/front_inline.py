@@ -123,9 +123,7 @@ class Translator(Statements):
         source = source_of(function)
         values = self._arguments(function, node)
         prefix = f"{self.place_key(function.__name__, node)}/"
-        frame = Frame(
-            source, function, prefix, (*outer.codes, function.__code__), False, arguments=frozenset(values)
-        )
+        frame = Frame(source, function, prefix, (*outer.codes, function.__code__), False, arguments=frozenset(values))
         before = self.assigned
         self.assigned = set(before or ())
         self.frame = frame

@@ -11,9 +11,7 @@ from pydp.lang.front import translate_value
 from pydp.lang.lower_value import ValueText, lower_value
 
 
-def vector_operator(
-    fn: Callable[..., Any], argument_dtypes: Sequence[Any], result: Any = None
-) -> ValueText:
+def vector_operator(fn: Callable[..., Any], argument_dtypes: Sequence[Any], result: Any = None) -> ValueText:
     """`fn`, a vector function, plain function or lambda of values, as C text for the given argument dtypes.
 
     result: the dtype to convert the returned value to (None: the one that the language's rules give; a tuple is

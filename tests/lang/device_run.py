@@ -15,9 +15,7 @@ def run(device, lowered, arrays, parameters=(), extent=(), offset=None):
     offset = offset if offset is not None else (0,) * len(extent)
     packed = [np.ascontiguousarray(array).reshape(array.shape) for array in arrays]
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-    buffers = [
-        cl.Buffer(device.context, flags, hostbuf=a if a.size else np.zeros(1, a.dtype)) for a in packed
-    ]
+    buffers = [cl.Buffer(device.context, flags, hostbuf=a if a.size else np.zeros(1, a.dtype)) for a in packed]
     positions = list(dict.fromkeys(slot.position for slot in lowered.arguments if slot.kind == "array"))
     number = {position: place for place, position in enumerate(positions)}
     values = [_value(slot, packed, buffers, number, parameters, extent, offset) for slot in lowered.arguments]

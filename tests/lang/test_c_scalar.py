@@ -35,9 +35,7 @@ def lowering(request, device):
 
 def evaluate(device, lowering, make, results, *inputs):
     """Rows of make(loads of the inputs): a list of expressions, each converted to `results`."""
-    sources = [
-        array(f"in{number}", one.dtype, 1, number, writable=False) for number, one in enumerate(inputs)
-    ]
+    sources = [array(f"in{number}", one.dtype, 1, number, writable=False) for number, one in enumerate(inputs)]
     expressions = make(*[load(source, place()) for source in sources])
     out = array("out", results, 2, len(inputs))
     body = [

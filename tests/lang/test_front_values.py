@@ -190,6 +190,7 @@ def test_the_result_is_converted():
 
 # --- known functions
 
+
 def test_numpy_functions_by_their_names():
     """Each function becomes its own operation, whichever module it is taken from."""
     cases = [
