@@ -36,14 +36,20 @@ static long find_bin(const ${source} value, global const ${edge}* restrict edges
         while (found_${k} < (int) bins - 1 && v.s${k} >= edges[found_${k} + 1]) ++found_${k};
 % endfor
 % else:
-        int ${", ".join(f"found_{k} = 0" for k in range(8))};
-        for (int length = (int) bins; length > 1; ) {
+        // Masks of whole vectors: compilers make branches of selects, which values at random mispredict. Few edges are all
+        // compared, which costs less than loads from eight places.
+        int8 found_ = 0;
+        if (bins <= 96) {
+            for (int e = 1; e < (int) bins; ++e) found_ -= convert_int8(v >= (${edge}8) edges[e]);
+        } else for (int length = (int) bins; length > 1; ) {
             const int half_ = length / 2;
-% for k in range(8):
-            found_${k} += v.s${k} >= edges[found_${k} + half_] ? half_ : 0;
-% endfor
+            const ${edge}8 middles = (${edge}8)(${", ".join(f"edges[found_.s{k} + half_]" for k in range(8))});
+            found_ += convert_int8(v >= middles) & half_;
             length -= half_;
         }
+% for k in range(8):
+        int found_${k} = found_.s${k};
+% endfor
 % endif
 % for k in range(8):
         if (!(v.s${k} >= edges[0] && v.s${k} <= edges[bins])) found_${k} = -1;
