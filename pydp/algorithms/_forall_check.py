@@ -19,47 +19,67 @@ _MOST_KEPT = 512
 def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: Arguments) -> None:
     """Raise VectorError where lanes of this launch surely race on an array.
 
-    Kept are grids that passed, and which arguments were one object; sizes of about the same magnitude pass together.
+    Kept are grids that passed, and how arguments lie in memory that they share; sizes of about the same magnitude
+    pass together.
     """
     values, positions = given.values, given.arrays
-    key: Any = extent
-    if len(positions) > 1 and len({id(values[position]) for position in positions}) != len(positions):
-        key = (key, *(_first(values, position) for position in positions))
+    together = len(positions) > 1 and len({_memory(values[position]) for position in positions}) != len(positions)
+    places = _places(made, values) if together else {}
+    key: Any = (extent, tuple(places.items())) if places else extent
     if key in made.passed:
         return
-    same = _same_memory(made, values)
-    alike = (tuple(n.bit_length() for n in extent), tuple(same.items()))
+    alike = (tuple(n.bit_length() for n in extent), tuple(places.items()))
     if alike not in made.passed:
         shapes = {position: tuple(values[position].shape) for position in positions}
         numbers = {one.position: values[one.position] for one in made.function.parameters}
-        launch = Launch(extent, tuple(space.offset), shapes, numbers, same)
+        launch = Launch(extent, tuple(space.offset), shapes, numbers, places)
         launch_races.check(made.function, launch)
     if len(made.passed) >= _MOST_KEPT:
         made.passed.clear()
     made.passed.update((key, alike))
 
 
-def _first(values: list[Any], position: int) -> int:
-    """The first argument that is the very same object."""
-    return next(place for place, value in enumerate(values) if value is values[position])
-
-
-def _same_memory(made: Translation, values: list[Any]) -> dict[str, str]:
-    """Names of arrays whose elements are those of an earlier one, and that one's name."""
-    seen: dict[Any, str] = {}
-    same = {}
-    for position, name in made.arrays:
-        first = seen.setdefault(_elements(values[position]), name)
-        if first != name:
-            same[name] = first
-    return same
-
-
-def _elements(value: Any) -> Any:
-    """Equal for arrays of the very same elements."""
-    layout = (tuple(value.shape), tuple(value.strides), value.dtype)
+def _memory(value: Any) -> int:
+    """The same for arrays that may share elements."""
     if isinstance(value, np.ndarray):
-        return (value.__array_interface__["data"][0], *layout)
-    if isinstance(value, Field):
-        return (id(value._storage), value.offset, *layout)
-    return (id(value.base_data), value.offset, *layout)
+        return id(value if value.base is None else value.base)
+    return id(value._storage) if isinstance(value, Field) else id(value.base_data)
+
+
+def _places(made: Translation, values: list[Any]) -> dict[str, tuple[str, int, tuple[int, ...]]]:
+    """For arrays that reach into the memory of an earlier one of their type: that one's name, start and strides.
+
+    Starts and strides count elements from the lowest start of those that share them.
+    """
+    spans: dict[Any, list[tuple[str, int, int, int, tuple[int, ...]]]] = {}
+    for position, name in made.arrays:
+        value = values[position]
+        size = value.dtype.itemsize
+        start, strides = _start(value), _byte_strides(value)
+        if 0 in value.shape or any(stride % size for stride in strides):
+            continue
+        reaches = [stride * (n - 1) for stride, n in zip(strides, value.shape, strict=True)]
+        low, high = start + sum(min(0, r) for r in reaches), start + sum(max(0, r) for r in reaches)
+        apart = _memory(value), value.dtype, start % size
+        steps = tuple(stride // size for stride in strides)
+        spans.setdefault(apart, []).append((name, start // size, low // size, high // size, steps))
+    places = {}
+    for arrays in spans.values():
+        touching = [
+            one for one in arrays if any(one is not two and one[2] <= two[3] and two[2] <= one[3] for two in arrays)
+        ]
+        lowest = min((one[1] for one in touching), default=0)
+        for name, start, _low, _high, steps in touching:
+            places[name] = (touching[0][0], start - lowest, steps)
+    return places
+
+
+def _start(value: Any) -> int:
+    """Where the first element lies in its memory, in bytes."""
+    if isinstance(value, np.ndarray):
+        return int(value.__array_interface__["data"][0])
+    return int(value.offset * value.dtype.itemsize if isinstance(value, Field) else value.offset)
+
+
+def _byte_strides(value: Any) -> tuple[int, ...]:
+    return tuple(n * value.dtype.itemsize for n in value.strides) if isinstance(value, Field) else tuple(value.strides)

@@ -28,14 +28,15 @@ class Launch:
     """What a call gives beside the function.
 
     extent, offset: of the grid. shapes: of the arrays, by the argument's position; numbers: number arguments,
-    likewise. same: for arrays that are the very same elements as an earlier one, that one's name.
+    likewise. places: for arrays that share memory with others, the name of the first of them, and where in it the
+    array starts and how it steps along its axes, in elements.
     """
 
     extent: tuple[int, ...]
     offset: tuple[int, ...]
     shapes: Mapping[int, tuple[int, ...]]
     numbers: Mapping[int, Any]
-    same: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, tuple[str, int, tuple[int, ...]]] = field(default_factory=dict)
 
 
 class Sample:

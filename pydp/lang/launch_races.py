@@ -35,7 +35,7 @@ def check(function: ir.Function, launch: Launch) -> None:
     if any(n <= 0 for n in launch.extent):
         return
     written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
-    arrays = {array.name: launch.same.get(array.name, array.name) for array in function.arrays}
+    arrays = {array.name: launch.places.get(array.name, (array.name,))[0] for array in function.arrays}
     changed = {arrays[name] for name in written if name in arrays}
     watched = {name for name, first in arrays.items() if first in changed}
     if not watched:
@@ -59,13 +59,22 @@ def check(function: ir.Function, launch: Launch) -> None:
 
 @dataclass(eq=False)
 class _Located:
-    """An access with the elements that its lanes touch, those that do not exist left out."""
+    """An access with the elements that its lanes touch, those that do not exist left out.
+
+    flat: the elements' numbers in the array; elements: their places in the memory that it shares with others.
+    """
 
     access: Access
     interval: int
     lanes: np.ndarray
+    flat: np.ndarray
     elements: np.ndarray
     shape: tuple[int, ...]
+
+    def index(self, element: int, lane: int) -> list[int]:
+        """The index by which `lane` touches `element`."""
+        number = self.flat[(self.elements == element) & (self.lanes == lane)][0]
+        return [int(k) for k in np.unravel_index(number, self.shape)] if self.shape else []
 
 
 def _locate(access: Access, interval: int, launch: Launch) -> _Located | None:
@@ -73,18 +82,21 @@ def _locate(access: Access, interval: int, launch: Launch) -> _Located | None:
     if access.dims is None or not access.certain:
         return None
     shape = launch.shapes[access.array.position]
-    exists, flat = np.ones(len(access.lanes), bool), np.zeros((), np.int64)
-    for index, extent in zip(access.dims, shape, strict=True):
+    _first, start, steps = launch.places.get(access.array.name, ("", 0, (0,) * len(shape)))
+    exists, flat, place = np.ones(len(access.lanes), bool), np.zeros((), np.int64), np.full((), start)
+    for index, extent, step in zip(access.dims, shape, steps, strict=True):
         if index is None or not index.is_exact:
             return None
         values = np.asarray(index.lanes).astype(np.int64)
         values = values[access.lanes] if values.ndim else values
         exists &= (values >= 0) & (values < extent)
         flat = np.asarray(flat * extent + values)
+        place = np.asarray(place + values * step)
     flat = np.broadcast_to(flat, exists.shape)
+    place = np.broadcast_to(place, exists.shape) if access.array.name in launch.places else flat
     if not exists.all():
-        return _Located(access, interval, access.lanes[exists], flat[exists], shape)
-    return _Located(access, interval, access.lanes, flat, shape)
+        return _Located(access, interval, access.lanes[exists], flat[exists], place[exists], shape)
+    return _Located(access, interval, access.lanes, flat, place, shape)
 
 
 def _search(accesses: list[_Located], sample: Sample) -> None:
@@ -212,9 +224,9 @@ def _of(values: Any, lanes: np.ndarray) -> np.ndarray:
 
 
 def _race(element: int, first: _Located, lane: int, second: _Located, other: int, sample: Sample) -> VectorError:
-    index = [int(k) for k in np.unravel_index(element, first.shape)] if first.shape else []
+    index, other_index = first.index(element, lane), second.index(element, other)
     name, other_name = first.access.array.name, second.access.array.name
-    same = "it" if name == other_name else f"{other_name}{index}, the same element,"
+    same = "it" if name == other_name else f"{other_name}{other_index}, the same element,"
     one = f"{sample.name(lane)} {VERBS[first.access.kind]} {name}{index} in line {first.access.where.line}"
     two = f"{sample.name(other)} {VERBS[second.access.kind]} {same} in line {second.access.where.line}"
     if not sample.by_group:

@@ -457,3 +457,44 @@ def test_the_work_is_bounded():
     with pytest.raises(VectorError, match="Race"):  # o[0] is also one lane's own
         launch_races.check(function, launch)
     assert time.process_time() - began < 1
+
+
+def copies(idx, a, b):
+    a[idx] = b[idx]
+
+
+def swaps_first(idx, a, b):
+    x, y = a[idx], b[idx]
+    a[idx] = y
+    b[idx] = x
+
+
+@pytest.mark.parametrize("make", [np.array, pydp.field])
+def test_arguments_that_overlap(device, make):
+    whole = make(np.arange(40, dtype=np.int32))
+    pydp.forall(20, copies, whole[:20], whole[20:])  # what passed once says nothing of other places
+    shared = [
+        (copies, (whole[1:], whole[:39]), r"reads b\[1\] in line .* writes a\[0\], the same element"),
+        (copies, (whole[:20], whole[19::-1]), "the same element"),
+        (copies, (whole[:20], whole[:40:2]), "the same element"),
+        (swaps_first, (whole[:20], whole[19::-1]), "the same element"),
+    ]
+    for fn, arguments, message in shared:
+        for where in ({"device": "host"}, {}):
+            with pytest.raises(VectorError, match=message):
+                pydp.forall(20, fn, *arguments, **where)
+
+
+def test_arguments_that_share_memory_but_no_elements(device):
+    whole = np.arange(40, dtype=np.int32)
+    pydp.forall(20, copies, whole[::2], whole[1::2])
+    assert whole.tolist() == [n | 1 for n in range(40)]
+    pydp.forall(20, swaps_first, whole[:20], whole[39:19:-1])
+    assert whole.tolist() == [n | 1 for n in range(39, -1, -1)]
+    square = np.arange(36, dtype=np.int32).reshape(6, 6)
+    pydp.forall((3, 6), copies, square[:3], square[3:])
+    assert np.array_equal(square[:3], square[3:])
+    with pytest.raises(VectorError, match="the same element"):
+        pydp.forall((6, 6), copies, square, square.T)
+    members = np.zeros(8, [("x", "i4"), ("y", "i4")])
+    pydp.forall(8, copies, members["x"], members["y"])
