@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def by_key(value: Any) -> Any:
     """`value` as something that can be a key: dicts by their items, Python functions by their content."""
     if isinstance(value, dict):
         return Keyed(value, tuple(sorted((str(name), repr(item)) for name, item in value.items())))
-    if callable(value) and not isinstance(value, np.ufunc):
+    if callable(value) and not isinstance(value, np.ufunc | BuiltinFunctionType):
         from pydp.lang.names import content_key
 
         return Keyed(value, content_key(value))

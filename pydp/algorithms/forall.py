@@ -59,10 +59,9 @@ def forall(
     Raises VectorError (an InvalidArgument) with the line of Python for what the language does not have,
     UnsupportedOnDevice for what the device lacks; nothing has been enqueued then.
 
-    >>> import numpy as np, pydp
     >>> def double(idx, a):
-    ...     a[idx] = 2 * a[idx]                        # doctest: +SKIP
-    >>> a = np.arange(4); pydp.forall(a.shape, double, a); a      # doctest: +SKIP
+    ...     a[idx] = 2 * a[idx]
+    >>> a = np.arange(4); pydp.forall(a.shape, double, a); a
     array([0, 2, 4, 6])
 
     Source: the tile operator's call sites (SPEC S1).
@@ -180,7 +179,8 @@ def _explain(
     name = getattr(fn, "__name__", "a function")
     text = ir_text(made.function)
     if device == "host":
-        facts: dict[str, object] = {"device": "host (NumPy)", "grid": space, "index type": made.function.index_dtype}
+        facts: dict[str, object] = {"device": "host (NumPy)", "grid": space, "group": made.function.group}
+        facts |= _common_facts(made)
         return Explanation(f"forall {name}", facts, ["asked for by device='host'"], {"typed form": text})
     inputs = {name: given.values[position] for position, name in made.arrays}
     call = Call.begin(inputs, device=device, queue=queue, wait_for=wait_for, writable=made.written)
@@ -193,9 +193,8 @@ def _explain(
         "grid": space,
         "group": lowered.group,
         "work-items": f"{global_size} in groups of {local_size}",
-        "index type": made.function.index_dtype,
         "local memory": f"{lowered.local_bytes} bytes a group",
-        "barriers": len(ir.barriers(made.function.body)),
+        **_common_facts(made),
     }
     choices = [f"mapping {lowered.mapping}: {plan.reason}", *lowered.notes]
     if made.function.group is None:
@@ -205,6 +204,13 @@ def _explain(
         needed = widths.infer(made.function, most=40)
         choices += [f"barrier {n} needs, by the accesses around it, width {width}" for n, width in needed.items()]
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
+
+
+def _common_facts(made: Translation) -> dict[str, object]:
+    """What the typed form says by itself, wherever it runs."""
+    fields = sum(field.dtype.itemsize * math.prod(field.shape) for field in made.function.locals)
+    barriers = len(ir.barriers(made.function.body))
+    return {"local fields": f"{fields} bytes a group", "barriers": barriers, "index type": made.function.index_dtype}
 
 
 explained_by(forall, _explain)

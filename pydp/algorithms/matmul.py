@@ -54,7 +54,7 @@ def matmul(
     Raises InvalidArgument for shapes, dtypes, factors or an `out` that do not fit, UnsupportedOnDevice for
     float64 where the device has none; nothing is written then.
 
-    >>> pydp.matmul(np.ones((2, 3), "f4"), np.ones((3, 4), "f4")).shape          # doctest: +SKIP
+    >>> pydp.matmul(np.ones((2, 3), "f4"), np.ones((3, 4), "f4")).shape
     (2, 4)
 
     Sources: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), on CPUs; the tiled

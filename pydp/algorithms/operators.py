@@ -4,7 +4,7 @@ An :class:`Operator` is the text of one C function ``T combine(T a, T b)`` and w
 identity where there is one, whether operands may change places, and the same function on OpenCL vectors.
 :func:`operator_text` makes one of anything that a public function accepts as `op`:
 
-* a name: ``+ * min max & | ^ logaddexp`` (or NumPy's ufunc of that meaning, as ``np.add``);
+* a name: ``+ * min max & | ^ logaddexp`` (or a function of that meaning: ``np.add``, ``max``, ``operator.add``);
 * an expression in ``a`` and ``b``, as ``"a * b + 1"`` or ``"a.s0 > b.s0 ? a : b"``, checked word by word;
 * for a record dtype, a dict with one such expression for every field, as ``{"lo": "min(a.lo, b.lo)", ...}``;
 * a Python function of two values (see ``pydp.vector``), or a ready :class:`Operator`.
@@ -13,9 +13,11 @@ identity where there is one, whether operands may change places, and the same fu
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,15 @@ _UFUNCS = {
     "bitwise_or": "|",
     "bitwise_xor": "^",
     "logaddexp": "logaddexp",
+}
+_PYTHON: dict[Any, str] = {
+    max: "max",
+    min: "min",
+    operator.add: "+",
+    operator.mul: "*",
+    operator.and_: "&",
+    operator.or_: "|",
+    operator.xor: "^",
 }
 _MOST_FUNCTIONS = 256
 _functions: dict[tuple[int, np.dtype], Operator] = {}
@@ -116,6 +127,8 @@ def operator_text(op: Any, dtype: Any) -> Operator:
         if op.__name__ not in _UFUNCS:
             raise InvalidArgument(f"op {op.__name__!r} is not an associative ufunc that pydp knows; {_ACCEPTED}")
         op = _UFUNCS[op.__name__]
+    elif isinstance(op, BuiltinFunctionType):
+        op = _PYTHON.get(op, op)
     if isinstance(op, str):
         return _from_text(op, dtype)
     if isinstance(op, Mapping):

@@ -81,7 +81,11 @@ class Calls(Expressions):
         if target is print:
             self.fail("print cannot be used in a vector function; store values in an array", node)
         name = getattr(target, "__name__", None) or describe(Constant(target))
-        self.fail(f"{name} cannot be called in a vector function; write it as a Python function, or as a loop", node)
+        makes = name in ("zeros", "ones", "empty", "full", "array", "arange", "zeros_like", "list")
+        advice = (
+            "pydp.private_field makes an array of each lane" if makes else "write it as a Python function or a loop"
+        )
+        self.fail(f"{name} cannot be called in a vector function; {advice}", node)
 
     # --- arguments
 

@@ -122,7 +122,10 @@ def atomic_add(array: Any, index: Any, value: Any) -> Any:
 
     >>> def keep(idx, kept, count, x):
     ...     if x[idx] > 0:
-    ...         kept[pydp.atomic_add(count, 0, 1)] = x[idx]        # doctest: +SKIP
+    ...         kept[pydp.atomic_add(count, 0, 1)] = x[idx]
+    >>> x, kept, count = np.array([3, -1, 5]), np.zeros(3, int), np.zeros(1, np.int32)
+    >>> pydp.forall(3, keep, kept, count, x); np.sort(kept)
+    array([0, 3, 5])
     """
     _on_lanes_only("atomic_add")
 

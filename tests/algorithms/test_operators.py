@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pyopencl.cltypes as cltypes
 import pytest
@@ -35,6 +37,13 @@ def test_identities_change_nothing(dtype):
         identity = np.array(operator.identity, dtype)
         assert np.array_equal(_UFUNCS[name](identity, values), values), name
         assert not operator.operands_in_order
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), [(max, "max"), (min, "min"), (operator.add, "+"), (operator.mul, "*"), (operator.xor, "^")]
+)
+def test_python_functions_of_the_same_meaning(function, name):
+    assert operator_text(function, "int32") == operator_text(name, "int32")
 
 
 def test_the_identity_of_float_sums_keeps_negative_zeros():

@@ -169,6 +169,11 @@ def half_an_extent(idx, out):
     pydp.local_field(np.float32, 1.5)
 
 
+def zeros_of_its_own(idx, out):
+    own = np.zeros(3)
+    out[idx] = own[0]
+
+
 def starred(idx, out):
     first, *_rest = (1, 2, 3)
     out[idx] = first
@@ -196,6 +201,10 @@ async def later(idx, out):
     [
         (no_kind, "'flat32' is not the name of a dtype; np.float32, 'float32' or 'f4' are accepted"),
         (half_an_extent, "an extent of a local_field must be an integer"),
+        (
+            zeros_of_its_own,
+            "zeros cannot be called in a vector function; pydp.private_field makes an array of each lane",
+        ),
         (starred, "a starred target cannot be used; name every item"),
         (two_names, "2 names cannot take 1 value; name every item, or index the tuple"),
         (halved, "write a // b for whole quotients"),
