@@ -97,7 +97,7 @@ def test_what_a_call_chooses_from() -> None:
     assert asked(target, plain, x) is None
     with pytest.raises(InvalidArgument, match="axes"):
         asked(target, pydp.transpose, x, axes=(0, 0))
-    with pytest.raises(InvalidArgument, match="axis 5"):
+    with pytest.raises(InvalidArgument, match="axis=5"):
         asked(target, pydp.reduce, x, axis=5)
 
 
