@@ -7,15 +7,22 @@
 ## Launch: a group for a tile, the tiles of all rows side by side (`per_row` for each).
 ## Parameters: declarations, key, ordering (see sort_order), lanes, items (powers of two),
 ## carried (C type carried along, or None), positions (what is carried is the element's position),
+## key_skew, carried_skew (an unused element of local memory after so many, against bank conflicts; 0: none),
 ## ways (of the barriers `loaded`, `merged`, `placed`), attribute and subgroups (see pydp.groups.meetings).
 <%namespace name="order" file="sort_order.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>
-<%  tile = lanes * items  %>
+<%
+    tile = lanes * items
+    skewed = lambda every: f"((i) + (i) / {every})" if every else "(i)"
+    size = lambda every: tile + (tile // every if every else 0)
+%>
 % if subgroups:
 ${barriers.enable_subgroups()}
 % endif
 ${declarations}
 ${order.less(key, ordering)}
+#define KEY_AT(i) keys[${skewed(key_skew)}]
+#define HELD_AT(i) held[${skewed(carried_skew)}]
 
 kernel ${attribute} void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,
                       const long row_stride, global ${key}* restrict target, const ulong n,
@@ -27,10 +34,10 @@ kernel ${attribute} void sort_tile(global const ${key}* restrict source, const u
                       , global ${carried}* restrict target_values
 % endif
                       ) {
-    local ${key} keys[${tile}];
+    local ${key} keys[${size(key_skew)}];
     ${key} mine[${items}];
 % if carried:
-    local ${carried} held[${tile}];
+    local ${carried} held[${size(carried_skew)}];
     ${carried} my_value[${items}];
 % endif
     const ulong row = get_group_id(0) / per_row;
@@ -40,18 +47,18 @@ kernel ${attribute} void sort_tile(global const ${key}* restrict source, const u
     const int first = lane * ${items};
     source += (long) source_offset + (long) row * row_stride + (long) start * stride;
     for (int i = lane; i < count; i += ${lanes}) {
-        keys[i] = source[i * stride];
+        KEY_AT(i) = source[i * stride];
 % if carried:
-        held[i] = ${f'({carried}) (start + (ulong) i)' if positions else 'values[values_offset + row * n + start + (ulong) i]'};
+        HELD_AT(i) = ${f'({carried}) (start + (ulong) i)' if positions else 'values[values_offset + row * n + start + (ulong) i]'};
 % endif
     }
     ${barriers.meet("loaded", ways, lanes)}
     const int own = clamp(count - first, 0, ${items});
     for (int i = 0; i < ${items}; ++i)
         if (i < own) {
-            mine[i] = keys[first + i];
+            mine[i] = KEY_AT(first + i);
 % if carried:
-            my_value[i] = held[first + i];
+            my_value[i] = HELD_AT(first + i);
 % endif
         }
 % for turn in range(items):
@@ -71,9 +78,9 @@ kernel ${attribute} void sort_tile(global const ${key}* restrict source, const u
         ${barriers.meet("merged", ways, lanes, "width")}
         for (int i = 0; i < ${items}; ++i)
             if (i < own) {
-                keys[first + i] = mine[i];
+                KEY_AT(first + i) = mine[i];
 % if carried:
-                held[first + i] = my_value[i];
+                HELD_AT(first + i) = my_value[i];
 % endif
             }
         ${barriers.meet("placed", ways, lanes, "width")}
@@ -83,7 +90,7 @@ kernel ${attribute} void sort_tile(global const ${key}* restrict source, const u
         int low = max(0, diagonal - (end - middle)), high = min(diagonal, middle - pair);
         while (low < high) {
             const int probe = (low + high) / 2;
-            if (less(keys[middle + diagonal - 1 - probe], keys[pair + probe]))
+            if (less(KEY_AT(middle + diagonal - 1 - probe), KEY_AT(pair + probe)))
                 high = probe;
             else
                 low = probe + 1;
@@ -92,11 +99,11 @@ kernel ${attribute} void sort_tile(global const ${key}* restrict source, const u
         for (int i = 0; i < ${items}; ++i)
             if (i < own) {
                 int second = a >= middle;
-                if (!second && b < end) second = less(keys[b], keys[a]);
+                if (!second && b < end) second = less(KEY_AT(b), KEY_AT(a));
                 const int chosen = second ? b : a;
-                mine[i] = keys[chosen];
+                mine[i] = KEY_AT(chosen);
 % if carried:
-                my_value[i] = held[chosen];
+                my_value[i] = HELD_AT(chosen);
 % endif
                 b += second;
                 a += 1 - second;

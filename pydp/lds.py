@@ -7,12 +7,15 @@ the padding of rows for the patterns that a kernel uses, so that nobody counts b
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pydp.errors import InvalidArgument
 
+_EVERY = (128, 64, 32, 16, 8)
+_WALKED = 64  # of a lane's own elements; what follows them lies in the same banks again
 Pattern = Callable[[int], tuple[int, ...]]
 """The element that a lane touches, as an index of the array: ``lambda lane: (lane, 0)`` reads a column."""
 
@@ -150,6 +153,56 @@ def layout(
             break
     assert best is not None
     return best
+
+
+@dataclass(frozen=True)
+class Skew:
+    """How a line of elements lies: one unused after each `every` (0: none). degree: of the worst pattern; reason."""
+
+    every: int
+    degree: int
+    reason: str
+
+    def offset(self, index: int) -> int:
+        """The place of an element, in elements."""
+        return index + index // self.every if self.every else index
+
+    def size(self, count: int) -> int:
+        """Elements that `count` of them take, unused ones included."""
+        return self.offset(count)
+
+
+@functools.lru_cache(maxsize=256)
+def skewed(banks: Banks, element_bytes: int, lanes: int, items: int, columns: int, every: int) -> Skew:
+    """What the accesses of :func:`skew` cost with one unused element after each `every` (0: none)."""
+    if banks.count == 1:
+        return Skew(every, 1, "no banks: where elements lie makes no difference")
+    stretch = columns * items
+    together = range(min(lanes, banks.lanes))
+    turns_of = range(min(items, _WALKED))
+    walks = [[lane * items + item for lane in together] for item in turns_of]
+    walks += [[lane // columns * stretch + turn * columns + lane % columns for lane in together] for turn in turns_of]
+    bare = Skew(every, 1, "")
+    turns = max(degree(banks, [element_bytes * bare.offset(i) for i in walk], element_bytes) for walk in walks)
+    unused = f"one unused element after each {every}" if every else "elements as they are"
+    return Skew(every, turns, f"{unused}: {turns} turn(s) of {banks.count} banks of {banks.width} bytes at worst")
+
+
+def skew(banks: Banks, element_bytes: int, lanes: int, items: int, columns: int) -> Skew:
+    """The fewest unused elements with which lanes that own `items` neighbours each do not wait for one another.
+
+    The lanes walk their own elements side by side, and rows of `columns` lanes load and store their stretches in turns,
+    neighbours by neighbouring lanes (a scan's and a sort's way). Where nothing is free, the fewest turns there are.
+
+    >>> skew(GPU, 4, lanes=256, items=8, columns=256).every
+    32
+    """
+    found: list[Skew] = []
+    for every in (0, *_EVERY) if banks.count > 1 else (0,):
+        found.append(skewed(banks, element_bytes, lanes, items, columns, every))
+        if found[-1].degree == 1:
+            break
+    return min(found, key=lambda one: one.degree)
 
 
 def _reason(banks: Banks, pad: int, worst: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydp.algorithms._scan_counts import STRATEGIES, counts
 from pydp.algorithms._scan_counts import space as everything
 from pydp.groups.barrier import why_not
+from pydp.lds import Skew, banks_of, skew, skewed
 from pydp.runtime.profile import Profile
 from pydp.specialize.family import Family, Problem
 
@@ -60,7 +61,8 @@ def _power_below(n: int) -> int:
 
 
 def _simt_items(profile: Profile, itemsize: int, lanes: int) -> int:
-    """Odd numbers of items keep lanes in different banks; about 16 KiB of local memory leave room for more groups."""
+    """Odd numbers of items keep lanes in different banks without unused elements (see :func:`pydp.lds.skew`); about
+    16 KiB of local memory leave room for more groups."""
     room = min(profile.local_bytes // 2, 16 << 10) - _local_bytes(itemsize, lanes, 16, 0)
     items = min(15, room // (lanes * itemsize)) if room > 0 else 0
     return items - 1 if items > 1 and items % 2 == 0 else items
@@ -103,9 +105,21 @@ def default(profile: Profile, problem: Problem) -> ScanSpec:
     items = _simt_items(profile, itemsize, lanes)
     if not items:
         return spec  # elements too large for local memory
-    return dataclasses.replace(
+    return apart(profile, problem, dataclasses.replace(
         spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, vector=0, nontemporal=False, width=1
-    )
+    ))  # fmt: skip
+
+
+def apart(profile: Profile, problem: Problem, spec: ScanSpec) -> ScanSpec:
+    """The specialization with the unused elements that the model of the device's banks asks for (pad)."""
+    banks = banks_of(profile.banks, profile.bank_bytes)
+    return dataclasses.replace(spec, pad=skew(banks, problem.sizes[2], spec.lanes, spec.items, spec.columns).every)
+
+
+def lies(profile: Profile, itemsize: int, spec: ScanSpec) -> Skew:
+    """How a group's elements lie in local memory, and what that costs on the device's banks."""
+    banks = banks_of(profile.banks, profile.bank_bytes)
+    return skewed(banks, itemsize, spec.lanes, spec.items, spec.columns, spec.pad)
 
 
 def _width(profile: Profile, problem: Problem, wide: int) -> int:
@@ -121,7 +135,8 @@ def _width(profile: Profile, problem: Problem, wide: int) -> int:
 
 def space(profile: Profile, problem: Problem) -> list[ScanSpec]:
     """What is worth a look: partition sizes, strategies, vectors, groups."""
-    return everything(profile, problem, default(profile, problem))
+    found = everything(profile, problem, default(profile, problem))
+    return [apart(profile, problem, spec) if spec.mapping == "simt" else spec for spec in found]
 
 
 def candidates(profile: Profile, problem: Problem) -> list[ScanSpec]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pydp.algorithms._sort_counts import counts
 from pydp.groups.barrier import why_not
 from pydp.groups.meetings import Widths
+from pydp.lds import Skew, banks_of, skew
 from pydp.runtime.profile import Profile
 from pydp.specialize.family import Family, Problem
 
@@ -37,6 +38,12 @@ def needs(lanes: int, items: int) -> dict[str, Widths]:
     merged = [(items * run, run) for run in turns]
     placed = [(items * run, 2 * run) for run in turns]
     return {"loaded": lanes, "merged": merged or lanes, "placed": placed or lanes}
+
+
+def skewed(profile: Profile, spec: SortSpec, item_bytes: int) -> Skew:
+    """How elements of so many bytes lie in sort_tile_simt.mako's local memory, by the model of the device's banks."""
+    banks = banks_of(profile.banks, profile.bank_bytes)
+    return skew(banks, item_bytes, spec.lanes, spec.items, spec.lanes)
 
 
 def passes(n: int, run: int) -> list[int]:
@@ -107,7 +114,8 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     if spec.mapping == "simt":
         if spec.run != spec.lanes * spec.items:
             return f"run is {spec.run}; lanes * items, {spec.lanes * spec.items}, is accepted"
-        if spec.lanes > profile.max_group_size or spec.run * size > profile.local_bytes:
+        room = (spec.run + (spec.run // 8 if profile.banks > 1 else 0)) * size  # with what bank conflicts may cost
+        if spec.lanes > profile.max_group_size or room > profile.local_bytes:
             return f"lanes is {spec.lanes} and run {spec.run}, more than the device's group or local memory takes"
     elif spec.small > spec.run or spec.run * size > 2**17:
         return f"small is {spec.small} and run {spec.run}; small up to run, and runs of 64 KiB are accepted"

@@ -9,7 +9,7 @@ import numpy as np
 from pydp.algorithms import _scan_stream as stream
 from pydp.algorithms._scan_plan import Arrays
 from pydp.algorithms._scan_request import Request, copied, opened, plan_of, untangled
-from pydp.algorithms._scan_spec import ScanSpec
+from pydp.algorithms._scan_spec import ScanSpec, lies
 from pydp.errors import InvalidArgument
 from pydp.runtime.operand import Operand
 from pydp.specialize.explanation import Explanation, explained_by
@@ -61,7 +61,7 @@ def scan(
     Raises InvalidArgument for what is not accepted and UnsupportedOnDevice for dtypes that the device lacks, both
     before anything is enqueued.
 
-    >>> pydp.scan(np.array([3, 1, 4], np.int32))          # doctest: +SKIP
+    >>> pydp.scan(np.array([3, 1, 4], np.int32))
     array([3, 4, 8], dtype=int32)
 
     Source: D. Merrill and M. Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back (2016); the fallback
@@ -139,6 +139,8 @@ def _explain(x: Any, op: Any = "+", **keywords: Any) -> Explanation:
     choices += [plan.why, *plan.describe()]
     choices.append(f"mapping {plan.spec.mapping!r}: the device is a {profile.kind}")
     choices.append(_why_strategy(profile, plan.spec))
+    if plan.spec.mapping == "simt":
+        choices.append(f"in local memory: {lies(profile, value.itemsize, plan.spec).reason}")
     kernels = plan.all_kernels()
     facts = {
         "device": call.device.name,

@@ -14,7 +14,7 @@ import numpy as np
 
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._sort_order import Order, order_of, ordering
-from pydp.algorithms._sort_plan import FAMILY, SortSpec, needs, passes
+from pydp.algorithms._sort_plan import FAMILY, SortSpec, needs, passes, skewed
 from pydp.dtypes import c_declarations, c_name, check_arrays, check_supported, is_record, movable
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, told
@@ -174,7 +174,8 @@ def _plan(
         first = kernel(device, "sort_tile_vector.mako", "sort_tile", tile)
     else:
         lanes, items = chosen.lanes, chosen.items
-        tile |= {"lanes": lanes, "items": items}
+        tile |= {"lanes": lanes, "items": items, "key_skew": skewed(device.profile, chosen, dtype.itemsize).every}
+        tile["carried_skew"] = skewed(device.profile, chosen, carried.itemsize).every if carried else 0
         first = built(
             device,
             "sort_tile_simt.mako",
@@ -317,6 +318,8 @@ def _explain(
     facts["specialization"] = chosen
     merges = len(passes(order.n, chosen.run))
     choices = [plan.choice.reason, f"runs of {chosen.run} are sorted first, then {merges} pass(es) merge them"]
+    if chosen.mapping == "simt":
+        choices.append(f"keys in local memory: {skewed(call.device.profile, chosen, source.dtype.itemsize).reason}")
     choices += told(plan.tile)
     kernels = [plan.tile, *([plan.merge] if plan.merge else [])]
     return Explanation(which, facts, choices, {ready.name: ready.source for ready in kernels})

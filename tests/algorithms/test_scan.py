@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pyopencl.cltypes as cltypes
 import pytest
+from banked import banked
 
 import pydp
 from pydp.algorithms._scan_spec import STRATEGIES
@@ -273,3 +274,16 @@ def test_foreign_byte_order_and_unaligned_data(device):
     raw = np.zeros(4001, np.uint8)
     raw[1:] = x.view(np.uint8)
     assert np.array_equal(pydp.scan(raw[1:].view(np.int32)), np.cumsum(x, dtype=np.int32))
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32])
+def test_what_is_put_between_for_banks(device, dtype, monkeypatch):
+    """Laid out for 32 banks, with the pads that the model asks for and with others: the results are the same."""
+    x = integers(700, 3, dtype=dtype)
+    with banked(device, monkeypatch):
+        for items, pad in ((3, 0), (4, 16)):
+            spec = {**SIMT, "items": items, "pad": pad}
+            got = pydp.scan(x, dtype=dtype, strategy="reduce_then_scan", spec=spec)
+            np.testing.assert_array_equal(got, np.cumsum(x, dtype=dtype))
+        told = str(pydp.explain(pydp.scan, x, strategy="reduce_then_scan", spec={**SIMT, "lanes": 32, "items": 3}))
+    assert "of 32 banks" in told

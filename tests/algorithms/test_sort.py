@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from banked import banked
 
 import pydp
 
@@ -26,6 +27,19 @@ def test_every_length(device: Any, spec: Any) -> None:
         x = rng.integers(-20, 20, n).astype(np.int32)
         assert _same(pydp.sort(x, spec=spec), np.sort(x))
         assert np.array_equal(pydp.argsort(x, spec=spec), np.argsort(x, kind="stable"))
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int64])
+def test_runs_in_local_memory_with_banks(device: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Laid out for 32 banks: lanes that walk their own items do not wait for one another, and nothing else differs."""
+    x = np.random.default_rng(7).integers(-99, 99, (2, 301)).astype(dtype)
+    with banked(device, monkeypatch):
+        for items in (4, 8):
+            spec = {**SIMT, "items": items, "run": 16 * items, "small": items}
+            assert _same(pydp.sort(x, spec=spec), np.sort(x))
+            assert np.array_equal(pydp.argsort(x, spec=spec), np.argsort(x, kind="stable"))
+            told = str(pydp.explain(pydp.sort, x, spec=spec))
+            assert dtype is np.int16 or "1 turn(s) of 32 banks" in told
 
 
 def test_lengths_around_the_runs(device: Any) -> None:

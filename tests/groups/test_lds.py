@@ -68,6 +68,28 @@ def test_matmul_staging_and_scan() -> None:
         assert runs.degree == 1, items
 
 
+@pytest.mark.parametrize("element_bytes", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("columns", [16, 32, 256])
+def test_lines_that_lanes_own_stretches_of(element_bytes: int, columns: int) -> None:
+    """What a scan and a sort do: each lane walks its own items, rows of lanes load and store side by side."""
+    for items in (1, 2, 3, 7, 8, 15, 16, 32):
+        found = lds.skew(GPU, element_bytes, 256, items, columns)
+        places = [found.offset(i) for i in range(256 * items)]
+        assert len(set(places)) == len(places) and max(places) < found.size(256 * items)
+        turns = []
+        for item in range(items):
+            own = [found.offset(lane * items + item) for lane in range(32)]
+            rows = [
+                found.offset(lane // columns * columns * items + item * columns + lane % columns) for lane in range(32)
+            ]
+            turns += [lds.degree(GPU, [element_bytes * i for i in places], element_bytes) for places in (own, rows)]
+        assert found.degree == max(turns) and str(found.degree) in found.reason
+        free = element_bytes >= 4 and (columns >= 32 or items % 2)  # even items, two rows at a time: a scan's are odd
+        assert found.degree <= (1 if free else 2), (items, found)
+    assert lds.skew(GPU, 4, 256, 15, 16).every == 0
+    assert lds.skew(NONE, element_bytes, 256, 8, columns).every == 0
+
+
 def test_layouts_without_need_or_without_banks() -> None:
     assert lds.layout(GPU, (32, 32), 4, [lambda lane: (0, lane)]).pad == 0
     assert lds.layout(NONE, (32, 32), 4, [lambda lane: (lane, 0)]).pad == 0
