@@ -19,8 +19,7 @@ def step(idx, out, x):
         halo[k // H, k % H] = x[row, column] if inside else 0.0
     pydp.group_barrier()
     i, j = idx.local[0] + 1, idx.local[1] + 1
-    if idx[0] < x.extent[0] and idx[1] < x.extent[1]:
-        out[idx] = 0.25 * ((halo[i - 1, j] + halo[i + 1, j]) + (halo[i, j - 1] + halo[i, j + 1]))
+    out[idx] = 0.25 * ((halo[i - 1, j] + halo[i + 1, j]) + (halo[i, j - 1] + halo[i, j + 1]))
 
 
 def main(device=None, steps=10):

@@ -333,7 +333,10 @@ def test_explanations(device):
     decorated = pydp.explain(pydp.vector(mxm_tiled), c.grid, c, tiles, tiles, group=(16, 16))
     assert plain.sources == decorated.sources == found.sources and plain.facts == decorated.facts
     on_host = pydp.explain(stencil, c.grid, c, c, device="host")
-    assert "stencil" in str(on_host)
+    assert "stencil" in str(on_host) and on_host.facts["barriers"] == 0
+    tiled_on_host = pydp.explain(mxm_tiled, c.grid, c, tiles, tiles, group=(16, 16), device="host")
+    for name, value in (("group", (16, 16)), ("barriers", 2), ("local fields", "2048 bytes a group")):
+        assert plain.facts[name] == tiled_on_host.facts[name] == value
     with pytest.raises(InvalidArgument):
         pydp.explain(stencil, c.grid, c, "no")
     with pytest.raises(InvalidArgument, match="stencil is explained without a grid"):
