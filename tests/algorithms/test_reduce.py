@@ -73,7 +73,11 @@ def _after(a: Any, b: Any) -> Any:
     return a["p"] * b["p"], a["q"] * b["p"] + b["q"]
 
 
-def test_order_is_kept(device: Any) -> None:
+_LANES = {"mapping": "simt", "lanes": 16, "items": 2, "part": 300, "longest": 2**30, "columns": 1, "busy": 4}
+
+
+@pytest.mark.parametrize("spec", [None, {**_LANES, "buffers": 1}, {**_LANES, "waves": 3, "buffers": 2}])
+def test_order_is_kept(device: Any, spec: Any) -> None:
     affine = np.dtype([("p", np.uint32), ("q", np.uint32)])
     op = {"p": "a.p * b.p", "q": "a.q * b.p + b.q"}
     rng = np.random.default_rng(2)
@@ -88,7 +92,7 @@ def test_order_is_kept(device: Any) -> None:
         with np.errstate(over="ignore"):
             for i in range(rows.shape[-1]):
                 p, q = p * rows["p"][..., i], q * rows["p"][..., i] + rows["q"][..., i]
-        result = pydp.reduce(x, op, axis=axis)
+        result = pydp.reduce(x, op, axis=axis, spec=spec)
         assert np.array_equal(result["p"], p) and np.array_equal(result["q"], q)
 
 
@@ -158,11 +162,14 @@ def test_other_mapping(device: Any) -> None:
 
 
 @pytest.mark.oclgrind
-@pytest.mark.parametrize(("op", "text"), [("+", "+"), ("min", "min"), ("in order", "a - 0 + b")])
+@pytest.mark.parametrize(
+    ("op", "text"), [("+", "+"), ("min", "min"), ("in order", "a - 0 + b"), ("first", "a != 0 ? a : b")]
+)
 def test_virtual_wavefronts_and_buffers(device: Any, op: str, text: str) -> None:
     """Lanes that share a register with several wavefronts, and folds in order in one buffer and in two."""
     x = np.random.default_rng(7).integers(-99, 99, (2, 531)).astype(np.int32)
-    expected = x.min(1) if op == "min" else x.sum(1)
+    x[1, :40] = 0  # the first that is not zero is in the second tile: operands that trade places show everywhere
+    expected = x.min(1) if op == "min" else x[[0, 1], (x != 0).argmax(1)] if op == "first" else x.sum(1)
     given = {"mapping": "simt", "lanes": 16, "items": 2, "part": 300, "longest": 2**30, "columns": 1, "busy": 4}
     for changed in ({"waves": 1, "buffers": 1}, {"waves": 3, "buffers": 2}):
         got = pydp.reduce(x, text, axis=1, dtype=np.int32, spec={**given, **changed})
