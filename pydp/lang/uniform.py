@@ -81,9 +81,18 @@ def check_barriers(function: ir.Function) -> None:
         raise VectorError(
             f"not all lanes of a group meet this barrier: {_absent(function, barrier)}, "
             f"for line {reason.where.line} depends on {reason.what}, which differs from lane to lane; move the barrier "
-            "out of the condition, make the condition the same for all, or say how many meet: group_barrier(width)",
+            f"out of the condition, make the condition the same for all, or {_advice(barrier)}",
             barrier.where,
         )
+
+
+def _advice(barrier: ir.Barrier) -> str:
+    if barrier.width is None:
+        return "say how many meet: group_barrier(width)"
+    return (
+        "give a width that is the same for all, with only conditions and for loops of counts that are the same for all "
+        "between the condition and the barrier"
+    )
 
 
 def _absent(function: ir.Function, barrier: ir.Barrier) -> str:

@@ -342,6 +342,22 @@ def test_who_would_not_come_is_named(fn, group, words):
     assert f"meet this barrier: {words}, for line " in caught.value.message
 
 
+def _width_in_a_while_loop(idx, out, x, n):
+    k = 0
+    if idx.local[0] < n:
+        while k < 3:
+            pydp.group_barrier(n)
+            k += 1
+    out[idx] = k
+
+
+def test_what_a_width_would_need_is_said():
+    """Who gives a width already is not told to give one."""
+    with pytest.raises(VectorError) as caught:
+        translate(_width_in_a_while_loop, 1, (8,), TYPES)
+    assert "say how many meet" not in caught.value.message and "the same for all between" in caught.value.message
+
+
 @pytest.mark.parametrize("fn, count", ACCEPTED, ids=lambda item: getattr(item, "__name__", ""))
 def test_accepted(fn, count):
     made = translate(fn, 1, (8,), TYPES)
