@@ -266,7 +266,8 @@ def build_source(
 def _options(device: Device, options: Sequence[str]) -> list[str]:
     standard = [option for option in options if option.startswith("-cl-std=")] or ["-cl-std=CL1.2"]
     others = [option for option in options if not option.startswith("-cl-std=")]
-    return [standard[-1], *device.profile.build_options, *others]
+    # -w: one driver counts clang's warnings, of generated text that nobody reads, on the user's terminal.
+    return [standard[-1], "-w", *device.profile.build_options, *others]
 
 
 def _build(device: Device, source: str, options: list[str], template: str, params: Mapping[str, object]) -> Any:
