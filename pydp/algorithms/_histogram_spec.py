@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from pydp.algorithms._histogram_counts import counts
 from pydp.groups.barrier import why_not
+from pydp.lds import banks_of, layout
 from pydp.runtime.profile import Profile
 from pydp.specialize.family import Family, Problem
 
@@ -53,9 +54,16 @@ def _default(profile: Profile, problem: Problem) -> HistogramSpec:
     lanes = min(256, profile.max_group_size)
     sets = max(1, min(8, lanes, profile.local_bytes // 4 // max(4 * (bins + 1), 1)))
     sets = 1 << sets.bit_length() - 1
-    # One entry between the sets puts the same bin of two sets into different banks.
-    pad = 1 if profile.banks > 1 else 0
-    return HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, sets, pad, waves=4)
+    return _apart(profile, bins, HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, sets, 0, waves=4))
+
+
+def _apart(profile: Profile, bins: int, spec: HistogramSpec) -> HistogramSpec:
+    """With the entries between the sets that put one bin of the sets that lanes ask together into different banks."""
+    banks, stretch = banks_of(profile.banks, profile.bank_bytes), max(1, spec.lanes // spec.sets)
+    if spec.sets == 1 or spec.lanes % spec.sets:
+        return replace(spec, pad=0)
+    together = min(banks.lanes, spec.lanes)
+    return replace(spec, pad=layout(banks, (spec.sets, bins), 4, [lambda lane: (lane // stretch, 0)], together).pad)
 
 
 def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
@@ -72,6 +80,7 @@ def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
             for counters, sets in (("sets", 1), ("sets", 4), ("sets", 8), ("own", 1), ("registers", 1))
             for constants in ((False, True) if bins <= _FEW else (False,))
         ]
+        found = [_apart(profile, bins, spec) for spec in found]
         found = [spec for spec in found if local_bytes(profile, spec, bins) is not None]
     return [spec for spec in found if _check(profile, problem, spec) is None]
 

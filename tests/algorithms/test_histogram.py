@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from banked import banked
+from made_up import profile
 
 import pydp
+from pydp.algorithms._histogram_spec import FAMILY
+from pydp.lds import GPU, degree
+from pydp.specialize.family import Problem
 
 SIMT = {"mapping": "simt", "parts": 3, "lanes": 16, "sets": 4, "pad": 1, "copies": 1, "waves": 2}
 VECTOR = {"mapping": "vector", "parts": 3, "copies": 4, "lanes": 1, "sets": 1, "pad": 0}
@@ -89,6 +93,17 @@ def test_every_way_of_counting_for_banks(device: Any, monkeypatch: pytest.Monkey
             assert np.array_equal(counts, np.histogram(x, 20, (0, 40))[0])
         told = str(pydp.explain(pydp.histogram, x, 20, spec={**OWN, "lanes": 64}))
         assert "slots of its own" in told and "barrier 'counted'" in told
+
+
+@pytest.mark.host
+def test_sets_lie_in_different_banks() -> None:
+    """One bin of the sets that lanes ask together: with 31 bins it is no entry between the sets that does it."""
+    given = profile(compute_units=8, loop_limit=None)
+    for bins in (1, 15, 16, 31, 32, 33, 63, 64, 100, 256):
+        for spec in FAMILY.candidates(given, Problem("histogram", "uint32", (1 << 20, bins))):
+            stretch, row = spec.lanes // spec.sets, bins + spec.pad
+            asked = [4 * row * (lane // stretch) for lane in range(32)]
+            assert degree(GPU, asked) == 1, (bins, spec)
 
 
 def test_weights_and_density(device: Any) -> None:
