@@ -182,6 +182,16 @@ def test_empty_arrays_and_single_elements(device):
     assert pydp.scan(np.array(5, np.int32), axis=None).tolist() == [5]
 
 
+FIRST = "a != 0 ? a : b"
+"""Keeps the first that is not zero: operands that trade places show."""
+
+
+def firsts(x):
+    """The scan of an array by FIRST, and the array that it is of: nothing but zeros for two partitions."""
+    x = np.where(np.arange(x.size) < 50, 0, x | 1).astype(x.dtype)
+    return x, np.where(np.arange(x.size) < 50, 0, x[50]).astype(x.dtype)
+
+
 @pytest.mark.oclgrind
 @MAPPINGS
 @pytest.mark.parametrize("order", ["reversed", "permuted"])
@@ -193,6 +203,8 @@ def test_groups_in_another_order(device, mapping, order):
     spec = mapping | {"order": order, "polls": 2}
     got = pydp.scan(x, "min", init=900, strategy="lookback", spec=spec)
     assert np.array_equal(got, np.minimum.accumulate(np.minimum(x, 900)))
+    zeros, want = firsts(x)
+    assert np.array_equal(pydp.scan(zeros, FIRST, strategy="lookback", spec=spec), want)
     flags = np.zeros(150, bool)
     flags[::40] = True
     assert np.array_equal(pydp.scan(x, segments=flags, strategy="chained", spec=spec), segmented(x, flags))
@@ -207,6 +219,8 @@ def test_partitions_that_publish_nothing(device, mapping, suppress):
     x = integers(150, 12)
     spec = mapping | {"suppress": suppress, "polls": 2}
     assert np.array_equal(pydp.scan(x, spec=spec, strategy="lookback"), np.cumsum(x, dtype=np.int32))
+    zeros, want = firsts(x)
+    assert np.array_equal(pydp.scan(zeros, FIRST, spec=spec, strategy="lookback"), want)
     field = pydp.field(x)
     pydp.scan(field, spec=spec, out=field, strategy="chained")
     assert np.array_equal(field.get(), np.cumsum(x, dtype=np.int32))
