@@ -276,6 +276,7 @@ def test_foreign_byte_order_and_unaligned_data(device):
     assert np.array_equal(pydp.scan(raw[1:].view(np.int32)), np.cumsum(x, dtype=np.int32))
 
 
+@pytest.mark.oclgrind
 @pytest.mark.parametrize("dtype", [np.int16, np.int32])
 def test_what_is_put_between_for_banks(device, dtype, monkeypatch):
     """Laid out for 32 banks, with the pads that the model asks for and with others: the results are the same."""

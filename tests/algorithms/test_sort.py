@@ -29,6 +29,7 @@ def test_every_length(device: Any, spec: Any) -> None:
         assert np.array_equal(pydp.argsort(x, spec=spec), np.argsort(x, kind="stable"))
 
 
+@pytest.mark.oclgrind
 @pytest.mark.parametrize("dtype", [np.int16, np.int64])
 def test_runs_in_local_memory_with_banks(device: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Laid out for 32 banks: lanes that walk their own items do not wait for one another, and nothing else differs."""
