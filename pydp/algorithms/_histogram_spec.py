@@ -88,8 +88,8 @@ def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
 def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | None:
     if spec.mapping not in ("vector", "simt"):
         return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
-    if spec.parts < 1 or spec.pad < 0:
-        return f"parts is {spec.parts} and pad {spec.pad}; at least 1 and 0 are accepted"
+    if not 1 <= spec.parts <= 2**24 or not 0 <= spec.pad <= 1024:
+        return f"parts is {spec.parts} and pad {spec.pad}; 1 to 2**24, and 0 to 1024, are accepted"
     for name in ("copies", "lanes", "sets"):
         value = getattr(spec, name)
         if value < 1 or value & (value - 1):

@@ -67,9 +67,13 @@ def thin_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[Ma
 
 
 def staged_space(first: MatmulSpec, block: int, pad: Callable[[int, int, int], int]) -> list[MatmulSpec]:
-    """Tiles and groups of the staged kernel; `pad(tile, tile_k, width)` is the bank model's padding."""
+    """Tiles and groups of the staged kernel; `pad(tile, tile_k, width)` is the bank model's padding. Few where the
+    default is not staged: lanes of a CPU are only there to be compared with."""
     found = []
+    few = first.mapping != "simt"
     for tm, tn, tk, lm, ln in _STAGED:
+        if few and (tk, lm) != (16, 8):
+            continue
         width = min(block, tm // lm, tn // ln)
         spec = replace(
             first, mapping="simt", method="staged", tile_m=tm, tile_n=tn, tile_k=tk, rows=tm // lm, columns=tn // ln,
@@ -77,8 +81,8 @@ def staged_space(first: MatmulSpec, block: int, pad: Callable[[int, int, int], i
         )  # fmt: skip
         found += [
             replace(spec, parts=parts, buffers=buffers)
-            for parts in dict.fromkeys((1, first.parts))
-            for buffers in (2, 1)
+            for parts in ((1,) if few else dict.fromkeys((1, first.parts)))
+            for buffers in ((2,) if few else (2, 1))
         ]
     return found
 

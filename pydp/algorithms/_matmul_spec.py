@@ -242,12 +242,9 @@ def _space(profile: Profile, problem: Problem) -> list[MatmulSpec]:
         def pad(tile: int, tile_k: int, width: int) -> int:
             return _staged_rows(banks, tile, tile_k, width, _lane_bytes(how)).pad
 
-        staged = staged_space(first, block, pad)
-        if first.mapping != "simt":  # lanes of a CPU are only there to be compared with
-            staged = [spec for spec in staged if (spec.tile_k, spec.parts, spec.buffers, spec.lanes_m) == (16, 1, 2, 8)]
-        else:
-            staged += [replace(spec, buffers=1) for spec in _staged_candidates(profile, problem)]
-        found += staged
+        found += staged_space(first, block, pad)
+        if first.mapping == "simt":
+            found += [replace(spec, buffers=1) for spec in _staged_candidates(profile, problem)]
     return list(dict.fromkeys(found))
 
 
@@ -258,8 +255,8 @@ def _candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
 def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
     for name in ("tile_m", "tile_n", "tile_k", "rows", "columns", "lanes_m", "lanes_n", "width", "unroll", "parts"):
         value = getattr(spec, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            return f"{name} is {value!r}, an integer of at least 1 is accepted"
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 1 << 31:
+            return f"{name} is {value!r}, an integer of 1 to 2**31 - 1 is accepted"
     if not isinstance(spec.pad, int) or spec.pad < 0:
         return f"pad is {spec.pad!r}, an integer of at least 0 is accepted"
     if (spec.mapping, spec.method) not in (("vector", "packed"), ("vector", "thin"), ("simt", "staged")):
@@ -286,6 +283,8 @@ def _check_vector(problem: Problem, spec: MatmulSpec) -> str | None:
         return f"method 'thin' takes products of at most {THIN_ROWS} rows or columns"
     if spec.method == "thin" and not problem.sizes[1] <= spec.rows:
         return f"rows is {spec.rows}, at least the {problem.sizes[1]} rows of the product are accepted"
+    if spec.method == "thin" and spec.columns > 1 << 16:
+        return f"columns is {spec.columns}, at most 65536 are accepted"
     if spec.method == "thin" and spec.tile_n > spec.columns:
         return f"tile_n is {spec.tile_n}, at most columns {spec.columns} is accepted"
     if spec.method == "packed" and (spec.tile_k % 32 or spec.columns > 8 * spec.width):

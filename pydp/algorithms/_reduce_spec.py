@@ -96,6 +96,9 @@ def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
         return f"lanes is {spec.lanes}; powers of two up to {profile.max_group_size} are accepted"
     if min(spec.unroll, spec.items, spec.columns, spec.busy) < 1 or min(spec.part, spec.longest) < 2:
         return "unroll, items, columns and busy must be at least 1, part and longest at least 2"
+    large = max(spec.columns, spec.busy) > 2**24 or max(spec.part, spec.longest) > 2**48
+    if large or spec.unroll > 32 or spec.items > 64:
+        return "unroll is at most 32, items 64, columns and busy 2**24, part and longest 2**48"
     if not 1 <= spec.waves <= 64 or spec.buffers not in (1, 2):
         return f"waves is {spec.waves} and buffers {spec.buffers}; 1 to 64, and 1 or 2, are accepted"
     return None

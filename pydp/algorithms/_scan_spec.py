@@ -158,8 +158,8 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
         )
     if spec.order not in ORDERS:
         return f"order {spec.order!r} is not one of {', '.join(ORDERS)}"
-    if spec.polls < 0 or spec.suppress < 0:
-        return f"polls {spec.polls} and suppress {spec.suppress} must not be negative"
+    if not (0 <= spec.polls < 1 << 31 and 0 <= spec.suppress < 1 << 31):
+        return f"polls {spec.polls} and suppress {spec.suppress} are not between 0 and 2**31 - 1"
     if (spec.order != "ticket" or spec.suppress) and not spec.polls:
         return "order and suppress need polls, as nothing else ends the wait for what is not published"
     if spec.vector not in (0, 2, 4, 8, 16):
@@ -168,8 +168,8 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
         return f"vector {spec.vector} needs a named operator on a scalar dtype; 0 is accepted here"
     if spec.part < 1 or spec.part >= 1 << 30:
         return f"part {spec.part} is not between 1 and 2**30 - 1"
-    if spec.width < 1 or (spec.vector and spec.width % spec.vector):
-        return f"width {spec.width} is not a positive multiple of vector {spec.vector}"
+    if not 1 <= spec.width <= 256 or (spec.vector and spec.width % spec.vector):
+        return f"width {spec.width} is not a multiple of vector {spec.vector} from 1 to 256"
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong or spec.mapping == "vector":
         return wrong

@@ -103,8 +103,10 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     """Why a specialization cannot run, or None."""
     powers = {name: getattr(spec, name) for name in ("run", "small", "lanes", "items", "stretch", "chains")}
     for name, value in powers.items():
-        if value < 1 or value & (value - 1):
-            return f"{name} is {value}; powers of two are accepted"
+        if value < 1 or value & (value - 1) or value > 2**20:
+            return f"{name} is {value}; powers of two up to 2**20 are accepted"
+    if spec.chains > 16:
+        return f"chains is {spec.chains}; at most 16 are accepted"
     if spec.mapping not in ("vector", "simt"):
         return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)

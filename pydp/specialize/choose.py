@@ -15,7 +15,7 @@ from pydp.errors import InvalidArgument
 from pydp.runtime.device import Device
 from pydp.specialize.choices import Asked, Asking, Choice, forget, rests_on_choices
 from pydp.specialize.family import Family, Problem
-from pydp.specialize.tuned import changed, provide
+from pydp.specialize.tuned import changed, mistyped, provide
 from pydp.specialize.untuned import Provider, add_provider, by_model, of_providers, untuned
 
 __all__ = ["Asked", "Asking", "Choice", "add_provider", "choose", "forget", "rests_on_choices", "untuned"]
@@ -74,10 +74,15 @@ def _of_caller(family: Family, device: Device, problem: Problem, spec: Any) -> C
         raise InvalidArgument(
             f"spec={spec!r} is not accepted; None, a {family.spec_type.__name__} or a mapping of its fields is"
         )
-    why = family.check(device.profile, problem, spec)
+    why = _why_not(family, device, problem, spec)
     if why is not None:
         raise InvalidArgument(f"spec={spec!r} cannot run on {device.name!r}: {why}")
     return Choice(spec, "caller", "given as spec=")
+
+
+def _why_not(family: Family, device: Device, problem: Problem, spec: Any) -> str | None:
+    """Why a caller's specialization cannot run; families compare its values, so their types come first."""
+    return mistyped(spec) or family.check(device.profile, problem, spec)
 
 
 def _replaced(family: Family, device: Device, problem: Problem, fields: Mapping[str, Any]) -> Any:
@@ -89,7 +94,7 @@ def _replaced(family: Family, device: Device, problem: Problem, fields: Mapping[
             spec = dataclasses.replace(base, **fields)
         except (TypeError, ValueError) as error:
             raise InvalidArgument(f"spec={dict(fields)!r} is not a specialization of {family.name}: {error}") from error
-        why = family.check(profile, problem, spec)
+        why = _why_not(family, device, problem, spec)
         if why is None:
             return spec
     raise InvalidArgument(f"spec={spec!r} cannot run on {device.name!r}: {why}")

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 EXPORT = "pydp-tuned-export-1"
 STARTER = Path(__file__).parent / "starter"
-_SLOWER = 1.25  # a measurement made elsewhere is not taken where the model finds it slower than its own pick by more
+_SLOWER = 1.1  # a measurement made elsewhere is not taken where the model finds it slower than its own pick by more
+_SHARE, _SMALL = 0.55, 64  # the model looks at a class's smaller sizes too: lengths above _SMALL times _SHARE
 _ALIKE = ("driver", "kind", "architecture")  # two devices must share these; sizes may differ by a factor of two
 _SIZES = ("units", "l2_bytes", "local_bytes")
 
@@ -65,11 +66,18 @@ def _confirmed(family: Family, device: Device, problem: Problem, trial: Trial) -
 
 def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> bool:
     """Whether the model, where there is one, does not object to a measurement that was made elsewhere."""
-    theirs = predicted(family, device, problem, spec)
-    if theirs is None:
+    if predicted(family, device, problem, spec) is None:
         return True
-    ours = predicted(family, device, problem, untuned(family, device, problem).spec)
-    return ours is None or theirs <= _SLOWER * ours
+    ours = untuned(family, device, problem).spec
+    problems = [problem]
+    if family.lengths is None:  # the sizes are lengths: blocks that suit the largest may leave units idle at others
+        sizes = tuple(int(_SHARE * size) | 1 if size > _SMALL else size for size in problem.sizes)
+        problems.append(dataclasses.replace(problem, sizes=sizes))
+    for one in problems:
+        theirs, best = (predicted(family, device, one, which) for which in (spec, ours))
+        if theirs is not None and best is not None and theirs > _SLOWER * best:
+            return False
+    return True
 
 
 # --- what is known ---------------------------------------------------------------------------------------
@@ -279,6 +287,16 @@ def rebuild(spec_type: type, fields: Mapping[str, Any]) -> Any:
         return spec_type(**fields)
     except (TypeError, ValueError):
         return None
+
+
+def mistyped(spec: Any) -> str | None:
+    """In one sentence, the first field of a specialization whose value is not of its type; None where all are."""
+    spec_type: type = type(spec)
+    for name, value in fields_of(spec).items():
+        hint = _hints(spec_type)[name]
+        if not _fits(value, hint):
+            return f"{name} is {value!r}; {getattr(hint, '__name__', hint)} is accepted"
+    return None
 
 
 @functools.lru_cache(maxsize=64)

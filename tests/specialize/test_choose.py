@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -13,6 +15,7 @@ import pydp
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.specialize import choose as module
 from pydp.specialize import untuned
+from pydp.specialize.architectures import by_target
 from pydp.specialize.choose import Choice, add_provider, choose, forget
 from pydp.specialize.explanation import Explanation, explain
 from pydp.specialize.family import Family, Problem
@@ -122,3 +125,32 @@ def test_explanations_print() -> None:
     ]
     with pytest.raises(InvalidArgument, match="len cannot be explained"):
         explain(len, [1])
+
+
+def test_values_of_a_wrong_type_are_told_before_they_are_compared(toy: Any) -> None:
+    for value in ("64", 64.0, None, True):
+        for spec in ({"group": value}, Spec(group=value)):  # type: ignore[arg-type]
+            with pytest.raises(InvalidArgument, match=rf"group is {value!r}; int is accepted"):
+                choose(_family(), toy, PROBLEM, spec)
+
+
+_HUGE = [
+    ("_sort_plan", "int32", (1024, 1, 4), {"chains": 1 << 20}),
+    ("_sort_plan", "int32", (1024, 1, 4), {"stretch": 1 << 40}),
+    ("_reduce_spec", "float32", (1024, 1), {"unroll": 1 << 20}),
+    ("_reduce_spec", "float32", (1024, 1), {"busy": 1 << 70}),
+    ("_histogram_spec", "float32", (1024, 10), {"parts": 1 << 40}),
+    ("_scan_spec", "float32", (0, 10, 4, 0), {"width": 1 << 20, "vector": 0}),
+    ("_scan_spec", "float32", (0, 10, 4, 0), {"polls": 1 << 40}),
+    ("_matmul_spec", "float32", (1, 64, 64, 64), {"tile_k": 1 << 40}),
+]
+
+
+@pytest.mark.parametrize(("stem", "dtype", "sizes", "fields"), _HUGE)
+def test_huge_values_are_refused(stem: str, dtype: str, sizes: tuple[int, ...], fields: dict[str, int]) -> None:
+    family = importlib.import_module(f"pydp.algorithms.{stem}").FAMILY
+    profile, problem = by_target("avx512")[0], Problem(family.name, dtype, sizes)
+    spec = family.default(profile, problem)
+    assert family.check(profile, problem, spec) is None
+    why = family.check(profile, problem, dataclasses.replace(spec, **fields))
+    assert why is not None and next(iter(fields)) in why
