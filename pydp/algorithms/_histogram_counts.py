@@ -61,16 +61,18 @@ def counts(profile: Profile, problem: Problem, spec: HistogramSpec) -> Counts:
             read=read,
             cached=cached,
         )
-    return Counts(problem.dtype, (count, _fold(profile, parts * copies, bins)))
+    lanes = min(spec.lanes, bins) if spec.mapping == "simt" else 1
+    return Counts(problem.dtype, (count, _fold(profile, parts * copies, bins, lanes)))
 
 
-def _fold(profile: Profile, rows: int, bins: int) -> Phase:
-    """The sums of every bin over the parts: columns side by side."""
-    groups = max(1, -(-bins // 4096))
+def _fold(profile: Profile, rows: int, bins: int, lanes: int) -> Phase:
+    """The sums of every bin over the parts: columns side by side, one for each lane of a GPU."""
+    groups = max(1, -(-bins // (4096 if lanes == 1 else lanes)))
     cycles = rows * bins * 0.5
     return Phase(
         "fold",
         groups=groups,
+        lanes=lanes,
         operations=float(rows * bins),
         efficiency=efficiency(profile, "int64", float(rows * bins), cycles),
         read=float(rows * bins * 4),

@@ -19,6 +19,7 @@ from pydp.groups.meetings import built, tree
 from pydp.runtime.program import Kernel, kernel
 from pydp.specialize.choose import Choice, choose, rests_on_choices
 from pydp.specialize.family import Problem
+from pydp.specialize.shape_class import size_class
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ def plan(
             raise InvalidArgument(f"reduce of no elements with op {operator.name!r} needs init: it has no first value")
         return Plan(accumulator, operator, (), True, start, None)
     count = int(np.prod([size for size, _ in kept], dtype=object))
-    problem = Problem("reduce", str(accumulator), (n, count), (("commutes",) if not operator.operands_in_order else ()))
+    flags = () if operator.operands_in_order else ("commutes",)
+    problem = Problem("reduce", str(accumulator), (size_class(n), size_class(count)), flags)
     choice = choose(FAMILY, device, problem, spec)
     steps: list[Step] = []
     given = source

@@ -20,10 +20,15 @@ def counts(profile: Profile, problem: Problem, spec: SortSpec) -> Counts:
     """problem.sizes: (elements of a row, rows, bytes of an element with what it carries)."""
     n, rows, item = (max(1, size) for size in problem.sizes[:3])
     width = spec.run
-    phases = [_runs(profile, problem, spec, n, rows, item)]
+    widths = []
     while width < n:
-        phases.append(_merge(profile, problem, spec, width, (n, rows, item)))
+        widths.append(width)
         width *= 2
+    phases = [_runs(profile, problem, spec, n, rows, item)]
+    if spec.mapping == "simt":
+        phases += [_merge(profile, spec, width, (n, rows, item)) for width in widths]
+    elif widths:
+        phases.append(_merges(profile, problem, spec, widths, (n, rows, item)))
     return Counts(problem.dtype, tuple(phases))
 
 
@@ -72,36 +77,53 @@ def _runs(profile: Profile, problem: Problem, spec: SortSpec, n: int, rows: int,
     )
 
 
-def _merge(profile: Profile, problem: Problem, spec: SortSpec, width: int, sizes: tuple[int, int, int]) -> Phase:
+def _merge(profile: Profile, spec: SortSpec, width: int, sizes: tuple[int, int, int]) -> Phase:
+    """One pass by lanes."""
     n, rows, item = sizes
     size = float(n * rows)
-    stretch = min(spec.stretch, 2 * width)
-    work = rows * -(-n // stretch)
+    work = rows * -(-n // min(spec.stretch, 2 * width))
     groups = -(-work // spec.lanes)
-    search = (2 * width).bit_length()
     far, near = _moved(profile, size * item)
-    if spec.mapping == "simt":
-        return Phase(
-            "merge",
-            groups=groups,
-            lanes=spec.lanes,
-            operations=size * 8.0 + work * search * 6.0,
-            efficiency=0.125,
-            balance=spread(groups, profile.compute_units),
-            registers=32,
-            access=item,
-            read=far,
-            written=far,
-            cached=near,
-        )
-    cycles = _CHAINED.get(spec.chains, 5.5) + spec.chains * search * _PROBE / stretch
     return Phase(
         "merge",
         groups=groups,
-        operations=size,
-        efficiency=efficiency(profile, problem.dtype, 1.0, cycles),
+        lanes=spec.lanes,
+        operations=size * 8.0 + work * (2 * width).bit_length() * 6.0,
+        efficiency=0.125,
         balance=spread(groups, profile.compute_units),
+        registers=32,
+        access=item,
         read=far,
         written=far,
         cached=near,
+    )
+
+
+def _merges(
+    profile: Profile, problem: Problem, spec: SortSpec, widths: list[int], sizes: tuple[int, int, int]
+) -> Phase:
+    """All passes of a CPU as one phase, for they differ in the steps of a search alone."""
+    n, rows, item = sizes
+    passes, chained, units = len(widths), _CHAINED.get(spec.chains, 5.5), profile.compute_units
+    cycles = busiest = groups = 0.0
+    for width in widths:
+        stretch = min(spec.stretch, 2 * width)
+        work = -(-rows * -(-n // stretch) // spec.lanes)
+        each, balance = chained + spec.chains * (2 * width).bit_length() * _PROBE / stretch, spread(work, units)
+        cycles += each
+        busiest += each * balance
+        groups += work * balance
+    balance = busiest / cycles
+    size = float(n * rows) * passes
+    far, near = _moved(profile, size / passes * item)
+    return Phase(
+        "merges",
+        groups=max(1, round(groups / balance)),
+        operations=size,
+        efficiency=efficiency(profile, problem.dtype, 1.0, cycles / passes),
+        balance=balance,
+        read=far * passes,
+        written=far * passes,
+        cached=near * passes,
+        launches=passes,
     )

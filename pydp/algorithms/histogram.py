@@ -31,6 +31,7 @@ from pydp.runtime.program import Kernel, kernel
 from pydp.specialize.choose import Choice, choose, rests_on_choices
 from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Problem
+from pydp.specialize.shape_class import size_class
 
 __all__ = ["HistogramSpec", "bincount", "histogram"]
 
@@ -220,7 +221,7 @@ def _plan(
     """even: bins of one size; None: the bin is the value itself."""
     check_supported(dtype, device, "histogram")
     check_supported(result, device, "histogram")
-    choice = choose(FAMILY, device, Problem("histogram", str(dtype), (n, bins)), unkeyed(spec))
+    choice = choose(FAMILY, device, Problem("histogram", str(dtype), (size_class(n), bins)), unkeyed(spec))
     chosen: HistogramSpec = choice.spec
     edge = guess = None
     if even is not None:

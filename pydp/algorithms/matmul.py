@@ -14,7 +14,6 @@ from ..runtime.call import Call
 from ..runtime.operand import c_strides
 from ..specialize.choose import Choice, choose
 from ..specialize.explanation import Explanation, explained_by
-from ..specialize.modelled import model_told
 from ._matmul_plan import Builder, Plan
 from ._matmul_shape import Product, product, result_shape
 from ._matmul_spec import FAMILY, THIN_ROWS, MatmulSpec, bank_note, describe
@@ -166,7 +165,7 @@ def _explain(
 ) -> Explanation:  # fmt: skip
     """What ``matmul(a, b, ...)`` would run: the plan, without its launches."""
     call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
-    plan, left, right, target = _planned(call, alpha, beta, out, spec)
+    plan, _, _, target = _planned(call, alpha, beta, out, spec)
     one, chosen = plan.product, plan.choice
     facts: dict[str, object] = {
         "device": call.device.name,
@@ -185,13 +184,6 @@ def _explain(
         choices += [line for launch in plan.launches[:1] for line in told(launch.kernel)]
     if plan.parts > 1:
         choices.append(f"k is cut into {plan.parts} parts, added up in order afterwards")
-    modelled, ranked = model_told(
-        call.device,
-        chosen.spec,
-        lambda asking: _plan(call.device, left, right, target, alpha, beta, asking, False),
-    )
-    facts |= modelled
-    choices += ranked
     return Explanation("matmul", facts, choices, {launch.kernel.name: launch.kernel.source for launch in plan.launches})
 
 

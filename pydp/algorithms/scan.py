@@ -13,7 +13,6 @@ from pydp.algorithms._scan_spec import ScanSpec, lies
 from pydp.errors import InvalidArgument
 from pydp.runtime.operand import Operand
 from pydp.specialize.explanation import Explanation, explained_by
-from pydp.specialize.modelled import model_told
 
 __all__ = ["ScanSpec", "scan"]
 
@@ -149,16 +148,7 @@ def _explain(x: Any, op: Any = "+", **keywords: Any) -> Explanation:
         "groups": plan.grid[0] // plan.group[0],
         "group": plan.group,
     }
-    x_told, h_told = x_at, h_at
-    told, ranked = model_told(
-        call.device,
-        plan.spec,
-        lambda asking: plan_of(
-            call.device, request.replaced(spec=asking, strategy=None), operator, x_told, h_told, y, init, False, False
-        ),
-    )
-    facts |= told
-    return Explanation(title, facts, choices + ranked, {name: one.source for name, one in kernels.items()})
+    return Explanation(title, facts, choices, {name: one.source for name, one in kernels.items()})
 
 
 def _why_strategy(profile: Any, spec: ScanSpec) -> str:

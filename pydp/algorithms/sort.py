@@ -24,6 +24,7 @@ from pydp.runtime.program import Kernel, kernel
 from pydp.specialize.choose import Choice, choose, rests_on_choices
 from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Problem
+from pydp.specialize.shape_class import size_class
 
 __all__ = ["SortSpec", "argsort", "sort", "sort_by_key"]
 
@@ -155,7 +156,8 @@ def _plan(
     if not order.n or not order.rows:
         return _Plan(order, dtype, carried, None, None, None)
     size = dtype.itemsize + (carried.itemsize if carried else 0)
-    choice = choose(FAMILY, device, Problem("sort", str(dtype), (order.n, order.rows, size)), unkeyed(spec))
+    sizes = (size_class(order.n), size_class(order.rows), size)
+    choice = choose(FAMILY, device, Problem("sort", str(dtype), sizes), unkeyed(spec))
     chosen: SortSpec = choice.spec
     words = movable(carried) if carried else None
     if words is not None and chosen.mapping == "simt":

@@ -34,15 +34,16 @@ class Cost:
 def cost(counts: Counts, rates: Rates, structure: Structure | None = None) -> Cost:
     """The predicted time of a call; with `structure` (of a GPU) by the formulas of SPEC S5 too."""
     parts = dict.fromkeys(LIMITERS, 0.0)
+    peak = rates.operations(counts.dtype)
     for phase in counts.phases:
-        for name, seconds in _phase(phase, counts.dtype, rates, structure).items():
-            parts[name] += seconds
+        _add(parts, phase, peak, rates, structure)
     return Cost(sum(parts.values()), parts)
 
 
-def _phase(phase: Phase, dtype: str, rates: Rates, structure: Structure | None) -> dict[str, float]:
+def _add(parts: dict[str, float], phase: Phase, peak: float, rates: Rates, structure: Structure | None) -> None:
+    """Adds a phase's seconds to the parts; every candidate of every first choice comes by here, so it is kept plain."""
     share = phase.balance / rates.units
-    rate = rates.operations(dtype) * phase.efficiency / (rates.lane_slowdown if phase.lanes > 1 else 1.0)
+    rate = peak * phase.efficiency / (rates.lane_slowdown if phase.lanes > 1 else 1.0)
     compute = phase.operations / rate * share
     if structure is not None:  # the last warp of a group may have idle lanes
         compute *= -(-phase.lanes // structure.warp_size) * structure.warp_size / phase.lanes
@@ -50,16 +51,14 @@ def _phase(phase: Phase, dtype: str, rates: Rates, structure: Structure | None) 
     # The busiest unit moves its share alone, all of them together share the memory.
     alone = phase.bytes * share / rates.unit_memory
     memory = max(phase.read / rates.memory_read + phase.written / rates.memory_write, alone)
-    overlapped = {"compute": max(compute, cached), "memory": memory}
-    slowest = max(overlapped, key=lambda name: overlapped[name])
-    parts = {"memory": 0.0, "compute": 0.0, "latency": 0.0, "launch": 0.0}
-    parts[slowest] = overlapped[slowest] + _OVERLAP_LOSS * (sum(overlapped.values()) - overlapped[slowest])
+    compute = max(compute, cached)
+    slowest = max(compute, memory) + _OVERLAP_LOSS * min(compute, memory)
+    parts["compute" if compute >= memory else "memory"] += slowest
     if structure is not None:
         bound = gpu_time(structure, analysis(phase, structure), phase.groups)
-        parts["latency"] += max(0.0, bound - parts[slowest])
+        parts["latency"] += max(0.0, bound - slowest)
     parts["latency"] += phase.barriers * phase.work_items * rates.barrier * share + phase.signals * rates.signal
     parts["launch"] += phase.launches * rates.launch + phase.groups * rates.group * share
-    return parts
 
 
 def analysis(phase: Phase, structure: Structure) -> Analysis:

@@ -10,6 +10,8 @@ from types import FunctionType
 from typing import Any
 
 from pydp.errors import InvalidArgument
+from pydp.specialize.choices import Asked, Asking
+from pydp.specialize.modelled import model_told
 
 
 @dataclass
@@ -64,7 +66,21 @@ def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
         )
     found = describe(*args, **kw)
     assert isinstance(found, Explanation)
+    if "specialization" in found.facts:
+        _add_the_model(found, lambda asking: describe(*args, **{**kw, "spec": asking}))
     return found
+
+
+def _add_the_model(found: Explanation, described: Callable[[Asking], Explanation]) -> None:
+    """Adds what the model says of the specialization that would run, and of those that would not."""
+    try:
+        described(Asking())
+    except Asked as asked:
+        facts, lines = model_told(asked.family, asked.device, asked.problem, found.facts["specialization"])
+        found.facts |= facts
+        found.choices += lines
+    except (InvalidArgument, TypeError):  # a function that takes no spec
+        return
 
 
 def _is_users(fn: object) -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydp.specialize.architectures import architecture_of, rates_of, structure_of
 from pydp.specialize.calibration import kept
-from pydp.specialize.choices import Asked, Asking
 from pydp.specialize.costs import Cost, cost
 from pydp.specialize.family import Family, Problem
-from pydp.specialize.ranking import Ranked, rank, rejected, seconds_text
+from pydp.specialize.parallelism import parallelism
+from pydp.specialize.ranking import Ranked, rank, rejected
 from pydp.specialize.rates import Rates
+from pydp.specialize.units import seconds_text
 
 if TYPE_CHECKING:
     from pydp.runtime.device import Device
@@ -48,18 +48,9 @@ def _own(family: Family, device: Device, problem: Problem, spec: Any, rates: Rat
     return cost(family.counts(profile, problem, spec), rates or rates_of(profile, entry), structure)
 
 
-def model_told(device: Device, spec: Any, planning: Callable[[Any], object]) -> tuple[dict[str, object], list[str]]:
-    """(facts, sentences) for an explanation: what the model predicts for `spec`, what it ranks next, what cannot run.
-
-    planning: makes the call's plan with the given object as ``spec=``, which ends where a choice is asked for. Nothing
-    is told of a call that chooses nothing, or of a family without counts.
-    """
-    try:
-        planning(Asking())
-    except Asked as asked:
-        family, problem = asked.family, asked.problem
-    else:
-        return {}, []
+def model_told(family: Family, device: Device, problem: Problem, spec: Any) -> tuple[dict[str, object], list[str]]:
+    """(facts, sentences) for an explanation: what the model predicts for `spec`, what it ranks next, what cannot run;
+    on a GPU the figures of SPEC S5. Nothing is told of a family without counts."""
     if family.counts is None or family.check(device.profile, problem, spec) is not None:
         return {}, []
     rates = kept(device)
@@ -69,6 +60,9 @@ def model_told(device: Device, spec: Any, planning: Callable[[Any], object]) -> 
         "predicted": f"{seconds_text(own.seconds)}, limited by {own.limiter}",
         "rates": "measured" if rates is not None else "of the table of architectures; `pydp tune` measures them",
     }
+    if device.profile.kind == "gpu":
+        counts = family.counts(device.profile, problem, spec)
+        facts |= parallelism(counts, structure_of(device.profile, architecture_of(device)))
     others = [one for one in ranked if one.spec != spec]
     lines = [f"ranked {place}: {_differs(one, spec)}" for place, one in enumerate(others[:3], 2)]
     slow = [one for one in reversed(others[3:]) if one.seconds > 1.2 * own.seconds]

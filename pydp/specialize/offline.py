@@ -8,8 +8,8 @@ are resident at once follow from them by formula (3) of SPEC S5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydp.errors import BuildFailed, InvalidArgument
@@ -21,8 +21,10 @@ from pydp.specialize.architectures import Architecture, by_name, by_target, rate
 from pydp.specialize.choose import Asked, Asking, Choice, choose
 from pydp.specialize.costs import cost
 from pydp.specialize.family import Family, Problem
-from pydp.specialize.ranking import rank, rejected, seconds_text
+from pydp.specialize.parallelism import parallelism
+from pydp.specialize.ranking import rank, rejected
 from pydp.specialize.structure import Analysis, Structure, wmpd_local, wmpd_registers
+from pydp.specialize.units import seconds_text
 
 _GRANULE = 8  # registers of a work-item are handed out in multiples of this
 
@@ -160,7 +162,7 @@ class Candidate:
 @dataclass(frozen=True)
 class Study:
     """What :func:`study` finds. `runs`: the candidate that would run; `others`: ranked, best first, with reasons;
-    `impossible`: what cannot run there; `compiler`: why nothing was compiled, or None."""
+    `impossible`: what cannot run there; `compiler`: why nothing was compiled, or None; `figures`: those of SPEC S5."""
 
     target: Target
     entry: Architecture
@@ -170,6 +172,7 @@ class Study:
     others: tuple[Candidate, ...]
     impossible: tuple[tuple[Any, str], ...]
     compiler: str | None
+    figures: Mapping[str, str] = field(default_factory=dict)
 
 
 def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: Any) -> Study:
@@ -200,7 +203,10 @@ def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: A
     runs = next(one for one in ranked if one.spec == choice.spec)
     others = tuple(_refused(one, runs) for one in ranked if one.spec != choice.spec)
     impossible = tuple((one.spec, one.reason) for one in rejected(family, target.profile, problem))
-    return Study(target, workshop.entry, problem, choice, runs, others, impossible, compiler)
+    figures = {}
+    if family.counts is not None and target.profile.kind == "gpu":
+        figures = parallelism(family.counts(target.profile, problem, choice.spec), workshop.structure)
+    return Study(target, workshop.entry, problem, choice, runs, others, impossible, compiler, figures)
 
 
 def _ranked(family: Family, profile: Profile, problem: Problem, entry: Architecture) -> list[Candidate]:

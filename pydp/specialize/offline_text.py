@@ -35,7 +35,7 @@ def _facts(study: Study) -> list[str]:
     facts.append(("chosen by", f"{study.choice.source}: {study.choice.reason}"))
     if runs.seconds is not None:
         facts += [("limiter", runs.limiter), ("prediction", runs.reason + compiled_text(runs))]
-    return _aligned(facts)
+    return _aligned([*facts, *study.figures.items()])
 
 
 def _aligned(facts: list[tuple[str, object]]) -> list[str]:

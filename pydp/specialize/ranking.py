@@ -16,6 +16,7 @@ from pydp.specialize.costs import Cost, cost
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.rates import Rates
 from pydp.specialize.structure import Structure
+from pydp.specialize.units import seconds_text
 
 NEAR = 1.05  # predictions within this factor of the best are equal: then the default goes first
 
@@ -26,10 +27,21 @@ class Ranked:
     sentence about it. `cost` has the parts."""
 
     spec: Any
-    seconds: float
-    limiter: str
-    reason: str
     cost: Cost
+    best: float
+    spilling: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return self.cost.seconds
+
+    @property
+    def limiter(self) -> str:
+        return self.cost.limiter
+
+    @property
+    def reason(self) -> str:
+        return self.spilling + _reason(self.seconds, self.best, self.cost)
 
 
 @dataclass(frozen=True)
@@ -75,10 +87,7 @@ def rank(
     found.sort(
         key=lambda one: (one[0] > 0, one[2].seconds if one[1] != default or one[2].seconds > NEAR * best else 0.0)
     )
-    return [
-        Ranked(spec, by.seconds, by.limiter, _spilling(spills, most) + _reason(by.seconds, best, by), by)
-        for spills, spec, by in found
-    ]
+    return [Ranked(spec, by, best, _spilling(spills, most)) for spills, spec, by in found]
 
 
 def rejected(family: Family, profile: Profile, problem: Problem) -> list[Rejected]:
@@ -101,15 +110,3 @@ def _reason(seconds: float, best: float, by: Cost) -> str:
     share = by.parts[by.limiter] / by.seconds if by.seconds else 1.0
     slower = f"{seconds / best:.2f} times the best prediction" if seconds > best else "the best prediction"
     return f"{seconds_text(seconds)} predicted, {share:.0%} of it {by.limiter}; {slower}"
-
-
-def seconds_text(seconds: float) -> str:
-    """Seconds in a readable unit.
-
-    >>> seconds_text(0.00123)
-    '1.23 ms'
-    """
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"

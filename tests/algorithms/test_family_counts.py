@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from pydp.algorithms import _sort_plan
+from pydp.algorithms import _sort_counts, _sort_plan
 from pydp.algorithms._matmul_counts import counts as matmul_counts
 from pydp.algorithms._matmul_spec import FAMILY as MATMUL
 from pydp.algorithms._matmul_spec import MatmulSpec
 from pydp.algorithms._scan_counts import partition, scan_cycles
 from pydp.algorithms._scan_spec import FAMILY as SCAN
 from pydp.algorithms._scan_spec import ScanSpec
-from pydp.specialize.architectures import by_target
+from pydp.specialize.architectures import by_target, rates_of
+from pydp.specialize.costs import cost
 from pydp.specialize.counts import Counts, Phase
 from pydp.specialize.family import Family, Problem
 
@@ -213,10 +214,26 @@ def test_sorts_merge_until_one_run_is_left() -> None:
     assert _sort_plan.FAMILY.counts is not None
     found = _sort_plan.FAMILY.counts(CPU, problem, spec)
     merges = ((1 << 20) // spec.run).bit_length() - 1
-    assert [phase.name for phase in found.phases] == ["runs"] + ["merge"] * merges
-    far = _sort_plan.FAMILY.counts(CPU, Problem("sort", "int32", (1 << 24, 1, 4)), spec)
-    assert {phase.bytes for phase in far.phases} == {2.0 * (4 << 24)}
-    assert {phase.bytes for phase in found.phases} == {2.0 * (4 << 20)}
+    runs, passes = found.phases
+    assert (runs.name, runs.launches, passes.name, passes.launches) == ("runs", 1, "merges", merges)
+    assert (runs.bytes, passes.bytes) == (2.0 * (4 << 20), merges * 2.0 * (4 << 20))
+    lanes = _sort_plan.FAMILY.default(GPU, problem)
+    by_lanes = _sort_plan.FAMILY.counts(GPU, problem, lanes)
+    merges = ((1 << 20) // lanes.run).bit_length() - 1
+    assert [phase.name for phase in by_lanes.phases] == ["runs"] + ["merge"] * merges
+    assert {phase.bytes for phase in by_lanes.phases} == {2.0 * (4 << 20)}
+
+
+def test_merges_of_a_cpu_take_the_time_of_their_passes_one_by_one() -> None:
+    rates = rates_of(CPU)
+    for n in (1 << 11, 1 << 20, (1 << 22) + 5):
+        problem = Problem("sort", "int32", (n, 1, 4))
+        for spec in _sort_plan.FAMILY.candidates(CPU, problem):
+            runs, *merges = _sort_counts.counts(CPU, problem, spec).phases
+            widths = [spec.run << turn for turn in range(30) if spec.run << turn < n]
+            alone = [_sort_counts._merges(CPU, problem, spec, [width], (n, 1, 4)) for width in widths]
+            together = cost(Counts("int32", (runs, *merges)), rates).seconds
+            assert together == pytest.approx(cost(Counts("int32", (runs, *alone)), rates).seconds, rel=0.05)
 
 
 def test_histograms() -> None:

@@ -15,7 +15,8 @@ from pydp.errors import InvalidArgument
 from pydp.specialize.architectures import TABLE, architecture, by_name, by_target, rates_of
 from pydp.specialize.counts import Counts, Phase
 from pydp.specialize.family import Family, Problem
-from pydp.specialize.ranking import rank, rejected, seconds_text
+from pydp.specialize.ranking import rank, rejected
+from pydp.specialize.units import seconds_text
 
 pytestmark = pytest.mark.host
 
