@@ -23,6 +23,9 @@ def _shapes(algorithm: str, words: list[str]) -> list[Any]:
     if algorithm == "matmul" and len(plain) == len(words) and len(plain) in (1, 3):
         m, n, k = plain * (3 // len(plain))
         return [(m, k), (k, n)]
+    if algorithm == "matmul" and (len(words) != 2 or len(plain) == 2):
+        given = " ".join(words)
+        raise click.UsageError(f"{given!r} are no operands of matmul; M, or M N K, or two arrays as 512x512 are")
     if len(plain) == len(words) and len(words) > 1 and algorithm != "sort_by_key":
         return [tuple(plain)]
     if algorithm == "sort_by_key" and len(words) == 1:

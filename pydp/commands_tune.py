@@ -6,6 +6,7 @@ another one goes on without the specialization that was running.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -224,6 +225,11 @@ def arguments(device: Device, name: str, size: str, dtype: str) -> tuple[list[An
         shapes = [shape, shape] if name == "sort_by_key" else [shape]
     if name == "bincount" and (len(shape) > 1 or kind.kind not in "biu"):
         raise click.UsageError("bincount takes one number as its size, and integers")
+    largest = max(math.prod(one) for one in shapes) * kind.itemsize
+    if largest > device.profile.max_allocation:
+        raise click.UsageError(
+            f"{size!r} is not accepted: an array of {largest} bytes; {device.profile.max_allocation} is the most there"
+        )
     spread = name in ("sort", "argsort", "sort_by_key", "histogram")
     arrays = [pydp.field(_numbers(rng, one, kind, spread), device=device) for one in shapes]
     extra = {"bins": 256, "range": (-4.0, 4.0)} if name == "histogram" else {}

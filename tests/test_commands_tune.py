@@ -72,6 +72,12 @@ def test_tuning_one_size_and_looking_after_it(device: Any, tmp_path: Path) -> No
     assert "cannot be written" in _said("--export", str(tmp_path / "no" / "folder"), code=1)
 
 
+def test_arrays_too_large_for_the_device(device: Any) -> None:
+    for size in ("99999999999", "3000000"):
+        text = _said("matmul", size, "-d", device.driver, "--alone", code=2)
+        assert f"'{size}' is not accepted: an array of" in text and "is the most there" in text
+
+
 def test_wrong_types(device: Any) -> None:
     for words, said in (
         ("bincount 100 -t float32", "bincount takes one number as its size, and integers"),

@@ -244,7 +244,7 @@ class _Workshop:
     def _seconds(self, family: Family, problem: Problem, spec: Any, kernels: tuple[Compiled, ...]) -> float | None:
         """The model's seconds with what the compiler says of the largest kernel."""
         profile = self.target.profile
-        if family.counts is None or profile.kind != "gpu":
+        if family.counts is None or profile.kind != "gpu" or not kernels:  # none: nothing is left to calculate
             return None
         counts = family.counts(profile, problem, spec)
         largest = max((one.resources for one in kernels), key=lambda one: one.registers)
