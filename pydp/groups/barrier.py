@@ -101,6 +101,8 @@ class Barriers:
             return f"{width} lanes are neither a part of warps nor of 2, 4 or 8 runs of whole warps"
         if not self.profile.subgroup_sizes:
             return "the device has no subgroups whose layout is known"
+        if not self.subgroup and self.profile.kind == "cpu" and self.choice == "auto":
+            return "on a CPU subgroups are worth it where they do without any barrier of the whole group"
         if not self.subgroup:
             return f"rows of {self.row} lanes hold no whole subgroups, or no subgroup is as wide"
         return f"{width} does not divide subgroups of {self.subgroup} lanes"
@@ -184,17 +186,18 @@ def rules_for(
 
     needs: for each barrier its widths and how much each of them counts. subgroup: given by the user, or None.
     On CPUs a subgroup is a loop over vectors in the compiler's hands: one of fewer than four vectors of 32-bit lanes
-    that is not the whole group costs more than the barriers that it saves (bench/bench_barrier.py).
+    that is not the whole group, or one whose barriers stand beside those of the whole group, costs what it saves or
+    more (bench/bench_barrier.py).
     """
     if subgroup is not None:
         return Barriers(profile, size, row, subgroup, choice)
     best = Barriers(profile, size, row, 0, choice)
     least = whole_groups(needs, best)
     for lanes in sorted(subgroup_sizes(profile, row), reverse=True):
-        if profile.kind == "cpu" and choice == "auto" and lanes < min(profile.simd_bytes, size):
-            continue
         rules = Barriers(profile, size, row, lanes, choice)
         count = whole_groups(needs, rules)
+        if profile.kind == "cpu" and choice == "auto" and (count or lanes < min(profile.simd_bytes, size)):
+            continue
         if count < least:
             best, least = rules, count
     return best
