@@ -10,6 +10,8 @@ import pytest
 
 from pydp.errors import InvalidArgument
 from pydp.specialize import size_model, structure, time_model
+from pydp.specialize.counts import Counts, Phase
+from pydp.specialize.parallelism import parallelism
 from pydp.specialize.structure import Analysis, Structure
 
 pytestmark = pytest.mark.host
@@ -95,13 +97,48 @@ def _random_case(rng: random.Random) -> tuple[Structure, Analysis]:
 def test_closed_form_equals_exhaustive_search() -> None:
     rng = random.Random(5)
     cases: dict[str, int] = {}
-    for _ in range(10_000):
+    for turn in range(10_000):
         device, program = _random_case(rng)
         solution = size_model.closed_form(device, program)
         best = size_model.exhaustive(device, program)
         assert (solution.best.block, solution.best.seconds) == (best.block, best.seconds), (device, program)
         cases[solution.case] = cases.get(solution.case, 0) + 1
+        if turn < 1000:  # the search itself against a plain loop
+            assert (best.block, best.seconds) == _by_hand(device, program)
     assert set(cases) == {"20", "23a", "23b", "23c", "24"}, cases
+
+
+def _by_hand(device: Structure, program: Analysis) -> tuple[int, float]:
+    least, most = size_model.block_range(device, program)
+    blocks = [n * device.warp_size for n in range(least, most + 1)]
+    times = [time_model.total_time(device, program, program.threads / block) for block in blocks]
+    return max((block, t) for block, t in zip(blocks, times, strict=True) if t <= min(times) * (1 + 1e-12))
+
+
+def test_ties_go_to_the_largest_group() -> None:
+    free, heavy = replace(DEVICE, t_allo=0.0), replace(PROGRAM, comp_insts=2000)  # (13) does not depend on the groups
+    least, most = size_model.block_range(free, heavy)
+    assert least < most
+    assert size_model.exhaustive(free, heavy).block == 32 * most == size_model.closed_form(free, heavy).best.block
+
+
+def test_what_is_told_of_a_launch() -> None:
+    # 4 warps a group, 40 groups: 16 warps for each of ten multiprocessors, all of them resident.
+    phase = Phase("f", groups=40, lanes=128, operations=51200.0, read=81920.0, registers=32, access=16)
+    told = parallelism(Counts("float32", (phase,)), DEVICE)
+    assert (
+        told["parallelism"] == "N = 16 warps a multiprocessor, WMPD = 16 of them side by side, by its groups; WCPD = 21"
+    )
+    assert (
+        told["time model"]
+        == "T_M = 400 s, T_C = 20 s a warp: formula (13), computing beside one memory access, at least 720 s"
+    )
+    assert told["size model"].startswith("groups of 512 work-items, 128 run; case 24, all groups are resident")
+    many = Phase("f", groups=4000, lanes=128, operations=51200.0, read=8192000.0, registers=128, access=16)
+    assert (
+        "WMPD = 16 of them side by side, by registers;"
+        in parallelism(Counts("float32", (many,)), DEVICE)["parallelism"]
+    )
 
 
 def test_wrong_parameters() -> None:
