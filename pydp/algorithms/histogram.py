@@ -69,11 +69,11 @@ def histogram(
     edges = _edges(x, source, bins, range, call, wait_for)
     given = _weights(call, source)
     dtype = _COUNT if given is None else given.dtype
-    even = np.ndim(bins) == 0
+    even = None if _are_values(source.dtype, edges) else np.ndim(bins) == 0
     result = call.output((len(edges) - 1,), dtype)
     plan = _plan(call.device, source.dtype, None if given is None else given.dtype, dtype, len(edges) - 1, even,
                  source.size, by_key(spec))  # fmt: skip
-    _count(call, plan, source, given, edges, result)
+    _count(call, plan, source, given, None if even is None else edges, result)
     counts = call.finish(result)
     if density:
         values = np.asarray(counts.get() if hasattr(counts, "get") else counts, np.float64)
@@ -151,6 +151,13 @@ def _edges(x: Any, source: Operand, bins: Any, limits: Any, call: Call, wait_for
     except (ValueError, TypeError) as error:
         raise InvalidArgument(f"bins={bins!r} with range={limits!r} is not accepted: {error}") from error
     return edges
+
+
+def _are_values(dtype: np.dtype, edges: np.ndarray) -> bool:
+    """Whether there is a bin for each value of the type, as in the 256 bins from 0 to 256 of an image's bytes."""
+    if dtype.kind != "u" or len(edges) - 2 != np.iinfo(dtype).max:
+        return False
+    return np.array_equal(edges, np.arange(len(edges)))
 
 
 def _weights(call: Call, source: Operand) -> Operand | None:
@@ -348,12 +355,15 @@ _COUNTED = {
 }
 
 
-def _explain(which: str, x: Any, bins: Any = 10, *_: Any, device: Any = None, queue: Any = None, spec: Any = None,
-             **named: Any) -> Explanation:  # fmt: skip
+def _explain(which: str, x: Any, bins: Any = 10, range: Any = None, *_: Any, device: Any = None, queue: Any = None,
+             spec: Any = None, **named: Any) -> Explanation:  # fmt: skip
     call = Call.begin({"x": x}, device=device, queue=queue)
     source = call.input("x")
     count = 256 if which == "bincount" else (int(bins) if np.ndim(bins) == 0 else len(bins) - 1)
     even = None if which == "bincount" else np.ndim(bins) == 0
+    if even is False or (even and range is not None):
+        none = np.zeros(0, source.dtype if source.dtype.kind != "b" else np.uint8)
+        even = None if _are_values(source.dtype, np.histogram_bin_edges(none, bins, range)) else even
     plan = _plan(call.device, source.dtype, None, _COUNT, count, even, source.size, by_key(spec))
     facts: dict[str, object] = {"device": call.device.name, "elements": source.size, "bins": count,
                                 "specialization": plan.spec}  # fmt: skip

@@ -122,6 +122,24 @@ def test_weights_and_density(device: Any) -> None:
             pydp.bincount(x, weights)
 
 
+def test_a_bin_for_each_value_of_the_type(device: Any) -> None:
+    """The 256 bins of an image's bytes are counted as bincount does; 255 or 256 of other sizes are not."""
+    image = np.random.default_rng(5).integers(0, 256, (61, 67)).astype(np.uint8)
+    share = np.random.default_rng(6).integers(1, 9, image.shape).astype(np.float32)
+    for bins, limits in ((256, (0, 256)), (np.arange(257), None), (255, (0, 256)), (256, (0, 255)), (256, (1, 257))):
+        for weights in (None, share):
+            got, edges = pydp.histogram(image, bins, limits, weights, device=device)
+            wanted, wanted_edges = np.histogram(image, bins, limits, weights=weights)
+            assert np.array_equal(got, wanted)
+            assert np.array_equal(edges, wanted_edges)
+    words = image.astype(np.uint16) * 257
+    assert np.array_equal(
+        pydp.histogram(words, 65536, (0, 65536), device=device)[0], np.bincount(words.ravel(), minlength=65536)
+    )
+    text = "found_0"
+    assert text not in "".join(pydp.explain(pydp.histogram, image, 256, (0, 256), device=device).sources.values())
+
+
 def test_wrong_arguments(device: Any) -> None:
     x = np.arange(10, dtype=np.int32)
     for wrong in (-x, x.astype(np.float32), x.reshape(2, 5)):
