@@ -51,7 +51,7 @@ _HOMES = {
     "transpose": "pydp.algorithms.transpose",
     "histogram": "pydp.algorithms.histogram",
     "bincount": "pydp.algorithms.histogram",
-    "explain": "pydp.specialize.explanation",
+    "explain": "pydp.algorithms.explain",
     "Explanation": "pydp.specialize.explanation",
     "tune": "pydp.specialize.tuner",
     "VectorError": "pydp.lang.diagnostics",

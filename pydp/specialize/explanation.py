@@ -1,17 +1,10 @@
-"""Explanations: what a call would run here, and why, without running it."""
+"""Explanations: what a call would run here, and why; `pydp.explain` asks functions for theirs."""
 
 from __future__ import annotations
 
-import functools
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import Any
-
-from pydp.errors import InvalidArgument
-from pydp.specialize.choices import Asked, Asking
-from pydp.specialize.modelled import model_told
 
 
 @dataclass
@@ -43,48 +36,3 @@ class Explanation:
 def explained_by(fn: Callable[..., Any], describe: Callable[..., Explanation]) -> None:
     """Lets `explain` describe the calls of a public function; `describe` takes the function's own arguments."""
     fn.__dict__["__pydp_explain__"] = describe
-
-
-def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
-    """What ``fn(*args, **kw)`` would run here, and why; nothing is launched.
-
-    fn: a function of pydp (``pydp.scan``), or a function of yours that forall runs, decorated or not: what follows is
-    then the grid and the arguments. The arguments are those of the call; their values are not read. Raises what the
-    call itself would raise for wrong arguments, InvalidArgument for another function.
-
-    >>> print(pydp.explain(pydp.reduce, x, "+"))          # doctest: +SKIP
-    >>> print(pydp.explain(double, a.shape, a))           # doctest: +SKIP
-    """
-    describe = getattr(fn, "__pydp_explain__", None)
-    if describe is None and _is_users(fn):
-        # By name: forall lies above, and is loaded only where it is used.
-        describe = functools.partial(importlib.import_module("pydp.algorithms.forall").explain_function, fn)
-    if describe is None:
-        name = getattr(fn, "__name__", None) or repr(fn)
-        raise InvalidArgument(
-            f"{name} cannot be explained; a function of pydp's algorithms or one that forall runs is accepted"
-        )
-    found = describe(*args, **kw)
-    assert isinstance(found, Explanation)
-    if "specialization" in found.facts:
-        _add_the_model(found, lambda asking: describe(*args, **{**kw, "spec": asking}))
-    return found
-
-
-def _add_the_model(found: Explanation, described: Callable[[Asking], Explanation]) -> None:
-    """Adds what the model says of the specialization that would run, and of those that would not."""
-    try:
-        described(Asking())
-    except Asked as asked:
-        facts, lines = model_told(asked.family, asked.device, asked.problem, found.facts["specialization"])
-        found.facts |= facts
-        found.choices += lines
-    except (InvalidArgument, TypeError):  # a function that takes no spec
-        return
-
-
-def _is_users(fn: object) -> bool:
-    """A Python function from outside the library, or one made by ``pydp.vector``."""
-    function = getattr(fn, "function", fn)
-    home = (getattr(function, "__module__", None) or "").split(".")
-    return isinstance(function, FunctionType) and (home[0] != "pydp" or home[1:2] == ["bench"])

@@ -15,7 +15,6 @@ from pydp.algorithms.transpose import FAMILY as transposes
 from pydp.specialize import calibration
 from pydp.specialize.architectures import by_target, rates_of
 from pydp.specialize.costs import analysis
-from pydp.specialize.explanation import explain
 from pydp.specialize.family import Problem
 from pydp.specialize.modelled import model_pick
 from pydp.specialize.ranking import rank
@@ -57,7 +56,7 @@ def test_explanations_tell_what_is_predicted_and_what_was_rejected(device: Any) 
     calls: list[tuple[Any, ...]] = [(pydp.matmul, a, b), (pydp.transpose, a)]
     calls += [(call, x) for call in (pydp.scan, pydp.reduce, pydp.sort, pydp.histogram)]
     for call in calls:
-        told = explain(*call, device=device)
+        told = pydp.explain(*call, device=device)
         assert "limited by" in str(told.facts["predicted"])
         ranked = [line for line in told.choices if line.startswith(("ranked", "rejected", "cannot run"))]
         careful = device.profile.loop_limit is not None
