@@ -119,6 +119,10 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
         room = (spec.run + (spec.run // 8 if profile.banks > 1 else 0)) * size  # with what bank conflicts may cost
         if spec.lanes > profile.max_group_size or room > profile.local_bytes:
             return f"lanes is {spec.lanes} and run {spec.run}, more than the device's group or local memory takes"
+    elif (spec.lanes, spec.items) != (1, 1):
+        return (
+            f"lanes is {spec.lanes} and items {spec.items}; the vector mapping has one work-item a group, with 1 and 1"
+        )
     elif spec.small > spec.run or spec.run * size > 2**17:
         return f"small is {spec.small} and run {spec.run}; small up to run, and runs of 64 KiB are accepted"
     return None

@@ -57,8 +57,9 @@ class ShapeClass:
             raise ValueError(f"a shape class has kernel, dtype, sizes and flags, not {sorted(values)}")
         names = [values["kernel"], values["dtype"], *values["flags"]]
         sizes = list(values["sizes"])
-        if not all(type(name) is str for name in names) or not all(type(size) is int and size >= 0 for size in sizes):
-            raise ValueError("names are texts and sizes are whole numbers")
+        whole = all(type(size) is int and 0 <= size < 1 << 64 for size in sizes)
+        if not whole or not all(type(name) is str for name in names):
+            raise ValueError("names are texts and sizes are whole numbers below 2**64")
         return ShapeClass(values["kernel"], values["dtype"], tuple(sizes), tuple(values["flags"]))
 
 

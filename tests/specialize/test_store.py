@@ -52,6 +52,7 @@ def test_distances_of_shape_classes() -> None:
         {"kernel": "k", "dtype": "d", "sizes": [1]},
         {**K.fields(), "sizes": [-1]},
         {**K.fields(), "sizes": [True]},
+        {**K.fields(), "sizes": [1 << 2000]},
         {**K.fields(), "flags": [1]},
         {**K.fields(), "more": 1},
     ):
