@@ -8,7 +8,7 @@ architecture. They are estimates to choose by, not promises; a calibration repla
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydp.errors import InvalidArgument
 from pydp.runtime.profile import Profile
@@ -249,7 +249,7 @@ def _profile(entry: Architecture) -> Profile:
     source = f"table: {entry.name} ({entry.note})"
     memory = 16 * _GB
     extensions = {"nvidia": "cl_nv_device_attribute_query", "amd": "cl_amd_device_attribute_query"}.get(entry.vendor)
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "kind": "cpu" if cpu else "gpu", "mapping": "vector" if cpu else "simt", "compute_units": entry.sms,
         "max_group_size": 4096 if cpu else 256 if entry.vendor == "amd" else 1024, "max_item_sizes": (1024, 1024, 64),
         "local_bytes": entry.local_per_group, "global_bytes": memory, "max_allocation": memory // 4,
@@ -263,4 +263,4 @@ def _profile(entry: Architecture) -> Profile:
         "build_options": (), "barriers_under_conditions": True, "unaligned_records": True, "is_simulator": False,
         "extensions": frozenset([extensions] if extensions else []),
     }  # fmt: skip
-    return Profile(**values, sources=dict.fromkeys(values, source))  # type: ignore[arg-type]
+    return Profile(**values, sources=dict.fromkeys(values, source))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -171,13 +172,8 @@ def test_a_single_partition_is_one_cores() -> None:
 
 def test_cycles_of_a_vectors_prefix() -> None:
     def cycles(vector: int, add: float) -> float:
-        spec = ScanSpec("vector", "lookback", vector=vector)
-
-        class Size:
-            profile, item = CPU, 4
-
-        Size.spec, Size.add = spec, add  # type: ignore[attr-defined]
-        return scan_cycles(Size)  # type: ignore[arg-type]
+        size: Any = SimpleNamespace(profile=CPU, item=4, add=add, spec=ScanSpec("vector", "lookback", vector=vector))
+        return scan_cycles(size)
 
     assert cycles(16, 1.0) == pytest.approx(10 / 1.3 / 16)  # four steps and the carry, of two instructions each
     assert cycles(4, 4.0) == pytest.approx(5 / 4)  # the carry's addition and one shuffle

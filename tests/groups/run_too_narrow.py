@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def narrowed(width: meetings.Widths) -> meetings.Widths:
 def main(algorithm: str, barrier: str | None = None) -> None:
     right = meetings.meetings
 
-    def seeded(profile, lanes, needs, *rest):  # type: ignore[no-untyped-def]
+    def seeded(profile: Any, lanes: int, needs: Any, *rest: Any) -> Any:
         if barrier is not None:
             assert narrowed(needs[barrier]) != needs[barrier]
             needs = {**needs, barrier: narrowed(needs[barrier])}

@@ -51,7 +51,7 @@ def test_a_width_that_is_too_narrow_names_the_lanes(device):
 def test_lowerings_that_cannot_be(device, spec, error, words):
     extent, group, fn, args, _ = EXAMPLES["sums"](np.random.default_rng(0))
     if "NVIDIA" in words and "NVIDIA" in device.platform:
-        pytest.skip("this device has them")
+        pytest.skip("NVIDIA's devices have named barriers, which the others refuse")
     with pytest.raises(error, match=words):
         pydp.forall(extent, fn, *args, group=group, spec=spec)
 

@@ -128,8 +128,9 @@ def test_explanations_print() -> None:
 
 
 def test_values_of_a_wrong_type_are_told_before_they_are_compared(toy: Any) -> None:
-    for value in ("64", 64.0, None, True):
-        for spec in ({"group": value}, Spec(group=value)):  # type: ignore[arg-type]
+    wrong: tuple[Any, ...] = ("64", 64.0, None, True)
+    for value in wrong:
+        for spec in ({"group": value}, Spec(group=value)):
             with pytest.raises(InvalidArgument, match=rf"group is {value!r}; int is accepted"):
                 choose(_family(), toy, PROBLEM, spec)
 
