@@ -86,8 +86,9 @@ def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
 
 
 def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | None:
-    if spec.mapping not in ("vector", "simt"):
-        return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
     if not 1 <= spec.parts <= 2**24 or not 0 <= spec.pad <= 1024:
         return f"parts is {spec.parts} and pad {spec.pad}; 1 to 2**24, and 0 to 1024, are accepted"
     for name in ("copies", "lanes", "sets"):
@@ -102,9 +103,6 @@ def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | Non
         return f"counters is {spec.counters!r}; {', '.join(map(repr, _COUNTERS))} are accepted"
     if (spec.counters == "registers" or spec.constants) and problem.sizes[1] > _FEW:
         return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.sizes[1]}"
-    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
-    if wrong:
-        return wrong
     return None
 
 

@@ -85,8 +85,6 @@ def _candidates(profile: Profile, problem: Problem) -> list[ReduceSpec]:
 
 
 def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
-    if spec.mapping not in ("vector", "simt"):
-        return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
         return wrong

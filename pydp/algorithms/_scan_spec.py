@@ -147,8 +147,9 @@ def candidates(profile: Profile, problem: Problem) -> list[ScanSpec]:
 def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
     """Why `spec` cannot run there, in one sentence; None where it can."""
     itemsize = problem.sizes[2]
-    if spec.mapping not in ("vector", "simt"):
-        return f"mapping {spec.mapping!r} is not 'vector' or 'simt'"
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
     if spec.strategy not in STRATEGIES:
         return f"strategy {spec.strategy!r} is not one of {', '.join(STRATEGIES)}"
     if profile.loop_limit is not None and spec.strategy != "reduce_then_scan":
@@ -170,9 +171,8 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
         return f"part {spec.part} is not between 1 and 2**30 - 1"
     if not 1 <= spec.width <= 256 or (spec.vector and spec.width % spec.vector):
         return f"width {spec.width} is not a multiple of vector {spec.vector} from 1 to 256"
-    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
-    if wrong or spec.mapping == "vector":
-        return wrong
+    if spec.mapping == "vector":
+        return None
     if not 1 <= spec.lanes <= profile.max_group_size:
         return f"lanes {spec.lanes} is not between 1 and {profile.max_group_size}"
     if spec.columns < 1 or spec.lanes % spec.columns or spec.items < 1 or spec.pad < 0:

@@ -107,8 +107,6 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
             return f"{name} is {value}; powers of two up to 2**20 are accepted"
     if spec.chains > 16:
         return f"chains is {spec.chains}; at most 16 are accepted"
-    if spec.mapping not in ("vector", "simt"):
-        return f"mapping is {spec.mapping!r}; 'vector' and 'simt' are accepted"
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
         return wrong

@@ -129,7 +129,9 @@ def subgroup_sizes(profile: Profile, row: int) -> tuple[int, ...]:
 
 
 def why_not(mapping: str, choice: str, subgroup: int | None) -> str | None:
-    """Why a specialization's fields `barriers` and `subgroup` are wrong on any device, or None."""
+    """Why a specialization's fields `mapping`, `barriers` and `subgroup` are wrong on any device, or None."""
+    if mapping not in ("vector", "simt"):
+        return f"mapping is {mapping!r}; 'vector' and 'simt' are accepted"
     if choice not in CHOICES:
         return f"barriers is {choice!r}; {', '.join(map(repr, CHOICES))} are accepted"
     if mapping == "vector" and (choice not in ("auto", "group") or subgroup is not None):
