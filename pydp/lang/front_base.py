@@ -10,7 +10,7 @@ import ast
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType
@@ -216,9 +216,30 @@ class Base(ABC):
                 return number
             return self.assign(f"{frame.prefix}{name}{suffix}", f"{name}{suffix}", number, node)
 
-        frame.bindings[name] = map_leaves(value, held)
+        frame.bindings[name] = map_leaves(self._read_first(name, value, node), held)
         if self.assigned is not None:
             self.assigned.add(frame.prefix + name)
+
+    def _read_first(self, name: str, value: Value, node: ast.AST) -> Value:
+        """The value with copies of what one variable of `name` holds and another is to get: ``t = (t[1], t[0])``."""
+        own = f"{self.frame.prefix}{name}"
+        written = {known for key, known in self.shared.names.items() if key.startswith(f"{own}.")}
+
+        def copied(number: Number, suffix: str) -> Number:
+            others = written - {self.shared.names.get(own + suffix)}
+            return self.copied(number, f"before{suffix}", node) if self.reads_any(number.expr, others) else number
+
+        return map_leaves(value, copied) if written else value
+
+    def reads_any(self, expr: ir.Expr, names: Collection[str]) -> bool:
+        """True where the expression reads one of these variables."""
+        return any(isinstance(item, ir.Read) and item.variable.name in names for item in ir.walk(expr))
+
+    def copied(self, number: Number, tag: str, node: ast.AST) -> Number:
+        """A number as it is now, whatever happens to the variables that it reads."""
+        if self.is_stable(number.expr):
+            return number
+        return self.assign(self.place_key(f"%{tag}", node), tag, number, node)
 
     # --- numbers
 

@@ -153,7 +153,7 @@ class Statements(Targets):
         self.give(node.target, value, node)
 
     def _settled_all(self, value: Value, node: ast.AST) -> Value:
-        return map_leaves(value, lambda number, suffix: self.temporary(number, f"given{suffix}", node))
+        return map_leaves(value, lambda number, suffix: self.copied(number, f"given{suffix}", node))
 
     def give(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
         """target = value."""
@@ -182,12 +182,7 @@ class Statements(Targets):
             self.give(part, item, node)
 
     def _settled_item(self, item: Value, k: int, node: ast.AST) -> Value:
-        def copy(number: Number, suffix: str) -> Number:
-            if self.is_stable(number.expr):
-                return number
-            return self.assign(self.place_key(f"%swap{k}{suffix}", node), "swap", number, node)
-
-        return map_leaves(item, copy)
+        return map_leaves(item, lambda number, suffix: self.copied(number, f"swap{k}{suffix}", node))
 
     def _meet(self, target: ast.expr, value: Items) -> bool:
         """True where an assignment to one of the targets could change what another one is to get."""
@@ -279,12 +274,13 @@ class Statements(Targets):
         over = self.value(call)
         if not isinstance(over, Items):
             self.fail(f"a for loop runs over range(...) or a tuple, not {describe(over)}", call)
-        self._unrolled(node, over)
+        self._unrolled(node, map_leaves(over, lambda number, suffix: self.copied(number, f"item{suffix}", node)))
 
     def _is_range(self, func: ast.Name) -> bool:
         return func.id not in own_names(self.frame.source.tree) and look_up(self.frame.function, func.id) is range
 
-    def _unrolled(self, node: ast.For, over: Items) -> None:
+    def _unrolled(self, node: ast.For, over: Value) -> None:
+        assert isinstance(over, Items)
         self.frame.loops.append(Loop(unrolled=True))
         for item in over.items:
             self.give(node.target, item, node)
@@ -292,7 +288,8 @@ class Statements(Targets):
         self.frame.loops.pop()
 
     def _for_range(self, node: ast.For, target: ast.Name, call: ast.Call) -> None:
-        start, stop, step, dtype = self._range(call)
+        *bounds, dtype = self._range(call)
+        start, stop, step = bounds
         frame = self.frame
         where = self.where(node)
         own = frame.scopes.is_counter(target.id)
@@ -318,7 +315,15 @@ class Statements(Targets):
         if not (once and len(range(start.value, stop.value, step.value))):
             ends.append(before)
         self.assigned = self.merged(ends)
+        changed = {item.variable.name for item in ir.statements(body) if isinstance(item, ir.Assign | ir.For)}
+        start, stop, step = (self._before_loop(item, f"bound{n}", changed, call) for n, item in enumerate(bounds))
         self.emit(ir.For(where, counter, start, stop, step, body))
+
+    def _before_loop(self, bound: ir.Expr, tag: str, changed: set[str], node: ast.AST) -> ir.Expr:
+        """A bound of a range, read before a loop that changes what it reads."""
+        if not self.reads_any(bound, changed):
+            return bound
+        return self.copied(Number(bound, True), tag, node).expr
 
     def _range(self, call: ast.Call) -> tuple[Any, Any, Any, np.dtype[Any]]:
         """Start, stop, step and the counter's type."""
