@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -59,8 +59,19 @@ class Request:
 Opened = tuple[Call, tuple[Operand, "Operand | None", Any], np.dtype, Operator]
 
 
-def opened(x: Any, request: Request, out: Any, device: Any, queue: Any, wait_for: Any) -> Opened:
-    """The call with its inputs checked: (call, (x, heads or None, init: None, a scalar or an Operand), dtype, op)."""
+def opened(
+    x: Any,
+    request: Request,
+    out: Any,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    packed: Callable[[Call, Operand], Operand] = Call.contiguous,
+) -> Opened:
+    """The call with its inputs checked: (call, (x, heads or None, init: None, a scalar or an Operand), dtype, op).
+
+    packed: how elements that are to be flattened get into C order.
+    """
     source_dtype = getattr(x, "dtype", None)
     if source_dtype is None:
         x = np.asarray(x)
@@ -96,8 +107,8 @@ def opened(x: Any, request: Request, out: Any, device: Any, queue: Any, wait_for
         if h_in.shape != x_in.shape:
             raise InvalidArgument(f"segments have shape {h_in.shape}; that of x, {x_in.shape}, is accepted")
     if request.axis is None:
-        x_in = _flat(call, x_in)
-        h_in = _flat(call, h_in) if h_in is not None else None
+        x_in = _flat(packed(call, x_in))
+        h_in = _flat(packed(call, h_in)) if h_in is not None else None
     else:
         axis_of(request.axis, len(x_in.shape))
     return call, (x_in, h_in, call.input("init") if "init" in inputs else init), value, operator
@@ -111,12 +122,17 @@ def _check_kept_whole(value: np.dtype, device: Any) -> None:
         raise UnsupportedOnDevice(f"{device.name!r} loses records of three bytes such as {value}; pad them to four")
 
 
-def _flat(call: Call, operand: Operand) -> Operand:
-    operand = call.contiguous(operand)
+def _flat(operand: Operand) -> Operand:
     return operand.view((operand.size,), (1,))
 
 
+def place_of_copy(call: Call, operand: Operand) -> Operand:
+    """Where a contiguous copy of the operand would lie; nothing is moved."""
+    return operand if operand.is_contiguous else call.temporary(operand.shape, operand.dtype, operand.name)
+
+
 def copied(call: Call, operand: Operand) -> Operand:
+    """A contiguous copy of the operand in scratch memory."""
     copy = call.temporary(operand.shape, operand.dtype, operand.name)
     call.copy(operand, copy)
     return copy
@@ -145,6 +161,7 @@ def plan_of(
     """The kept plan of this description; None where the arrays' axes cannot be walked as they are."""
     spec = request.spec
     in_place = x.buffer is y.buffer
+    init_kind = "none" if init is None else "buffer" if type(init) is Operand else "value"
     key = (
         "choice",  # forgotten together with the choices that plans are made from
         "scan plan",
@@ -157,7 +174,7 @@ def plan_of(
         request.axis,
         request.exclusive,
         request.reverse,
-        "none" if init is None else "buffer" if type(init) is Operand else "value",
+        init_kind,
         carry,
         total,
         in_place,
@@ -167,7 +184,7 @@ def plan_of(
     plans = device.kernels
     found = plans.get(key)
     if found is None:
-        found = _new_plan(device, request, operator, x, h, y, key[11], carry, total, in_place)
+        found = _new_plan(device, request, operator, x, h, y, init_kind, carry, total, in_place)
         if found is not None:
             kept = [one for one in list(plans) if one[:2] == key[:2]]
             for old in kept[: len(kept) - _MAX_PLANS + 1] if len(kept) >= _MAX_PLANS else ():
@@ -183,7 +200,7 @@ def _new_plan(
     x: Operand,
     h: Operand | None,
     y: Operand,
-    init: Any,
+    init_kind: str,
     carry: bool,
     total: bool,
     in_place: bool,
@@ -195,7 +212,7 @@ def _new_plan(
         return None
     choice = _chosen(device, request, operator, x.dtype, layout, h is not None, in_place)
     spec: ScanSpec = choice.spec
-    start = "carry" if carry else "init" if init != "none" and layout.rows == 1 else "none"
+    start = "carry" if carry else "init" if init_kind != "none" and layout.rows == 1 else "none"
     job = Job(
         source=x.dtype,
         operator=operator,
@@ -203,8 +220,8 @@ def _new_plan(
         heads=request.kind,
         head_dtype=None if h is None else h.dtype,
         exclusive=request.exclusive,
-        init=init,
-        heads_init=init != "none",
+        init=init_kind,
+        heads_init=init_kind != "none",
         start=start,
         total=total,
         in_place=in_place,

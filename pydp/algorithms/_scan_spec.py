@@ -27,7 +27,7 @@ class ScanSpec:
     barriers, subgroup: how lanes meet (see :mod:`pydp.groups.barrier`; simt).
     width: columns of a work-item along strided axes. polls: fruitless looks at a predecessor before its aggregate is
     recomputed (0: never). plain_polls: look with volatile loads instead of atomics. order and suppress are for tests:
-    groups numbered without a ticket, and every so manieth partition publishing nothing.
+    groups numbered without a ticket, and one partition in `suppress` publishing nothing (0: all do).
     """
 
     mapping: str
@@ -49,11 +49,14 @@ class ScanSpec:
 
 
 def problem_of(
-    dtypes: str, rows: int, n: int, itemsize: int, scalar_lanes: bool, words: tuple[str, ...], compute: int
+    dtypes: str, rows: int, n: int, itemsize: int, vectors: bool, words: tuple[str, ...], columns: int
 ) -> Problem:
-    """The description that a choice is made from; sizes by powers of two: rows, n, bytes of an element and columns."""
-    sizes = ((rows - 1).bit_length() if rows else 0, (n - 1).bit_length() if n else 0, itemsize, compute)
-    return Problem("scan", dtypes, sizes, (*words, "vectors") if scalar_lanes else words)
+    """The description that a choice is made from; its sizes are log2 of rows and of n, bytes of an element, columns.
+
+    vectors: the operator has a form for vectors of this dtype. words: what else tells scans apart.
+    """
+    sizes = ((rows - 1).bit_length() if rows else 0, (n - 1).bit_length() if n else 0, itemsize, columns)
+    return Problem("scan", dtypes, sizes, (*words, "vectors") if vectors else words)
 
 
 def _power_below(n: int) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -21,13 +22,16 @@ def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
 
     fn: a function of pydp (``pydp.scan``), or a function of yours that forall runs, decorated or not: what follows is
     then the grid and the arguments. The arguments are those of the call; their values are not read. Raises what the
-    call itself would raise for wrong arguments, InvalidArgument for another function.
+    call itself would raise for wrong arguments, and InvalidArgument for those that the function does not take and for
+    another function.
 
     >>> print(pydp.explain(pydp.reduce, x, "+"))          # doctest: +SKIP
     >>> print(pydp.explain(double, a.shape, a))           # doctest: +SKIP
     """
     describe = getattr(fn, "__pydp_explain__", None)
-    if describe is None and _is_users(fn):
+    if describe is not None:
+        args, kw = _as_taken(fn, args, kw)
+    elif _is_users(fn):
         describe = functools.partial(explain_function, fn)
     if describe is None:
         name = getattr(fn, "__name__", None) or repr(fn)
@@ -39,6 +43,19 @@ def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
     if "specialization" in found.facts:
         _add_the_model(found, lambda asking: describe(*args, **{**kw, "spec": asking}))
     return found
+
+
+def _as_taken(
+    fn: Callable[..., Any], args: Sequence[Any], kw: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments as the call takes them: by place where they have one, however they were given."""
+    try:
+        bound = inspect.signature(fn).bind(*args, **kw)
+    except TypeError as error:
+        accepted = ", ".join(inspect.signature(fn).parameters)
+        name = getattr(fn, "__name__", repr(fn))
+        raise InvalidArgument(f"{name} cannot be called so: {error}; {accepted} are accepted") from None
+    return bound.args, bound.kwargs
 
 
 def _add_the_model(found: Explanation, described: Callable[[Asking], Explanation]) -> None:

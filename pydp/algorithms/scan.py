@@ -8,9 +8,8 @@ import numpy as np
 
 from pydp.algorithms import _scan_stream as stream
 from pydp.algorithms._scan_plan import Arrays
-from pydp.algorithms._scan_request import Request, copied, opened, plan_of, untangled
+from pydp.algorithms._scan_request import Request, copied, opened, place_of_copy, plan_of, untangled
 from pydp.algorithms._scan_spec import ScanSpec, lies
-from pydp.errors import InvalidArgument
 from pydp.runtime.operand import Operand
 from pydp.specialize.explanation import Explanation, explained_by
 
@@ -108,30 +107,39 @@ def _scan(
     return call.finish(y)
 
 
-def _explain(x: Any, op: Any = "+", **keywords: Any) -> Explanation:
+def _explain(
+    x: Any,
+    op: Any = "+",
+    *,
+    axis: int | None = -1,
+    exclusive: bool = False,
+    reverse: bool = False,
+    init: Any = None,
+    segments: Any = None,
+    dtype: Any = None,
+    strategy: str | None = None,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Explanation:
     """What ``scan(x, op, ...)`` would run here."""
-    names = dict.fromkeys(("init", "segments", "dtype", "strategy", "out", "device", "queue", "wait_for", "spec"))
-    given: dict[str, Any] = {**names, "axis": -1, "exclusive": False, "reverse": False}
-    unknown = set(keywords) - set(given)
-    if unknown:
-        raise InvalidArgument(f"scan has no argument {sorted(unknown)[0]!r}; {', '.join(sorted(given))} are accepted")
-    given.update(keywords)
-    request = Request(
-        op, *(given[name] for name in ("axis", "exclusive", "reverse", "init", "segments", "dtype", "strategy", "spec"))
-    )
-    call, (x_in, h_in, init), value, operator = opened(
-        x, request, given["out"], *(given[n] for n in ("device", "queue", "wait_for"))
-    )
+    request = Request(op, axis, exclusive, reverse, init, segments, dtype, strategy, spec)
+    call, (x_in, h_in, init), value, operator = opened(x, request, out, device, queue, wait_for, place_of_copy)
     title = f"scan of {x_in.shape} {x_in.dtype} with {operator.name!r} along axis {request.axis} on {call.device.name}"
     if x_in.size == 0:
         return Explanation(title, {"result": "nothing to do"})
-    y = call.temporary(x_in.shape, value)
+    y = call.temporary(x_in.shape, value) if out is None else call.output(x_in.shape, value)
     x_at, h_at = x_in, h_in
+    if call.overlaps(x_at, y) and not call.same(x_at, y):
+        x_at = call.temporary(x_at.shape, x_at.dtype)
     plan = plan_of(call.device, request, operator, x_at, h_at, y, init, False, False)
     choices = []
     if plan is None:
         choices.append("the other axes need more than two steps: the scan works on contiguous copies")
-        x_at, h_at = call.contiguous(x_at), call.contiguous(h_at) if h_at is not None else None
+        x_at, y = place_of_copy(call, x_at), place_of_copy(call, y)
+        h_at = place_of_copy(call, h_at) if h_at is not None else None
         plan = plan_of(call.device, request, operator, x_at, h_at, y, init, False, False)
     assert plan is not None
     profile = call.device.profile

@@ -7,6 +7,7 @@ import pytest
 
 import pydp
 from pydp.algorithms import _scan_stream
+from pydp.runtime.call import Call
 
 INTS = np.arange(10, dtype=np.int32)
 RECORD = np.zeros(4, [("a", "i4"), ("b", "f4")])
@@ -75,6 +76,28 @@ def test_explain_names_the_choices_without_running(device):
     assert all("kernel" in source for source in told.sources.values()) and told.sources
     with pytest.raises(pydp.InvalidArgument, match="axes"):
         pydp.explain(pydp.scan, x, axes=1)
+
+
+def test_explain_tells_the_kernels_of_the_call_and_launches_none(device, monkeypatch):
+    launched = []
+    launch = Call.launch
+    monkeypatch.setattr(
+        Call, "launch", lambda call, kernel, *rest: launched.append(kernel) or launch(call, kernel, *rest)
+    )
+    x = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    for args, named in (
+        ((x.T,), {"axis": None}),
+        ((x.transpose(2, 0, 1),), {"axis": 1}),
+        ((x,), {"axis": 1, "out": np.empty((4, 3, 2), np.int32).T}),
+        ((x[0],), {"out": np.empty((3, 5), np.int32)[:, 1:]}),
+    ):
+        told = pydp.explain(pydp.scan, *args, **named)
+        assert not launched
+        pydp.scan(*args, **named)
+        assert set(told.sources.values()) == {one.source for one in launched if one.name == "scan"}
+        launched.clear()
+    with pytest.raises(pydp.InvalidArgument, match="out has shape"):
+        pydp.explain(pydp.scan, x, out=x[0])
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ def test_providers_go_before_the_default(toy: Any) -> None:
 
 
 def test_explanations_print() -> None:
-    def fn(x: int) -> None: ...
+    def fn(x: int, **kw: int) -> None: ...
 
     fn.__pydp_explain__ = lambda x, **kw: Explanation(  # type: ignore[attr-defined]
         "fn", {"n": x, "longer": kw}, ["a reason"], {"k": "one\ntwo"}
