@@ -100,8 +100,7 @@ class Store:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with FileLock(str(self.path) + ".lock", timeout=LOCK_SECONDS, poll_interval=0.002):
-                    self._stamp = None
-                    self._refresh()
+                    self._refresh(anew=True)
                     merged = self._merged()
                     saved = atomic_write(self.path, dump(self.about, merged.values()))
             except Timeout:
@@ -124,10 +123,10 @@ class Store:
             merged.update({trial.identity: trial for trial in trials})
         return merged
 
-    def _refresh(self) -> None:
-        """Reads the file where it has changed since."""
+    def _refresh(self, anew: bool = False) -> None:
+        """Reads the file where it has changed since, or `anew` in any case."""
         now = stamp(self.path)
-        if now == self._stamp:
+        if now == self._stamp and not anew:
             return
         self._stamp = now
         _, found = load(self.path) if now is not None else ({}, [])

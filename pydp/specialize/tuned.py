@@ -194,14 +194,14 @@ def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float |
     apart = sum(0.25 for name in ("device", "driver_version") if mine.get(name) != theirs.get(name))
     for name in _SIZES:
         try:
-            one, other = int(mine[name]), int(theirs[name])
+            one, other = sorted((int(mine[name]), int(theirs[name])))
         except (KeyError, ValueError):
             return None
         if one == other:
             continue
-        if min(one, other) <= 0 or abs(math.log2(one / other)) > 1:
+        if one <= 0 or other > 2 * one:
             return None
-        apart += abs(math.log2(one / other))
+        apart += math.log2(other / one)
     return apart
 
 

@@ -7,6 +7,9 @@ processes may tune at the same time.
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +28,8 @@ from pydp.specialize.tuned import fields_of, rebuild, reread, shape_of, store_of
 
 __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
 
-_BEGUN, _AGAIN = "begun", "begun again"
+_RUNNING = re.compile(r"begun( again)?(?: by process (\d+) of (.*))?\Z")  # a trial that has not come to its end
+_STOPPED = "stopped"  # one that its own process gave up, as Ctrl-C does
 _ENDED = "the process ended twice while it ran"
 _WORTH = 0.98  # a winner's time is at most this share of the untuned choice's
 _SHARES = (0.55, 0.8)  # of a class's largest size: where a winner must not be slower either
@@ -122,7 +126,8 @@ class _Search:
         """The finished search's; at once where the class is tuned."""
         before = self.store.best(self.shape)
         spec = rebuild(self.family.spec_type, before.spec) if before is not None else None
-        if before is not None and spec is not None and not again:
+        usable = spec is not None and self.family.check(self.device.profile, self.problem, spec) is None
+        if before is not None and usable and not again:
             return Tuning(self.shape, self.device.name, spec, before.ratio or 1.0, known=True)
         if again:
             self.journal.settle(self.shape, [])
@@ -173,16 +178,24 @@ class _Search:
             return self.ratios[spec]
         fields = fields_of(spec)
         known = self.known.get(spec_text(fields))
-        if known is not None and known.failure not in (_BEGUN, _AGAIN):
+        if known is not None and _lost(known) is not None:  # another process may have come to its end with it since
+            known = {trial.identity: trial for trial in self.journal.trials(self.shape)}.get(known.identity)
+        lost = _lost(known)
+        if known is not None and lost is None:
             return self._noted(spec, known)
-        if known is not None and known.failure == _AGAIN:
+        if lost == 2:
             return self._noted(spec, self._write(Trial(self.shape, fields, None, _ENDED)))
         if self.progress is not None:
             tried = len(self.ratios) + len(self.failures)
             best, spent = self.ratios[self.best], time.monotonic() - self.began
             self.progress(Progress(tried, max(self.ranked, tried), best, spent, self.budget))
-        self._write(Trial(self.shape, fields, None, _BEGUN if known is None else _AGAIN))
-        return self._noted(spec, self._write(self._tried(spec, fields)))
+        mark = f"begun{' again' if lost else ''} by process {os.getpid()} of {platform.node()}"
+        self._write(Trial(self.shape, fields, None, mark))
+        try:
+            return self._noted(spec, self._write(self._tried(spec, fields)))
+        except (KeyboardInterrupt, SystemExit):
+            self._write(known or Trial(self.shape, fields, None, _STOPPED))
+            raise
 
     def _write(self, trial: Trial) -> Trial:
         self.journal.add([trial])
@@ -231,12 +244,25 @@ class _Search:
             if other is None:
                 continue
             other.prepare(base)
-            right = [spec for spec in specs if _right(other, spec)]
+            right = [spec for spec in specs if self._right(other, spec)]
             raced = other.final(right, base, _AGAIN_SECONDS * (1 + len(right)))
             specs = [
                 spec for spec, (ratio, noise) in zip(right, raced, strict=True) if ratio <= _SLOWER + min(noise, 0.05)
             ]
         return specs
+
+    def _right(self, other: Subject, spec: Any) -> bool:
+        """Whether a specialization is right at another size of the class; noted as a failure where it is not."""
+        try:
+            other.tried(lambda: other.verify(spec))
+        except Exception as error:
+            trial = Trial(self.shape, fields_of(spec), None, f"at another size of the class: {_reason(error)}")
+            self.failures.append(self._write(trial))
+            self.ratios.pop(spec, None)
+            if isinstance(error, TooLong) and error.stuck:
+                raise Stuck(f"{spec} gave {error} at another size and still runs; start again") from None
+            return False
+        return True
 
     def _settled(self) -> Tuning:
         """The last race of the best few against the untuned choice; stores what it comes to."""
@@ -251,27 +277,41 @@ class _Search:
             if measured + noise < 1 and measured < _WORTH:
                 winner, ratio = spec, measured
         kept = self.store.settle(self.shape, [Trial(self.shape, fields_of(winner), ratio), *self.failures])
-        self.journal.settle(self.shape, [])
+        if kept:  # else what was tried serves the next search
+            self.journal.settle(self.shape, [])
         reread()
         forget()
         tried = len(self.ratios) + len(self.failures)
         return Tuning(self.shape, self.device.name, winner, ratio, tried, self.failures, kept)
 
 
-def _right(subject: Subject, spec: Any) -> bool:
-    """Whether a specialization runs and gives the right result."""
+def _lost(trial: Trial | None) -> int | None:
+    """How many processes have ended while they ran a trial; None where it came to its end. One that may still run
+    (its process lives, or is another machine's) is not lost."""
+    if trial is None or trial.failure == _STOPPED:
+        return 0
+    found = _RUNNING.match(trial.failure or "")
+    if found is None:
+        return None
+    again, process, machine = found.groups()
+    runs = process is not None and (machine != platform.node() or _lives(int(process)))
+    return (1 if again else 0) + (0 if runs else 1)
+
+
+def _lives(process: int) -> bool:
+    """Whether a process of this machine runs."""
+    if os.name != "posix":  # elsewhere there is no asking without harming it
+        return False
     try:
-        subject.tried(lambda: subject.verify(spec))
-    except TooLong as error:
-        if error.stuck:
-            raise Stuck(f"{spec} gave {error} at another size and still runs; start again") from None
+        os.kill(process, 0)
+    except ProcessLookupError:
         return False
-    except Exception:
-        return False
+    except (OSError, OverflowError):  # another user's; or no number of a process at all
+        return True
     return True
 
 
 def _reason(error: Exception) -> str:
     """An exception as one line."""
     text = (str(error).strip().splitlines() or [""])[0][:300]
-    return text if isinstance(error, WrongResult) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, (WrongResult, TooLong)) else f"{type(error).__name__}: {text}"

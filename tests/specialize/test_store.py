@@ -81,6 +81,14 @@ def test_settling_replaces_a_class(tmp_path: Path) -> None:
     assert store.settle(K, []) and store.trials() == [Trial(OTHER, {"tile": 9}, 0.5)]
 
 
+def test_what_was_cleared_does_not_come_back(tmp_path: Path) -> None:
+    store = Store("dev", ABOUT, tmp_path)
+    assert store.add(_trials(3))
+    store.path.unlink()  # another process clears
+    other = [Trial(OTHER, {"tile": 9}, 0.5)]
+    assert store.add(other) and Store("dev", ABOUT, tmp_path).trials() == other == store.trials()
+
+
 def test_damaged_files_are_a_miss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "dev.json"
     data = dump(ABOUT, _trials(5))

@@ -177,7 +177,7 @@ def test_distances_of_devices() -> None:
     assert devices_apart(mine, {**mine, "l2_bytes": "2048", "units": "1"}) == 2
     for name, value in (
         ("driver", "x"), ("kind", "gpu"), ("architecture", "x"), ("units", "5"), ("l2_bytes", "0"), ("units", "-2"),
-        ("local_bytes", ""), ("local_bytes", "1e3"),
+        ("local_bytes", ""), ("local_bytes", "1e3"), ("units", "9" * 400),
     ):  # fmt: skip
         assert devices_apart(mine, {**mine, name: value}) is None, name
     assert devices_apart(mine, {}) is None

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import platform
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +128,94 @@ def test_what_took_its_process_down_twice_is_not_tried_again(toys: Any) -> None:
     assert ToySpec(4) in toy.RUNS and ToySpec(6) not in toy.RUNS
     assert [one.failure for one in found.failures if one.spec["wait"] == 6] == ["the process ended twice while it ran"]
     assert "begun" not in {one.failure for one in tuned.store_of(toys).trials()}
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    "mark, tried",
+    [
+        ("begun by process {dead} of {here}", True),
+        ("begun again by process {dead} of {here}", False),
+        ("begun again by process {alive} of {here}", True),  # another tuner is at it
+        ("begun again by process {dead} of elsewhere", True),
+        ("stopped", True),
+    ],
+)
+def test_what_others_have_begun(toys: Any, mark: str, tried: bool) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    text = mark.format(dead=ended.pid, alive=os.getppid(), here=platform.node())
+    tuner.journal_of(tuned.store_of(toys)).add([Trial(SHAPE, tuned.fields_of(ToySpec(4)), None, text)])
+    found = tune(toy.double, X, device=toys, budget=20)
+    assert (ToySpec(4) in toy.RUNS) == tried
+    assert ("the process ended twice while it ran" in {one.failure for one in found.failures}) != tried
+
+
+@pytest.mark.host
+def test_what_another_process_finished_meanwhile_is_taken(toys: Any) -> None:
+    journal = tuner.journal_of(tuned.store_of(toys))
+    fields = tuned.fields_of(ToySpec(6))
+    journal.add([Trial(SHAPE, fields, None, "begun again")])
+
+    def finish(progress: tuner.Progress) -> None:
+        journal.add([Trial(SHAPE, fields, 1.2)])
+
+    found = tune(toy.double, X, device=toys, budget=20, progress=finish)
+    assert ToySpec(6) not in toy.RUNS and set(_failures(found)) == {"wrong", "raises"}
+
+
+@pytest.mark.host
+def test_stopping_in_the_same_candidate_again_and_again(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    verify = trial.Subject.verify
+
+    def stopped(self: Any, spec: ToySpec) -> None:
+        if spec.wait == 4:
+            raise KeyboardInterrupt
+        verify(self, spec)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trial.Subject, "verify", stopped)
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                tune(toy.double, X, device=toys, budget=20)
+    toy.RUNS.clear()
+    found = tune(toy.double, X, device=toys, budget=20)
+    assert ToySpec(4) in toy.RUNS and set(_failures(found)) == {"wrong", "raises"}
+
+
+@pytest.mark.host
+def test_a_journal_stays_where_its_result_cannot_be_kept(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle = store.Store.settle
+    monkeypatch.setattr(
+        store.Store, "settle", lambda self, *words: self.path.parent.name != "tuned" and settle(self, *words)
+    )
+    assert not tune(toy.double, X, device=toys, budget=20).kept
+    tried = tuner.journal_of(tuned.store_of(toys)).trials(SHAPE)
+    assert {one.spec["mode"] for one in tried} == {"right", "wrong", "raises"}
+
+
+@pytest.mark.host
+def test_what_is_tuned_but_cannot_run_is_tuned_again(toys: Any) -> None:
+    tuned.store_of(toys).add([Trial(SHAPE, {"wait": 1000, "mode": "right", "seconds": 0.0}, 0.5)])
+    found = tune(toy.double, X, device=toys, budget=1)
+    assert not found.known and found.spec.wait <= 64
+
+
+@pytest.mark.host
+def test_a_wrong_result_at_another_size_is_noted(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy, "SPACE", [ToySpec(8), ToySpec(2), ToySpec(4)])
+    monkeypatch.setattr(toy, "CLOSED", True)
+    verify = trial.Subject.verify
+
+    def wrong(self: Any, spec: ToySpec) -> None:
+        if spec.wait == 2 and self.args[0].size != X.size:
+            raise trial.WrongResult("wrong result: 1 of 9 elements")
+        verify(self, spec)
+
+    monkeypatch.setattr(trial.Subject, "verify", wrong)
+    found = tune(toy.double, X, device=toys)
+    assert found.spec == ToySpec(4) and [one.spec["wait"] for one in found.failures] == [2]
+    assert found.failures[0].failure == "at another size of the class: wrong result: 1 of 9 elements"
 
 
 @pytest.mark.host
