@@ -65,9 +65,8 @@ def reduce(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     call, source, axes, plan = _planned(x, op, axis, init, dtype, spec, where)
-    shape = tuple(1 if a in axes else size for a, size in enumerate(source.shape) if keepdims or a not in axes)
-    value = None if init is None or call.has("init") else host_init(init, plan.dtype)
-    result = call.output(shape, plan.dtype)
+    value = _first_value(call, init, plan.dtype)
+    result = call.output(_shape(source, axes, keepdims), plan.dtype)
     seed = None if init is None else _seed(call, value, plan.dtype)
     _run(call, plan, source, seed, result)
     found = call.finish(result)
@@ -85,6 +84,16 @@ def _planned(
     described = (source.dtype, source.shape, source.strides, by_key(op), axes, init is not None)
     plan = plan_of(call.device, *described, None if dtype is None else native(dtype), by_key(spec))
     return call, source, axes, plan
+
+
+def _shape(source: Operand, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The result's shape."""
+    return tuple(1 if a in axes else size for a, size in enumerate(source.shape) if keepdims or a not in axes)
+
+
+def _first_value(call: Call, init: Any, dtype: np.dtype) -> np.ndarray | None:
+    """The host's first value, checked; None where there is none, or the call's argument `init` holds it."""
+    return None if init is None or call.has("init") else host_init(init, dtype)
 
 
 def _axes(axis: Any, rank: int) -> tuple[int, ...]:
@@ -157,14 +166,21 @@ def _explain(
     op: Any = "+",
     *,
     axis: Any = None,
+    keepdims: bool = False,
     init: Any = None,
     dtype: Any = None,
+    out: Any = None,
     device: Any = None,
     queue: Any = None,
+    wait_for: Any = None,
     spec: Any = None,
-    **_: Any,
 ) -> Explanation:
-    call, source, axes, plan = _planned(x, op, axis, init, dtype, spec, {"device": device, "queue": queue})
+    """What ``reduce(x, op, ...)`` would run here."""
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    call, source, axes, plan = _planned(x, op, axis, init, dtype, spec, where)
+    _first_value(call, init, plan.dtype)
+    if out is not None:
+        call.output(_shape(source, axes, keepdims), plan.dtype)  # for its checks
     facts: dict[str, object] = {
         "device": call.device.name,
         "shape": source.shape,
@@ -181,7 +197,12 @@ def _explain(
             f"{action.part}, for {action.rows} row(s)" + (f" of {action.columns[0]} columns" if action.columns else "")
         )
         choices += told(step.kernel)
-    return Explanation("reduce", facts, choices, {step.kernel.name: step.kernel.source for step in plan.steps})
+    sources: dict[str, str] = {}
+    for number, step in enumerate(plan.steps):  # passes of one kernel may differ in what they are compiled for
+        known = sources.setdefault(step.kernel.name, step.kernel.source)
+        if known != step.kernel.source:
+            sources[f"{step.kernel.name}, pass {number}"] = step.kernel.source
+    return Explanation("reduce", facts, choices, sources)
 
 
 explained_by(reduce, _explain)

@@ -52,14 +52,18 @@ def sort(
     less: a Python function of two elements (or keys), true where the first one must come first: a strict weak order.
     Without them numbers are sorted as NumPy sorts them (NaN last, complex numbers by real part), records by their
     members in turn.
-    descending turns the order round. out may be `x` itself.
+    descending turns the order round. out: where the result is written (its shape and dtype must fit); it may be `x`
+    itself. spec: a SortSpec, or a mapping of some of its fields.
 
-    Wrong axes, types and functions raise InvalidArgument, types that the device lacks UnsupportedOnDevice.
+    Wrong axes, types and functions raise InvalidArgument, types that the device lacks UnsupportedOnDevice, before
+    anything is enqueued.
 
     >>> pydp.sort(np.array([3, 1, 2]))
     array([1, 2, 3])
     >>> pydp.sort(np.array([13, 21, 11]), key=lambda v: (v % 10, -v))
     array([21, 11, 13])
+
+    Source: O. Green, R. McColl and D. Bader, GPU Merge Path (2012).
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     return _single(None, x, axis, key, less, descending, spec, where)
@@ -78,7 +82,9 @@ def argsort(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """The positions (int64) that sort `x` along an axis; equal elements in their order. Arguments as for `sort`.
+    """The positions (int64) that sort `x` along an axis; equal elements in their order.
+
+    Arguments and errors as for `sort`; the result has the shape that the sorted copy has, `out` is of int64.
 
     >>> pydp.argsort(np.array([3, 1, 2]))
     array([1, 2, 0])
@@ -115,19 +121,27 @@ def sort_by_key(
 ) -> tuple[Any, Any]:
     """(sorted keys, values in the order of their keys), both new. `values` has the shape of `keys` and any type.
 
+    Other arguments and errors as for `sort`; InvalidArgument also where the shapes differ.
+
     >>> pydp.sort_by_key(np.array([3, 1, 2]), np.array([30., 10., 20.]))
     (array([1, 2, 3]), array([10., 20., 30.]))
     """
-    call = Call.begin({"keys": keys, "values": values}, device=device, queue=queue, wait_for=wait_for)
-    source, carried = call.input("keys"), call.input("values")
-    if carried.shape != source.shape:
-        raise InvalidArgument(f"values has shape {carried.shape}; the keys' shape, {source.shape}, is accepted")
+    call, source, carried = _paired(keys, values, device=device, queue=queue, wait_for=wait_for)
     order = order_of(axis, source, key, less, descending)
     sorted_keys = call.output(order.result_shape, source.dtype)
     sorted_values = call.output(order.result_shape, carried.dtype)
     plan = _plan(call.device, source.dtype, carried.dtype, order, by_key(spec), False)
     _run(call, plan, source, carried, sorted_keys, sorted_values)
     return call.finish(sorted_keys, sorted_values)
+
+
+def _paired(keys: Any, values: Any, **where: Any) -> tuple[Call, Operand, Operand]:
+    """The call of `sort_by_key` with its two operands, which are of one shape."""
+    call = Call.begin({"keys": keys, "values": values}, **where)
+    source, carried = call.input("keys"), call.input("values")
+    if carried.shape != source.shape:
+        raise InvalidArgument(f"values has shape {carried.shape}; the keys' shape, {source.shape}, is accepted")
+    return call, source, carried
 
 
 # --- the plan of a description ---------------------------------------------------------------------------
@@ -293,20 +307,30 @@ def _reshaped(operand: Operand, shape: tuple[int, ...]) -> Operand:
 def _explain(
     which: str,
     x: Any,
-    *rest: Any,
+    values: Any = None,
+    *,
     axis: Any = -1,
     key: Any = None,
     less: Any = None,
     descending: bool = False,
+    out: Any = None,
     device: Any = None,
     queue: Any = None,
+    wait_for: Any = None,
     spec: Any = None,
-    **_: Any,
 ) -> Explanation:
-    call = Call.begin({"x": x}, device=device, queue=queue)
-    source = call.input("x")
+    """What a call of the function named `which` would run."""
+    where = {"device": device, "queue": queue, "wait_for": wait_for}
+    carried = _POSITION if which == "argsort" else None
+    if which == "sort_by_key":
+        call, source, given = _paired(x, values, **where)
+        carried = given.dtype
+    else:
+        call = Call.begin({"x": x}, out=out, **where)
+        source = call.input("x")
     order = order_of(axis, source, key, less, descending)
-    carried = {"sort": None, "argsort": _POSITION}.get(which) or (np.asarray(rest[0]).dtype if rest else None)
+    if out is not None:
+        call.output(order.result_shape, carried or source.dtype)  # for its checks
     plan = _plan(call.device, source.dtype, carried, order, by_key(spec), which != "sort_by_key")
     facts: dict[str, object] = {
         "device": call.device.name,
@@ -323,6 +347,10 @@ def _explain(
     if chosen.mapping == "simt":
         choices.append(f"keys in local memory: {skewed(call.device.profile, chosen, source.dtype.itemsize).reason}")
     choices += told(plan.tile)
+    if order.row_step is None:
+        choices.append("the rows lie at no even distance: they are copied one after the other first")
+    if not order.rows_in_place:
+        choices.append("the sorted axis is not the last one: sorted rows are copied to where they belong")
     kernels = [plan.tile, *([plan.merge] if plan.merge else [])]
     return Explanation(which, facts, choices, {ready.name: ready.source for ready in kernels})
 

@@ -147,6 +147,13 @@ def test_wrong_arguments(device: Any) -> None:
 def test_explain(device: Any) -> None:
     text = str(pydp.explain(pydp.reduce, np.zeros((10, 100), "f"), axis=1))
     assert "reduce_" in text
+    # The passes over parts and over their results are two kernels where types differ.
+    x = np.zeros(100_000, np.int32)
+    texts = pydp.explain(pydp.reduce, x, "+").sources
+    assert len(texts) == 2 and len({*texts.values()}) == 2
+    for wrong in ({"axes": 0}, {"out": x}, {"init": "x"}):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.explain(pydp.reduce, x, **wrong)
 
 
 @pytest.mark.oclgrind
