@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from ..specialize.family import altered
 
 if TYPE_CHECKING:
     from ..runtime.profile import Profile
@@ -43,26 +44,26 @@ def packed_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[
     for tile_k in (64, 128, 256, 512, 1024):
         for tile_n in (2 * first.columns, 8 * first.columns, 1 << 14):
             room = max(1, profile.l2_bytes * 2 // (tile_k * 4) // first.columns) * first.columns
-            found.append(replace(first, tile_k=tile_k, tile_n=min(tile_n, room)))
-    found += [replace(first, tile_m=tile_m) for tile_m in (64, 128, 256, 512, 1024, 4096)]
-    found += [replace(first, parts=parts) for parts in (1, 2, 4, 8, 16)]
-    found += [replace(first, unroll=4)]
+            found.append(altered(first, tile_k=tile_k, tile_n=min(tile_n, room)))
+    found += [altered(first, tile_m=tile_m) for tile_m in (64, 128, 256, 512, 1024, 4096)]
+    found += [altered(first, parts=parts) for parts in (1, 2, 4, 8, 16)]
+    found += [altered(first, unroll=4)]
     for rows, vectors in _TILES:
         columns = vectors * first.width
-        found.append(replace(first, rows=rows, columns=columns, tile_n=up(first.tile_n, columns)))
+        found.append(altered(first, rows=rows, columns=columns, tile_n=up(first.tile_n, columns)))
     for narrow in [width for width in (first.width // 2, first.width // 4) if width >= 2]:
         columns = first.columns // first.width * narrow
-        found.append(replace(first, width=narrow, columns=columns, tile_n=up(first.tile_n, columns)))
+        found.append(altered(first, width=narrow, columns=columns, tile_n=up(first.tile_n, columns)))
     return _distinct(found, m, n, k)
 
 
 def thin_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[MatmulSpec]:
     """More and fewer parts of k, narrower tiles, more rows of B at a time."""
     parts = (1, first.parts // 4, first.parts // 2, first.parts * 2, first.parts * 4)
-    found = [first, *(replace(first, parts=max(1, count)) for count in parts)]
-    found += [replace(first, unroll=unroll) for unroll in (1, 2, 4, 8)]
-    found += [replace(first, width=width) for width in (first.width // 2, first.width // 4) if width >= 2]
-    found += [replace(first, tile_n=max(first.width, first.tile_n // share)) for share in (2, 4, 8)]
+    found = [first, *(altered(first, parts=max(1, count)) for count in parts)]
+    found += [altered(first, unroll=unroll) for unroll in (1, 2, 4, 8)]
+    found += [altered(first, width=width) for width in (first.width // 2, first.width // 4) if width >= 2]
+    found += [altered(first, tile_n=max(first.width, first.tile_n // share)) for share in (2, 4, 8)]
     return list(dict.fromkeys(found))
 
 
@@ -75,12 +76,12 @@ def staged_space(first: MatmulSpec, block: int, pad: Callable[[int, int, int], i
         if few and (tk, lm) != (16, 8):
             continue
         width = min(block, tm // lm, tn // ln)
-        spec = replace(
+        spec = altered(
             first, mapping="simt", method="staged", tile_m=tm, tile_n=tn, tile_k=tk, rows=tm // lm, columns=tn // ln,
             lanes_m=lm, lanes_n=ln, width=width, unroll=tk, pad=pad(tm, tk, width),
         )  # fmt: skip
         found += [
-            replace(spec, parts=parts, buffers=buffers)
+            altered(spec, parts=parts, buffers=buffers)
             for parts in ((1,) if few else dict.fromkeys((1, first.parts)))
             for buffers in ((2,) if few else (2, 1))
         ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..groups.barrier import why_not
 from ..lds import Banks, Layout, Pattern, banks_of, layout, worst
-from ..specialize.family import Family, Problem
+from ..specialize.family import Family, Problem, altered
 from ._matmul_counts import counts
 from ._matmul_space import packed_space, staged_space, thin_space
 from ._matmul_types import Arithmetic, arithmetic
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 THIN_ROWS = 4  # up to here a product is bound by reading its matrix once, and packing only adds to that
 _WIDE = (2, 4, 8, 16)
+_SIZES = ("tile_m", "tile_n", "tile_k", "rows", "columns", "lanes_m", "lanes_n", "width", "unroll", "parts")
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _staged(profile: Profile, problem: Problem) -> MatmulSpec:
     parts = 1
     if profile.kind == "gpu" and 0 < blocks < profile.compute_units:
         parts = max(1, min(32, 2 * profile.compute_units // blocks, k // (8 * spec.tile_k)))
-    return replace(spec, parts=parts)
+    return altered(spec, parts=parts)
 
 
 def _lane_bytes(how: Arithmetic) -> int:
@@ -244,7 +245,7 @@ def _space(profile: Profile, problem: Problem) -> list[MatmulSpec]:
 
         found += staged_space(first, block, pad)
         if first.mapping == "simt":
-            found += [replace(spec, buffers=1) for spec in _staged_candidates(profile, problem)]
+            found += [altered(spec, buffers=1) for spec in _staged_candidates(profile, problem)]
     return list(dict.fromkeys(found))
 
 
@@ -253,11 +254,13 @@ def _candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
 
 
 def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
-    for name in ("tile_m", "tile_n", "tile_k", "rows", "columns", "lanes_m", "lanes_n", "width", "unroll", "parts"):
-        value = getattr(spec, name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 1 << 31:
-            return f"{name} is {value!r}, an integer of 1 to 2**31 - 1 is accepted"
-    if not isinstance(spec.pad, int) or spec.pad < 0:
+    tiles = (spec.tile_m, spec.tile_n, spec.tile_k, spec.rows, spec.columns)
+    sizes = (*tiles, spec.lanes_m, spec.lanes_n, spec.width, spec.unroll, spec.parts)
+    if {*map(type, sizes)} != {int} or min(sizes) < 1 or max(sizes) >= 1 << 31:
+        named = zip(_SIZES, sizes, strict=True)
+        name, value = next(one for one in named if type(one[1]) is not int or not 1 <= one[1] < 1 << 31)
+        return f"{name} is {value!r}, an integer of 1 to 2**31 - 1 is accepted"
+    if type(spec.pad) is not int or spec.pad < 0:
         return f"pad is {spec.pad!r}, an integer of at least 0 is accepted"
     if (spec.mapping, spec.method) not in (("vector", "packed"), ("vector", "thin"), ("simt", "staged")):
         return (

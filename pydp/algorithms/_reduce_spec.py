@@ -76,12 +76,14 @@ def _lane_candidates(profile: Profile, base: ReduceSpec, commutes: bool) -> list
 def _candidates(profile: Profile, problem: Problem) -> list[ReduceSpec]:
     base = _default(profile, problem)
     if base.mapping == "simt":
-        return _lane_candidates(profile, base, "commutes" in problem.flags)
-    return [
+        found = _lane_candidates(profile, base, "commutes" in problem.flags)
+        return [spec for spec in found if _check(profile, problem, spec) is None]
+    found = [
         ReduceSpec("vector", width, unroll, 1, 1, base.columns, base.part, base.longest, base.busy)
         for width in (4, 8, 16)
         for unroll in (1, 2, 4, 8)
     ]
+    return [spec for spec in found if _check(profile, problem, spec) is None]
 
 
 def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pydp.specialize.counts import Counts, Phase, efficiency, spread
@@ -19,16 +20,12 @@ _PROBE = 25.0  # cycles of one step of the search for a stretch's beginning
 def counts(profile: Profile, problem: Problem, spec: SortSpec) -> Counts:
     """problem.sizes: (elements of a row, rows, bytes of an element with what it carries)."""
     n, rows, item = (max(1, size) for size in problem.sizes[:3])
-    width = spec.run
-    widths = []
-    while width < n:
-        widths.append(width)
-        width *= 2
+    passes = max(0, (-(-n // spec.run) - 1).bit_length())  # each merges runs of twice the length
     phases = [_runs(profile, problem, spec, n, rows, item)]
     if spec.mapping == "simt":
-        phases += [_merge(profile, spec, width, (n, rows, item)) for width in widths]
-    elif widths:
-        phases.append(_merges(profile, problem, spec, widths, (n, rows, item)))
+        phases += [_merge(profile, spec, spec.run << turn, (n, rows, item)) for turn in range(passes)]
+    elif passes:
+        phases.append(_merges(profile, problem, spec, passes, (n, rows, item)))
     return Counts(problem.dtype, tuple(phases))
 
 
@@ -99,21 +96,14 @@ def _merge(profile: Profile, spec: SortSpec, width: int, sizes: tuple[int, int, 
     )
 
 
-def _merges(
-    profile: Profile, problem: Problem, spec: SortSpec, widths: list[int], sizes: tuple[int, int, int]
-) -> Phase:
+def _merges(profile: Profile, problem: Problem, spec: SortSpec, passes: int, sizes: tuple[int, int, int]) -> Phase:
     """All passes of a CPU as one phase, for they differ in the steps of a search alone."""
     n, rows, item = sizes
-    passes, chained, units = len(widths), _CHAINED.get(spec.chains, 5.5), profile.compute_units
-    cycles = busiest = groups = 0.0
-    for width in widths:
-        stretch = min(spec.stretch, 2 * width)
-        work = -(-rows * -(-n // stretch) // spec.lanes)
-        each, balance = chained + spec.chains * (2 * width).bit_length() * _PROBE / stretch, spread(work, units)
-        cycles += each
-        busiest += each * balance
-        groups += work * balance
-    balance = busiest / cycles
+    chained = _CHAINED.get(spec.chains, 5.5)
+    groups, balances, probes, late = _stretches(n, rows, spec.run, spec.stretch, spec.lanes, profile.compute_units)
+    probe = spec.chains * _PROBE
+    cycles = passes * chained + probe * probes
+    balance = (chained * balances + probe * late) / cycles
     size = float(n * rows) * passes
     far, near = _moved(profile, size / passes * item)
     return Phase(
@@ -121,9 +111,27 @@ def _merges(
         groups=max(1, round(groups / balance)),
         operations=size,
         efficiency=efficiency(profile, problem.dtype, 1.0, cycles / passes),
-        balance=balance,
+        balance=max(1.0, balance),
         read=far * passes,
         written=far * passes,
         cached=near * passes,
         launches=passes,
     )
+
+
+@lru_cache(maxsize=64)
+def _stretches(n: int, rows: int, run: int, stretch: int, lanes: int, units: int) -> tuple[float, float, float, float]:
+    """What the passes come to, whatever their chains, summed over them: groups (of the busiest unit, times the units),
+    balance, steps of a search for each element, and those of the busiest unit."""
+    groups = balances = probes = late = 0.0
+    width = run
+    while width < n:
+        across = min(stretch, 2 * width)
+        work = -(-rows * -(-n // across) // lanes)
+        balance, steps = spread(work, units), (2 * width).bit_length() / across
+        groups += work * balance
+        balances += balance
+        probes += steps
+        late += steps * balance
+        width *= 2
+    return groups, balances, probes, late

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from pydp.algorithms._sort_counts import counts
 from pydp.groups.barrier import why_not
@@ -89,20 +90,26 @@ def candidates(profile: Profile, problem: Problem) -> list[SortSpec]:
         ]
         found.append(replace(base, barriers="group"))
     else:
-        found = [
-            SortSpec("vector", run, small, 1, 1, stretch, chains)
-            for run in (64, 256, 1024)
-            for small in (8, 16, 32)
-            for stretch in (1024, 4096, 16384)
-            for chains in (1, 2, 4)
-        ]
+        found = _vector_space()
     return [spec for spec in found if check(profile, problem, spec) is None]
+
+
+@lru_cache(maxsize=1)
+def _vector_space() -> list[SortSpec]:
+    """Kept, for it is the same for all problems and a first choice has a millisecond."""
+    return [
+        SortSpec("vector", run, small, 1, 1, stretch, chains)
+        for run in (64, 256, 1024)
+        for small in (8, 16, 32)
+        for stretch in (1024, 4096, 16384)
+        for chains in (1, 2, 4)
+    ]
 
 
 def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     """Why a specialization cannot run, or None."""
-    powers = {name: getattr(spec, name) for name in ("run", "small", "lanes", "items", "stretch", "chains")}
-    for name, value in powers.items():
+    powers = (spec.run, spec.small, spec.lanes, spec.items, spec.stretch, spec.chains)
+    for name, value in zip(("run", "small", "lanes", "items", "stretch", "chains"), powers, strict=True):
         if value < 1 or value & (value - 1) or value > 2**20:
             return f"{name} is {value}; powers of two up to 2**20 are accepted"
     if spec.chains > 16:

@@ -32,33 +32,38 @@ class Cost:
 
 
 def cost(counts: Counts, rates: Rates, structure: Structure | None = None) -> Cost:
-    """The predicted time of a call; with `structure` (of a GPU) by the formulas of SPEC S5 too."""
-    parts = dict.fromkeys(LIMITERS, 0.0)
+    """The predicted time of a call; with `structure` (of a GPU) by the formulas of SPEC S5 too.
+
+    Every candidate of every first choice comes by here, so it is kept plain.
+    """
     peak = rates.operations(counts.dtype)
+    memory = compute = latency = launch = 0.0
     for phase in counts.phases:
-        _add(parts, phase, peak, rates, structure)
-    return Cost(sum(parts.values()), parts)
-
-
-def _add(parts: dict[str, float], phase: Phase, peak: float, rates: Rates, structure: Structure | None) -> None:
-    """Adds a phase's seconds to the parts; every candidate of every first choice comes by here, so it is kept plain."""
-    share = phase.balance / rates.units
-    rate = peak * phase.efficiency / (rates.lane_slowdown if phase.lanes > 1 else 1.0)
-    compute = phase.operations / rate * share
-    if structure is not None:  # the last warp of a group may have idle lanes
-        compute *= -(-phase.lanes // structure.warp_size) * structure.warp_size / phase.lanes
-    cached = phase.cached / rates.unit_cache * share
-    # The busiest unit moves its share alone, all of them together share the memory.
-    alone = phase.bytes * share / rates.unit_memory
-    memory = max(phase.read / rates.memory_read + phase.written / rates.memory_write, alone)
-    compute = max(compute, cached)
-    slowest = max(compute, memory) + _OVERLAP_LOSS * min(compute, memory)
-    parts["compute" if compute >= memory else "memory"] += slowest
-    if structure is not None:
-        bound = gpu_time(structure, analysis(phase, structure), phase.groups)
-        parts["latency"] += max(0.0, bound - slowest)
-    parts["latency"] += phase.barriers * phase.work_items * rates.barrier * share + phase.signals * rates.signal
-    parts["launch"] += phase.launches * rates.launch + phase.groups * rates.group * share
+        (_, groups, lanes, operations, efficiency, read, written, cached, balance, launches, barriers, signals, *_) = (
+            phase
+        )
+        share = balance / rates.units
+        calculating = operations / (peak * efficiency) * share
+        if lanes > 1:
+            calculating *= rates.lane_slowdown
+        if structure is not None:  # the last warp of a group may have idle lanes
+            calculating *= -(-lanes // structure.warp_size) * structure.warp_size / lanes
+        calculating = max(calculating, cached / rates.unit_cache * share)
+        # The busiest unit moves its share alone, all of them together share the memory.
+        alone = (read + written) * share / rates.unit_memory
+        moving = max(read / rates.memory_read + written / rates.memory_write, alone)
+        if calculating >= moving:
+            slowest = calculating + _OVERLAP_LOSS * moving
+            compute += slowest
+        else:
+            slowest = moving + _OVERLAP_LOSS * calculating
+            memory += slowest
+        if structure is not None:
+            latency += max(0.0, gpu_time(structure, analysis(phase, structure), groups) - slowest)
+        latency += barriers * groups * lanes * rates.barrier * share + signals * rates.signal
+        launch += launches * rates.launch + groups * rates.group * share
+    parts = {"memory": memory, "compute": compute, "latency": latency, "launch": launch}
+    return Cost(memory + compute + latency + launch, parts)
 
 
 def analysis(phase: Phase, structure: Structure) -> Analysis:

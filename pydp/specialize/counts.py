@@ -8,14 +8,16 @@ counts two), sizes are bytes, and a *unit* is a core of a CPU or a multiprocesso
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydp.errors import InvalidArgument
 from pydp.runtime.profile import Profile
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(NamedTuple):
     """One stretch of work that does not overlap with the others; totals are those of all groups together.
+
+    A tuple, for a first choice makes some hundred of them; `Counts` looks at their values.
 
     name: what it is, in a word or two.
     groups, lanes: work-groups, and work-items of each.
@@ -48,13 +50,6 @@ class Phase:
     registers: int = 16
     access: int = 16
 
-    def __post_init__(self) -> None:
-        amounts = (self.operations, self.read, self.written, self.cached, self.barriers, self.signals, self.launches)
-        if min(amounts) < 0 or self.groups < 1 or self.lanes < 1:
-            raise InvalidArgument(f"{self} has a negative amount, or no groups")
-        if not 0 < self.efficiency <= 1 or self.balance < 1:
-            raise InvalidArgument(f"{self} has an efficiency outside (0, 1] or a balance below 1")
-
     @property
     def work_items(self) -> int:
         """Work-items in all."""
@@ -80,6 +75,26 @@ class Counts:
     def __post_init__(self) -> None:
         if not self.phases:
             raise InvalidArgument("counts have no phase; at least one is needed")
+        for phase in self.phases:
+            (
+                _,
+                groups,
+                lanes,
+                operations,
+                efficiency,
+                read,
+                written,
+                cached,
+                balance,
+                launches,
+                barriers,
+                signals,
+                *_,
+            ) = phase
+            if min(operations, read, written, cached, launches, barriers, signals) < 0 or groups < 1 or lanes < 1:
+                raise InvalidArgument(f"{phase} has a negative amount, or no groups")
+            if not 0 < efficiency <= 1 or balance < 1:
+                raise InvalidArgument(f"{phase} has an efficiency outside (0, 1] or a balance below 1")
 
     @property
     def main(self) -> Phase:

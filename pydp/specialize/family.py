@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydp.runtime.profile import Profile
 from pydp.specialize.counts import Counts
+
+_Spec = TypeVar("_Spec")
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,11 @@ class Family:
     """A family of kernels and its policy; all functions are pure.
 
     ``default(profile, problem)`` is a good spec without measuring; ``candidates(profile, problem)`` are those worth
-    measuring, the default among them; ``check(profile, problem, spec)`` says in one sentence why a spec cannot
-    run there, or is None. ``counts(profile, problem, spec)`` are the analysis parameters of a spec that can run, from
-    arithmetic alone; a family without them cannot be ranked. ``space(profile, problem)`` is everything that was looked
-    at to make the candidates, those that cannot run included, so that they can be told with their reasons.
+    measuring, the default among them, all of which can run; ``check(profile, problem, spec)`` says in one sentence why
+    a spec cannot run there, or is None. ``counts(profile, problem, spec)`` are the analysis parameters of a spec that
+    can run, from arithmetic alone; a family without them cannot be ranked. ``space(profile, problem)`` is everything
+    that was looked at to make the candidates, those that cannot run included, so that they can be told with their
+    reasons.
     ``lengths(problem)`` are the problem's sizes as they are, where ``problem.sizes`` holds something else (logarithms).
     """
 
@@ -52,3 +55,15 @@ class Family:
     counts: Callable[[Profile, Problem, Any], Counts] | None = None
     space: Callable[[Profile, Problem], list[Any]] | None = None
     lengths: Callable[[Problem], tuple[int, ...]] | None = None
+
+
+def altered(spec: _Spec, **fields: Any) -> _Spec:
+    """`dataclasses.replace` for policies, which make dozens of specializations for a first choice: a copy with other
+    values of fields that it has.
+
+    >>> altered(Problem("scan", "int32", (8,)), sizes=(9,))
+    Problem(family='scan', dtype='int32', sizes=(9,), flags=())
+    """
+    copy = object.__new__(type(spec))
+    copy.__dict__.update(spec.__dict__, **fields)
+    return copy

@@ -10,7 +10,7 @@ from pydp.specialize.calibration import kept
 from pydp.specialize.costs import Cost, cost
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.parallelism import parallelism
-from pydp.specialize.ranking import Ranked, rank, rejected
+from pydp.specialize.ranking import Ranked, first_of, rank, rejected
 from pydp.specialize.rates import Rates
 from pydp.specialize.units import seconds_text
 
@@ -24,12 +24,12 @@ def model_pick(family: Family, device: Device, problem: Problem) -> tuple[Any, s
     if family.counts is None or device.profile.is_simulator or device.profile.loop_limit is not None:
         return None
     rates = kept(device)
-    ranked = rank(family, device.profile, problem, rates=rates, entry=architecture_of(device))
-    if not ranked:
+    found = first_of(family, device.profile, problem, rates, architecture_of(device))
+    if found is None:
         return None
-    first = ranked[0]
+    first, among = found
     by = "measured rates" if rates is not None else "the table's rates"
-    return first.spec, f"the best of {len(ranked)} by the model with {by}: {first.reason}"
+    return first.spec, f"the best of {among} by the model with {by}: {first.reason}"
 
 
 def predicted(family: Family, device: Device, problem: Problem, spec: Any) -> float | None:

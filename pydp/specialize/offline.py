@@ -248,7 +248,7 @@ class _Workshop:
             return None
         counts = family.counts(profile, problem, spec)
         largest = max((one.resources for one in kernels), key=lambda one: one.registers)
-        main = replace(counts.main, registers=largest.registers, local_bytes=largest.local_bytes)
+        main = counts.main._replace(registers=largest.registers, local_bytes=largest.local_bytes)
         phases = tuple(main if phase is counts.main else phase for phase in counts.phases)
         return cost(replace(counts, phases=phases), rates_of(profile, self.entry), self.structure).seconds
 

@@ -44,6 +44,9 @@ class Ranked:
         return self.spilling + _reason(self.seconds, self.best, self.cost)
 
 
+_Costed = tuple[int, Any, Cost]  # registers that a work-item lacks, else 0; specialization; its cost
+
+
 @dataclass(frozen=True)
 class Rejected:
     """A candidate that cannot run, and the reason in one sentence."""
@@ -66,6 +69,30 @@ def rank(
     estimate; a kept calibration is better. On GPUs, candidates that need more registers than a work-item has go last.
     Raises InvalidArgument for a family without counts. A family without any candidate that can run gives an empty list.
     """
+    best, ordered, most = _ordered(family, profile, problem, structure, rates, entry)
+    return [Ranked(spec, by, best, _spilling(spills, most)) for spills, spec, by in ordered]
+
+
+def first_of(
+    family: Family, profile: Profile, problem: Problem, rates: Rates | None = None, entry: Architecture | None = None
+) -> tuple[Ranked, int] | None:
+    """The first of `rank`, and how many there are: what a choice needs, within its millisecond."""
+    best, ordered, most = _ordered(family, profile, problem, None, rates, entry)
+    if not ordered:
+        return None
+    spills, spec, by = ordered[0]
+    return Ranked(spec, by, best, _spilling(spills, most)), len(ordered)
+
+
+def _ordered(
+    family: Family,
+    profile: Profile,
+    problem: Problem,
+    structure: Structure | None,
+    rates: Rates | None,
+    entry: Architecture | None,
+) -> tuple[float, list[_Costed], int | None]:
+    """(the best prediction in seconds, every candidate in its order, the registers that a work-item of a GPU has)."""
     if family.counts is None:
         raise InvalidArgument(f"family {family.name!r} has no counts, so its candidates cannot be ranked")
     if rates is None:
@@ -74,20 +101,24 @@ def rank(
         structure = structure_of(profile, entry)
     most = (entry or architecture(profile)).registers_per_lane if structure is not None else None
     default = family.default(profile, problem)
+    specs = dict.fromkeys(family.candidates(profile, problem))
+    if family.check(profile, problem, default) is None:
+        specs = {default: None} | specs
     found = []
-    for spec in dict.fromkeys([default, *family.candidates(profile, problem)]):
-        if family.check(profile, problem, spec) is None:
-            counts = family.counts(profile, problem, spec)
-            spills = counts.registers if most is not None and counts.registers > most else 0
-            found.append((spills, spec, cost(counts, rates, structure)))
+    for spec in specs:
+        counts = family.counts(profile, problem, spec)
+        spills = counts.registers if most is not None and counts.registers > most else 0
+        found.append((spills, spec, cost(counts, rates, structure)))
     if not found:
-        return []
-    fitting = [by.seconds for spills, _, by in found if not spills]
-    best = min(fitting or [by.seconds for _, _, by in found])
-    found.sort(
-        key=lambda one: (one[0] > 0, one[2].seconds if one[1] != default or one[2].seconds > NEAR * best else 0.0)
-    )
-    return [Ranked(spec, by, best, _spilling(spills, most)) for spills, spec, by in found]
+        return 0.0, found, most
+    best = min([by.seconds for spills, _, by in found if not spills] or [by.seconds for _, _, by in found])
+    order = sorted(found, key=lambda one: (one[0] > 0, one[2].seconds))
+    # Of equal predictions the default goes first.
+    spills, spec, by = found[0]
+    if spec == default and by.seconds <= NEAR * best and (not spills or order[0][0]):
+        order.remove(found[0])
+        order.insert(0, found[0])
+    return best, order, most
 
 
 def rejected(family: Family, profile: Profile, problem: Problem) -> list[Rejected]:

@@ -18,7 +18,7 @@ from pydp.algorithms._scan_spec import FAMILY as SCAN
 from pydp.algorithms._scan_spec import ScanSpec
 from pydp.specialize.architectures import by_target, rates_of
 from pydp.specialize.costs import cost
-from pydp.specialize.counts import Counts, Phase
+from pydp.specialize.counts import Counts, Phase, efficiency, spread
 from pydp.specialize.family import Family, Problem
 
 pytestmark = pytest.mark.host
@@ -220,6 +220,16 @@ def test_sorts_merge_until_one_run_is_left() -> None:
     assert {phase.bytes for phase in by_lanes.phases} == {2.0 * (4 << 20)}
 
 
+def _pass(n: int, width: int, spec: _sort_plan.SortSpec, moved: float) -> Phase:
+    """One pass over runs of `width`: every stretch is found by a search of 25 cycles a step in each chain."""
+    stretch = min(spec.stretch, 2 * width)
+    work = -(-n // stretch)
+    cycles = {1: 13.0, 2: 8.0, 4: 5.5}[spec.chains] + 25.0 * spec.chains * (2 * width).bit_length() / stretch
+    speed, balance = efficiency(CPU, "int32", 1.0, cycles), spread(work, CPU.compute_units)
+    near = 0.0 if moved else 2.0 * 4 * n
+    return Phase("merge", work, operations=n, efficiency=speed, balance=balance, read=moved, written=moved, cached=near)
+
+
 def test_merges_of_a_cpu_take_the_time_of_their_passes_one_by_one() -> None:
     rates = rates_of(CPU)
     for n in (1 << 11, 1 << 20, (1 << 22) + 5):
@@ -227,7 +237,7 @@ def test_merges_of_a_cpu_take_the_time_of_their_passes_one_by_one() -> None:
         for spec in _sort_plan.FAMILY.candidates(CPU, problem):
             runs, *merges = _sort_counts.counts(CPU, problem, spec).phases
             widths = [spec.run << turn for turn in range(30) if spec.run << turn < n]
-            alone = [_sort_counts._merges(CPU, problem, spec, [width], (n, 1, 4)) for width in widths]
+            alone = [_pass(n, width, spec, merges[0].read / len(widths)) for width in widths]
             together = cost(Counts("int32", (runs, *merges)), rates).seconds
             assert together == pytest.approx(cost(Counts("int32", (runs, *alone)), rates).seconds, rel=0.05)
 

@@ -44,7 +44,7 @@ def test_totals() -> None:
 )
 def test_counts_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
-        Phase("wrong", **wrong)
+        Counts("float32", (Phase("wrong", **wrong),))
     with pytest.raises(InvalidArgument):
         Counts("float32", ())
 
@@ -128,9 +128,9 @@ def test_the_formulas_bound_a_gpu() -> None:
 def test_occupancy_in_whole_groups() -> None:
     phase = Phase("work", groups=16, lanes=64, registers=16)  # two warps by registers: one group of two
     assert occupancy(phase, GPU) == 2 / 8
-    assert occupancy(dataclasses.replace(phase, registers=1), GPU) == 1.0  # four groups of two warps
-    assert occupancy(dataclasses.replace(phase, registers=1, local_bytes=2048), GPU) == 4 / 8
-    assert occupancy(dataclasses.replace(phase, registers=40), GPU) == 0.0
+    assert occupancy(phase._replace(registers=1), GPU) == 1.0  # four groups of two warps
+    assert occupancy(phase._replace(registers=1, local_bytes=2048), GPU) == 4 / 8
+    assert occupancy(phase._replace(registers=40), GPU) == 0.0
 
 
 def test_operations_of_a_cycle() -> None:
