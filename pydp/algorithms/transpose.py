@@ -20,8 +20,8 @@ from pydp.groups.barrier import why_not
 from pydp.groups.meetings import built, told
 from pydp.runtime.call import Call
 from pydp.runtime.copy_transposed import Turning, placement, usual
+from pydp.runtime.elementwise import copying_kernel
 from pydp.runtime.elementwise import turned as turned_words
-from pydp.runtime.elementwise import turning_kernel
 from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.profile import Profile
 from pydp.runtime.program import Kernel
@@ -72,18 +72,23 @@ def transpose(
     >>> pydp.transpose(np.arange(6).reshape(2, 3)).shape
     (3, 2)
     """
-    call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
-    source = call.input("x")
-    check_supported(source.dtype, call.device, "transpose", storage_only=True)
-    turned = _turned(source, axes)
+    call, turned = _opened(x, axes, out, device, queue, wait_for)
     result = call.output(turned.shape, turned.dtype)
-    if call.overlaps(source, result):
+    if call.overlaps(turned, result):
         kept = call.temporary(turned.shape, turned.dtype)
         call.copy(turned, kept)
         turned = kept
     choice = _chosen(call, turned, result, spec)
     call.copy(turned, result, None if choice is None else choice.spec)
     return call.finish(result)
+
+
+def _opened(x: Any, axes: Any, out: Any, device: Any, queue: Any, wait_for: Any) -> tuple[Call, Operand]:
+    """The call, and its operand with the axes in their new order, both checked."""
+    call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
+    source = call.input("x")
+    check_supported(source.dtype, call.device, "transpose", storage_only=True)
+    return call, _turned(source, axes)
 
 
 def _turned(source: Operand, axes: Any) -> Operand:
@@ -166,7 +171,10 @@ def _check(profile: Profile, problem: Problem, spec: TransposeSpec) -> str | Non
     if not isinstance(spec.streams, bool):
         return f"streams is {spec.streams!r}; True and False are accepted"
     if not 2 <= spec.block <= 64 or spec.chunk > 1024 or spec.block % spec.rows:
-        return f"block is {spec.block}, rows {spec.rows}, chunk {spec.chunk}; 2 to 64, a divisor of it, up to 1024 are"
+        return (
+            f"block is {spec.block}, rows {spec.rows} and chunk {spec.chunk}; 2 to 64, a divisor of block, and up to "
+            "1024 are accepted"
+        )
     if spec.mapping == "vector":
         limit = profile.loop_limit
         if limit is not None and 2 * spec.chunk * spec.block**2 > limit:
@@ -184,17 +192,30 @@ FAMILY = Family("transpose", TransposeSpec, _default, _candidates, _check, count
 
 
 def _explain(
-    x: Any, axes: Any = None, *, device: Any = None, queue: Any = None, spec: Any = None, **_: Any
+    x: Any,
+    axes: Any = None,
+    *,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
 ) -> Explanation:
-    call = Call.begin({"x": x}, device=device, queue=queue)
-    turned = _turned(call.input("x"), axes)
+    """What ``transpose(x, axes, ...)`` would run here."""
+    call, turned = _opened(x, axes, out, device, queue, wait_for)
     facts: dict[str, object] = {"device": call.device.name, "result": turned.shape, "steps": turned.strides}
-    if turned.is_contiguous:
-        return Explanation("transpose", facts, ["the elements lie in order already: a plain copy"], {})
     fresh = Operand("out", turned.buffer, 0, turned.shape, c_strides(turned.shape), turned.dtype)
+    if out is not None:
+        fresh = call.output(turned.shape, turned.dtype)
     choice = _chosen(call, turned, fresh, spec)
+    if not turned.size:
+        return Explanation("transpose", facts, ["nothing to move: no kernel"])
+    kernel = copying_kernel(call.device, turned, fresh, None if choice is None else choice.spec)
+    sources = {kernel.name: kernel.source}
     if choice is None:
-        return Explanation("transpose", facts, ["no two axes to turn: each element is copied by itself"], {})
+        plain = turned.is_contiguous and fresh.is_contiguous
+        why = "the elements lie in order already: a plain copy" if plain else "no two axes to turn: elements are copied"
+        return Explanation("transpose", facts, [why], sources)
     how = choice.spec
     facts["specialization"] = how
     choices = [f"{choice.source}: {choice.reason}"]
@@ -205,9 +226,7 @@ def _explain(
         assert found is not None
         laid = placement(call.device.profile, how, found[0])
         choices.append(f"tiles go through local memory: whole lines are read and written; {laid.reason}")
-    kernel = turning_kernel(call.device, turned, fresh, how)
-    assert kernel is not None
-    return Explanation("transpose", facts, choices + told(kernel), {kernel.name: kernel.source})
+    return Explanation("transpose", facts, choices + told(kernel), sources)
 
 
 explained_by(transpose, _explain)

@@ -132,7 +132,7 @@ def apply(
         if len(call.device.kernels) > _MOST_PLANS:
             for old in [kept for kept in list(call.device.kernels) if kept[0] == "elementwise"]:
                 call.device.kernels.pop(old, None)
-        plan = call.device.kernels[key] = _plan(call, op, ready, target, turning)
+        plan = call.device.kernels[key] = _plan(call.device, op, ready, target, turning)
     args: list[Any] = [target.buffer, np.int64(target.offset)]
     for one in ready:
         if isinstance(one, Operand):
@@ -154,14 +154,14 @@ def _aside(call: Call, operand: Operand) -> Operand:
     return packed.view(operand.shape, broadcast_strides(shape, c_strides(shape), operand.shape, operand.name))
 
 
-def _plan(call: Call, op: str, inputs: list[Any], target: Operand, turning: Turning | None) -> Prepared:
+def _plan(device: Device, op: str, inputs: list[Any], target: Operand, turning: Turning | None) -> Prepared:
     arrays = [one for one in inputs if isinstance(one, Operand)]
     for one in (target, *arrays):
-        check_supported(one.dtype, call.device, one.name, moved=True)
+        check_supported(one.dtype, device, one.name, moved=True)
     if op == "copy" and len(arrays) == 1:
         found = _transposed(arrays[0], target)
         if found is not None:
-            return copy_transposed.prepare(call.device, target.dtype, *found, turning)
+            return copy_transposed.prepare(device, target.dtype, *found, turning)
     sizes, steps = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
     unit = len(sizes) == 1 and all(step == [1] for step in steps)
     dtypes = tuple(one.dtype for one in inputs)
@@ -175,10 +175,10 @@ def _plan(call: Call, op: str, inputs: list[Any], target: Operand, turning: Turn
         rest += [np.int64(size) for size in sizes[1:-1]]
         rest.append(np.int64(rows))
     rest.append(np.int64(columns))
-    across, along = _group(call.device.profile, columns, rows)
+    across, along = _group(device.profile, columns, rows)
     global_size = (-(-columns // across) * across, -(-rows // along) * along)
-    prepared = kernel(call.device, "elementwise.mako", params["name"], params)
-    return Prepared(prepared, global_size, (across, along), tuple(rest))
+    ready = kernel(device, "elementwise.mako", params["name"], params)
+    return Prepared(ready, global_size, (across, along), tuple(rest))
 
 
 def _transposed(source: Operand, target: Operand) -> tuple[list[int], list[list[int]], int] | None:
@@ -198,11 +198,9 @@ def turned(source: Operand, target: Operand) -> tuple[int, int, int] | None:
     return None if found is None else (other.dtype.itemsize, found[0][found[2]], found[0][-1])
 
 
-def turning_kernel(device: Device, source: Operand, target: Operand, turning: Turning | None = None) -> Kernel | None:
-    """The kernel of a copy that turns blocks; None for others."""
-    one, other = _as_words(source), _as_words(target)
-    found = _transposed(one, other)
-    return None if found is None else copy_transposed.prepare(device, other.dtype, *found, turning).kernel
+def copying_kernel(device: Device, source: Operand, target: Operand, turning: Turning | None = None) -> Kernel:
+    """The kernel of :func:`copy` for operands of one shape and dtype."""
+    return _plan(device, "copy", [_as_words(source)], _as_words(target), turning).kernel
 
 
 def _params(

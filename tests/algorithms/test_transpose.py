@@ -71,6 +71,10 @@ def test_wrong_arguments(device: Any) -> None:
         with pytest.raises(pydp.InvalidArgument):
             pydp.transpose(x, **named)
     assert "tiles" in str(pydp.explain(pydp.transpose, np.zeros((20, 30), np.float32)))
+    assert "elementwise_copy" in pydp.explain(pydp.transpose, x, (0, 1)).sources
+    for named in ({"axis": 0}, {"out": x}, {"axes": (0, 1), "spec": {"block": 3}}):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.explain(pydp.transpose, x, **named)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
