@@ -69,6 +69,8 @@ def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> b
     if predicted(family, device, problem, spec) is None:
         return True
     ours = untuned(family, device, problem).spec
+    if spec == ours:
+        return True
     problems = [problem]
     if family.lengths is None:  # the sizes are lengths: blocks that suit the largest may leave units idle at others
         sizes = tuple(int(_SHARE * size) | 1 if size > _SMALL else size for size in problem.sizes)
@@ -306,8 +308,13 @@ def _hints(spec_type: type) -> dict[str, Any]:
 
 def _fits(value: Any, hint: Any) -> bool:
     """Whether a JSON value is of an annotated type: int, float, str, bool, None, or a choice of these."""
+    return type(value) in _types(hint)
+
+
+@functools.lru_cache(maxsize=64)
+def _types(hint: Any) -> tuple[type, ...]:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return any(_fits(value, one) for one in typing.get_args(hint))
+        return tuple(one for of in typing.get_args(hint) for one in _types(of))
     if hint is float:
-        return type(value) in (int, float)
-    return hint in (int, str, bool, type(None)) and type(value) is hint
+        return (int, float)
+    return (hint,) if hint in (int, str, bool, type(None)) else ()
