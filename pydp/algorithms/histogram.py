@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
+from pydp.algorithms._histogram_edges import are_values, edges_of, no_values, reached, thresholds
 from pydp.algorithms._histogram_spec import FAMILY, HistogramSpec, local_bytes
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_passes import collapse
 from pydp.algorithms.reduce import fold, reduce
 from pydp.dtypes import c_declarations, c_name, check_supported
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, OutOfResources
 from pydp.exchange import exchange
 from pydp.groups.meetings import built, told
 from pydp.lds import banks_of
@@ -63,17 +64,28 @@ def histogram(
     array([0, 2, 1])
     """
     call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
-    source = call.input("x")
-    if source.dtype.kind not in "iufb":
-        raise InvalidArgument(f"x has dtype {source.dtype}; integers and floats are accepted")
-    edges = _edges(x, source, bins, range, call, wait_for)
+    source = _numbers(call)
+    sample = no_values(source.dtype)
+    if np.ndim(bins) == 0 and range is None and source.size and not isinstance(bins, str):
+        named = {"device": call.device, "queue": call.queue, "wait_for": wait_for}
+        ends = [np.asarray(_host(reduce(x, op, **named))) for op in ("min", "max")]
+        sample = np.array([end.reshape(()) for end in ends], sample.dtype)
+    edges = edges_of(sample, bins, range)
     given = _weights(call, source)
     dtype = _COUNT if given is None else given.dtype
-    even = None if _are_values(source.dtype, edges) else np.ndim(bins) == 0
+    even = None if are_values(source.dtype, edges) else np.ndim(bins) == 0
     result = call.output((len(edges) - 1,), dtype)
-    plan = _plan(call.device, source.dtype, None if given is None else given.dtype, dtype, len(edges) - 1, even,
-                 source.size, by_key(spec))  # fmt: skip
-    _count(call, plan, source, given, None if even is None else edges, result)
+    within = reached(source.dtype, edges)
+    counted = result if len(within) == len(edges) else call.temporary((len(within) - 1,), dtype)
+    if len(within) > 1:
+        plan = _plan(call.device, source.dtype, None if given is None else given.dtype, dtype, len(within) - 1, even,
+                     source.size, by_key(spec))  # fmt: skip
+        _count(call, plan, source, given, None if even is None else within, counted)
+    if counted is not result:
+        zero = call.temporary((), dtype)
+        call.enqueue(cl.enqueue_copy, zero, np.zeros(1, dtype), is_blocking=False)
+        call.copy(zero, result)
+        call.copy(counted, result.view(counted.shape, result.strides))
     counts = call.finish(result)
     if density:
         values = np.asarray(counts.get() if hasattr(counts, "get") else counts, np.float64)
@@ -104,21 +116,13 @@ def bincount(
     array([0, 2, 0, 1])
     """
     call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
-    source = call.input("x")
-    if len(source.shape) != 1 or source.dtype.kind not in "iub":
-        raise InvalidArgument(
-            f"x has {len(source.shape)} axes and dtype {source.dtype}; one axis of integers is accepted"
-        )
-    try:
-        least = int(minlength.__index__())
-    except (AttributeError, TypeError):
-        least = -1
-    if least < 0:
-        raise InvalidArgument(f"minlength is {minlength!r}; an integer of at least 0 is accepted")
+    source, least = _counted(call), _least(minlength)
     given = _weights(call, source)
     dtype = _COUNT if given is None else np.dtype(np.float64)
-    few = source.dtype.itemsize == 1 and source.dtype.kind in "ub"
+    few = _few(source.dtype)
     bins = max(256 if few else _largest(x, source, call, wait_for) + 1, least)
+    if bins * dtype.itemsize > call.device.profile.global_bytes:
+        raise OutOfResources(f"{bins} bins of {dtype} are more than {call.device.name} has memory for")
     result = call.output((bins,), dtype)
     plan = _plan(call.device, source.dtype, None if given is None else given.dtype, dtype, bins, None, source.size,
                  by_key(spec))  # fmt: skip
@@ -137,27 +141,38 @@ def bincount(
 # --- arguments -------------------------------------------------------------------------------------------
 
 
-def _edges(x: Any, source: Operand, bins: Any, limits: Any, call: Call, wait_for: Any) -> np.ndarray:
-    """The edges that NumPy gives, from the least and greatest value where they are needed."""
-    if isinstance(bins, str):
-        raise InvalidArgument(f"bins={bins!r} is not accepted; a number of bins or an array of edges is")
-    sample = np.zeros(0, source.dtype if source.dtype.kind != "b" else np.uint8)
-    if np.ndim(bins) == 0 and limits is None and source.size:
-        named = {"device": call.device, "queue": call.queue, "wait_for": wait_for}
-        ends = [np.asarray(_host(reduce(x, op, **named))) for op in ("min", "max")]
-        sample = np.array([end.reshape(()) for end in ends], sample.dtype)
+def _numbers(call: Call) -> Operand:
+    """What histogram counts."""
+    source = call.input("x")
+    if source.dtype.kind not in "iufb":
+        raise InvalidArgument(f"x has dtype {source.dtype}; integers and floats are accepted")
+    return source
+
+
+def _counted(call: Call) -> Operand:
+    """What bincount counts."""
+    source = call.input("x")
+    if len(source.shape) != 1 or source.dtype.kind not in "iub":
+        raise InvalidArgument(
+            f"x has {len(source.shape)} axes and dtype {source.dtype}; one axis of integers is accepted"
+        )
+    return source
+
+
+def _least(minlength: Any) -> int:
+    """The least number of bins."""
     try:
-        edges = np.histogram_bin_edges(sample, bins, limits)
-    except (ValueError, TypeError) as error:
-        raise InvalidArgument(f"bins={bins!r} with range={limits!r} is not accepted: {error}") from error
-    return edges
+        least = int(minlength.__index__())
+    except (AttributeError, TypeError):
+        least = -1
+    if least < 0:
+        raise InvalidArgument(f"minlength is {minlength!r}; an integer of at least 0 is accepted")
+    return least
 
 
-def _are_values(dtype: np.dtype, edges: np.ndarray) -> bool:
-    """Whether there is a bin for each value of the type, as in the 256 bins from 0 to 256 of an image's bytes."""
-    if dtype.kind != "u" or len(edges) - 2 != np.iinfo(dtype).max:
-        return False
-    return np.array_equal(edges, np.arange(len(edges)))
+def _few(dtype: np.dtype) -> bool:
+    """Whether a bin for each value of the type costs less than looking for the greatest value first."""
+    return dtype.itemsize == 1 and dtype.kind in "ub"
 
 
 def _weights(call: Call, source: Operand) -> Operand | None:
@@ -332,20 +347,14 @@ def _line(call: Call, operand: Operand) -> tuple[Operand, int]:
 def _thresholds(call: Call, plan: _Plan, edges: np.ndarray) -> list[Any]:
     """The edges as the kernel compares them, in device memory, with the first guess's numbers."""
     assert plan.edge is not None
-    values = edges.astype(plan.edge) if plan.edge.kind == "f" else _whole(edges, plan.edge)
+    values = thresholds(edges, plan.edge)
     place = call.temporary(values.shape, values.dtype)
     call.enqueue(cl.enqueue_copy, place, values, is_blocking=False)
     if plan.guess is None:
         return [place]
     width = float(edges[-1]) - float(edges[0])
-    return [place, plan.guess.type(edges[0]), plan.guess.type(plan.bins / width if width else 0.0)]
-
-
-def _whole(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Edges among integers: v >= e is v >= ceil(e), and v <= e of the last one is v <= floor(e)."""
-    limits = np.iinfo(dtype)
-    whole = [int(np.ceil(edge)) for edge in edges[:-1]] + [int(np.floor(edges[-1]))]
-    return np.array([min(max(value, int(limits.min)), int(limits.max)) for value in whole], dtype)
+    with np.errstate(over="ignore"):  # the guess may be infinite, comparisons mend it
+        return [place, plan.guess.type(edges[0]), plan.guess.type(plan.bins / width if width else 0.0)]
 
 
 _COUNTED = {
@@ -355,17 +364,43 @@ _COUNTED = {
 }
 
 
-def _explain(which: str, x: Any, bins: Any = 10, range: Any = None, *_: Any, device: Any = None, queue: Any = None,
-             spec: Any = None, **named: Any) -> Explanation:  # fmt: skip
-    call = Call.begin({"x": x}, device=device, queue=queue)
-    source = call.input("x")
-    count = 256 if which == "bincount" else (int(bins) if np.ndim(bins) == 0 else len(bins) - 1)
-    even = None if which == "bincount" else np.ndim(bins) == 0
-    if even is False or (even and range is not None):
-        none = np.zeros(0, source.dtype if source.dtype.kind != "b" else np.uint8)
-        even = None if _are_values(source.dtype, np.histogram_bin_edges(none, bins, range)) else even
-    plan = _plan(call.device, source.dtype, None, _COUNT, count, even, source.size, by_key(spec))
-    facts: dict[str, object] = {"device": call.device.name, "elements": source.size, "bins": count,
+def _explain_histogram(
+    x: Any, bins: Any = 10, range: Any = None, weights: Any = None, *_: Any, device: Any = None, queue: Any = None,
+    spec: Any = None, **__: Any,
+) -> Explanation:  # fmt: skip
+    """Values are not read: of a range that follows from them, nothing but the number of bins is told."""
+    call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue)
+    source = _numbers(call)
+    edges = edges_of(no_values(source.dtype), bins, range)
+    given = _weights(call, source)
+    even = None if np.ndim(bins) + (range is not None) and are_values(source.dtype, edges) else np.ndim(bins) == 0
+    edges = reached(source.dtype, edges)
+    return _explained("histogram", call, source, given, None if given is None else given.dtype, len(edges) - 1, even,
+                      spec, {"bins": len(edges) - 1})  # fmt: skip
+
+
+def _explain_bincount(
+    x: Any, weights: Any = None, minlength: Any = 0, *, device: Any = None, queue: Any = None, spec: Any = None,
+    **_: Any,
+) -> Explanation:  # fmt: skip
+    """Values are not read: the plan of 256 bins stands for those of any number."""
+    call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue)
+    source, least = _counted(call), _least(minlength)
+    given = _weights(call, source)
+    bins = max(256, least)
+    told_bins = bins if _few(source.dtype) else f"as many as the values ask for; what follows is that of {bins}"
+    return _explained("bincount", call, source, given, None if given is None else np.dtype(np.float64), bins, None,
+                      spec, {"bins": told_bins})  # fmt: skip
+
+
+def _explained(
+    which: str, call: Call, source: Operand, weights: Operand | None, sums: np.dtype | None, bins: int,
+    even: bool | None, spec: Any, told_bins: dict[str, object],
+) -> Explanation:  # fmt: skip
+    """What both tell of a plan; sums: the type of the weights' sums."""
+    plan = _plan(call.device, source.dtype, None if weights is None else weights.dtype, sums or _COUNT, bins, even,
+                 source.size, by_key(spec))  # fmt: skip
+    facts: dict[str, object] = {"device": call.device.name, "elements": source.size, **told_bins,
                                 "specialization": plan.spec}  # fmt: skip
     choices = [plan.choice.reason]
     if plan.local:
@@ -373,9 +408,10 @@ def _explain(which: str, x: Any, bins: Any = 10, range: Any = None, *_: Any, dev
         choices += [_COUNTED[plan.spec.counters].format(plan.spec.sets), *told(plan.kernel)]
         choices.append(f"{plan.spec.waves} virtual wavefront(s) a turn" + ", edges in registers" * plan.spec.constants)
     else:
-        choices.append(f"every part has {plan.spec.copies} set(s) of bins of its own: no atomics")
+        copies = plan.spec.copies if plan.bins <= 4096 else 1
+        choices.append(f"every part has {copies} set(s) of bins of its own: no atomics")
     return Explanation(which, facts, choices, {plan.kernel.name: plan.kernel.source} if plan.kernel else {})
 
 
-explained_by(histogram, functools.partial(_explain, "histogram"))
-explained_by(bincount, functools.partial(_explain, "bincount"))
+explained_by(histogram, _explain_histogram)
+explained_by(bincount, _explain_bincount)

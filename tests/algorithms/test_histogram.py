@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from banked import banked
+from hypothesis import given
+from hypothesis import strategies as st
 from made_up import profile
 
 import pydp
+from pydp.algorithms._histogram_edges import reached, thresholds
 from pydp.algorithms._histogram_spec import FAMILY
 from pydp.lds import GPU, degree
 from pydp.specialize.family import Problem
@@ -83,6 +86,70 @@ def test_edges_are_met_exactly(device: Any, spec: Any) -> None:
         assert np.array_equal(pydp.histogram(x, edges, spec=spec)[0], np.histogram(x, edges)[0])
 
 
+@pytest.mark.parametrize("spec", EDGES.values(), ids=EDGES)
+def test_edges_of_more_digits_than_the_values(device: Any, spec: Any) -> None:
+    """float32(0.7) lies below 0.7, float32(0.1) above 0.1: values are compared with the edges themselves."""
+    x = np.array([0.7, 0.1, 0.3, 0.2, 0.9, np.inf, -np.inf, np.nan], np.float32)
+    for edges in (
+        [0, 0.7, 1],
+        [0, 0.1],
+        [0.1, 0.7],
+        [0.3, 0.2**0.5, 0.9],
+        [-1e300, 0.2, 1e300],
+        [-np.inf, 0.7, np.inf],
+    ):
+        assert np.array_equal(pydp.histogram(x, edges, spec=spec)[0], np.histogram(x, edges)[0]), edges
+    ends = (np.float64(0.1), np.float64(0.7))
+    assert np.array_equal(pydp.histogram(x, 3, ends, spec=spec)[0], np.histogram(x, 3, ends)[0])
+
+
+def test_edges_beyond_the_values_type(device: Any) -> None:
+    """Whole numbers of 64 bits, with edges that are none: infinite ones, and such that no value reaches."""
+    most, largest = 2**63 - 1, 2**64 - 1
+    cases: list[tuple[Any, Any, list[int]]] = [
+        (np.uint64([0, 1]), [-5, -1], [0]),
+        (np.uint64([0, 1, largest]), [-5, -1, 1], [0, 2]),
+        (np.int64([0, most]), [1e19, 2e19], [0]),
+        (np.int64([0, most]), [0, 5, 1e19, 2e19, 3e19], [1, 1, 0, 0]),
+        (np.int64([0, most, -most]), [-np.inf, 2, np.inf], [2, 1]),
+        (np.uint64([0, 9, largest]), [-np.inf, 5, 1e30, np.inf], [1, 2, 0]),
+        (np.int64([-most, 0]), [-np.inf, -1e19, -1e19], [0, 0]),
+        (np.int64([2**53, 2**53 + 1]), np.array([0, 2**53 + 1, 2**60]), [1, 1]),
+        (np.int32([3, 4]), [-np.inf, 3.5, 1e30], [1, 1]),
+    ]
+    for x, edges, expected in cases:
+        assert pydp.histogram(x, edges)[0].tolist() == expected, edges
+        counts = pydp.histogram(x, edges, weights=np.full(x.size, 2, np.float32))[0]
+        assert counts.tolist() == [2 * count for count in expected]
+    assert pydp.histogram(np.int32([3, 4]), [3])[0].shape == (0,)
+    on_device = pydp.histogram(pydp.field(cases[3][0]), cases[3][1])[0]
+    assert isinstance(on_device, pydp.Field) and on_device.get().tolist() == cases[3][2]
+
+
+@pytest.mark.host
+@given(st.lists(st.floats(allow_nan=False), min_size=2, max_size=5), st.sampled_from("fdlL"))
+def test_thresholds(given_edges: list[float], kind: str) -> None:
+    dtype = np.dtype(kind)
+    edges = reached(dtype, np.sort(given_edges))
+    if len(edges) < 2:
+        return
+    found = thresholds(edges, dtype)
+    with np.errstate(over="ignore"):
+        near = np.concatenate([edges, np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf)])
+        if dtype.kind == "f":
+            values = near.astype(dtype)
+            values = np.concatenate([values, np.nextafter(values, dtype.type(np.inf))])
+        else:
+            least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+            whole = [int(value) + d for value in near if np.isfinite(value) for d in (-1, 0, 1)]
+            values = np.array([min(max(value, least), most) for value in [*whole, 0, least, most]], dtype)
+    for value in values:
+        exact, limits = value.item(), [edge.item() for edge in edges]  # Python compares numbers of both kinds exactly
+        assert (found[0] <= value <= found[-1]) == (limits[0] <= exact <= limits[-1])
+        if limits[0] <= exact <= limits[-1]:
+            assert [bool(value >= edge) for edge in found[1:-1]] == [exact >= edge for edge in limits[1:-1]]
+
+
 def test_every_way_of_counting_for_banks(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a device with 32 banks of 4 bytes: slots of the lanes' own in rows of 32 lanes."""
     with banked(device, monkeypatch):
@@ -98,9 +165,9 @@ def test_every_way_of_counting_for_banks(device: Any, monkeypatch: pytest.Monkey
 @pytest.mark.host
 def test_sets_lie_in_different_banks() -> None:
     """One bin of the sets that lanes ask together: with 31 bins it is no entry between the sets that does it."""
-    given = profile(compute_units=8, loop_limit=None)
+    made_up = profile(compute_units=8, loop_limit=None)
     for bins in (1, 15, 16, 31, 32, 33, 63, 64, 100, 256):
-        for spec in FAMILY.candidates(given, Problem("histogram", "uint32", (1 << 20, bins))):
+        for spec in FAMILY.candidates(made_up, Problem("histogram", "uint32", (1 << 20, bins))):
             stretch, row = spec.lanes // spec.sets, bins + spec.pad
             asked = [4 * row * (lane // stretch) for lane in range(32)]
             assert degree(GPU, asked) == 1, (bins, spec)
@@ -159,11 +226,27 @@ def test_wrong_arguments(device: Any) -> None:
             pydp.histogram(x, **named)
     with pytest.raises(pydp.InvalidArgument):
         pydp.histogram(np.array([1, np.nan], np.float32))
+    for edges in ([0, np.nan, 3], [1j, 2], ["a", "b"], []):
+        with pytest.raises(pydp.InvalidArgument, match="bins="):
+            pydp.histogram(x, edges)
+    for most in (2**40, 2**62):
+        with pytest.raises(pydp.OutOfResources, match="bins"):
+            pydp.bincount(np.array([most]))
+        with pytest.raises(pydp.OutOfResources, match="bins"):
+            pydp.bincount(x, minlength=most)
 
 
 def test_explain(device: Any) -> None:
     x = np.zeros(1000, np.uint8)
     assert "bins" in str(pydp.explain(pydp.histogram, x)) and "bins" in str(pydp.explain(pydp.bincount, x))
+    weights = x.astype(np.float32)
+    for spec in (None, {"mapping": "simt"}):
+        (text,) = pydp.explain(pydp.histogram, x, weights=weights, spec=spec).sources.values()
+        assert "w_step" in text and "histogram_parts" in text  # sums of weights are no counts in local memory
+    assert pydp.explain(pydp.bincount, x, None, 300).facts["bins"] == 300
+    for fn, wrong in ((pydp.histogram, ("auto",)), (pydp.histogram, ([3, 1],)), (pydp.bincount, (x[:3],))):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.explain(fn, x, *wrong)
 
 
 def test_many_values_among_uneven_and_even_bins(device: Any) -> None:

@@ -1,0 +1,79 @@
+"""Edges of histograms' bins: NumPy's, and as thresholds that a kernel compares values of a type with. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pydp.errors import InvalidArgument
+
+
+def no_values(dtype: np.dtype) -> np.ndarray:
+    """No values, of the type that NumPy finds edges for."""
+    return np.zeros(0, dtype if dtype.kind != "b" else np.uint8)
+
+
+def edges_of(sample: np.ndarray, bins: Any, limits: Any) -> np.ndarray:
+    """The edges that NumPy gives; sample: the least and greatest value, where they are needed."""
+    if isinstance(bins, str):
+        raise InvalidArgument(f"bins={bins!r} is not accepted; a number of bins or an array of edges is")
+    try:
+        edges = np.histogram_bin_edges(sample, bins, limits)
+        if edges.dtype.kind not in "biuf" or np.isnan(edges).any():
+            raise TypeError(f"the edges are {edges}; integers and floats are accepted, and no NaN")
+        if not edges.size:
+            raise ValueError("there is no edge")
+    except (ValueError, TypeError) as error:
+        raise InvalidArgument(f"bins={bins!r} with range={limits!r} is not accepted: {error}") from error
+    return edges
+
+
+def reached(dtype: np.dtype, edges: np.ndarray) -> np.ndarray:
+    """The edges up to the first, but the last of all, that lies above all values of a type of 64 bits: as no value
+    reaches it, the bins behind it stay empty, and the kernel's edges, of that type, need not hold it."""
+    if dtype.kind == "f" or dtype.itemsize < 8:
+        return edges
+    most = int(np.iinfo(dtype).max)
+    above = np.flatnonzero(edges[:-1] >= float(most + 1) if edges.dtype.kind == "f" else edges[:-1] > most)
+    return edges[: above[0] + 1] if above.size else edges
+
+
+def are_values(dtype: np.dtype, edges: np.ndarray) -> bool:
+    """Whether there is a bin for each value of the type, as in the 256 bins from 0 to 256 of an image's bytes."""
+    if dtype.kind != "u" or len(edges) - 2 != np.iinfo(dtype).max:
+        return False
+    return np.array_equal(edges, np.arange(len(edges)))
+
+
+def thresholds(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The edges in a kernel's type, such that comparing values with them is comparing with the edges themselves.
+
+    >>> thresholds(np.array([0, 0.7, 1]), np.dtype(np.float32))[1] > 0.7
+    np.True_
+    """
+    return _nearest(edges, dtype) if dtype.kind == "f" else _whole(edges, dtype)
+
+
+def _nearest(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Edges among floats of another precision: v >= e is v >= the least float that is not below e, and v <= e of the
+    last one is v <= the greatest that is not above."""
+    with np.errstate(over="ignore"):
+        near = edges.astype(dtype)
+        found = np.where(near < edges, np.nextafter(near, dtype.type(np.inf)), near)
+        if near[-1] > edges[-1]:
+            found[-1] = np.nextafter(near[-1], dtype.type(-np.inf))
+        else:
+            found[-1] = near[-1]
+    return found
+
+
+def _whole(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Edges among integers: v >= e is v >= ceil(e), and v <= e of the last one is v <= floor(e)."""
+    least, most = (int(limit) for limit in (np.iinfo(dtype).min, np.iinfo(dtype).max))
+    # Infinite ones are no integers.
+    ends = np.clip(edges.astype(np.float64), -(2.0**65), 2.0**65) if edges.dtype.kind == "f" else edges
+    whole = [int(np.ceil(edge)) for edge in ends[:-1]] + [int(np.floor(ends[-1]))]
+    if whole[-1] < least:  # no value is as small
+        whole[0], whole[-1] = most, least
+    return np.array([min(max(value, least), most) for value in whole], dtype)
