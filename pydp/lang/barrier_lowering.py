@@ -28,9 +28,9 @@ class BarrierPlan:
     """lowered: one {number, memory, size, cases, by, period} for each barrier in source order, as wg_barrier.mako takes
     them; by: "" (one way for all turns), "turn" (of `period` turns) or "width". reasons: one sentence for each.
     build: parameters of the template by which the kernel has the subgroups that its barriers are for. assumes_apart:
-    widths are right only where no written element is another one as well, by arguments that share memory or by
-    strides. uses_ptx: some are instructions of NVIDIA's own. row: the group's length along dimension 0 for it.
-    summary: how many turns of barriers are run in which way."""
+    widths, and the memory that is ordered, are right only where no written element is another one as well, by
+    arguments that share memory or by strides. uses_ptx: some are instructions of NVIDIA's own. row: the group's length
+    along dimension 0 for it. summary: how many turns of barriers are run in which way."""
 
     lowered: list[dict[str, object]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -72,7 +72,9 @@ def plan_barriers(
     size = max(1, math.prod(function.group or (1,)))
     needed = _needed(function, size, widths)
     rules = _rules(needed, profile, size, rows, choice, subgroup)
-    memory = "both" if _orders_global_memory(function.body) else "local"
+    apart = choice != "group"  # what is taken where arguments share memory
+    memory = "both" if _orders_global_memory(function.body, apart) else "local"
+    more_if_shared = memory == "local" and _orders_global_memory(function.body, apart=False)
     lowered: list[dict[str, object]] = []
     reasons: list[str] = []
     counts: Counter[str] = Counter()
@@ -99,7 +101,7 @@ def plan_barriers(
         build=build(replace(rules, subgroup=lanes)),
         row=rules.row,
         summary=_summary(counts),
-        assumes_apart=bool(narrow) and _writes_arguments(function),
+        assumes_apart=more_if_shared or (bool(narrow) and _writes_arguments(function)),
         uses_ptx=bool(kinds & {"warp", "named"}),
     )
 
@@ -266,14 +268,33 @@ def _leaves_early(body: Sequence[ir.Stmt]) -> bool:
     return False
 
 
-def _orders_global_memory(body: Sequence[ir.Stmt]) -> bool:
-    """Whether a write to an argument may come before a barrier: in source order, or round a loop with one."""
-    written = False
-    for statement in body:
-        inner = list(ir.statements([statement]))
-        meets = any(isinstance(one, ir.Barrier) for one in inner)
-        writes = any(isinstance(one, (ir.Store, ir.Atomic)) and isinstance(one.array, ir.GlobalArray) for one in inner)
-        if meets and (written or writes):
+def _orders_global_memory(body: Sequence[ir.Stmt], apart: bool) -> bool:
+    """Whether a barrier stands between two accesses of an argument, one of them a write: in source order, or round a
+    loop. apart: arguments of different names share no memory."""
+    read: set[str] = set()
+    written: set[str] = set()
+    for number, statement in enumerate(body):
+        inside = _global_accesses([statement])
+        read, written = read | inside[0], written | inside[1]
+        if not ir.barriers([statement]):
+            continue
+        later_read, later_written = _global_accesses([statement, *body[number + 1 :]])
+        if written and (later_read | later_written):
             return True
-        written = written or writes
+        if read & later_written or (not apart and read and later_written):
+            return True
     return False
+
+
+def _global_accesses(body: Sequence[ir.Stmt]) -> tuple[set[str], set[str]]:
+    """Names of the arguments that statements read, and of those that they write."""
+    read: set[str] = set()
+    written: set[str] = set()
+    for one in ir.statements(list(body)):
+        if isinstance(one, ir.Store | ir.Atomic) and isinstance(one.array, ir.GlobalArray):
+            written.add(one.array.name)
+        for expr in ir.expressions(one):
+            for part in ir.walk(expr):
+                if isinstance(part, ir.Load) and isinstance(part.array, ir.GlobalArray):
+                    read.add(part.array.name)
+    return read, written

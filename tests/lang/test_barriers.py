@@ -136,6 +136,7 @@ def shifted(idx, out, x):
     out[idx.local[0]] = value
 
 
+@pytest.mark.oclgrind
 def test_arguments_that_share_memory_are_ordered_by_the_whole_group(device):
     x = np.arange(64, dtype=np.int32)
     out = np.zeros_like(x)
@@ -151,6 +152,30 @@ def test_arguments_that_share_memory_are_ordered_by_the_whole_group(device):
         whole = make(np.arange(65, dtype=np.int32))
         pydp.forall((64,), shifted, whole[1:], whole[:-1], **arguments)
         np.testing.assert_array_equal(np.asarray(whole)[1:], np.arange(64)[::-1])
+
+
+def reversed_in_place(idx, x):
+    value = x[idx.group[0] * 16 + 15 - idx.local[0]]
+    pydp.group_barrier()
+    x[idx] = value
+
+
+def staged(idx, out, x):
+    s = pydp.local_field(np.int32, 16)
+    s[idx.local[0]] = x[idx]
+    pydp.group_barrier()
+    out[idx] = s[15 - idx.local[0]]
+
+
+@pytest.mark.oclgrind
+def test_what_is_read_before_a_barrier_and_written_after_it_is_ordered(device):
+    want = np.arange(32).reshape(2, 16)[:, ::-1].ravel()
+    for fn, arrays, memory in ((reversed_in_place, 1, "both"), (staged, 2, "local")):
+        fields = [np.arange(32, dtype=np.int32) for _ in range(arrays)]
+        found = pydp.explain(pydp.forall, (32,), fn, *fields, group=16, spec=SIMT)
+        assert any(f"; {memory} memory ordered" in line for line in found.choices), fn
+        pydp.forall((32,), fn, *fields, group=16, spec=SIMT)
+        np.testing.assert_array_equal(fields[0], want)
 
 
 @pytest.mark.host
