@@ -7,7 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
-from pydp.commands_run import ALGORITHMS, load, option
+from pydp.commands_run import ALGORITHMS, load, split
 
 
 def _sizes(word: str) -> tuple[int, ...] | None:
@@ -63,8 +63,7 @@ def explain(
 
     if target is not None and which is not None:
         raise click.UsageError("--target is for a GPU that is not here, --device for one that is: give one of them")
-    given = [word for word in words if word.endswith(".npy") or "=" not in word]
-    options = dict(option(word) for word in words if word not in given)
+    given, options = split(words)
     kind = dtype or ("uint8" if algorithm == "bincount" else "float32")
     call = getattr(pydp, algorithm)
     try:
@@ -85,10 +84,11 @@ def explain(
 def _on_target(target: str, call: Any, arrays: list[np.ndarray], options: dict[str, Any]) -> dict[str, str]:
     """Print the study of a target; the kernels' texts by name."""
     from pydp.runtime.target import dry_run
+    from pydp.specialize.explanation import sources_of
     from pydp.specialize.offline import study, target_of
     from pydp.specialize.offline_text import text_of
 
     shapes = ", ".join("x".join(map(str, array.shape)) + f" {array.dtype}" for array in arrays)
     click.echo(text_of(f"{call.__name__} of {shapes}", study(target, call, *arrays, **options)))
     launches = dry_run(target_of(target), call, *arrays, **options)
-    return {launch.kernel.name: launch.kernel.source for launch in launches}
+    return sources_of(launch.kernel for launch in launches)

@@ -10,32 +10,37 @@ import click
 import numpy as np
 
 ALGORITHMS = ("matmul", "scan", "reduce", "sort", "argsort", "sort_by_key", "transpose", "histogram", "bincount")
+_WORDS = {"true": "True", "false": "False", "none": "None"}
 
 
-def option(text: str) -> tuple[str, Any]:
-    """``name=value`` as a keyword argument: a Python literal where it is one, else the text itself."""
+def _option(text: str) -> tuple[str, Any]:
+    """``name=value`` as a keyword argument: a Python literal where it is one, also as shells write true, false and
+    none, else the text itself."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise click.UsageError(f"{text!r} is neither a file nor an option of the form name=value")
     try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
+        return name, ast.literal_eval(_WORDS.get(value, value))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two for thousands of parentheses
         return name, value
 
 
-def _split(words: tuple[str, ...]) -> tuple[list[Path], dict[str, Any]]:
-    """The files (words that end in .npy or have no '=') and the options."""
-    files = [Path(word) for word in words if word.endswith(".npy") or "=" not in word]
-    options = dict(option(word) for word in words if not (word.endswith(".npy") or "=" not in word))
-    return files, options
+def split(words: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
+    """The operands (words that end in .npy or have no '=') and the options, of a command that takes both."""
+    operands = [word for word in words if word.endswith(".npy") or "=" not in word]
+    return operands, dict(_option(word) for word in words if word not in operands)
 
 
-def load(path: Path | str) -> np.ndarray:
+def load(path: str) -> np.ndarray:
     """A file's array."""
     try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        found = np.load(path, allow_pickle=False)
+    except Exception as error:  # damaged headers end in whatever NumPy's parser meets
         raise click.ClickException(f"{path} cannot be read as a .npy file: {error}") from None
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise click.ClickException(f"{path} is an archive of arrays; files of one array, .npy, are accepted")
+    return found
 
 
 @click.command()
@@ -49,7 +54,7 @@ def run(algorithm: str, words: tuple[str, ...], output: tuple[Path, ...], which:
     """Run ALGORITHM on .npy files: pydp run scan x.npy -o y.npy op=max axis=0"""
     import pydp
 
-    files, options = _split(words)
+    files, options = split(words)
     if not files:
         raise click.UsageError("name at least one input, a .npy file")
     arrays = [load(path) for path in files]
@@ -65,5 +70,8 @@ def run(algorithm: str, words: tuple[str, ...], output: tuple[Path, ...], which:
     if len(output) != len(results):
         raise click.UsageError(f"{algorithm} has {len(results)} results; {len(output)} output files were named")
     for path, item in zip(output, results, strict=True):
-        with path.open("wb") as file:
-            np.save(file, np.asarray(item), allow_pickle=False)
+        try:
+            with path.open("wb") as file:
+                np.save(file, np.asarray(item), allow_pickle=False)
+        except OSError as error:
+            raise click.ClickException(f"{path} cannot be written: {error.strerror or error}") from None

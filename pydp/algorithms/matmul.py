@@ -13,7 +13,7 @@ from ..groups.meetings import told
 from ..runtime.call import Call
 from ..runtime.operand import c_strides
 from ..specialize.choose import Choice, choose
-from ..specialize.explanation import Explanation, explained_by
+from ..specialize.explanation import Explanation, explained_by, sources_of
 from ._matmul_plan import Builder, Plan
 from ._matmul_shape import Product, product, result_shape
 from ._matmul_spec import FAMILY, THIN_ROWS, MatmulSpec, bank_note, describe
@@ -184,7 +184,7 @@ def _explain(
         choices += [line for launch in plan.launches[:1] for line in told(launch.kernel)]
     if plan.parts > 1:
         choices.append(f"k is cut into {plan.parts} parts, added up in order afterwards")
-    return Explanation("matmul", facts, choices, {launch.kernel.name: launch.kernel.source for launch in plan.launches})
+    return Explanation("matmul", facts, choices, sources_of(launch.kernel for launch in plan.launches))
 
 
 _BUFFERS = {

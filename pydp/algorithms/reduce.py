@@ -24,7 +24,7 @@ from pydp.errors import InvalidArgument
 from pydp.groups.meetings import told
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
-from pydp.specialize.explanation import Explanation, explained_by
+from pydp.specialize.explanation import Explanation, explained_by, sources_of
 
 __all__ = ["ReduceSpec", "reduce"]
 
@@ -197,12 +197,7 @@ def _explain(
             f"{action.part}, for {action.rows} row(s)" + (f" of {action.columns[0]} columns" if action.columns else "")
         )
         choices += told(step.kernel)
-    sources: dict[str, str] = {}
-    for number, step in enumerate(plan.steps):  # passes of one kernel may differ in what they are compiled for
-        known = sources.setdefault(step.kernel.name, step.kernel.source)
-        if known != step.kernel.source:
-            sources[f"{step.kernel.name}, pass {number}"] = step.kernel.source
-    return Explanation("reduce", facts, choices, sources)
+    return Explanation("reduce", facts, choices, sources_of(step.kernel for step in plan.steps))
 
 
 explained_by(reduce, _explain)

@@ -22,7 +22,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.program import Kernel, kernel
 from pydp.specialize.choose import Choice, choose, rests_on_choices
-from pydp.specialize.explanation import Explanation, explained_by
+from pydp.specialize.explanation import Explanation, explained_by, sources_of
 from pydp.specialize.family import Problem
 from pydp.specialize.shape_class import size_class
 
@@ -352,7 +352,7 @@ def _explain(
     if not order.rows_in_place:
         choices.append("the sorted axis is not the last one: sorted rows are copied to where they belong")
     kernels = [plan.tile, *([plan.merge] if plan.merge else [])]
-    return Explanation(which, facts, choices, {ready.name: ready.source for ready in kernels})
+    return Explanation(which, facts, choices, sources_of(kernels))
 
 
 for _function in (sort, argsort, sort_by_key):

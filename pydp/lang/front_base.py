@@ -63,7 +63,6 @@ class Frame:
     loops: list[Loop] = field(default_factory=list)
     arguments: frozenset[str] = frozenset()
     result: Value | None = None
-    returned: bool = False
     counts: dict[str, int] = field(default_factory=dict)
     scopes: Scopes = field(init=False)
 

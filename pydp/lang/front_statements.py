@@ -112,7 +112,6 @@ class Statements(Targets):
         if not none:
             assert node.value is not None
             self.take_result(self.value(node.value), node)
-        frame.returned = True
         key = f"{frame.prefix}%done"
         if key in self.shared.flags:
             self.emit(ir.Assign(self.where(node), self.variable(key, "done", BOOL), ir.Const(BOOL, True)))

@@ -64,10 +64,6 @@ def _is_slicing(indices: Sequence[Any]) -> bool:
     return all(isinstance(index, Affine) or is_uniform(index) for index in indices)
 
 
-def _full_shape(indices: Sequence[Any], shape: tuple[int, ...]) -> tuple[int, ...]:
-    return np.broadcast_shapes((1,) * len(shape), *(np.shape(plain(index)) for index in indices))
-
-
 def inside_mask(memory: np.ndarray, indices: Sequence[Any]) -> Mask:
     """Lanes whose element exists."""
     mask: Mask = True

@@ -22,8 +22,3 @@ def vector_operator(fn: Callable[..., Any], argument_dtypes: Sequence[Any], resu
     """
     arguments = [np.dtype(one) for one in argument_dtypes]
     return lower_value(translate_value(fn, arguments, None if result is None else np.dtype(result)))
-
-
-def is_vector_operator(op: object) -> bool:
-    """Whether `op` is a function for :func:`vector_operator` (and not a name, or a C expression)."""
-    return callable(op) and not isinstance(op, (str, type))

@@ -53,7 +53,7 @@ class Device:
         versions = (cl_device.platform.version, self.driver_version, cl_device.version)
         identity = "\n".join((self.platform, self.name, *versions))
         self.uid = f"{self.driver}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
-        self.kernels: dict[Any, Any] = {}  # kept by pydp.runtime.program
+        self.kernels: dict[Any, Any] = {}  # by keys of their makers': kernels, and what rests on them
         self.pools: dict[int, Any] = {}  # kept by pydp.runtime.scratch
         self._context = context
         self._queue: cl.CommandQueue | None = None

@@ -128,7 +128,7 @@ class Kernel:
                 f"with {global_size} work-items in groups of {local_size} ({self.local_bytes} bytes of local memory "
                 f"each): {error}"
             )
-        error.add_note(f"in kernel {self.name} of {self.template}") if hasattr(error, "add_note") else None
+        error.add_note(f"in kernel {self.name} of {self.template}")
         return error
 
     def _group_info(self, name: str) -> int:

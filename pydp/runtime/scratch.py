@@ -100,6 +100,7 @@ class _Pool:
                 self.idle_bytes -= largest
 
     def drop(self) -> None:
+        """Free the idle buffers; the caller holds the lock."""
         self.idle.clear()
         self.idle_bytes = 0
 
@@ -154,13 +155,3 @@ def scratch(device: Device, queue: cl.CommandQueue, nbytes: int) -> Iterator[Any
         yield buffer
     finally:
         pool.give(buffer, None)
-
-
-def drop_idle(device: Device) -> int:
-    """Free all idle scratch of `device`; returns the bytes freed."""
-    freed = 0
-    for pool in list(device.pools.values()):
-        with pool.lock:
-            freed += pool.idle_bytes
-            pool.drop()
-    return freed

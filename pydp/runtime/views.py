@@ -36,11 +36,6 @@ class View:
     fill: Any
 
 
-def is_indexable(x: object) -> bool:
-    """Whether `x` is a Field, NumPy array, pyopencl Array or tile range."""
-    return isinstance(x, (Field, np.ndarray, Array, TileRange))
-
-
 def _indexable(x: Any, what: str) -> Any:
     """A tile range as it is, a Field or ndarray for plain data; pyopencl Arrays become Fields on their memory."""
     if isinstance(x, np.ma.MaskedArray):

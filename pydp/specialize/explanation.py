@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,15 @@ class Explanation:
             lines += ["", "kernels (the text of each is in .sources)"]
             lines += [f"  {name}: {len(text.splitlines())} lines" for name, text in self.sources.items()]
         return "\n".join(lines)
+
+
+def sources_of(kernels: Iterable[Any]) -> dict[str, str]:
+    """The kernels' texts by their names; a second text of one name has a number behind it."""
+    found: dict[str, str] = {}
+    for name, text in dict.fromkeys((one.name, one.source) for one in kernels):
+        same = sum(known.partition(" #")[0] == name for known in found)
+        found[f"{name} #{same + 1}" if same else name] = text
+    return found
 
 
 def explained_by(fn: Callable[..., Any], describe: Callable[..., Explanation]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.runtime import scratch as module
 from pydp.runtime.device import Device
-from pydp.runtime.scratch import drop_idle, give, scratch, take
+from pydp.runtime.scratch import give, scratch, take
 
 
 @pytest.fixture
@@ -76,7 +76,8 @@ def test_idle_memory_is_bounded_and_can_be_dropped(
     pool = device.pools[queue.int_ptr]
     assert 0 < pool.idle_bytes <= 1 << 20
     assert pool.idle_bytes == sum(size * len(entries) for size, entries in pool.idle.items())
-    assert drop_idle(device) >= pool.idle_bytes == 0
+    pool.drop()
+    assert pool.idle_bytes == 0 and not pool.idle
 
 
 def test_what_is_not_accepted(device: Device, queue: cl.CommandQueue) -> None:
