@@ -27,6 +27,7 @@ def test_parallelism_that_resources_admit() -> None:
     assert structure.wmpd_local(DEVICE, PROGRAM) == 49152 / (16 * 32) == 96
     assert structure.wmpd_resources(DEVICE, PROGRAM) == 64  # (3)
     assert structure.wmpd_resources(DEVICE, replace(PROGRAM, registers_per_thread=64)) == 32
+    assert structure.wmpd_resources(DEVICE, replace(PROGRAM, local_per_thread=64)) == 24
     assert structure.wmpd_local(DEVICE, replace(PROGRAM, local_per_thread=0)) == math.inf
 
 

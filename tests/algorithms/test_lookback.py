@@ -1,0 +1,86 @@
+"""The slots of decoupled look-back: a value is there once every one of its words carries the launch's tag."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import pydp
+from pydp.algorithms import _lookback
+from pydp.dtypes import c_name
+from pydp.runtime.program import kernel
+from pydp.runtime.template import add_folder
+
+add_folder(Path(__file__).parent)
+WORDS = {"uint4": np.dtype(cl.cltypes.uint4), "double16": np.dtype(cl.cltypes.double16), "int": np.dtype(np.int32)}
+
+
+def _look(device: Any, made: Any, state: np.ndarray, tag: int, place: tuple[int, int], value: np.ndarray) -> Any:
+    """(what `peek` found, the value, the slots) after `value` was published there, or after nothing for None."""
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    buffers = [cl.Buffer(device.context, flags, hostbuf=one) for one in (state, value, np.zeros(1, np.int32))]
+    writes = np.int32(tag > 0)
+    rest = [np.uint32(abs(tag)), *map(np.int32, place), writes]
+    made.enqueue(device.queue, (1,), (1,), [buffers[0], *rest, *buffers[1:]])
+    got, found, left = np.zeros(1, np.int32), np.zeros_like(value), np.zeros_like(state)
+    for host, buffer in ((got, buffers[2]), (found, buffers[1]), (left, buffers[0])):
+        cl.enqueue_copy(device.queue, host, buffer, is_blocking=True)
+    return int(got[0]), found, left
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("name, wide", [("int", False), ("uint4", False), ("uint4", True), ("double16", True)])
+def test_a_slot_whose_words_are_not_all_there_is_none(device: Any, name: str, wide: bool) -> None:
+    dtype = WORDS[name]
+    if (wide and not device.profile.int64_atomics) or (name == "double16" and not device.profile.fp64):
+        return  # the device has no such words
+    words = dtype.itemsize // (4 if wide else 2)
+    params = {"type": c_name(dtype), "wide_words": wide, "words": words, "order": "ticket", "polls": 0}
+    params |= {"chained": False, "suppress": 0, "plain_polls": False}
+    made = kernel(device, "lookback_slots.mako", "look", params)
+    word = np.dtype(np.uint64 if wide else np.uint32)
+    value = np.random.default_rng(words).integers(1, 255, dtype.itemsize).astype(np.uint8).view(dtype)[:1]
+    empty = np.zeros(64 + 4 * 2 * words * word.itemsize, np.uint8)
+    got, found, state = _look(device, made, empty, 7, (2, 1), value)
+    assert got == 1 and found.tobytes() == value.tobytes()
+    slots = state[64:].view(word).reshape(4, 2, words)
+    assert (slots[2, 1] >> word.type(32 if wide else 16) == 7).all() and not slots[:2].any() and not slots[3].any()
+    assert not slots[2, 0].any()
+    other = np.zeros(1, dtype)
+    got, found, _ = _look(device, made, state, -7, (2, 1), other)
+    assert got == 1 and found.tobytes() == value.tobytes()
+    for missing in range(words):
+        torn = state.copy()
+        torn[64:].view(word).reshape(4, 2, words)[2, 1, missing] -= word.type(1 << (32 if wide else 16))
+        got, found, _ = _look(device, made, torn, -7, (2, 1), other)
+        assert got == 0 and found.tobytes() == other.tobytes(), missing
+    for place in ((2, 0), (1, 1), (3, 1)):
+        assert _look(device, made, state, -7, place, other)[0] == 0
+
+
+def test_tags_begin_anew_with_a_cleared_buffer(device: Any) -> None:
+    if device.profile.loop_limit is not None:
+        return  # scans do not look back there
+    rng = np.random.default_rng(3)
+    spec = {"strategy": "lookback", "part": 256, "mapping": "vector"}
+    queue = cl.CommandQueue(device.context, device.cl)
+
+    def scanned() -> None:
+        x = rng.integers(-99, 99, 5000).astype(np.int32)
+        np.testing.assert_array_equal(pydp.scan(x, spec=spec, queue=queue), np.cumsum(x, dtype=np.int32))
+
+    scanned()
+    state = _lookback._state(device, queue)
+    assert state.tag == 1
+    state.tag = ((1 << 32) if device.profile.int64_atomics else (1 << 16)) - 2
+    before = state.buffer
+    scanned()
+    assert state.buffer is before
+    scanned()
+    assert state.tag == 1 and state.buffer is not before
+    scanned()
+    assert state.tag == 2
