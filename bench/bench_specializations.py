@@ -16,9 +16,10 @@ from typing import Any
 
 from pydp.bench.measure import Row
 from pydp.bench.quality import spearman
+from pydp.bench.report import replace
 from pydp.bench.specialization_cases import Case, wanted
 
-from pydp.errors import PydpError
+from pydp.errors import InvalidArgument, PydpError
 from pydp.specialize.calibration import calibrated
 from pydp.specialize.choose import Asked, Asking, choose, forget
 from pydp.specialize.ranking import Ranked, rank
@@ -185,21 +186,44 @@ def choosing(device: Any) -> tuple[float, float]:
 
 def store(device: Any, known: dict[str, Any], path: Path, found: Iterable[Quality] = ()) -> None:
     """Writes all measurements, a case on a line, with the device, its calibration and the quality of the model."""
-    about = {"device": device.name, "platform": device.platform, "driver": device.driver_version}
     summary = {
         one.case: {"first": round(one.first, 3), "best of five": round(one.five, 3), "Spearman": round(one.rho, 3)}
         for one in found
     }
-    head = {"schema": SCHEMA, "about": about, "rates": calibrated(device).as_dict(), "quality": summary}
+    head = {"schema": SCHEMA, "about": _about(device), "rates": calibrated(device).as_dict(), "quality": summary}
     lines = [f"  {json.dumps(name)}: {json.dumps(case, separators=(',', ':'))}" for name, case in known.items()]
     text = json.dumps(head, indent=1).removesuffix("\n}") + ',\n "cases": {\n' + ",\n".join(lines) + "\n }\n}\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    replace(path, text)
 
 
-def load(path: Path) -> dict[str, Any]:
-    """The measurements of a file; none where there is no file."""
-    return dict(json.loads(path.read_text())["cases"]) if path.exists() else {}
+def load(device: Any, path: Path) -> dict[str, Any]:
+    """The measurements of a file, none where there is none. InvalidArgument for another device's, or another file."""
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+        cases, about = dict(found["cases"]), dict(found["about"])
+        wrong = found["schema"] != SCHEMA or not all(map(_is_case, cases.values()))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        wrong = True
+    if wrong:
+        raise InvalidArgument(f"{path} is not of the form {SCHEMA}; a file of this command or a new one is accepted")
+    if about != _about(device):
+        raise InvalidArgument(f"{path} was measured on {about}, not on {_about(device)}; another file is accepted")
+    return cases
+
+
+def _is_case(case: Any) -> bool:
+    return (
+        isinstance(case, dict)
+        and isinstance(case.get("complete"), bool)
+        and isinstance(case.get("candidates"), list)
+        and all(isinstance(one, dict) and "spec" in one for one in case["candidates"])
+    )
+
+
+def _about(device: Any) -> dict[str, str]:
+    return {"device": device.name, "platform": device.platform, "driver": device.driver_version}
 
 
 @dataclasses.dataclass(frozen=True)

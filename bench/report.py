@@ -10,6 +10,8 @@ from typing import Any
 
 from pydp.bench.measure import Row
 
+from pydp.errors import InvalidArgument
+
 
 def table(rows: Iterable[Row]) -> Any:
     """A rich table: a line for each case, its rate, and its ratios to peers and limits."""
@@ -46,17 +48,48 @@ def save(rows: Iterable[Row], device: Any, path: Path) -> None:
     found = [row.as_dict() for row in rows]
     measured = {row["algorithm"] for row in found}
     kept = [row for row in _saved(path, about["device"]) if row["algorithm"] not in measured]
+    replace(path, json.dumps({"about": about, "rows": kept + found}, indent=1) + "\n")
+
+
+def replace(path: Path, text: str) -> None:
+    """Writes a file as a whole: whenever that is interrupted, the old one is there. Makes the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"about": about, "rows": kept + found}, indent=1) + "\n")
+    part = _part(path)
+    part.write_text(text)
+    part.replace(path)
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
 
 
 def _saved(path: Path, device: object) -> list[dict[str, Any]]:
     """The rows of a file that were measured on the same device; none where there is no such file."""
     try:
         told = json.loads(path.read_text())
-    except (OSError, ValueError):
+        rows = told["rows"] if told["about"]["device"] == device else []
+        return [row for row in rows if "algorithm" in row]
+    except (OSError, ValueError, LookupError, TypeError):
         return []
-    return list(told["rows"]) if told["about"]["device"] == device else []
+
+
+def check_place(path: Path) -> None:
+    """OSError where nothing can be written to the folder of `path`, which is made: told before anything is measured."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = _part(path)
+    part.touch()
+    part.unlink()
+
+
+def check_picture(path: Path) -> None:
+    """InvalidArgument where no picture can be saved at `path`: told before anything is measured."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        raise InvalidArgument("pictures are drawn by matplotlib, which is not there: pip install matplotlib") from None
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix and path.suffix[1:].lower() not in known:
+        raise InvalidArgument(f"{path} is no name of a picture; endings such as .png are accepted: {', '.join(known)}")
 
 
 def plot(rows: Iterable[Row], path: Path) -> None:

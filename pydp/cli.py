@@ -41,6 +41,10 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except PydpError as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:  # of a file that a command was given; others have no name
+            if error.filename is None:
+                raise
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -23,7 +23,13 @@ ALGORITHMS = ("matmul", "scan", "reduce", "sort", "histogram", "transpose", "for
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Save the rows here.")
 @click.option("--plot", "plot_path", type=click.Path(dir_okay=False, path_type=Path), help="Save a picture here.")
 @click.option("--specializations", is_flag=True, help="Measure every candidate beside what the model predicts.")
-@click.option("--seconds", default=170.0, show_default=True, help="With --specializations: measure so long at most.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    default=170.0,
+    show_default=True,
+    help="With --specializations: measure so long at most.",
+)
 def bench(
     algorithms: tuple[str, ...],
     which: str | None,
@@ -47,6 +53,11 @@ def bench(
     import pydp
     from pydp.bench import report
 
+    if json_path:
+        report.check_place(json_path)
+    if plot_path:
+        report.check_place(plot_path)
+        report.check_picture(plot_path)
     console = Console()
     device = pydp.device(which)
     console.print(f"device: {device.name} ({device.platform} {device.driver_version})")
@@ -77,7 +88,10 @@ def _specializations(
     from pydp.bench import report
     from pydp.bench import specialization_report as quality
 
-    known = measuring.load(json_path) if json_path else {}
+    unknown = set(families) - {name.split()[0] for name in measuring.names(device)}
+    if unknown:
+        raise click.UsageError(f"{', '.join(sorted(unknown))}: no specializations of it are measured")
+    known = measuring.load(device, json_path) if json_path else {}
     measuring.measure(device, known, seconds, families, quick, json_path)
     left = [name for name in measuring.names(device, families, quick) if not known.get(name, {}).get("complete")]
     found = [one for one in measuring.qualities(device, known) if not families or one.case.split()[0] in families]

@@ -39,7 +39,10 @@ def demo(which: str | None, output: Path) -> None:
     console.print(table)
     for job in (first, second):
         console.print(str(job["why"]))
-    saved = jobs.save_picture(output, picture)
+    try:
+        saved = jobs.save_picture(output, picture)
+    except ValueError as error:  # a name of no picture
+        raise click.ClickException(f"{output} cannot be written: {error}") from None
     console.print(f"blurred photograph: {saved}")
     if not (first["right"] and second["right"]):
         raise click.ClickException("a result differs from NumPy's")

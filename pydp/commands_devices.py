@@ -41,6 +41,7 @@ def devices(verbose: bool, as_json: bool) -> None:
 
 
 def _overview(known: list[Device]) -> Table:
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("", "device", "driver", "kind", "units", "memory", "largest group", "local", "able to", "state")
@@ -56,15 +57,15 @@ def _overview(known: list[Device]) -> Table:
             abilities.append("subgroups " + "/".join(str(size) for size in profile.subgroup_sizes))
         table.add_row(
             label,
-            one.name,
-            f"{one.platform} {one.driver_version}",
+            escape(one.name),
+            escape(f"{one.platform} {one.driver_version}"),
             one.kind + (" (simulator)" if profile.is_simulator else ""),
             str(profile.compute_units),
             _bytes(profile.global_bytes),
             str(profile.max_group_size),
             _bytes(profile.local_bytes),
             ", ".join(abilities),
-            one.reason or "usable",
+            escape(one.reason or "usable"),
         )
     return table
 

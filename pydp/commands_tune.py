@@ -63,6 +63,10 @@ def tune(
     """
     if sum(map(bool, (listed, target, source, clear))) > 1 or (algorithm and (listed or target or source or clear)):
         raise click.UsageError("--list, --export, --import and --clear are each given alone")
+    if which is not None and (listed or target or source):
+        raise click.UsageError("--device goes with tuning and with --clear")
+    if math.isnan(budget):
+        raise click.UsageError("--budget is nan; a positive number of seconds is accepted")
     if dtype is not None and algorithm is None:
         raise click.UsageError("--dtype goes with an algorithm")
     if listed:
@@ -231,7 +235,11 @@ def arguments(device: Device, name: str, size: str, dtype: str) -> tuple[list[An
             f"{size!r} is not accepted: an array of {largest} bytes; {device.profile.max_allocation} is the most there"
         )
     spread = name in ("sort", "argsort", "sort_by_key", "histogram")
-    arrays = [pydp.field(_numbers(rng, one, kind, spread), device=device) for one in shapes]
+    try:
+        numbers = [_numbers(rng, one, kind, spread) for one in shapes]
+    except (ValueError, MemoryError) as error:  # NumPy has so many axes, and a host so much memory
+        raise click.UsageError(f"{size!r} is not accepted: {error}") from None
+    arrays = [pydp.field(one, device=device) for one in numbers]
     extra = {"bins": 256, "range": (-4.0, 4.0)} if name == "histogram" else {}
     return arrays, {**extra, "device": device}
 
@@ -240,12 +248,15 @@ def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, 
     """Random numbers of a dtype: of its whole range where they are spread, else small whole ones."""
     import numpy as np
 
-    if spread and dtype.kind in "fc":
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        return (_numbers(rng, shape, part, spread) + 1j * _numbers(rng, shape, part, spread)).astype(dtype)
+    if spread and dtype.kind == "f":
         return rng.standard_normal(shape).astype(dtype)
     if spread and dtype.kind in "iu":
         limits = np.iinfo(dtype)
         return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    least = -4 if dtype.kind in "ifc" else 0
+    least = -4 if dtype.kind in "if" else 0
     return rng.integers(least, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
 
 
@@ -255,6 +266,7 @@ def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, 
 def _list() -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from pydp.specialize.tuned import shelves
 
@@ -266,7 +278,7 @@ def _list() -> None:
             ratio = (
                 trial.failure if trial.ratio is None else f"{trial.ratio:.2f}" if trial.ratio < 1 else "1 (the best)"
             )
-            table.add_row(name, str(trial.shape), ratio, spec)
+            table.add_row(*(Text(word) for word in (name, str(trial.shape), ratio or "", spec)))  # no markup in them
     Console().print(table if table.row_count else "nothing has been tuned")
 
 

@@ -49,6 +49,8 @@ def _said(*words: str, code: int = 0) -> str:
         ("--dtype int32", "--dtype goes with an algorithm"),
         ("frobnicate", "is not one of"),
         ("scan -b 0", "0.0 is not in the range"),
+        ("scan -b nan", "--budget is nan; a positive number"),
+        ("--list -d pocl", "--device goes with tuning and with --clear"),
     ],
 )
 def test_wrong_words(words: str, said: str) -> None:
@@ -83,6 +85,7 @@ def test_wrong_types(device: Any) -> None:
         ("bincount 100 -t float32", "bincount takes one number as its size, and integers"),
         ("scan 100 -t nonsense", "'nonsense' is not a dtype"),
         ("scan 100 -t U4", "booleans, integers, floats and complex numbers are"),
+        ("scan " + "x".join(["1"] * 70), "is not accepted: maximum supported dimension"),
     ):
         assert said in _said(*words.split(), "-d", device.driver, "--alone", code=2)
 
@@ -106,6 +109,23 @@ def test_every_public_algorithm_with_a_choice_has_sizes() -> None:
         if inspect.isfunction(getattr(pydp, name)) and "spec" in inspect.signature(getattr(pydp, name)).parameters
     }
     assert takes_spec - {"forall"} == set(commands_tune._STANDARD)
+
+
+def test_complex_numbers_to_tune_with(device: Any) -> None:
+    for name in ("matmul", "sort"):
+        for arg in commands_tune.arguments(device, name, "8", "complex64")[0]:
+            assert arg.dtype == np.complex64 and arg.get().imag.any() and arg.get().real.any()
+
+
+@pytest.mark.host
+def test_a_list_with_brackets() -> None:
+    from pydp.specialize.shape_class import ShapeClass
+    from pydp.specialize.store import Store, Trial
+
+    trial = Trial(ShapeClass("scan", "int32", (4,)), {"part": 1}, None, "[/a] [red]")
+    Store("one-2", {"device": "[/b]", "driver": "d", "units": "2"}).add([trial])
+    said = _said("--list")
+    assert "[/a]" in said and "[red]" in said and "[/b]" in said
 
 
 # --- the process that looks after the one that tunes ---------------------------------------------------------
