@@ -31,6 +31,7 @@ class Row:
     notes: str = ""
 
     def as_dict(self) -> dict[str, Any]:
+        """The row as JSON takes it."""
         return asdict(self)
 
 

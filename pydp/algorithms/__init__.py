@@ -1,0 +1,1 @@
+"""The public algorithms, a file each: its function, its specialization, its policy and its launch."""

@@ -34,6 +34,7 @@ class Pass:
 
     @property
     def rows(self) -> int:
+        """How many folds the pass makes, those of neighbouring columns counted once."""
         return math.prod(size for size, _ in self.outer)
 
     @property

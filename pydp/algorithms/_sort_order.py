@@ -29,6 +29,7 @@ class Order:
 
     @property
     def result_shape(self) -> tuple[int, ...]:
+        """The shape of the sorted copy: one axis where all elements are one row."""
         return (int(np.prod(self.shape, dtype=object)),) if self.axis is None else self.shape
 
     @property
@@ -38,6 +39,7 @@ class Order:
 
     @property
     def rows(self) -> int:
+        """How many rows are sorted, each by itself; 0 where they are empty."""
         total = int(np.prod(self.shape, dtype=object))
         return total // self.n if self.n else 0
 
@@ -58,6 +60,7 @@ class Order:
 
 
 def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> Order:
+    """The order that a call's arguments ask for; InvalidArgument for an axis, key or less that is not accepted."""
     if axis is not None:
         axis = axis_of(axis, len(source.shape))
     if less is not None and not callable(less):

@@ -42,6 +42,7 @@ class TransposeSpec(Turning):
     subgroup: int | None = None
 
     def built(self, device: Any, params: dict[str, object]) -> Kernel:
+        """The kernel; lanes meet as `barriers` and `subgroup` say."""
         if self.mapping == "vector":
             return super().built(device, params)
         lanes = self.block * self.rows

@@ -68,6 +68,7 @@ class Block:
         self._counter = [0] if counter is None else counter
 
     def line(self, text: str) -> None:
+        """Add a line."""
         self.lines.append("    " * self.depth + text)
 
     def open(self, text: str) -> None:
@@ -76,6 +77,7 @@ class Block:
         self.depth += 1
 
     def close(self, after: str = "") -> None:
+        """End a compound statement; `after` follows the brace."""
         self.depth -= 1
         self.line("}" + after)
 
@@ -95,6 +97,7 @@ class Block:
         return Block(self.depth + deeper, self._counter)
 
     def extend(self, block: Block) -> None:
+        """Add the lines of an inner block."""
         self.lines += block.lines
 
     def __str__(self) -> str:

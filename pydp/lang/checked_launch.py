@@ -81,6 +81,7 @@ class Launch:
         return number
 
     def close(self) -> None:
+        """At the launch's end: raise the race that regions without a barrier still hold."""
         for region in {id(r): r for r in self.regions.values()}.values():
             assert region.launch is not None
             found = find([region.launch], region.launch.units(), self.lanes)

@@ -36,6 +36,7 @@ class Shadow:
         self.touched: list[np.ndarray] = []
 
     def add(self, kind: str, units: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+        """Note accesses of one kind: for each unit the lowest and the highest entry."""
         if kind not in self.low:
             self.low[kind] = np.full(self.size, NOBODY_LOW)
             self.high[kind] = np.full(self.size, NOBODY_HIGH)

@@ -24,6 +24,7 @@ class Facet(NamedTuple):
 
     @property
     def lane(self) -> bool:
+        """Lanes of a row differ."""
         return self.step != 0
 
     @property

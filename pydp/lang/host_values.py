@@ -27,10 +27,12 @@ class Affine:
 
     @property
     def low(self) -> int:
+        """The smallest value among the lanes, before it wraps."""
         return self.base + sum(min(0, step * (n - 1)) for step, n in zip(self.steps, self.shape, strict=True))
 
     @property
     def high(self) -> int:
+        """The largest value among the lanes, before it wraps."""
         return self.base + sum(max(0, step * (n - 1)) for step, n in zip(self.steps, self.shape, strict=True))
 
     def array(self) -> np.ndarray:
@@ -62,6 +64,7 @@ def affine(base: int, steps: tuple[int, ...], shape: tuple[int, ...], dtype: np.
 
 
 def is_uniform(value: Any) -> bool:
+    """Whether the value is the same in all lanes."""
     return not isinstance(value, Affine) and np.ndim(value) == 0
 
 

@@ -34,11 +34,15 @@ from pydp.lang.ir_data import member_of as member_of
 
 @dataclass(frozen=True)
 class Expr:
+    """An expression."""
+
     dtype: np.dtype[Any]
 
 
 @dataclass(frozen=True)
 class Const(Expr):
+    """A value known now."""
+
     value: Any
 
 
@@ -61,11 +65,15 @@ class Parameter(Expr):
 
 @dataclass(frozen=True)
 class GroupIndex(Expr):
+    """The group's place in the grid of groups, along an axis."""
+
     axis: int
 
 
 @dataclass(frozen=True)
 class LocalIndex(Expr):
+    """The lane's place in its group, along an axis."""
+
     axis: int
 
 
@@ -87,6 +95,8 @@ class GridExtent(Expr):
 
 @dataclass(frozen=True)
 class ArrayExtent(Expr):
+    """The extent of an argument's array (of its data, not of its tiles) along an axis."""
+
     array: GlobalArray
     axis: int
 
@@ -205,6 +215,8 @@ class Load(Expr):
 
 @dataclass
 class Stmt:
+    """A statement; `where` is its place in the user's source."""
+
     where: Where
 
 
@@ -219,6 +231,8 @@ class Assign(Stmt):
 
 @dataclass
 class Store(Stmt):
+    """array[indices] = value, or a member of it as in `Assign`; `bounds` and `exact` as in `Load`."""
+
     array: Array
     indices: tuple[Expr, ...]
     value: Expr
@@ -267,18 +281,20 @@ class For(Stmt):
 
 @dataclass
 class While(Stmt):
+    """Python's while: the condition is evaluated before every turn."""
+
     condition: Expr
     body: list[Stmt]
 
 
 @dataclass
 class Break(Stmt):
-    pass
+    """Leave the innermost loop."""
 
 
 @dataclass
 class Continue(Stmt):
-    pass
+    """Go on with the innermost loop's next turn."""
 
 
 @dataclass

@@ -28,10 +28,12 @@ class Known:
 
     @property
     def is_uniform(self) -> bool:
+        """Whether all lanes have the same value."""
         return np.ndim(self.lanes) == 0
 
     @property
     def is_exact(self) -> bool:
+        """Whether nothing in it is unknown."""
         return not self.symbols
 
     @property
@@ -107,6 +109,7 @@ def binary(op: str, left: Value, right: Value, dtype: np.dtype[Any]) -> Value:
 
 
 def compare(op: str, left: Value, right: Value) -> Value:
+    """left op right as a bool (see :class:`pydp.lang.ir.Compare`)."""
     if left is None or right is None:
         return None
     if left.symbols == right.symbols and (left.is_exact or left.lanes.dtype.kind in "iu"):
@@ -117,6 +120,7 @@ def compare(op: str, left: Value, right: Value) -> Value:
 
 
 def unary(op: str, value: Value, dtype: np.dtype[Any]) -> Value:
+    """op value (see :class:`pydp.lang.ir.Unary`)."""
     if value is None:
         return None
     if value.is_exact:
@@ -127,6 +131,7 @@ def unary(op: str, value: Value, dtype: np.dtype[Any]) -> Value:
 
 
 def cast(value: Value, dtype: np.dtype[Any]) -> Value:
+    """The value as one of `dtype`; unknowns survive where the type cannot wrap."""
     if value is None:
         return None
     if value.is_exact:

@@ -68,6 +68,7 @@ class Sample:
 
     @property
     def size(self) -> int:
+        """The number of lanes that are looked at."""
         return len(self.number)
 
     def place(self, axis: int) -> np.ndarray:

@@ -186,6 +186,7 @@ class Scopes:
             self.of[name] = body if name in carried_names else self._innermost(name, places)
 
     def declared_in(self, body: list[ir.Stmt]) -> list[str]:
+        """The names of the variables whose scope is `body`, in order."""
         return sorted(name for name, scope in self.of.items() if scope is body)
 
     def _collect(self, body: list[ir.Stmt], uses: dict[str, list[list[ir.Stmt]]]) -> None:

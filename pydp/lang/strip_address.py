@@ -48,6 +48,7 @@ class Place(NamedTuple):
     order: Arrangement | None = None
 
     def pointer(self, row: int) -> str:
+        """The C pointer to the elements of a row of the block."""
         return self.pointers[row if len(self.pointers) > 1 else 0]
 
 

@@ -25,6 +25,7 @@ class Layout:
 
     @property
     def columns(self) -> int:
+        """The lanes along the group's last axis."""
         return self.group[-1] if self.group else 1
 
     @property
@@ -34,10 +35,12 @@ class Layout:
 
     @property
     def row_extent(self) -> int:
+        """The lanes along the axis of the rows; 1 where there is none."""
         return self.group[-2] if len(self.group) > 1 else 1
 
     @property
     def strips(self) -> int:
+        """The vectors that cover a row."""
         return -(-self.columns // self.width)
 
     @property
@@ -47,6 +50,7 @@ class Layout:
 
     @property
     def blocks(self) -> int:
+        """The blocks of a group: turns of the loops around a strip's statements."""
         return math.prod(self.group[:-2]) * (self.row_extent // self.rows) * self.strips
 
     @property

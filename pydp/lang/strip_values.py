@@ -32,9 +32,11 @@ class Value:
 
     @property
     def vector(self) -> bool:
+        """Whether the texts are vectors of lanes."""
         return self.step is None
 
     def row(self, row: int) -> str:
+        """The text for a row of the block."""
         return self.texts[row if len(self.texts) > 1 else 0]
 
 
@@ -90,12 +92,15 @@ class Values:
         self.scalar = _Scalars(block, kernel.helpers)
 
     def single(self, text: str, dtype: np.dtype[Any], step: int | None = 0) -> Value:
+        """A value of one text for all rows."""
         return Value((text,), step, dtype)
 
     def c_type(self, value: Value) -> str:
+        """The C type of a value's texts."""
         return self.text.type(value.dtype) if value.vector else private_type(value.dtype)
 
     def rows(self, values: Sequence[Value | None]) -> int:
+        """The number of texts that a combination of these values takes."""
         return max((len(value.texts) for value in values if value is not None), default=1)
 
     def vector(self, value: Value) -> Value:

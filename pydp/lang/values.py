@@ -19,10 +19,12 @@ class Number:
 
     @property
     def literal(self) -> bool:
+        """Whether it stands in the user's text as a number."""
         return self.plain and isinstance(self.expr, ir.Const)
 
     @property
     def type(self) -> Type:
+        """Its type, as the rules of result_type take it."""
         return Type(self.expr.dtype, self.plain, self.literal)
 
 
@@ -76,6 +78,7 @@ class View:
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.extents)
 
     def shape_of(self) -> tuple[Any, ...]:

@@ -1,0 +1,1 @@
+"""Drivers, devices, kernels made from templates, and data on a device."""

@@ -33,14 +33,17 @@ class Ranked:
 
     @property
     def seconds(self) -> float:
+        """The predicted seconds of a call."""
         return self.cost.seconds
 
     @property
     def limiter(self) -> str:
+        """What limits it most: "memory", "compute", "latency" or "launch"."""
         return self.cost.limiter
 
     @property
     def reason(self) -> str:
+        """A sentence about the prediction, beside the best one."""
         return self.spilling + _reason(self.seconds, self.best, self.cost)
 
 

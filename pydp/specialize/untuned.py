@@ -26,6 +26,7 @@ def add_provider(provider: Provider) -> None:
 
 
 def by_model(family: Family, device: Device, problem: Problem) -> Choice | None:
+    """The model's pick as a choice; None where the model knows nothing."""
     found = model_pick(family, device, problem)
     return None if found is None else Choice(found[0], "model", found[1])
 
