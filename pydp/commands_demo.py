@@ -41,8 +41,8 @@ def demo(which: str | None, output: Path) -> None:
         console.print(str(job["why"]))
     try:
         saved = jobs.save_picture(output, picture)
-    except ValueError as error:  # a name of no picture
-        raise click.ClickException(f"{output} cannot be written: {error}") from None
+    except (ValueError, KeyError):
+        raise click.ClickException(f"{output} is no name of a picture; endings such as .png are accepted") from None
     console.print(f"blurred photograph: {saved}")
     if not (first["right"] and second["right"]):
         raise click.ClickException("a result differs from NumPy's")

@@ -72,7 +72,9 @@ class _Tuner:
 
 
 def _whole(path: Path) -> list[stores.Trial]:
-    """The trials of a file, of which none may be damaged."""
+    """The trials of a file, of which none may be damaged; none before the first was kept."""
+    if not path.exists():
+        return []
     document = json.loads(path.read_bytes())
     _, trials = stores.parse_document(document, str(path))
     assert len(trials) == len(document["trials"])
