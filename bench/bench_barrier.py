@@ -13,7 +13,7 @@ import pyopencl as cl
 from pydp.bench.measure import Row, alternating
 
 import pydp
-from pydp.groups.barrier import Barriers, Lowering, chooses_subgroup, is_nvidia, subgroup_sizes
+from pydp.groups.barrier import Barriers, Lowering, build, is_nvidia, subgroup_sizes
 from pydp.runtime.program import kernel
 
 _TURNS = 256
@@ -80,13 +80,9 @@ def _costs(device: Any, lanes: int, groups: int) -> Iterator[Row]:
 
 
 def _kernel(device: Any, lanes: int, width: int, way: Lowering, subgroup: int) -> Any:
-    profile = device.profile
-    asked = bool(subgroup) and chooses_subgroup(profile)
-    modern = bool(subgroup) and profile.cl_c_version >= (3, 0)
     params: dict[str, object] = {"lanes": lanes, "width": width, "kind": way.kind, "met": way.width}
-    params["attribute"] = f"__attribute__((intel_reqd_sub_group_size({subgroup})))" if asked else ""
-    params["subgroups"] = bool(subgroup) and not modern
-    return kernel(device, "bench_barriers.mako", "bench_barriers", {**params, "cl_std": "CL3.0"} if modern else params)
+    params |= build(Barriers(device.profile, lanes, lanes, subgroup))
+    return kernel(device, "bench_barriers.mako", "bench_barriers", params)
 
 
 def _reduction(device: Any, items: int) -> Row:

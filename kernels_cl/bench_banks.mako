@@ -1,4 +1,5 @@
-## What bank conflicts cost: every lane reads words of local memory `stride` apart, each read's place from the one before.
+## What bank conflicts cost: every lane reads words of local memory `stride` apart, each read's place from the one
+## before.
 ## Kernel bench_banks(out, turns): any number of groups of `lanes`.
 ## Parameters: lanes, stride (in words), words (of local memory; a power of two).
 <%namespace name="barriers" file="wg_barrier.mako"/>\

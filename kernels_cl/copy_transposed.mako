@@ -4,15 +4,16 @@
 ## Both sides are touched in whole cache lines: a block of lines is read along i, turned, and written along j.
 ## mapping "vector": one work-item per group turns `chunk` blocks of block x block elements, one after the other, in
 ##   vectors (`lines`: perfect shuffles of line j with line j + block / 2 turn a block in log2(block) stages, and with
-##   `streams` go round the caches, which is worth it for what does not fit them) or in private memory. Launch: (blocks along i / chunk, blocks along j, others) in groups of 1.
+##   `streams` go round the caches, which is worth it for what does not fit them) or in private memory. Launch: (blocks
+##   along i / chunk, blocks along j, others) in groups of 1.
 ## mapping "simt": a group of (block, rows) work-items turns one block in local memory by an owner-write exchange
-##   (wg_exchange.mako): each stores what it read to its own slots, padded by the bank model so that reading along a column
-##   meets every bank. Launch: (blocks along i * block, blocks along j * rows, others) in groups of (block, rows, 1). One
-##   barrier, at top level.
+##   (wg_exchange.mako): each stores what it read to its own slots, padded by the bank model so that reading along a
+##   column meets every bank. Launch: (blocks along i * block, blocks along j * rows, others) in groups of (block, rows,
+##   1). One barrier, at top level.
 ##
 ## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk, lines, streams ("vector") ·
-## rows (divides block), placed (Exchange.params()), ways (of the barrier `exchange`, or None), attribute, subgroups (see
-## pydp.groups.meetings) ("simt") · others (number of further axes, 0 to 6).
+## rows (divides block), placed (Exchange.params()), ways (of the barrier `exchange`, or None), attribute, subgroups
+## (see pydp.groups.meetings) ("simt") · others (number of further axes, 0 to 6).
 <%namespace name="exchange" file="wg_exchange.mako"/>\
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 % if subgroups:

@@ -2,10 +2,11 @@
 ## Phases: a work-item clears its bins, walks over its part, and adds. Consecutive elements go to different ones of
 ## `copies` sets, so that equal neighbours do not wait for one another's store.
 ## Launch: one work-item for a part; results lie as (parts, copies, bins).
-## Parameters: clears (else the bins are zero before: for drivers that end long loops), declarations, source (C type), value (C type of what is added: uint, or the weights' sum), weights (C type or
-## None), copies (a power of two), direct (the bin is the value itself), bytes (direct, and the elements are unsigned bytes
-## that lie together: eight are read at once), eight (bins are looked up for eight values at a time), edge (C type of the thresholds), guess (C type that a first guess is
-## computed in, or None: binary search).
+## Parameters: clears (else the bins are zero before: for drivers that end long loops), declarations, source (C type),
+## value (C type of what is added: uint, or the weights' sum), weights (C type or None), copies (a power of two), direct
+## (the bin is the value itself), bytes (direct, and the elements are unsigned bytes that lie together: eight are read
+## at once), eight (bins are looked up for eight values at a time), edge (C type of the thresholds), guess (C type that
+## a first guess is computed in, or None: binary search).
 <%namespace name="bins" file="histogram_bins.mako"/>
 ${declarations}
 % if not direct:

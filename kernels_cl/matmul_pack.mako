@@ -2,7 +2,8 @@
 ##
 ## Purpose: pack_a: `rows` x depth of a into one panel, k-major, alpha folded in; pack_b: depth x columns of b into
 ##   panels of `columns`. Every element is widened to `work`; what lies outside the matrix is written as zero.
-##   Up to one vector beyond the panel of a is overwritten. Unit strides take vector loads; the transposing case interleaves vectors in registers; any stride works.
+##   Up to one vector beyond the panel of a is overwritten. Unit strides take vector loads; the transposing case
+##   interleaves vectors in registers; any stride works.
 ## Phases: none (device functions).   Launch shape: called by one work-item.
 ## Parameters: width, rows, columns (a multiple of width), is_complex, scaled (alpha is not one).
 <%!

@@ -4,11 +4,11 @@
 ##   Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008).
 ## Phases, per block of tile_m x tile_n and per block_k of k: pack B into panels of `columns` (they stay in L2); per
 ##   `rows` of A: pack one panel (it stays in L1), then sweep it over all panels of B with the register tile.
-## Launch shape: (groups, 1, 1) x (1, 1, 1); group g takes blocks first + g, first + g + groups, ... up to end. Its packing space is its own
-##   `space` elements of scratch, so groups never wait for one another.
+## Launch shape: (groups, 1, 1) x (1, 1, 1); group g takes blocks first + g, first + g + groups, ... up to end. Its
+##   packing space is its own `space` elements of scratch, so groups never wait for one another.
 ## Parameters: types, work, width, rows, vectors (register tile = rows x vectors * width), is_complex, fused, logical,
-##   scaled, unroll, prefetch (of C; needs the built-in of that name). Strides are counted in elements; `mode` says what the first block of k does with C:
-##   0 overwrite (C is not read), 1 add, 2 multiply by beta and add.
+##   scaled, unroll, prefetch (of C; needs the built-in of that name). Strides are counted in elements; `mode` says
+##   what the first block of k does with C: 0 overwrite (C is not read), 1 add, 2 multiply by beta and add.
 <%namespace name="element" file="matmul_element.mako"/>\
 <%namespace name="pack" file="matmul_pack.mako"/>\
 <%

@@ -1,13 +1,14 @@
 ## Access to memory by the lanes of a strip, for pydp/lang/lower_vector.py. No kernel here.
 ## Each function loops over the lanes. It is called, not inlined, and the loop is kept small: a body has many of them,
 ## and drivers took seconds to compile their copies. The fast ways need no function.
-## Parameters: accesses, a list of {name, kind ("load", "store", "atomic_OP", or "fetch_OP", which gives what was there), space, element, member, value, width,
-##   address (integer type), form ("strided": base and step; "vector": an address for each lane; "comb": base, and every
-##   `step`th element from there, taken out of whole vectors (from element `number` after base where that is given: all
-##   vectors from base to its last sibling's end are inside of the array), copied in `pieces` of so many; "laid": the way back, `step` vectors stored one
-##   element of each in turn; "dealt": base, and neighbours from element `first` of an axis
-##   that is stored in `deal` piles of `pile` elements: whole vectors of each pile where first is the first pile's, else
-##   by the function `by_lane` with the numbers first + lane, which are `iota`), masked, update}.
+## Parameters: accesses, a list of {name, kind ("load", "store", "atomic_OP", or "fetch_OP", which gives what was there),
+##   space, element, member, value, width, address (integer type), form, masked, update}; maps, see `mapped` below.
+##   form: "strided": base and step; "vector": an address for each lane; "comb": base, and every `step`th element from
+##   there, taken out of whole vectors (from element `number` after base where that is given: all vectors from base to
+##   its last sibling's end are inside of the array), copied in `pieces` of so many; "laid": the way back, `step` vectors
+##   stored one element of each in turn; "dealt": base, and neighbours from element `first` of an axis that is stored in
+##   `deal` piles of `pile` elements: whole vectors of each pile where first is the first pile's, else by the function
+##   `by_lane` with the numbers first + lane, which are `iota`.
 ##   element: the C type pointed to; member: text after the element; value: the scalar C type moved;
 ##   update (atomics): C statement in which PLACE and VALUE stand for the element's pointer and the lane's value; that of
 ##   fetch_OP leaves what was there in VALUE.
