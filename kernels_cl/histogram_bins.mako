@@ -1,13 +1,16 @@
 ## The bin of a value, or of eight values side by side: the b with edges[b] <= v < edges[b + 1], the last bin with its right edge; -1 outside and for NaN.
 ## Parameters of the call: source (C type of v), edge (C type of the edges), guess (C type of a first guess for evenly
-## spaced edges, mended by comparisons, or None: binary search). It defines `find_bin`.
+## spaced edges, mended by comparisons, or None: binary search). It defines `find_bin`. A guess is (v - first) * scale; of
+## whole numbers (`edge` is long or ulong) it is (v - edges[0] - first) * scale, whose first difference loses no digits.
+<%! whole = lambda edge: edge in ("long", "ulong") %>\
 <%def name="find(source, edge, guess)">
 static long find_bin(const ${source} value, global const ${edge}* restrict edges, const long bins
                      ${f", const {guess} first, const {guess} scale" if guess else ""}) {
     const ${edge} v = (${edge}) value;
     if (!(v >= edges[0] && v <= edges[bins])) return -1;
 % if guess:
-    long b = clamp((long) (((${guess}) v - first) * scale), 0L, bins - 1);
+    const ${guess} above = (${guess}) ${"((ulong) v - (ulong) edges[0])" if whole(edge) else "v"} - first;
+    long b = clamp((long) (above * scale), 0L, bins - 1);
     while (b > 0 && v < edges[b]) --b;
     while (b < bins - 1 && v >= edges[b + 1]) ++b;
     return b;
@@ -28,8 +31,14 @@ static long find_bin(const ${source} value, global const ${edge}* restrict edges
 <%def name="find_eight(source, edge, guess, x)">
         const ${edge}8 v = convert_${edge}8(vload8(0, ${x}));
 % if guess:
+% if whole(edge):
+        // Outsiders are taken for the nearest that is not: their guess is as near.
+        const ${guess}8 above = convert_${guess}8(as_ulong8(min(max(v, edges[0]), edges[bins])) - (ulong) edges[0]) - first;
+% else:
+        const ${guess}8 above = convert_${guess}8(v) - first;
+% endif
         // fmax takes NaN for 0; the comparisons sort it out.
-        const int8 guessed = convert_int8(fmin(fmax((convert_${guess}8(v) - first) * scale, (${guess}) 0), (${guess}) (bins - 1)));
+        const int8 guessed = convert_int8(fmin(fmax(above * scale, (${guess}) 0), (${guess}) (bins - 1)));
 % for k in range(8):
         int found_${k} = min(guessed.s${k}, (int) bins - 1);
         while (found_${k} > 0 && v.s${k} < edges[found_${k}]) --found_${k};

@@ -353,8 +353,9 @@ def _thresholds(call: Call, plan: _Plan, edges: np.ndarray) -> list[Any]:
     if plan.guess is None:
         return [place]
     width = float(edges[-1]) - float(edges[0])
+    first = edges[0] if plan.edge.kind == "f" else float(edges[0]) - int(values[0])
     with np.errstate(over="ignore"):  # the guess may be infinite, comparisons mend it
-        return [place, plan.guess.type(edges[0]), plan.guess.type(plan.bins / width if width else 0.0)]
+        return [place, plan.guess.type(first), plan.guess.type(plan.bins / width if width else 0.0)]
 
 
 _COUNTED = {

@@ -126,6 +126,25 @@ def test_edges_beyond_the_values_type(device: Any) -> None:
     assert isinstance(on_device, pydp.Field) and on_device.get().tolist() == cases[3][2]
 
 
+@pytest.mark.parametrize("spec", [None, SIMT], ids=["default", "simt"])
+def test_a_narrow_range_far_from_zero(device: Any, spec: Any) -> None:
+    """Seconds of a clock: the first guess of a bin, in float, is of the distance from the first edge."""
+    step = np.random.default_rng(9).integers(-50, 1050, 5001)
+    for first, dtype in ((1_700_000_000, np.int32), (1_700_000_000_000_000, np.int64), (2**63 + 1024, np.uint64)):
+        x, edges = ((whole.astype(object) + first).astype(dtype) for whole in (step, np.arange(1001)))
+        counts = pydp.histogram(x, edges, spec=spec)[0]
+        expected = np.bincount(step[(step >= 0) & (step < 1000)], minlength=1000)
+        expected[-1] += np.count_nonzero(step == 1000)
+        assert np.array_equal(counts, expected)
+        if first < 2**53:
+            assert np.array_equal(pydp.histogram(x, 1000, (first, first + 1000), spec=spec)[0], expected)
+    for ends in ((-(2.0**62), 2.0**62), (0.25, 2.0**40 + 0.5)):
+        x = np.random.default_rng(10).integers(-(2**63), 2**63 - 1, 4001)
+        x[::3] >>= 23
+        edges = np.histogram_bin_edges(x, 37, ends)
+        assert np.array_equal(pydp.histogram(x, 37, ends, spec=spec)[0], pydp.histogram(x, edges, spec=spec)[0])
+
+
 @pytest.mark.host
 @given(st.lists(st.floats(allow_nan=False), min_size=2, max_size=5), st.sampled_from("fdlL"))
 def test_thresholds(given_edges: list[float], kind: str) -> None:
