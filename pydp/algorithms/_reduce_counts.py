@@ -14,13 +14,19 @@ if TYPE_CHECKING:
     from pydp.specialize.family import Problem
 
 
-def item_bytes(dtype: str) -> int:
-    """Bytes of an element by its dtype's name, 8 for records."""
-    return np.dtype(dtype).itemsize if dtype[0] not in "[{" else 8
+def item_bytes(problem: Problem) -> int:
+    """Bytes of an element: by its dtype's name, of a record the last of the problem's sizes."""
+    return np.dtype(problem.dtype).itemsize if problem.dtype[0] not in "[{" else max(problem.sizes[2:], default=8)
+
+
+def local_bytes(problem: Problem, spec: ReduceSpec) -> int:
+    """Local memory of a group of lanes: a result of each, in `buffers` of them where they are folded in order."""
+    return spec.lanes * item_bytes(problem) * (1 if "commutes" in problem.flags else spec.buffers)
 
 
 def counts(profile: Profile, problem: Problem, spec: ReduceSpec) -> Counts:
-    """problem.sizes: (elements of a fold, folds). The parts of every fold, then the fold of the parts' results."""
+    """problem.sizes: (elements of a fold, folds), and of records the bytes of one. The parts of every fold, then the
+    fold of the parts' results."""
     n, folds = (max(1, size) for size in problem.sizes[:2])
     parts = max(1, min(-(-spec.busy // folds), n // spec.part), -(-n // spec.longest))
     phases = [_pass(profile, problem, spec, n, folds, parts)]
@@ -30,29 +36,30 @@ def counts(profile: Profile, problem: Problem, spec: ReduceSpec) -> Counts:
 
 
 def _pass(profile: Profile, problem: Problem, spec: ReduceSpec, n: int, folds: int, parts: int) -> Phase:
-    item = item_bytes(problem.dtype)
+    item = item_bytes(problem)
     work = parts * folds
     size = float(n * folds * item)
     near = profile.kind == "cpu" and size < 0.75 * profile.l2_bytes * profile.compute_units
     commutes = "commutes" in problem.flags
     each = -(-n // parts)
     if spec.mapping == "simt":
-        steps = max(1, spec.lanes.bit_length() - 1)
-        barriers = steps if spec.barriers == "group" else 1
-        step = spec.lanes * spec.items * spec.waves
-        wasted = -(-each // step) * step / each
-        barriers += 0 if commutes else 2 * -(-each // step) // spec.buffers
+        tree = spec.lanes.bit_length() if spec.barriers == "group" else 2  # narrow ones cost less
+        step = spec.lanes * spec.items * (spec.waves if commutes else 1)
+        tiles = -(-each // step)
+        wasted = tiles * step / each
+        # Operators that do not commute fold every tile; two buffers spare the tree's last barrier.
+        trees, barriers = (1, tree) if commutes else (tiles, tiles * (tree + 1 - spec.buffers))
         return Phase(
             "rows",
             groups=work,
             lanes=spec.lanes,
-            operations=n * folds * wasted + 2.0 * work * spec.lanes,
+            operations=n * folds * wasted + 2.0 * work * spec.lanes * trees,
             efficiency=0.5,
             read=size,
             written=float(work * item),
             balance=spread(work, profile.compute_units),
             barriers=barriers,
-            local_bytes=spec.lanes * item,
+            local_bytes=local_bytes(problem, spec),
             registers=16 + 2 * spec.items * spec.waves,
             access=item,
         )

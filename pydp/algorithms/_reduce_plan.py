@@ -92,7 +92,8 @@ def plan(
         return Plan(accumulator, operator, (), True, start, None)
     count = int(np.prod([size for size, _ in kept], dtype=object))
     flags = () if operator.operands_in_order else ("commutes",)
-    problem = Problem("reduce", str(accumulator), (size_class(n), size_class(count)), flags)
+    sizes = (size_class(n), size_class(count), *(() if accumulator.names is None else (accumulator.itemsize,)))
+    problem = Problem("reduce", str(accumulator), sizes, flags)
     choice = choose(FAMILY, device, problem, spec)
     steps: list[Step] = []
     given = source

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from pydp.algorithms._reduce_counts import counts
+from pydp.algorithms._reduce_counts import counts, item_bytes, local_bytes
 from pydp.groups.barrier import why_not
 from pydp.runtime.profile import Profile
 from pydp.specialize.family import Family, Problem
@@ -37,8 +35,10 @@ class ReduceSpec:
 
 
 def _default(profile: Profile, problem: Problem) -> ReduceSpec:
-    size = np.dtype(problem.dtype).itemsize if problem.dtype[0] not in "[{" else 8
-    if profile.mapping == "vector":
+    size, lanes = item_bytes(problem), 1 << min(256, profile.max_group_size).bit_length() - 1
+    while lanes and 2 * lanes * size > profile.local_bytes:
+        lanes //= 2
+    if profile.mapping == "vector" or not lanes:  # without lanes: elements too large for local memory
         # The widest OpenCL vector (16) times 4 hides the latency of the operator; a work-item's columns stay in L1.
         # Where loops are cut short by the driver, a work-item's share of elements stays well below that number.
         longest = 2**40 if profile.loop_limit is None else 64
@@ -54,13 +54,12 @@ def _default(profile: Profile, problem: Problem) -> ReduceSpec:
             longest,
             4 * profile.compute_units,
         )
-    lanes = min(256, profile.max_group_size)
     base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units)
     # Side by side lanes read side by side elements, a wavefront ahead of the other, where the order leaves it open.
     return replace(base, items=1, waves=8) if "commutes" in problem.flags else base
 
 
-def _lane_candidates(profile: Profile, base: ReduceSpec, commutes: bool) -> list[ReduceSpec]:
+def _lane_space(base: ReduceSpec, commutes: bool) -> list[ReduceSpec]:
     """Groups of lanes: of wavefronts in turn where the operator commutes, else of runs in one or two buffers."""
     shapes = [(items, waves, 2) for items in (1, 2, 4) for waves in (1, 4, 8)]
     if not commutes:
@@ -68,22 +67,23 @@ def _lane_candidates(profile: Profile, base: ReduceSpec, commutes: bool) -> list
     return [
         replace(base, lanes=lanes, part=8 * lanes, items=items, waves=waves, buffers=buffers)
         for lanes in (64, 128, 256, 512)
-        if lanes <= profile.max_group_size
         for items, waves, buffers in shapes
     ]
 
 
-def _candidates(profile: Profile, problem: Problem) -> list[ReduceSpec]:
+def _space(profile: Profile, problem: Problem) -> list[ReduceSpec]:
     base = _default(profile, problem)
     if base.mapping == "simt":
-        found = _lane_candidates(profile, base, "commutes" in problem.flags)
-        return [spec for spec in found if _check(profile, problem, spec) is None]
-    found = [
+        return _lane_space(base, "commutes" in problem.flags)
+    return [
         ReduceSpec("vector", width, unroll, 1, 1, base.columns, base.part, base.longest, base.busy)
         for width in (4, 8, 16)
         for unroll in (1, 2, 4, 8)
     ]
-    return [spec for spec in found if _check(profile, problem, spec) is None]
+
+
+def _candidates(profile: Profile, problem: Problem) -> list[ReduceSpec]:
+    return [spec for spec in _space(profile, problem) if _check(profile, problem, spec) is None]
 
 
 def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
@@ -101,7 +101,10 @@ def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
         return "unroll is at most 32, items 64, columns and busy 2**24, part and longest 2**48"
     if not 1 <= spec.waves <= 64 or spec.buffers not in (1, 2):
         return f"waves is {spec.waves} and buffers {spec.buffers}; 1 to 64, and 1 or 2, are accepted"
+    needed = local_bytes(problem, spec) if spec.mapping == "simt" else 0
+    if needed > profile.local_bytes:
+        return f"the results of {spec.lanes} lanes take {needed} bytes of local memory, {profile.local_bytes} are there"
     return None
 
 
-FAMILY = Family("reduce", ReduceSpec, _default, _candidates, _check, counts)
+FAMILY = Family("reduce", ReduceSpec, _default, _candidates, _check, counts, _space)
