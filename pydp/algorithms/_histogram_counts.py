@@ -29,8 +29,8 @@ def counts(profile: Profile, problem: Problem, spec: HistogramSpec) -> Counts:
     read, cached = (0.0, size) if near else (size, 0.0)
     sums = float(parts * copies * bins * 4)
     balance = spread(parts, profile.compute_units)
-    if spec.mapping == "simt":
-        local = 4 * bins * {"sets": spec.sets, "own": spec.lanes}.get(spec.counters, 1)
+    if spec.mapping == "simt" and 4 * bins <= profile.local_bytes // 2:  # else work-items that meet nobody count
+        local = 4 * {"sets": spec.sets * (bins + spec.pad), "own": spec.lanes * bins}.get(spec.counters, bins)
         count = Phase(
             "count",
             groups=parts,

@@ -51,10 +51,13 @@ def _default(profile: Profile, problem: Problem) -> HistogramSpec:
         if profile.loop_limit is not None:  # a part's elements and the folding of its bins stay below the limit
             parts = max(parts, -(-n // (profile.loop_limit // 4)))
         return HistogramSpec("vector", parts, 4 if profile.loop_limit is None else 1, 1, 1, 0)
-    lanes = min(256, profile.max_group_size)
+    lanes = 1 << min(256, profile.max_group_size).bit_length() - 1
     sets = max(1, min(8, lanes, profile.local_bytes // 4 // max(4 * (bins + 1), 1)))
     sets = 1 << sets.bit_length() - 1
-    return _apart(profile, bins, HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, sets, 0, waves=4))
+    spec = _apart(profile, bins, HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, sets, 0, waves=4))
+    while spec.sets > 1 and local_bytes(profile, spec, bins) is None:
+        spec = _apart(profile, bins, replace(spec, sets=spec.sets // 2))
+    return spec
 
 
 def _apart(profile: Profile, bins: int, spec: HistogramSpec) -> HistogramSpec:
@@ -66,7 +69,7 @@ def _apart(profile: Profile, bins: int, spec: HistogramSpec) -> HistogramSpec:
     return replace(spec, pad=layout(banks, (spec.sets, bins), 4, [lambda lane: (lane // stretch, 0)], together).pad)
 
 
-def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
+def _space(profile: Profile, problem: Problem) -> list[HistogramSpec]:
     base, bins = _default(profile, problem), problem.sizes[1]
     if base.mapping == "vector":
         sizes = [base.parts, 2 * base.parts, 4 * base.parts]
@@ -81,8 +84,11 @@ def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
             for constants in ((False, True) if bins <= _FEW else (False,))
         ]
         found = [_apart(profile, bins, spec) for spec in found]
-        found = [spec for spec in found if local_bytes(profile, spec, bins) is not None]
-    return [spec for spec in found if _check(profile, problem, spec) is None]
+    return found
+
+
+def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
+    return [spec for spec in _space(profile, problem) if _check(profile, problem, spec) is None]
 
 
 def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | None:
@@ -103,7 +109,12 @@ def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | Non
         return f"counters is {spec.counters!r}; {', '.join(map(repr, _COUNTERS))} are accepted"
     if (spec.counters == "registers" or spec.constants) and problem.sizes[1] > _FEW:
         return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.sizes[1]}"
+    # One set that is too large is no fault: work-items that meet nobody count then, in memory.
+    several = spec.mapping == "simt" and (spec.counters == "own" or spec.sets > 1)
+    if several and local_bytes(profile, spec, problem.sizes[1]) is None:
+        of = f"{spec.lanes} lanes" if spec.counters == "own" else f"{spec.sets} sets"
+        return f"{problem.sizes[1]} bins for {of} take more than half of {profile.local_bytes} bytes of local memory"
     return None
 
 
-FAMILY = Family("histogram", HistogramSpec, _default, _candidates, _check, counts)
+FAMILY = Family("histogram", HistogramSpec, _default, _candidates, _check, counts, _space)

@@ -12,6 +12,8 @@ from pydp.lds import Skew, banks_of, skew
 from pydp.runtime.profile import Profile
 from pydp.specialize.family import Family, Problem
 
+_RUN_BYTES = 1 << 17  # most of a run that a work-item of a CPU sorts in its own memory
+
 
 @dataclass(frozen=True)
 class SortSpec:
@@ -64,34 +66,44 @@ def _power_of_two(value: int, least: int, most: int) -> int:
 def default(profile: Profile, problem: Problem) -> SortSpec:
     """problem.sizes: (elements of a row, rows, bytes of a key and what it carries)."""
     n, rows, size = problem.sizes
-    if profile.mapping == "vector":
+    lanes = _power_of_two(profile.max_group_size, 1, 256)
+    while lanes and _local_bytes(profile, lanes, size) > profile.local_bytes:
+        lanes //= 2
+    if profile.mapping == "vector" or not lanes:  # without lanes: elements too large for local memory
         # Both copies of a run stay in half of L1; a run is not longer than what gives every core one.
-        run = _power_of_two(profile.l1_bytes // (4 * size), 16, 1024)
+        run = _power_of_two(min(max(16, profile.l1_bytes // (4 * size)), _RUN_BYTES // size), 1, 1024)
         stretch = _power_of_two(n * rows // (4 * profile.compute_units), 1024, 16384)
         if profile.loop_limit is not None:
             run, stretch = min(run, 256), 1024
         if profile.loop_limit is not None and size & (size - 1):
             run, stretch = 1, 1024  # such drivers lose records of odd sizes in private arrays
         return SortSpec("vector", run, min(run, 16), 1, 1, stretch, 4)
-    lanes = _power_of_two(min(256, profile.max_group_size), 1, 256)
     items = _power_of_two(profile.local_bytes // (2 * lanes * size), 1, 8)
     return SortSpec("simt", lanes * items, items, lanes, items, min(16, 2 * lanes * items), 1)
 
 
-def candidates(profile: Profile, problem: Problem) -> list[SortSpec]:
-    """Specializations worth trying."""
+def _local_bytes(profile: Profile, run: int, size: int) -> int:
+    """Local memory of a group that sorts a run, with what bank conflicts may cost."""
+    return (run + (run // 8 if profile.banks > 1 else 0)) * size
+
+
+def space(profile: Profile, problem: Problem) -> list[SortSpec]:
+    """Specializations worth a look."""
     base = default(profile, problem)
-    if base.mapping == "simt":
-        found = [
-            SortSpec("simt", lanes * items, items, lanes, items, stretch, 1)
-            for lanes in (64, 128, 256)
-            for items in (2, 4, 8)
-            for stretch in (4, 8, 16, 32)
-        ]
-        found.append(replace(base, barriers="group"))
-    else:
-        found = _vector_space()
-    return [spec for spec in found if check(profile, problem, spec) is None]
+    if base.mapping == "vector":
+        return _vector_space()
+    found = [
+        SortSpec("simt", lanes * items, items, lanes, items, stretch, 1)
+        for lanes in (64, 128, 256)
+        for items in (2, 4, 8)
+        for stretch in (4, 8, 16, 32)
+    ]
+    return [*found, replace(base, barriers="group")]
+
+
+def candidates(profile: Profile, problem: Problem) -> list[SortSpec]:
+    """Those of the space that can run."""
+    return [spec for spec in space(profile, problem) if check(profile, problem, spec) is None]
 
 
 @lru_cache(maxsize=1)
@@ -121,16 +133,15 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     if spec.mapping == "simt":
         if spec.run != spec.lanes * spec.items:
             return f"run is {spec.run}; lanes * items, {spec.lanes * spec.items}, is accepted"
-        room = (spec.run + (spec.run // 8 if profile.banks > 1 else 0)) * size  # with what bank conflicts may cost
-        if spec.lanes > profile.max_group_size or room > profile.local_bytes:
+        if spec.lanes > profile.max_group_size or _local_bytes(profile, spec.run, size) > profile.local_bytes:
             return f"lanes is {spec.lanes} and run {spec.run}, more than the device's group or local memory takes"
     elif (spec.lanes, spec.items) != (1, 1):
         return (
             f"lanes is {spec.lanes} and items {spec.items}; the vector mapping has one work-item a group, with 1 and 1"
         )
-    elif spec.small > spec.run or spec.run * size > 2**17:
-        return f"small is {spec.small} and run {spec.run}; small up to run, and runs of 64 KiB are accepted"
+    elif spec.small > spec.run or spec.run * size > max(_RUN_BYTES, size):
+        return f"small is {spec.small} and run {spec.run}; small up to run, and runs of 128 KiB are accepted"
     return None
 
 
-FAMILY = Family("sort", SortSpec, default, candidates, check, counts)
+FAMILY = Family("sort", SortSpec, default, candidates, check, counts, space)
