@@ -8,6 +8,7 @@ compilers that run lanes as vectors store and load as such. kernels_cl/wg_exchan
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -71,7 +72,8 @@ class Exchange:
         """The element of a lane's slot; the lane counts within wavefront `wave` (absolute addressing: the group)."""
         run, own = lane // self.across, slot // self.entry
         row = own * self.runs + run if self.by_slot else run * self.rows + own
-        return wave * self.wave_size + row * self.pitch + lane % self.across * self.entry + slot % self.entry
+        place = row * self.pitch + lane % self.across * self.entry + slot % self.entry
+        return place + wave * self.wave_size if wave else place
 
     def params(self) -> dict[str, object]:
         """What the definitions of wg_exchange.mako take."""
@@ -112,7 +114,7 @@ def exchange(
     across = whole if across % whole == 0 else across
     best: Exchange | None = None
     for found in _placements(lanes, slots, across, entry, whole, bool(reads)):
-        worst = _worst(banks, found, element_bytes, reads)
+        worst = _worst(banks, found, element_bytes, reads, None if best is None else best.degree)
         if best is None or worst < best.degree:
             best = replace(found, degree=worst, reason=_reason(banks, found, worst))
         if worst == 1:
@@ -132,15 +134,24 @@ def _placements(lanes: int, slots: int, across: int, entry: int, wave: int, read
         row *= 2
 
 
-def _worst(banks: Banks, found: Exchange, element_bytes: int, reads: Sequence[Read]) -> int:
-    """Turns of the worst access: of every own slot by all lanes, and of the reads."""
-    lanes = range(found.wave)
-    stored = [[(lane, slot) for lane in lanes] for slot in range(found.slots)]
-    read = [[access(lane) for lane in lanes] for access in reads]
-    return max(
-        degree(banks, [element_bytes * found.offset(*place) for place in places], element_bytes)
-        for places in [*stored, *read]
-    )
+def _worst(banks: Banks, found: Exchange, element_bytes: int, reads: Sequence[Read], enough: int | None) -> int:
+    """Turns of the worst access: of the reads, and of every own slot by all lanes. Where one takes `enough` turns, no
+    further one is looked at, for another placement is better then."""
+    together = max(1, banks.lanes // max(1, -(-element_bytes // banks.width)))  # lanes that ask at a time
+    own: list[Read] = [functools.partial(_own, slot=slot) for slot in range(found.slots)]
+    worst = 1
+    for access in (*reads, *own):
+        for first in range(0, found.wave, together):
+            lanes = range(first, min(first + together, found.wave))
+            addresses = [element_bytes * found.offset(*access(lane)) for lane in lanes]
+            worst = max(worst, degree(banks, addresses, element_bytes))
+            if enough is not None and worst >= enough:
+                return worst
+    return worst
+
+
+def _own(lane: int, slot: int) -> tuple[int, int]:
+    return lane, slot
 
 
 def _reason(banks: Banks, found: Exchange, worst: int) -> str:

@@ -147,7 +147,7 @@ def _default(profile: Profile, problem: Problem) -> TransposeSpec:
     return TransposeSpec(**vars(usual(profile, np.dtype(problem.dtype).itemsize, problem.sizes[0])))
 
 
-def _candidates(profile: Profile, problem: Problem) -> list[TransposeSpec]:
+def _space(profile: Profile, problem: Problem) -> list[TransposeSpec]:
     base = _default(profile, problem)
     if base.mapping == "vector":
         found = [
@@ -158,7 +158,11 @@ def _candidates(profile: Profile, problem: Problem) -> list[TransposeSpec]:
         ]
     else:
         found = [replace(base, block=block, rows=rows) for block in (16, 32, 64) for rows in (1, 2, 4, 8, 16)]
-    return [spec for spec in dict.fromkeys([base, *found]) if _check(profile, problem, spec) is None]
+    return list(dict.fromkeys([base, *found]))
+
+
+def _candidates(profile: Profile, problem: Problem) -> list[TransposeSpec]:
+    return [spec for spec in _space(profile, problem) if _check(profile, problem, spec) is None]
 
 
 def _check(profile: Profile, problem: Problem, spec: TransposeSpec) -> str | None:
@@ -183,13 +187,23 @@ def _check(profile: Profile, problem: Problem, spec: TransposeSpec) -> str | Non
         return None
     if spec.block * spec.rows > profile.max_group_size:
         return f"block * rows is {spec.block * spec.rows}, at most {profile.max_group_size} are accepted"
-    needed = placement(profile, spec, np.dtype(problem.dtype).itemsize).size * np.dtype(problem.dtype).itemsize
+    needed = _local_bytes(profile, spec, np.dtype(problem.dtype).itemsize)
     if needed > profile.local_bytes:
         return f"a block takes {needed} bytes of local memory, {profile.local_bytes} are there"
     return None
 
 
-FAMILY = Family("transpose", TransposeSpec, _default, _candidates, _check, counts)
+def _local_bytes(profile: Profile, spec: TransposeSpec, item_bytes: int) -> int:
+    """Bytes of local memory of a group, or fewer or more where the placement, which takes long to find, is not what
+    decides: rows of at most twice the elements, each lane's rounded up to whole entries of a bank, are the most."""
+    least = spec.block**2 * item_bytes
+    most = 2 * (least + spec.block * spec.rows * max(profile.bank_bytes, item_bytes))
+    if least > profile.local_bytes:
+        return least
+    return most if most <= profile.local_bytes else placement(profile, spec, item_bytes).size * item_bytes
+
+
+FAMILY = Family("transpose", TransposeSpec, _default, _candidates, _check, counts, _space)
 
 
 def _explain(

@@ -72,6 +72,8 @@ def usual(profile: Profile, item_bytes: int, along: int) -> Turning:
     """Blocks whose lines are cache lines (or are as wide as a subgroup), for an axis of `along` elements."""
     if profile.mapping == "simt":
         block = 32 if item_bytes <= 4 else 16
+        while block > 2 and (block > profile.max_group_size or 2 * block**2 * item_bytes > profile.local_bytes):
+            block //= 2
         rows = max(profile.max_group_size // block, 1)
         return Turning("simt", block, min(block, 1 << rows.bit_length() - 1, 8))
     block = min(_LINE // item_bytes, 32)
