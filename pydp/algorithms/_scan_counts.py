@@ -130,7 +130,7 @@ def counts(profile: Profile, problem: Problem, spec: ScanSpec) -> Counts:
     elif lanes:
         phases = [_lanes(size, "scan")]
     else:
-        again = min(1.0, max(0.0, size.part * size.item / profile.l2_bytes - 0.25) / 1.25)
+        again = min(1.0, max(0.0, size.part * size.item / max(profile.l2_bytes, 1) - 0.25) / 1.25)
         phases = [_reduced(size), _scanned(size, 0, again)]
     return Counts(problem.dtype, tuple(phases))
 

@@ -176,7 +176,9 @@ def _assembled(target: str, source: str, ptx: Path) -> dict[str, Resources] | No
 def _unresolved(assembly: str) -> Iterator[str]:
     """Functions that are called and nowhere defined."""
     defined = set(re.findall(r"\.type\s+(\S+?),@", assembly))
-    yield from re.findall(r"\.func\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?\s*;", assembly)
+    named = re.findall(r"\.func\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*([;{])", assembly)
+    bodies = {name for name, end in named if end == "{"}  # those that are large are declared first, and not inlined
+    yield from (name for name, end in named if end == ";" and name not in bodies)
     called = re.findall(r"([\w$.]+)@(?:gotpcrel|rel)32", assembly)
     yield from (name for name in called if name not in defined)
 

@@ -31,8 +31,9 @@ _STEPS, _ROUNDS = 32, 8
 
 
 def path_of(device: Device) -> Path:
-    """The file that a device's calibration is kept in."""
-    return cache_dir() / "calibration" / f"{device.uid}.json"
+    """The file that a device's calibration is kept in. Part of its name is how many units this process may use: the
+    rates are those of so many."""
+    return cache_dir() / "calibration" / f"{device.uid}-{device.profile.compute_units}.json"
 
 
 def kept(device: Device) -> Rates | None:

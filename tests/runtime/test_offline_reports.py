@@ -12,6 +12,7 @@ from offline_samples import ASSEMBLY, PTX, PTXAS
 import pydp
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.runtime import offline
+from pydp.runtime.offline import _unresolved
 from pydp.runtime.offline_reports import of_assembly, of_ptx, of_ptxas
 from pydp.runtime.target import Target, dry_run
 from pydp.specialize.offline import target_of
@@ -192,3 +193,11 @@ def test_fields_do_not_go_with_a_target() -> None:
     Field.__module__ = "pydp.somewhere"
     with pytest.raises(InvalidArgument, match="Field"):
         Call.begin({"x": Field()}, device=target_of("sm_90"))
+
+
+def test_functions_that_are_declared_before_their_bodies_are_not_unknown() -> None:
+    """Compilers do not inline very large functions; only those without a body anywhere are libclc's to have."""
+    declared = ".func  (.param .align 4 .b8 func_retval0[8]) aggregate\n(\n\t.param .b64 a_0\n)\n"
+    text = f"{declared};\n.func other\n(\n\t.param .b32 other_0\n)\n;\n{declared}{{\n\tret;\n}}\n"
+    assert list(_unresolved(text)) == ["other"]
+    assert list(_unresolved(text.replace("{", ";"))) == ["aggregate", "other", "aggregate"]

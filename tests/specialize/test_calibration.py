@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,6 +61,14 @@ def test_a_damaged_file_is_measured_again(folder: Path, device: Any, monkeypatch
     assert calibrated(device) == RATES
     device.kernels.pop(calibration._KEY)
     assert kept(device) == RATES
+
+
+@pytest.mark.host
+def test_rates_of_fewer_units_are_kept_apart() -> None:
+    """A process that may use one of two cores measures other rates under the same driver."""
+    one: Any = SimpleNamespace(uid="cpu", profile=SimpleNamespace(compute_units=1))
+    two: Any = SimpleNamespace(uid="cpu", profile=SimpleNamespace(compute_units=2))
+    assert path_of(one) != path_of(two)
 
 
 @pytest.mark.host
