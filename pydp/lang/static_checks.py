@@ -189,7 +189,8 @@ def _racing(first: _Located, these: np.ndarray, second: _Located, those: np.ndar
     for lane in these:
         racing = those != lane
         if agreeing:
-            racing &= _written(other, those) != _written(one, lane)
+            left, right = _written(other, those), _written(one, lane)
+            racing &= (left != right) & ~((left != left) & (right != right))  # NaN is one value
         if racing.any():
             return int(lane), int(those[np.argmax(racing)])
     return None

@@ -12,6 +12,7 @@ import pytest
 import pydp
 from pydp.algorithms import _lookback
 from pydp.dtypes import c_name
+from pydp.runtime.call import Call
 from pydp.runtime.program import kernel
 from pydp.runtime.template import add_folder
 
@@ -60,6 +61,18 @@ def test_a_slot_whose_words_are_not_all_there_is_none(device: Any, name: str, wi
         assert got == 0 and found.tobytes() == other.tobytes(), missing
     for place in ((2, 0), (1, 1), (3, 1)):
         assert _look(device, made, state, -7, place, other)[0] == 0
+
+
+def test_launches_that_may_meet_have_slots_of_their_own(device: Any) -> None:
+    loose = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    if not device.cl.queue_properties & loose:
+        return  # the driver has in-order queues only
+    for properties, alone in ((0, False), (loose, True)):
+        queue = cl.CommandQueue(device.context, device.cl, properties=properties)
+        call = Call.begin({"x": pydp.zeros(3, np.int32)}, queue=queue)
+        (one, first), (other, second) = (_lookback.descriptors(call, 10, 4) for _ in range(2))
+        assert (one is not other) == alone and (first == second) == alone
+        call.finish()
 
 
 def test_tags_begin_anew_with_a_cleared_buffer(device: Any) -> None:

@@ -339,3 +339,16 @@ def loops_that_end_alike(idx, o, a):
         k += 1
         pydp.group_barrier()
     o[(k - 8) * 16 + idx.local[0]] = idx.group[0]  # here
+
+
+NOTHING = float("nan")
+
+
+@right(20, np.dtype(np.float32))
+def all_write_nan(idx, o):
+    o[0] = NOTHING
+
+
+@wrong("writes o[0]", 20, np.dtype(np.float32))
+def some_write_nan(idx, o):
+    o[0] = NOTHING if idx[0] < 3 else 1.0  # here

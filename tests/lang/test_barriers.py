@@ -167,6 +167,21 @@ def staged(idx, out, x):
     out[idx] = s[15 - idx.local[0]]
 
 
+def writes_behind_its_barrier(idx, x, turns):
+    for _ in range(turns):
+        value = x[idx.group[0] * 16 + (idx.local[0] + 1) % 16]
+        pydp.group_barrier()
+        x[idx] = value
+
+
+@pytest.mark.oclgrind
+def test_what_a_loop_writes_is_ordered_by_the_barrier_of_its_next_turn(device):
+    x = np.arange(32, dtype=np.int32)
+    found = pydp.explain(pydp.forall, (32,), writes_behind_its_barrier, x, 1, group=16, spec=SIMT)
+    assert any("; both memory ordered" in line for line in found.choices)
+    assert "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)" in found.sources["forall_simt.mako"]
+
+
 @pytest.mark.oclgrind
 def test_what_is_read_before_a_barrier_and_written_after_it_is_ordered(device):
     want = np.arange(32).reshape(2, 16)[:, ::-1].ravel()

@@ -189,6 +189,26 @@ def test_lanes_that_write_one_value_do_not_race():
     static_checks.check(translate(f, 1, (8,), [I1]))
 
 
+def test_lanes_that_write_nan_do_not_race():
+    nothing = float("nan")
+
+    def f(idx, out):
+        s = pydp.local_field(np.float32, 1)
+        s[0] = nothing
+        pydp.group_barrier()
+        out[idx] = s[0]
+
+    static_checks.check(translate(f, 1, (8,), [FieldType(np.dtype(np.float32), 1)]))
+
+    def wrong(idx, out):
+        s = pydp.local_field(np.float32, 1)
+        s[0] = nothing if idx.local[0] < 3 else 1.0
+        pydp.group_barrier()
+        out[idx] = s[0]
+
+    assert "writes s[0]" in str(refused(wrong, [FieldType(np.dtype(np.float32), 1)], (8,)))
+
+
 def test_a_shift_by_a_parameter_cancels_out():
     def right(idx, out, x, first):
         s = pydp.local_field(np.int32, 64)

@@ -103,6 +103,17 @@ def test_in_place_and_overlapping_numpy(device: Device, memory: str) -> None:
     np.testing.assert_array_equal(data, 2 * values[::-1])
 
 
+def test_an_array_around_one_that_is_written_keeps_its_whole_memory(device: Device) -> None:
+    values = np.arange(1000, dtype=np.int32)
+    for parts in ((slice(10, 20), slice(40, 50)), (slice(0, 20), slice(5, 10))):
+        call = Call.begin({"all": values, "one": values[parts[0]], "two": values[parts[1]]}, writable=["one"])
+        at = [call.input("all"), call.inout("one"), call.input("two")]
+        assert all(operand.buffer.size >= 4 * operand.span[1] for operand in at)
+        if device.profile.shares_host_memory:
+            assert at[0].buffer is at[1].buffer is at[2].buffer
+        call.finish()
+
+
 def test_inputs_written_in_place(device: Device, memory: str) -> None:
     values = np.arange(20, dtype=np.int32).reshape(4, 5)
     for name, array in arrays(values).items():

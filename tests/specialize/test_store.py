@@ -139,6 +139,8 @@ def test_wrong_names_and_schema(tmp_path: Path) -> None:
             Store(name, ABOUT, tmp_path)
     assert json.loads(dump(ABOUT, _trials(1)))["schema"] == SCHEMA
     assert parse(dump(ABOUT, _trials(3)), "x") == (ABOUT, _trials(3))
+    for ratio in (float("inf"), float("nan"), 0.0, -1.0):
+        assert parse(dump(ABOUT, [*_trials(1), Trial(K, {"tile": 9}, ratio)]), "x") == (ABOUT, _trials(1))
 
 
 _WRITER = """
