@@ -28,7 +28,7 @@ def by_key(value: Any) -> Any:
     """`value` as something that can be a key: dicts by their items, Python functions by their content."""
     if isinstance(value, dict):
         return Keyed(value, tuple(sorted((str(name), repr(item)) for name, item in value.items())))
-    if callable(value) and not isinstance(value, np.ufunc | BuiltinFunctionType):
+    if callable(value) and not isinstance(value, np.ufunc | BuiltinFunctionType | type):
         from pydp.lang.names import content_key
 
         return Keyed(value, content_key(value))

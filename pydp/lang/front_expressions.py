@@ -230,10 +230,10 @@ class Expressions(Records):
 
         def compared(op: str, right_node: ast.expr, final: bool) -> ir.Expr:
             nonlocal last
-            right = self.value(right_node)
+            left, right = self.with_next([last], right_node)
             if not final and isinstance(right, Number):
                 right = self.temporary(right, "middle", right_node)
-            left, last = last, right
+            last = right
             return self.compare(op, left, right, node).expr
 
         for name, right_node in zip(names, node.comparators, strict=True):

@@ -1,4 +1,4 @@
-"""Functions that are not written in Python (``max``, ``operator.add``, ``np.hypot``) as functions of values."""
+"""What is not written in Python (``max``, ``operator.add``, ``float``, ``np.int64``) as functions of values."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pydp.lang.front_math import TABLE
 
 
 def is_known(fn: object) -> bool:
-    """True for a function of another language that the front end knows by itself."""
-    return id(fn) in TABLE
+    """True for a function of another language, or a type of numbers, that the front end knows by itself."""
+    return id(fn) in TABLE or (isinstance(fn, type) and issubclass(fn, np.generic))
 
 
 @functools.lru_cache(maxsize=256)

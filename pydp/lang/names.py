@@ -168,8 +168,8 @@ def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
     kind = type(value)
     if kind in (int, bool, str, type(None), Missing):
         return (kind, value)
-    if kind is float:
-        return (kind, value.hex())
+    if isinstance(value, int | float) and not isinstance(value, np.generic):
+        return (kind, float.hex(value) if isinstance(value, float) else int(value))
     if isinstance(value, tuple):
         return (kind, tuple(_frozen(item, above) for item in value))
     if isinstance(value, np.dtype | type):

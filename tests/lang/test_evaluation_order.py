@@ -101,7 +101,21 @@ def items_of_a_loop(idx: Any, out: Any, a: Any) -> None:
     out[i] = total * 10 + x + y
 
 
+def raised(out: Any, i: Any) -> Any:
+    out[i] += 3
+    return out[i]
+
+
+def chain_of_comparisons(idx: Any, out: Any, a: Any) -> None:
+    i = idx[0]
+    out[i] = a[i]
+    first = out[i] < raised(out, i) < 9
+    second = 2 < out[i] < raised(out, i) < raised(out, i)
+    out[i] += 100 * int(first) + 1000 * int(second)
+
+
 FUNCTIONS = [
+    chain_of_comparisons,
     bound_changed_inside,
     uniform_bound_changed_inside,
     step_changed_inside,

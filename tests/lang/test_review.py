@@ -142,3 +142,10 @@ def test_and_and_or_of_numbers_are_truths_in_conditions_alone(device: Any) -> No
     for function, advice in ((either, "x if x else y"), (both, "y if x else x")):
         with pytest.raises(pydp.InvalidArgument, match=f"of numbers is a number of either in Python; write {advice}"):
             pydp.forall(4, function, a, device=device)
+
+
+def test_types_of_numbers_are_keys(device: Any) -> None:
+    x = np.array([3.5, -1.25, 300.0, 0.5, -0.5, 2.0], np.float32)
+    for key, values in ((float, x), (int, x.astype(int)), (np.int8, x.astype(int).astype(np.int8)), (bool, x != 0)):
+        expected = np.argsort(values, kind="stable")
+        assert np.array_equal(pydp.argsort(x, key=key, device=device), expected), key
