@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pydp.specialize.counts import Counts, Phase
 from pydp.specialize.rates import Rates
-from pydp.specialize.structure import Analysis, Structure, wmpd_resources
+from pydp.specialize.structure import Analysis, Structure
 from pydp.specialize.time_model import gpu_time
 
 LIMITERS = ("memory", "compute", "latency", "launch")
@@ -67,20 +67,14 @@ def cost(counts: Counts, rates: Rates, structure: Structure | None = None) -> Co
 
 
 def analysis(phase: Phase, structure: Structure) -> Analysis:
-    """The analysis parameters (SPEC S5) of a phase: instructions of one work-item, from totals."""
-    items = phase.work_items
+    """The analysis parameters (SPEC S5) of a phase: instructions of one work-item, from totals. Groups take whole
+    warps: idle lanes of the last one count among the threads."""
+    items, warp = phase.work_items, structure.warp_size
+    lanes = -(-phase.lanes // warp) * warp
     return Analysis(
         registers_per_thread=phase.registers,
-        local_per_thread=phase.local_bytes / phase.lanes,
-        threads=items,
+        local_per_thread=phase.local_bytes / lanes,
+        threads=phase.groups * lanes,
         mem_insts=phase.bytes / (phase.access * items),
         comp_insts=phase.operations / (2.0 * phase.efficiency * items),
     )
-
-
-def occupancy(phase: Phase, structure: Structure) -> float:
-    """The part of a multiprocessor's warps that its registers and local memory admit, 0 to 1, in whole groups."""
-    warps = -(-phase.lanes // structure.warp_size)
-    most = wmpd_resources(structure, analysis(phase, structure))
-    groups = min(structure.max_active_blocks_per_sm, int(most) // warps)
-    return groups * warps / structure.max_warps_per_sm

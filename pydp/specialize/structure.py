@@ -36,7 +36,7 @@ class Structure:
 
     def __post_init__(self) -> None:
         counts = (self.warp_size, self.sms, self.max_warps_per_sm, self.max_active_blocks_per_sm, self.min_block)
-        if min(counts) < 1 or self.max_block < self.min_block:
+        if min(*counts, self.registers_per_sm, self.local_per_sm) < 1 or self.max_block < self.min_block:
             raise InvalidArgument(f"{self} has a count below 1 or no group size at all")
         if min(self.mem_cycle, self.comp_cycle, self.t_allo) < 0:
             raise InvalidArgument(f"{self} has a negative time")
@@ -57,7 +57,8 @@ class Analysis:
     comp_insts: float
 
     def __post_init__(self) -> None:
-        if self.threads < 1 or min(self.mem_insts, self.comp_insts, self.registers_per_thread) < 0:
+        counts = (self.mem_insts, self.comp_insts, self.registers_per_thread, self.local_per_thread)
+        if self.threads < 1 or min(counts) < 0:
             raise InvalidArgument(f"{self} has no work-items, or a negative count")
 
 

@@ -6,6 +6,7 @@ The source's formula (12) is lost; it is of the Hong-Kim family (ISCA 2009), who
 
 N / WMPD rounds, each as long as one warp's memory time, then the compute tail of the warps that share the last
 round, a memory instruction's part of T_C for each but the first. It is one expression for WCPD above and below WMPD.
+(Where an SM has resources for less than one warp, no other shares the round.)
 
 What follows for the number of groups g = dGrid, N_Threads being given (dBlock = N_Threads / g, N constant):
 
@@ -62,7 +63,7 @@ def gpu_time(device: Structure, program: Analysis, grid: float) -> float:
     if not is_memory_bound(device, program, grid):
         return warps * compute + memory
     parallel = wmpd(device, program, grid)
-    return memory * warps / parallel + compute / program.mem_insts * (parallel - 1)
+    return memory * warps / parallel + compute / program.mem_insts * max(0.0, parallel - 1)
 
 
 def total_time(device: Structure, program: Analysis, grid: float) -> float:

@@ -10,10 +10,10 @@ import pytest
 
 from pydp.errors import InvalidArgument
 from pydp.specialize.architectures import by_target, rates_of, structure_of
-from pydp.specialize.costs import analysis, cost, occupancy
+from pydp.specialize.costs import analysis, cost
 from pydp.specialize.counts import Counts, Phase, efficiency, operations_per_cycle, spread
 from pydp.specialize.rates import Rates, from_dict
-from pydp.specialize.structure import Structure
+from pydp.specialize.structure import Structure, warps_per_sm, wmpd_local
 from pydp.specialize.time_model import gpu_time
 
 pytestmark = pytest.mark.host
@@ -125,12 +125,15 @@ def test_the_formulas_bound_a_gpu() -> None:
     assert parts["latency"] + parts["compute"] == pytest.approx(8.64e-6, rel=0.01)
 
 
-def test_occupancy_in_whole_groups() -> None:
-    phase = Phase("work", groups=16, lanes=64, registers=16)  # two warps by registers: one group of two
-    assert occupancy(phase, GPU) == 2 / 8
-    assert occupancy(phase._replace(registers=1), GPU) == 1.0  # four groups of two warps
-    assert occupancy(phase._replace(registers=1, local_bytes=2048), GPU) == 4 / 8
-    assert occupancy(phase._replace(registers=40), GPU) == 0.0
+def test_groups_take_whole_warps() -> None:
+    # 100 groups of 8 items: a warp each, of 32. Its local memory is the group's: 2,048 bytes for 32 lanes, not for 8.
+    phase = Phase("few", groups=100, lanes=8, operations=1600.0, read=3200.0, access=4, local_bytes=2048, registers=16)
+    program = analysis(phase, GPU)
+    assert (program.threads, program.local_per_thread) == (3200, 64)
+    assert (program.mem_insts, program.comp_insts) == (1.0, 1.0)
+    assert wmpd_local(GPU, program) == 2 and warps_per_sm(GPU, program) == 50
+    # Two registers' warps side by side, 50 warps: 25 rounds of 1 us, and the other warp's tail of 10 ns.           (12)
+    assert gpu_time(GPU, program, 100) == pytest.approx(25.01e-6)
 
 
 def test_operations_of_a_cycle() -> None:

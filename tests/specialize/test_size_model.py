@@ -56,6 +56,12 @@ def test_time_of_a_launch() -> None:
     assert time_model.gpu_time(DEVICE, few, 10) == 10 * 400 + 4000  # (13)
 
 
+def test_resources_for_less_than_a_warp_leave_no_tail() -> None:
+    large = replace(PROGRAM, local_per_thread=3072, mem_insts=0.01, comp_insts=0.1)  # WMPD 0.5: rounds of half a warp
+    assert structure.wmpd_resources(DEVICE, large) == 0.5
+    assert time_model.gpu_time(DEVICE, large, 100) == pytest.approx(4 * 80 / 0.5)  # T_M = 4 > T_C = 0.4, N = 80
+
+
 def test_cases_of_the_conditions() -> None:
     assert size_model.turning_point(DEVICE) == 80
     heavy = replace(PROGRAM, comp_insts=2000)
@@ -145,6 +151,10 @@ def test_what_is_told_of_a_launch() -> None:
 def test_wrong_parameters() -> None:
     with pytest.raises(InvalidArgument):
         replace(DEVICE, sms=0)
+    with pytest.raises(InvalidArgument):
+        replace(DEVICE, local_per_sm=0)
+    with pytest.raises(InvalidArgument):
+        replace(PROGRAM, local_per_thread=-1)
     with pytest.raises(InvalidArgument):
         replace(PROGRAM, threads=0)
     with pytest.raises(InvalidArgument, match="multiple"):
