@@ -24,9 +24,10 @@ if (${first}) ${name} = ${value}; else ${name} = combine(${name}, ${value});\
 </%def>
 
 ## The fold of all lanes' registers into values[0] (local array; see wg_reduce.mako): the first `holders` lanes have one.
-<%def name="finish(name, values, lane, holders, lanes, ways)">
+## Absolute addressing: of the group's lanes. Relative: of each of its wavefronts' by itself; `whole` are the group's lanes.
+<%def name="finish(name, values, lane, holders, lanes, ways, whole=None)">
     if (${lane} < ${holders}) ${values}[${lane}] = ${name};
-    ${group.reduce(values, lane, holders, lanes, ways)}
+    ${group.reduce(values, lane, holders, lanes, ways, group=whole)}
 </%def>
 
 ## A histogram of few bins in registers: a counter for each bin. Every value is compared with every bin: no atomics, no

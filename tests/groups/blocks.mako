@@ -1,6 +1,6 @@
 ## Kernels for the tests of the group-level blocks. Launch: groups of `lanes`, all on dimension 0.
 ## Parameters: test ("exchange", "folds", "counters", "constants", "parity"), type, lanes, attribute, subgroups, ways, and
-## those of the test: x (Exchange.params()); waves, items, bins; count; buffers.
+## those of the test: x (Exchange.params()); waves, runs, items, bins; count; buffers.
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 <%namespace name="exchange" file="wg_exchange.mako"/>\
 <%namespace name="virtual" file="wg_waves.mako"/>\
@@ -24,7 +24,8 @@ kernel ${attribute} void exchanged(global const ${type}* values, global const in
 }
 % elif test == "folds":
 ${operator}
-// The fold of a group's share of x: `waves` wavefronts of one element for each lane, until `count` are read.
+// The fold of a group's share of x: `waves` wavefronts of one element for each lane, until `count` are read. With `runs`
+// each run of so many lanes folds by itself, and out has a place for each.
 kernel ${attribute} void folded(global const ${type}* x, const int count, global ${type}* out) {
     local ${type} values[${lanes}];
     const int lane = (int) get_local_id(0);
@@ -38,9 +39,17 @@ kernel ${attribute} void folded(global const ${type}* x, const int count, global
         }
 </%virtual:each>
     }
+% if runs:
+    const int own = lane % ${runs}, first = lane - own;
+    local ${type}* const part = values + first;
+    const int holders = clamp(count - first, 0, ${runs});
+    ${virtual.finish("sum", "part", "own", "holders", runs, ways, lanes)}
+    if (own == 0 && holders) out[get_global_id(0) / ${runs}] = part[0];
+% else:
     const int holders = min(${lanes}, count);
     ${virtual.finish("sum", "values", "lane", "holders", lanes, ways)}
     if (lane == 0) out[get_group_id(0)] = values[0];
+% endif
 }
 % elif test == "counters":
 kernel ${attribute} void counted(global const ${type}* x, const int count, global uint* out) {

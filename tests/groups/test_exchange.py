@@ -92,7 +92,7 @@ def test_what_cannot_be_is_refused() -> None:
 
 def blocks(device: Any, name: str, test: str, **given: object) -> Any:
     """A kernel of blocks.mako; templates are strict, so that what another test's kernel takes is given too."""
-    others = {"x": None, "waves": 1, "bins": 1, "count": 1, "buffers": 1, "operator": ""}
+    others = {"x": None, "waves": 1, "runs": 0, "bins": 1, "count": 1, "buffers": 1, "operator": ""}
     return kernel(device, "blocks.mako", name, {**others, "test": test, **given})
 
 

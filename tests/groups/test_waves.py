@@ -9,6 +9,7 @@ import pytest
 from test_exchange import blocks, launch
 
 from pydp.dtypes import c_name
+from pydp.groups.barrier import subgroup_sizes
 from pydp.groups.meetings import meetings, tree
 
 
@@ -31,6 +32,22 @@ def test_folds(device: Any, op: str, waves: int) -> None:
         x = np.random.default_rng(count).integers(-500, 500, (2, count)).astype(np.int32)
         got = launch(device, made, 32, 16, [x, np.int32(count)], (2,), np.int32)
         np.testing.assert_array_equal(got, ufunc.reduce(x, axis=1))
+
+
+@pytest.mark.oclgrind
+def test_folds_of_each_run_by_itself(device: Any) -> None:
+    """Relative addressing: the registers of a run of lanes are folded, also where it is a subgroup that meets alone."""
+    operator = "int combine(int a, int b) { return a + b; }"
+    for runs, subgroup in ((8, None), *((size, size) for size in subgroup_sizes(device.profile, 32))):
+        lanes = 2 * runs
+        ways = meetings(device.profile, lanes, tree(runs), subgroup=subgroup)
+        given = {"type": "int", "waves": 2, "runs": runs, "operator": operator}
+        made = blocks(device, "folded", "folds", lanes=lanes, **ways, **given)
+        for count in (5, 2 * runs, 6 * runs + 3):
+            x = np.random.default_rng(count).integers(-500, 500, (3, count)).astype(np.int32)
+            got = launch(device, made, 3 * lanes, lanes, [x, np.int32(count)], (3, 2), np.int32)
+            expected = [[row[np.arange(count) // runs % 2 == run].sum() for run in range(2)] for row in x]
+            np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.oclgrind
