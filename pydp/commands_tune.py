@@ -239,6 +239,8 @@ def arguments(device: Device, name: str, size: str, dtype: str) -> tuple[list[An
         numbers = [_numbers(rng, one, kind, spread) for one in shapes]
     except (ValueError, MemoryError) as error:  # NumPy has so many axes, and a host so much memory
         raise click.UsageError(f"{size!r} is not accepted: {error}") from None
+    if name == "bincount" and kind.kind == "i":  # whose integers are places
+        numbers = [np.abs(one) for one in numbers]
     arrays = [pydp.field(one, device=device) for one in numbers]
     extra = {"bins": 256, "range": (-4.0, 4.0)} if name == "histogram" else {}
     return arrays, {**extra, "device": device}

@@ -97,6 +97,8 @@ def test_arguments_of_every_algorithm(device: Any, name: str) -> None:
     args, kw = commands_tune.arguments(device, name, "33", dtype)
     result = getattr(pydp, name)(*args, **kw)
     assert result is not None and all(arg.dtype == np.dtype(dtype) for arg in args)
+    args, kw = commands_tune.arguments(device, name, "33", "int16")
+    assert getattr(pydp, name)(*args, **kw) is not None
 
 
 @pytest.mark.host
