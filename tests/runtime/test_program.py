@@ -68,6 +68,7 @@ def test_no_work_items_is_a_marker(device: Device) -> None:
     fill = kernel(device, "program.mako", "fill", PARAMS)
     event = fill.enqueue(device.queue, (0,), (8,), [None, np.int32(4), np.int64(0)])
     event.wait()
+    assert event.command_type == cl.command_type.MARKER
 
 
 def test_the_same_description_gives_the_same_kernel(device: Device) -> None:
