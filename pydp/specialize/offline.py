@@ -78,7 +78,7 @@ class Compiled:
 def judged(launch: Launch, profile: Profile, entry: Architecture, structure: Structure) -> Compiled:
     """Compile the kernel of a launch and hold it against the target's limits."""
     found, group = launch.kernel.resources, launch.group
-    warps, limiter = occupancy(found, group, structure)
+    warps, limiter = occupancy(_possible(found, entry), group, structure)
     faults = tuple(faults_of(found, group, profile, entry, structure))
     return Compiled(launch.kernel.name, launch.groups, group, found, warps, structure.max_warps_per_sm, limiter, faults)
 
@@ -113,6 +113,13 @@ def occupancy(found: Resources, group: int, structure: Structure) -> tuple[int, 
     return groups[limiter] * warps, limiter
 
 
+def _possible(found: Resources, entry: Architecture) -> Resources:
+    """An estimate with no more registers than a work-item has: compilers keep to those, or spill."""
+    if not found.source.startswith("an estimate"):
+        return found
+    return replace(found, registers=min(found.registers, entry.registers_per_lane))
+
+
 def _whole(groups: float, structure: Structure) -> int:
     """Whole groups, where an infinity stands for as many as there may be."""
     return int(min(groups * (1 + 1e-9), structure.max_warps_per_sm * structure.warp_size))
@@ -131,7 +138,7 @@ def faults_of(found: Resources, group: int, profile: Profile, entry: Architectur
         faults.append(f"{found.local_bytes} bytes of local memory, a group has {profile.local_bytes}")
     if group > profile.max_group_size:
         faults.append(f"groups of {group} work-items, {profile.max_group_size} is the most")
-    if not faults and not occupancy(found, group, structure)[0]:
+    if not faults and not occupancy(_possible(found, entry), group, structure)[0]:
         faults.append(f"groups of {group} with {found.registers} registers each do not fit a multiprocessor")
     return faults
 

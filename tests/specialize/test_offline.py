@@ -62,6 +62,8 @@ def test_occupancy_by_hand(target: str, found: Resources, group: int, expected: 
         (using(32, 0, scratch=16, source="an estimate from the PTX"), 256, ()),
         (using(256), 64, ("256 registers, a work-item has 255",)),
         (using(300, source="an estimate from the PTX"), 64, ()),
+        (using(260, source="an estimate from the PTX"), 256, ()),  # 256 of 255 registers fit
+        (using(260, source="an estimate from the PTX"), 512, ("groups of 512 with 260 registers each do not fit",)),
         (using(32, 49153), 64, ("49153 bytes of local memory, a group has 49152",)),
         (using(16), 2048, ("groups of 2048 work-items, 1024 is the most",)),
         (using(128), 1024, ("groups of 1024 with 128 registers each do not fit",)),
