@@ -202,7 +202,9 @@ def _explain(
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
     if lowered.mapping == "vector":
         needed = widths.infer(made.function, most=40)
-        choices += [f"barrier {n} needs, by the accesses around it, width {width}" for n, width in needed.items()]
+        choices += [
+            f"barrier {n} needs, by the accesses around it, width {width}" for n, width in needed.items() if width.found
+        ]
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
 
 

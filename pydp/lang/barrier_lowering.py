@@ -19,7 +19,7 @@ from pydp.lang.ir_text import expr_text
 from pydp.lang.widths import Width, infer
 from pydp.runtime.profile import Profile
 
-_MOST_MEETINGS = 40  # of more, comparing every two takes longer than the compiler does
+_MOST_MEETINGS = 40  # between unlike accesses: comparing every two of more takes longer than the compiler does
 _MOST_CASES = 8  # more ways than this, turn by turn, cost more than the wider barriers that they avoid
 
 
@@ -115,15 +115,19 @@ def _reason(barrier: ir.Barrier, need: _Needed, told: str, memory: str) -> str:
 def _needed(function: ir.Function, size: int, widths: Mapping[int, Width] | None) -> list[_Needed]:
     """The cheaper of the inferred and the given widths, of all barriers."""
     found = ir.barriers(function.body)
-    whole = Width((size,))
+    whole = Width((size,), found=False)
     if widths is None:
         numbered = len({barrier.number for barrier in found}) == len(found)
         widths = infer(function, most=_MOST_MEETINGS) if found and numbered else {}
-    inferred = [_Needed(widths.get(barrier.number, whole).turns, None, "inferred") for barrier in found]
+    inferred = [_inferred(widths.get(barrier.number, whole)) for barrier in found]
     if all(barrier.width is None for barrier in found):
         return inferred
     given = [_given(barrier, size) for barrier in found]
     return given if sum(map(_cost, given)) < sum(map(_cost, inferred)) else inferred
+
+
+def _inferred(width: Width) -> _Needed:
+    return _Needed(width.turns, None, "inferred" if width.found else "all lanes, for not all accesses were compared")
 
 
 def _given(barrier: ir.Barrier, size: int) -> _Needed:

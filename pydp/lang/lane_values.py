@@ -108,11 +108,17 @@ def binary(op: str, left: Value, right: Value, dtype: np.dtype[Any]) -> Value:
     return _uniform_symbol(op, (left, right), dtype)
 
 
+def _keeps_order(dtype: np.dtype[Any]) -> bool:
+    """Whether sums of the dtype are taken not to leave its range: those of narrow and of unsigned integers do."""
+    return dtype.kind == "i" and dtype.itemsize >= 4
+
+
 def compare(op: str, left: Value, right: Value) -> Value:
     """left op right as a bool (see :class:`pydp.lang.ir.Compare`)."""
     if left is None or right is None:
         return None
-    if left.symbols == right.symbols and (left.is_exact or left.lanes.dtype.kind in "iu"):
+    ordered = op in ("eq", "ne") or _keeps_order(left.lanes.dtype)  # what is added to both may wrap one of them around
+    if left.symbols == right.symbols and (left.is_exact or (left.lanes.dtype.kind in "iu" and ordered)):
         if left.lanes.dtype.names is not None:
             return None
         return Known(COMPARE[op](left.lanes, right.lanes))
@@ -136,7 +142,9 @@ def cast(value: Value, dtype: np.dtype[Any]) -> Value:
         return None
     if value.is_exact:
         return Known(host_math.cast(value.lanes, dtype))
-    if value.lanes.dtype.kind in "iu" and dtype.kind in "iu" and dtype.itemsize >= value.lanes.dtype.itemsize:
+    given = value.lanes.dtype
+    wraps_alike = given.kind in "iu" and dtype.kind in "iu" and dtype.itemsize == given.itemsize
+    if wraps_alike or (dtype.kind in "iu" and dtype.itemsize > given.itemsize and _keeps_order(given)):
         return Known(value.lanes.astype(dtype), value.symbols)
     return _uniform_symbol("cast", (value,), dtype)
 

@@ -1,7 +1,8 @@
-"""Widths of barriers that a launch's numbers tell: each must divide the group's lanes.
+"""Widths of barriers that a launch's numbers tell: each must divide the group's lanes, and let none of them race.
 
 The statements that all lanes of a group run alike are followed with the launch's numbers and extents, as far as these
-decide them. What depends on data or on lanes is left to checked mode.
+decide them; then what lies on the two sides of the barriers is looked at, for all lanes of a group. What depends on
+data is left to checked mode.
 """
 
 from __future__ import annotations
@@ -9,15 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any
+
+import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.c_text import wrap
 from pydp.lang.diagnostics import VectorError
+from pydp.lang.lane_events import Access
+from pydp.lang.lane_trace import Tracer
+from pydp.lang.lane_values import Known, Value
+from pydp.lang.widths import check_given
 
 Values = Callable[[ir.Expr], int | None]
 _LEAVES = (ir.Parameter, ir.ArrayExtent, ir.GridExtent)
 _MOST_STEPS = 4096  # statements followed for one launch
 _MOST_KEPT = 512
+_WORK = 6_000  # expressions evaluated for all lanes of a group, for one launch
 _ORDERS: dict[str, Callable[[int, int], bool]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
@@ -41,31 +50,80 @@ _SUMS: dict[str, Callable[[int, int], int]] = {
 
 
 class LaunchWidths:
-    """The given widths of a function's barriers, for a group of `lanes`."""
+    """The given widths of a function's barriers, for a group of `lanes`. any: a launch tells something of them."""
 
     def __init__(self, function: ir.Function) -> None:
         self.function = function
         self.lanes = math.prod(function.group or (1,))
         given = [one.width for one in ir.barriers(function.body) if one.width is not None and not one.counted]
-        self.any = any(not isinstance(width, ir.Const) for width in given)
+        computed = any(not isinstance(width, ir.Const) for width in given)
+        narrow = computed or any(isinstance(width, ir.Const) and width.value < self.lanes for width in given)
         self._leaves = [
             inner
-            for statement in (ir.statements(function.body) if self.any else ())
+            for statement in (ir.statements(function.body) if narrow else ())
             for expr in ir.expressions(statement)
             for inner in ir.walk(expr)
             if isinstance(inner, _LEAVES) and inner.dtype.kind in "iub"
         ]
+        self.any = computed or bool(self._leaves)
         self._passed: set[tuple[int | None, ...]] = set()
 
     def check(self, values: Values) -> None:
-        """Raise VectorError for a width that does not divide the group. `values` gives numbers and extents."""
-        key = tuple(values(leaf) for leaf in self._leaves)
+        """Raise VectorError for a width that does not divide the group or is too narrow for what lies around it.
+
+        `values` gives numbers and extents.
+        """
+        inside = _inside(self.function, values)
+        key = (*(values(leaf) for leaf in self._leaves), *inside)
         if key in self._passed:
             return
         _Followed(self.lanes, values).block(self.function.body)
+        tracer = _Launched(self.function, values, inside)
+        with np.errstate(all="ignore"):
+            tracer.block(self.function.body)
+        check_given(self.function, tracer.events)
         if len(self._passed) >= _MOST_KEPT:
             self._passed.clear()
         self._passed.add(key)
+
+
+def _inside(function: ir.Function, values: Values) -> tuple[int, ...]:
+    """How many lanes of the first group are in the grid, along each axis."""
+    found = (values(ir.GridExtent(function.index_dtype, axis)) for axis in range(function.grid_rank))
+    group = function.group or (1,) * function.grid_rank
+    return tuple(lanes if size is None else min(size, lanes) for size, lanes in zip(found, group, strict=True))
+
+
+class _Launched(Tracer):
+    """A group's lanes, with what a launch tells of numbers and extents."""
+
+    def __init__(self, function: ir.Function, values: Values, inside: Sequence[int]) -> None:
+        super().__init__(function, _WORK)
+        self.launched = values
+        self.inside = np.ones(self.size, bool)
+        for place, extent in zip(self.places, inside, strict=True):
+            self.inside &= place < extent
+
+    def touch(
+        self, kind: str, access: Any, where: ir.Where, value: Value = None, members: tuple[Any, ...] = ()
+    ) -> Access | None:
+        event = super().touch(kind, access, where, value, members)
+        if event is not None and (kind == "atomic" or isinstance(access.array, ir.GlobalArray)):
+            event.lanes = event.lanes[self.inside[event.lanes]]  # of others it has no effect
+        return event
+
+    def _told(self, e: ir.Expr) -> Value:
+        value = self.launched(e) if e.dtype.kind in "iub" else None
+        return None if value is None else Known(np.asarray(value).astype(e.dtype)[()])
+
+    def of_parameter(self, e: ir.Parameter) -> Value:
+        return self._told(e) or super().of_parameter(e)
+
+    def of_gridextent(self, e: ir.GridExtent) -> Value:
+        return self._told(e) or super().of_gridextent(e)
+
+    def of_arrayextent(self, e: ir.ArrayExtent) -> Value:
+        return self._told(e) or super().of_arrayextent(e)
 
 
 def wrong_width(width: int, lanes: int) -> str:

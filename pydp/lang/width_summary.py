@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,17 @@ class Summary:
         self.accesses: list[tuple[Access, Any, np.ndarray, np.ndarray]] = []  # access, key, lanes, elements
         self._tables: dict[Any, _Table] | None = None
         self._context: tuple[int, ...] | None = None
+        self._content: Hashable = None
+
+    @property
+    def content(self) -> Hashable:
+        """Equal for summaries that need equal widths towards any other."""
+        if self._content is None:
+            self._content = tuple(
+                (one.kind, id(one.site), one.certain and not one.context, key, lanes.tobytes(), elements.tobytes())
+                for one, key, lanes, elements in self.accesses
+            )
+        return self._content
 
     @property
     def context(self) -> tuple[int, ...]:
@@ -29,6 +40,7 @@ class Summary:
 
     def add(self, access: Access, known: bool) -> None:
         """`known`: elements are those of this array alone (it shares no memory with other arrays)."""
+        self._content = None
         self._context = access.context if self._context is None else _common(self._context, access.context)
         key, lanes, elements = _located(access) if known else (None, access.lanes, access.lanes)
         if len(lanes):
@@ -55,8 +67,8 @@ class Summary:
                     width = widths[widths.index(width) + 1]
         return width
 
-    def racing(self, later: Summary, width: int) -> tuple[Side, Side] | None:
-        """An access here and one of the later interval, with their lanes, that certainly need more than `width`."""
+    def racing(self, later: Summary, widths: Collection[int]) -> tuple[Side, Side] | None:
+        """An access here and one of the later interval, with their lanes, that certainly need more than `widths`."""
         for access, key, lanes, elements in self.accesses:
             for other, other_key, other_lanes, other_elements in later.accesses:
                 if key is None or key != other_key or {access.kind, other.kind} in ({"read"}, {"atomic"}):
@@ -64,9 +76,11 @@ class Summary:
                 shorter = min(len(access.context), len(other.context))
                 if access.context[:shorter] != other.context[:shorter]:
                     continue
-                meet = (elements[:, None] == other_elements) & (lanes[:, None] // width != other_lanes // width)
-                if (access.kind, other.kind) == ("write", "read"):
-                    meet &= ~self.tables()[key].served(other_elements, other_lanes, width)
+                meet = elements[:, None] == other_elements
+                for width in widths:
+                    meet &= lanes[:, None] // width != other_lanes // width
+                    if (access.kind, other.kind) == ("write", "read"):
+                        meet &= ~self.tables()[key].served(other_elements, other_lanes, width)
                 if meet.any():
                     one, two = np.argwhere(meet)[0]
                     return (access, int(lanes[one])), (other, int(other_lanes[two]))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,9 +27,13 @@ MOST_MEETINGS = 160  # beyond, comparing all pairs of intervals takes too long: 
 
 @dataclass(frozen=True)
 class Width:
-    """The width of a barrier: one for all its turns, or one for each of them in order. 1: no lanes need to meet."""
+    """The width of a barrier: one for all its turns, or one for each of them in order. 1: no lanes need to meet.
+
+    found: by all accesses around it; else it is the whole group's because they were not all followed or compared.
+    """
 
     turns: tuple[int, ...]
+    found: bool = field(default=True, compare=False)
 
     @property
     def widest(self) -> int:
@@ -62,15 +66,15 @@ def infer(
 
     Widths are powers of two that divide the group's size, or that size itself. `sharing` names array arguments
     that may share memory with one another. Barriers that the analysis does not reach keep the whole group, as do all
-    where a group meets more than `most` times.
+    where a group meets more than `MOST_MEETINGS` times, or more than `most` times between unlike accesses.
 
     A tree reduction of 8 elements by 4 lanes has the widths 4, 2 and none in the turns of its loop.
     """
     barriers = ir.barriers(function.body)
     size = max(1, math.prod(function.group or (1,)))
-    result = {barrier.number: Width((size,)) for barrier in barriers}
+    result = {barrier.number: Width((size,), found=False) for barrier in barriers}
     group = _Group(trace(function), size, sharing)
-    if not barriers or len(group.meetings) > most:
+    if not barriers or len(group.meetings) > MOST_MEETINGS or group.distinct() > most + 1:
         return result
     widths = _assign(group, list(group.needs()))
     for number, found in group.by_number(widths).items():
@@ -78,21 +82,27 @@ def infer(
     return result
 
 
-def check_given(function: ir.Function) -> None:
-    """Raise VectorError for a barrier whose given width does not divide the group, or lets lanes race."""
+def check_given(function: ir.Function, events: Sequence[Event] | None = None) -> None:
+    """Raise VectorError for a barrier whose given width does not divide the group, or lets lanes race.
+
+    events: what the lanes of a group do, where a launch tells more of it than the function does. Of a group that meets
+    more than `MOST_MEETINGS` times, accesses with many meetings between them are not compared.
+    """
     if all(barrier.width is None for barrier in ir.barriers(function.body)):
         return
     extents = function.group or (1,)
     size = math.prod(extents)
-    group = _Group([e for e in trace(function) if not isinstance(e, Access) or e.certain], size, ())
+    found = trace(function) if events is None else events
+    group = _Group([e for e in found if not isinstance(e, Access) or e.certain], size, ())
     given = [_given(meeting, size) for meeting in group.meetings]
-    if len(given) > MOST_MEETINGS:
-        return
-    for first in range(len(given)):
-        for last in range(first + 1, len(given) + 1):
-            widest = max(given[first:last])
-            if widest < size and not any(first <= gap <= last for gap in group.gaps):
-                group.refuse(first, last, widest, extents)
+    count = len(given)
+    spans = count if count <= MOST_MEETINGS else max(1, MOST_MEETINGS**2 // (2 * count))
+    for span in range(1, spans + 1):
+        for first in range(count + 1 - span):
+            last = first + span
+            between = set(given[first:last])
+            if max(between) < size and not any(first <= gap <= last for gap in group.gaps):
+                group.refuse(first, last, between, extents)
 
 
 def _given(meeting: Meeting, size: int) -> int:
@@ -113,7 +123,7 @@ def _given(meeting: Meeting, size: int) -> int:
 class _Group:
     """A group's accesses, interval by interval, and the meetings between them: number k ends interval k."""
 
-    def __init__(self, events: list[Event], size: int, sharing: Iterable[Collection[str]]) -> None:
+    def __init__(self, events: Sequence[Event], size: int, sharing: Iterable[Collection[str]]) -> None:
         self.size = size
         self.widths = [w for w in (1 << k for k in range(size.bit_length())) if size % w == 0]
         if self.widths[-1] != size:
@@ -122,6 +132,8 @@ class _Group:
         self.skipped: set[int] = set()  # barriers of loops that were not run to their end
         self.gaps: set[int] = set()  # intervals in which that happened
         self.intervals: list[dict[str, Summary]] = [defaultdict(Summary)]
+        self._contents: dict[Hashable, int] = {}
+        self._numbers: dict[int, int] = {}
         names = {name: min(shared) for shared in sharing for name in shared}
         for event in events:
             if isinstance(event, Meeting):
@@ -136,18 +148,41 @@ class _Group:
                 self.intervals[-1][shared_name or name].add(event, known=shared_name is None)
 
     def needs(self) -> Iterator[_Need]:
-        """All dependencies, those over fewer barriers first."""
+        """The dependencies that do not follow from others, those over fewer barriers first."""
         count = len(self.meetings)
+        known: dict[tuple[int, int], int] = {}
+        doubtful = np.cumsum([0, *(bool(meeting.context) for meeting in self.meetings)])
+        kept: dict[tuple[int, int], int] = {}  # widths kept between two intervals, whatever conditions come true
         for span in range(1, count + 1):
             for first in range(count + 1 - span):
                 last = first + span
+                follows = max(kept.get((first, last - 1), 1), kept.get((first + 1, last), 1))
+                sure_all = doubtful[first] == doubtful[last]
+                widest = follows
                 for name in self.intervals[first].keys() & self.intervals[last].keys():
                     before, after = self.intervals[first][name], self.intervals[last][name]
-                    width = before.width_towards(after, self.widths)
-                    if width > 1:
-                        contexts = before.context, after.context
-                        sure = tuple(k for k in range(first, last) if self._is_sure(self.meetings[k], contexts))
-                        yield _Need(first, last, width, sure)
+                    pair = self.alike(before), self.alike(after)
+                    if pair not in known:
+                        known[pair] = before.width_towards(after, self.widths)
+                    width = known[pair]
+                    if width == 1 or (sure_all and width <= follows):
+                        continue
+                    contexts = before.context, after.context
+                    sure = (k for k in range(first, last) if sure_all or self._is_sure(self.meetings[k], contexts))
+                    yield _Need(first, last, width, tuple(sure))
+                    widest = max(widest, width) if sure_all else widest
+                kept[first, last] = widest
+
+    def alike(self, summary: Summary) -> int:
+        """A number for summaries of equal content."""
+        found = self._numbers.get(id(summary))
+        if found is None:
+            found = self._numbers[id(summary)] = self._contents.setdefault(summary.content, len(self._contents))
+        return found
+
+    def distinct(self) -> int:
+        """How many intervals there are that differ from all before them."""
+        return len({frozenset((name, self.alike(one)) for name, one in held.items()) for held in self.intervals})
 
     def _is_sure(self, meeting: Meeting, contexts: tuple[tuple[int, ...], ...]) -> bool:
         return any(context[: len(meeting.context)] == meeting.context for context in contexts)
@@ -160,19 +195,21 @@ class _Group:
             number = meeting.barrier.number
             turns[number].append(self.size if id(meeting.barrier) in self.skipped else width)
             exact[number] &= meeting.exact and id(meeting.barrier) not in self.skipped
-        return {n: Width(tuple(found) if exact[n] else (max(found),)) for n, found in turns.items()}
+        cut = {meeting.barrier.number for meeting in self.meetings if id(meeting.barrier) in self.skipped}
+        return {n: Width(tuple(found) if exact[n] else (max(found),), n not in cut) for n, found in turns.items()}
 
-    def refuse(self, first: int, last: int, widest: int, extents: tuple[int, ...]) -> None:
-        """Raise VectorError where a dependency between two intervals needs more than the widest barrier between."""
+    def refuse(self, first: int, last: int, given: Collection[int], extents: tuple[int, ...]) -> None:
+        """Raise VectorError where a dependency between two intervals needs more than the barriers between, which are of
+        the `given` widths."""
         for name in self.intervals[first].keys() & self.intervals[last].keys():
-            pair = self.intervals[first][name].racing(self.intervals[last][name], widest)
+            pair = self.intervals[first][name].racing(self.intervals[last][name], given)
             if pair is None:
                 continue
             (one, lane), (other, other_lane) = pair
             between = max(self.meetings[first:last], key=lambda m: _given(m, self.size))
             before = f"lane {lane_index(lane, extents)} {_VERBS[one.kind]} {name} in line {one.where.line} before it"
             after = f"lane {lane_index(other_lane, extents)} {_VERBS[other.kind]} the same element in line"
-            message = f"A barrier of width {widest} is too narrow: {before} and {after} {other.where.line} after it"
+            message = f"A barrier of width {max(given)} is too narrow: {before} and {after} {other.where.line} after it"
             raise VectorError(message, between.barrier.where)
 
 

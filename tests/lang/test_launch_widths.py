@@ -79,6 +79,69 @@ def test_widths_of_turns():
             run(tree, n, device="host")
 
 
+def mirrored(idx, out, n):
+    s = local_field(np.int32, 16)
+    s[idx.local[0]] = idx.local[0]
+    group_barrier(n)
+    out[idx] = s[idx.local[0] ^ 7]
+
+
+def shifted(idx, out, n):
+    """The width is fixed, what it must hold together is an argument's."""
+    s = local_field(np.int32, 16)
+    s[idx.local[0]] = idx.local[0]
+    group_barrier(4)
+    out[idx] = s[idx.local[0] ^ n]
+
+
+def halving(idx, out, n):
+    """Reads what lanes of the upper half have, but has only the lower half meet."""
+    s = local_field(np.int32, 16)
+    i = idx.local[0]
+    s[i] = out[idx]
+    group_barrier()
+    w = n
+    while w > 0:
+        if i < w:
+            s[i] += s[i + w]
+        group_barrier(w // 2 if w > 1 else 1)
+        w >>= 1
+    out[idx] = s[0] if i == 0 else 0
+
+
+@pytest.mark.parametrize("options", MAPPINGS, ids=["default", "simt", "host"])
+def test_arguments_that_are_too_narrow_name_two_lanes(device, options):
+    for function, wide, narrow, words in (
+        (mirrored, (8, 16), (1, 2, 4), r"width {} is too narrow: lane \[\d\] writes s .* lane \[\d\] reads"),
+        (shifted, (0, 1, 3), (4, 7, 12), r"width 4 is too narrow: lane \[\d\] writes s .* lane \[\d+\] reads"),
+    ):
+        for n in wide:
+            want = np.arange(32) % 16 ^ (7 if function is mirrored else n)
+            np.testing.assert_array_equal(run(function, n, **options), want)
+        for n in narrow:
+            with pytest.raises(InvalidArgument, match=words.format(n)):
+                run(function, n, **options)
+
+
+@pytest.mark.host
+def test_a_turn_that_is_too_narrow_for_the_next():
+    assert run(halving, 1, device="host")[0] == 1
+    with pytest.raises(InvalidArgument, match="width 4 is too narrow"):
+        run(halving, 8, device="host")
+
+
+@pytest.mark.host
+def test_lanes_outside_of_the_grid_race_with_nobody():
+    def rows(idx, out, n):
+        out[idx.local[0]] = 1
+        group_barrier(n)
+        out[(idx.local[0] + 8) % 16] = 2 if idx.local[0] >= 8 else 1
+
+    run(rows, 16, 16, device="host"), run(rows, 8, 8, device="host")
+    with pytest.raises(InvalidArgument, match="width 8 is too narrow"):
+        run(rows, 8, 16, device="host")
+
+
 @pytest.mark.host
 def test_barriers_that_are_not_reached_have_any_width():
     run(sometimes, 3, device="host"), run(sometimes, 4, device="host"), run(sometimes, 4, 48, device="host")

@@ -276,6 +276,84 @@ def test_arrays_count_too_and_may_share_memory():
     assert widths.infer(made, sharing=[("out", "x")])[0].widest == 32
 
 
+def test_many_turns_that_repeat_are_told_apart():
+    """A sorting network of 1024 lanes (56 meetings), and a tree in a loop of 16 turns (145)."""
+
+    def sorted_(idx, x):
+        s = pydp.local_field(np.int32, 1024)
+        i = idx.local[0]
+        s[i] = x[idx]
+        pydp.group_barrier()
+        for k in range(10):
+            for j in range(k + 1):
+                d = 1 << (k - j)
+                if i & d == 0:
+                    low, high = min(s[i], s[i + d]), max(s[i], s[i + d])
+                    upwards = i & (2 << k) == 0
+                    s[i] = low if upwards else high
+                    s[i + d] = high if upwards else low
+                pydp.group_barrier()
+        x[idx] = s[i]
+
+    def sums(idx, out):
+        s = pydp.local_field(np.int32, 256)
+        i = idx.local[0]
+        for k in range(16):
+            s[i] = k
+            pydp.group_barrier()
+            n = 128
+            while n > 0:
+                if i < n:
+                    s[i] += s[i + n]
+                pydp.group_barrier()
+                n //= 2
+            if i == 0:
+                out[k] = s[0]
+
+    network = widths.infer(translate(sorted_, 1, (1024,), [I1]), most=40)
+    steps = [1 << (k - j) for k in range(10) for j in range(k + 1)]
+    wanted = [2 * max(pair) for pair in zip(steps, [*steps[1:], 0.5], strict=True)]
+    assert network[0].turns == (2,) and network[1].turns == tuple(wanted)
+    tree = widths.infer(translate(sums, 1, (256,), [I1]), most=40)
+    assert tree[1].turns[:7] == (128, 64, 32, 16, 8, 4, 2) and all(one.found for one in tree.values())
+
+
+def test_unknown_numbers_of_narrow_types_may_wrap_around():
+    byte = NumberType(np.dtype(np.uint8), False)
+
+    def compared(idx, out, n):  # with n = 250 lanes 6 to 15 write as well
+        s = pydp.local_field(np.int32, 16)
+        i = idx.local[0]
+        if np.uint8(i) + n < np.uint8(4) + n:
+            s[i] = 1
+        pydp.group_barrier()
+        out[idx] = s[(i + 12) % 16] if i < 4 else 0
+
+    def converted(idx, out, n):  # lane 0 writes what lane 15 reads, where n is not 0
+        s = pydp.local_field(np.int32, 512)
+        i = idx.local[0]
+        s[int(np.uint8(i) - np.uint8(1) + n)] = 1
+        pydp.group_barrier()
+        out[idx] = s[int(n) + (i - 1 if i < 15 else -1)]
+
+    for fn in (compared, converted):
+        assert widths.infer(translate(fn, 1, (16,), [I1, byte]))[0].turns == (16,), fn
+
+
+def test_widths_that_were_not_found_say_so():
+    def distances(idx, out):
+        s = pydp.local_field(np.int32, 64)
+        i = idx.local[0]
+        for k in range(60):
+            s[i] = k
+            pydp.group_barrier()
+            out[idx] += s[(i + k) % 64]
+            pydp.group_barrier()
+
+    found = widths.infer(translate(distances, 1, (64,), [I1]), most=40)
+    assert [(one.turns, one.found) for one in found.values()] == [((64,), False)] * 2
+
+
 def test_groups_that_are_no_power_of_two():
     slots = shared("s", 12)
     made = [
@@ -339,6 +417,42 @@ def test_a_given_width_that_is_too_narrow_names_a_pair():
     message = str(caught.value)
     assert "A barrier of width 8 is too narrow: lane [0] writes s" in message and "lane [15] reads the same" in message
     assert "pydp.group_barrier(8)" in message
+
+
+def test_a_given_width_that_is_too_narrow_in_one_of_many_turns():
+    def mirrored(idx, out):
+        s = pydp.local_field(np.int32, 16)
+        i = idx.local[0]
+        for k in range(200):
+            s[i] = k
+            pydp.group_barrier(4)
+            out[idx] += s[15 - i]
+            pydp.group_barrier(4)
+
+    with pytest.raises(VectorError, match=r"width 4 is too narrow: lane \[0\] writes s .* lane \[15\] reads"):
+        widths.check_given(translate(mirrored, 1, (16,), [I1]))
+
+
+def test_barriers_of_widths_that_do_not_nest():
+    """Lanes 5 and 6 meet in runs of 4, though not in runs of 6; lanes 3 and 7 in neither."""
+
+    def swapped(idx, out, one, other):
+        s = pydp.local_field(np.int32, 12)
+        i = idx.local[0]
+        s[i] = i
+        pydp.group_barrier(6)
+        pydp.group_barrier(4)
+        out[idx] = s[one] if i == other else s[other] if i == one else s[i]
+
+    def of(one, other):
+        def fixed(idx, out):
+            swapped(idx, out, one, other)
+
+        return translate(fixed, 1, (12,), [I1])
+
+    widths.check_given(of(5, 6))
+    with pytest.raises(VectorError, match=r"width 6 is too narrow: lane \[\d\] writes s .* lane \[\d\] reads"):
+        widths.check_given(of(3, 7))
 
 
 @pytest.mark.parametrize("width", [16, 32])
