@@ -70,17 +70,25 @@ def _watch(function: FunctionType, guards: list[_Guard], seen: set[FunctionType]
 
 
 def _watch_tables(value: Any, guards: list[_Guard]) -> None:
-    """Guards for the content of arrays, which may be changed in place."""
+    """Guards for the content of arrays and of the user's objects, which may be changed in place."""
     if isinstance(value, tuple):
         for item in value:
             _watch_tables(item, guards)
     elif isinstance(value, np.ndarray):
         key = names.array_key(value)
         guards.append((_content, value, key, key))
+    elif not isinstance(getattr(value, "function", value), int | float | str | FunctionType):
+        key = names.attributes_key(value)
+        if key:
+            guards.append((_attributes, value, key, key))
 
 
 def _content(array: Any, key: Any) -> Any:
     return key if names.array_key(array) == key else None
+
+
+def _attributes(holder: Any, key: Any) -> Any:
+    return key if names.attributes_key(holder) == key else None
 
 
 def _attribute(holder: Any, name: str) -> Any:

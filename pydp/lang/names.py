@@ -20,6 +20,8 @@ from pydp.lang.source import Source, Tree, source_of
 
 _FIXED_MODULES = frozenset({"numpy", "math", "pydp", "builtins", "operator"})
 _TABLE_LIMIT = 64  # elements; larger arrays are refused as constants, so that their content need not be known
+_DEEPEST = 3  # how deep objects inside objects are looked into
+_PLAIN = (int, float, str, np.generic, np.ndarray)
 
 
 class Missing:
@@ -155,12 +157,37 @@ def _chain_key(function: FunctionType, chain: Chain, above: tuple[CodeType, ...]
 
 def ends_chain(value: Any) -> bool:
     """True for values that stand for all their attributes: they are part of a key as a whole."""
-    return isinstance(value, int | float | FunctionType | np.dtype | np.generic | np.ndarray)
+    return isinstance(value, int | float | np.dtype | np.generic | np.ndarray)
 
 
 def array_key(array: np.ndarray[Any, Any]) -> Hashable:
     """What tells one array that is used as constants from another."""
     return (array.shape, array.dtype, array.tobytes() if array.size <= _TABLE_LIMIT else id(array))
+
+
+def attributes_key(value: Any, depth: int = 0) -> Hashable:
+    """What a user's object or class has for attributes, as far as vector functions can use it, by name: a function may
+    read it by another name than the one that it takes the object by (an argument of a helper, a default)."""
+    if depth >= _DEEPEST or isinstance(value, ModuleType | FunctionType | np.dtype | np.generic):
+        return ()
+    names = set(getattr(value, "__dict__", ()))
+    for kind in (value if isinstance(value, type) else type(value)).__mro__:
+        names.update(name for name, item in vars(kind).items() if isinstance(item, _PLAIN))
+        names.update(getattr(kind, "__slots__", ()))
+    items = [(name, getattr(value, name, MISSING)) for name in sorted(names) if not name.startswith("__")]
+    found = [(name, _attribute_key(item, depth)) for name, item in items]
+    return tuple(pair for pair in found if pair[1] != ())
+
+
+def _attribute_key(item: Any, depth: int) -> Hashable:
+    """One attribute's part of a key; () where vector functions have no use for it."""
+    if isinstance(item, _PLAIN):
+        return _frozen(item, ())
+    if isinstance(item, type | np.dtype | FunctionType):
+        return item
+    if isinstance(item, tuple):
+        return tuple(_attribute_key(one, depth + 1) for one in item) if depth < _DEEPEST else id(item)
+    return attributes_key(item, depth + 1)
 
 
 def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
@@ -172,8 +199,10 @@ def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
         return (kind, float.hex(value) if isinstance(value, float) else int(value))
     if isinstance(value, tuple):
         return (kind, tuple(_frozen(item, above) for item in value))
-    if isinstance(value, np.dtype | type):
+    if isinstance(value, np.dtype):
         return value
+    if isinstance(value, type):
+        return (value, attributes_key(value))
     if isinstance(value, np.generic):
         return (value.dtype, value.tobytes())
     if isinstance(value, np.ndarray):
@@ -182,4 +211,4 @@ def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
     if isinstance(inner, FunctionType):
         module = getattr(inner, "__module__", "") or ""
         return (module, inner.__name__) if module.split(".")[0] in _FIXED_MODULES else _function_key(inner, above)
-    return (kind, id(value))
+    return (kind, id(value), attributes_key(value))

@@ -149,3 +149,56 @@ def test_types_of_numbers_are_keys(device: Any) -> None:
     for key, values in ((float, x), (int, x.astype(int)), (np.int8, x.astype(int).astype(np.int8)), (bool, x != 0)):
         expected = np.argsort(values, kind="stable")
         assert np.array_equal(pydp.argsort(x, key=key, device=device), expected), key
+
+
+class Settings:
+    scale = 2
+
+
+def scaled(x: Any, settings: Any) -> Any:
+    return x * settings.scale
+
+
+SETTINGS = Settings()
+
+
+def by_function(idx: Any, out: Any) -> None:
+    out[idx] = by_function.scale * idx[0]  # type: ignore[attr-defined]
+
+
+def by_argument(idx: Any, out: Any) -> None:
+    out[idx] = scaled(idx[0], SETTINGS)
+
+
+def by_class(idx: Any, out: Any) -> None:
+    out[idx] = scaled(idx[0], Settings)
+
+
+def by_alias(idx: Any, out: Any) -> None:
+    alias = SETTINGS
+    out[idx] = alias.scale * idx[0]
+
+
+def by_default(idx: Any, out: Any, settings: Any = SETTINGS) -> None:
+    out[idx] = settings.scale * idx[0]
+
+
+@pytest.mark.parametrize("function", [by_function, by_argument, by_class, by_alias, by_default])
+def test_attributes_are_as_they_are_at_the_call(device: Any, function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of functions, objects and classes that a function reaches by any name."""
+    for scale in (2, 5, 2, 3):
+        for holder in (Settings, by_function):
+            monkeypatch.setattr(holder, "scale", scale, raising=False)
+        for place in (device, "host"):
+            out = np.zeros(4, np.int32)
+            pydp.forall(4, function, out, device=place)
+            assert out.tolist() == [0, scale, 2 * scale, 3 * scale]
+
+
+def test_an_objects_own_attributes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for scale in (4, 6):
+        monkeypatch.setattr(SETTINGS, "scale", scale, raising=False)
+        for function in (by_argument, by_alias, by_default):
+            out = np.zeros(2, np.int32)
+            pydp.forall(2, function, out, device=device)
+            assert out.tolist() == [0, scale]
