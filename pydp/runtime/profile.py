@@ -11,6 +11,7 @@ from pydp.runtime import host_cpu
 from pydp.runtime.quirks import Quirks, version_of
 
 _FMA, _DENORMALS, _ROUNDED_DIVIDE = 1 << 5, 1, 1 << 7  # bits of CL_DEVICE_SINGLE_FP_CONFIG
+_SMALL_L2 = 512 << 10  # bytes: nearly every GPU has as much
 _ACQ_REL, _DEVICE_SCOPE = 1 << 1, 1 << 5  # bits of CL_DEVICE_ATOMIC_*_CAPABILITIES
 
 
@@ -119,7 +120,10 @@ def _caches(reader: _Reader, kind: str) -> None:
             reader.put(f"l{level}_bytes", known or default, "host: sysfs" if known else "common size")
         return
     reader.put("l1_bytes", 32 << 10, "common size; OpenCL cannot be asked")
-    reader.query("l2_bytes", "global_mem_cache_size", 0)
+    # Some drivers tell of no cache, others of the units' own.
+    told = int(reader.ask("global_mem_cache_size", 0))
+    said = "driver: global_mem_cache_size" if told >= _SMALL_L2 else "common size"
+    reader.put("l2_bytes", max(told, _SMALL_L2), said)
     reader.put("l3_bytes", 0, "GPUs have none")
 
 

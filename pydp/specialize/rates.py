@@ -45,7 +45,7 @@ class Rates:
                 raise InvalidArgument(f"{item.name} is {value!r}; a positive number is accepted")
 
     def operations(self, dtype: str) -> float:
-        """Operations per second of a unit on `dtype` (its name, of records and pairs the first scalar's kind)."""
+        """Operations per second of a unit on `dtype` (its name: of pairs the slowest kind, records as integers)."""
         if "float64" in dtype or "complex128" in dtype:
             return self.float64
         if "float" in dtype or "complex" in dtype:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
@@ -17,8 +18,10 @@ import pydp
 from pydp.errors import InvalidArgument, NoUsableDevice
 from pydp.runtime import device as module
 from pydp.runtime import probe
+from pydp.runtime import profile as profiles
 from pydp.runtime.device import Device, all_devices, from_context, from_queue
 from pydp.runtime.profile import Profile
+from pydp.runtime.quirks import quirks_of
 
 
 @pytest.fixture
@@ -220,3 +223,12 @@ def test_a_driver_that_ends_the_process_or_hangs_is_not_trusted(
     monkeypatch.setattr(probe, "_COMMAND", "import time; time.sleep(60)")
     monkeypatch.setattr(probe, "_SECONDS", 0.5)
     assert "did not end" in probe._in_process_of_its_own(_Fake())["reason"]  # type: ignore[arg-type]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("told", "taken"), [(0, 512 << 10), (16 << 10, 512 << 10), (50 << 20, 50 << 20)])
+def test_a_gpus_driver_that_tells_of_a_units_cache_is_not_taken_at_its_word(told: int, taken: int) -> None:
+    reader = profiles._Reader(SimpleNamespace(global_mem_cache_size=told), quirks_of("", "", "", "gpu"))
+    profiles._caches(reader, "gpu")
+    assert reader.values["l2_bytes"] == taken
+    assert reader.sources["l2_bytes"].startswith("driver" if told == taken else "common")
