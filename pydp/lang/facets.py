@@ -13,6 +13,7 @@ import numpy as np
 
 from pydp.lang import ir, regions
 from pydp.lang.strip_layout import Layout
+from pydp.lang.strip_multiples import Multiples, split_step
 
 
 class Facet(NamedTuple):
@@ -94,6 +95,7 @@ class Facets:
         self.control: dict[int, Facet] = {}
         self._scopes = scopes
         self._nodes = nodes
+        self._multiples = Multiples(nodes, layout)
         self._changed = True
         while self._changed:
             self._changed = False
@@ -112,7 +114,7 @@ class Facets:
         inside = [self.of(child) for child in ir.children(expr)]
         facet = among(inside)
         if isinstance(expr, ir.Binary):
-            return facet._replace(step=binary_step(expr, inside[0].step, inside[1].step))
+            return facet._replace(step=self.binary_step(expr, inside[0].step, inside[1].step))
         if isinstance(expr, ir.Unary) and expr.op == "neg" and inside[0].step is not None and steps(expr.dtype):
             return facet._replace(step=-inside[0].step)
         if isinstance(expr, ir.Cast) and keeps_step(expr):
@@ -120,6 +122,13 @@ class Facets:
         if isinstance(expr, ir.Select) and not inside[0].lane and inside[1].step == inside[2].step:
             return facet._replace(step=inside[1].step)
         return facet
+
+    def binary_step(self, expr: ir.Binary, left: int | None, right: int | None) -> int | None:
+        """The step of an operation on operands of these steps."""
+        step = binary_step(expr, left, right)
+        if step is None and left is not None and right == 0 and steps(expr.dtype):
+            return split_step(expr, left, self.layout.width, self._multiples.of(expr.left))
+        return step
 
     def index(self, axis: int) -> Facet:
         """The facet of a lane's index along an axis."""

@@ -12,7 +12,7 @@ from pydp.dtypes import vector_parts
 from pydp.lang import ir
 from pydp.lang.c_scalar import member_text, member_value
 from pydp.lang.c_text import constant, from_memory, identifier
-from pydp.lang.facets import binary_step, keeps_step, steps
+from pydp.lang.facets import keeps_step, steps
 from pydp.lang.ir import Item, member_dtype
 from pydp.lang.strip_text import BOOL
 from pydp.lang.strip_values import Text, Value, Values
@@ -102,7 +102,7 @@ class Expressions(Values, ABC):
         if expr.op == "mod" and self.unwrapped(expr):
             return self.expr(expr.left)
         left, right = self.expr(expr.left), self.expr(expr.right)
-        step = binary_step(expr, left.step, right.step)
+        step = self.kernel.facets.binary_step(expr, left.step, right.step)
         by = int(expr.right.value) if isinstance(expr.right, ir.Const) and expr.dtype.kind in "iu" else None
         if step is not None:
             return self.each(

@@ -97,7 +97,7 @@ class Flow(Memory):
         paths = [path for path in leaves(variable.dtype) if path[: len(start)] == start]
         values = [self.expr(statement.value, path[len(start) :]) for path in paths]
         if len(paths) > 1:
-            values = [self.temporary(value) for value in values]
+            values = [self.snapshot(value) for value in values]
         for path, value in zip(paths, values, strict=True):
             self._set(self.variable(variable, path), value, self._declared[variable.name] != self.level)
 
@@ -132,7 +132,7 @@ class Flow(Memory):
                 self._inside(statement.orelse, self.mask, self.level)
                 self.block.close()
             return
-        test = self.temporary(self.vector(test))
+        test = self.snapshot(self.vector(test))
         self._branch(statement.then, test)
         if statement.orelse:
             self._branch(statement.orelse, self.each([test], lambda text: f"(~{text})", BOOL, None))
@@ -259,7 +259,7 @@ class Flow(Memory):
         """Open a C loop that counts as range does; the counter's text, of the variable's type."""
         dtype = statement.variable.dtype
         c_type = private_type(dtype)
-        start, stop, step = (self.temporary(value).texts[0] for value in values)
+        start, stop, step = (self.snapshot(value).texts[0] for value in values)
         name = self.block.fresh("n")
         known = int(statement.step.value) if isinstance(statement.step, ir.Const) else None
         if known is not None and (abs(known) == 1 or dtype.itemsize < 8):
@@ -280,7 +280,7 @@ class Flow(Memory):
     def _for_parted(self, statement: ir.For, values: list[Value], facet: Facet) -> None:
         """Lanes count by themselves: vectors for counter and bounds; a lane is in while its counter has not passed."""
         dtype = statement.variable.dtype
-        start, stop, step = (self.temporary(self.vector(value)) for value in values)
+        start, stop, step = (self.snapshot(self.vector(value)) for value in values)
         live = self._live(facet)
         counters = Value(tuple(self.block.fresh("n") for _ in range(self.rows([start, stop, step]))), None, dtype)
         for row, name in enumerate(counters.texts):

@@ -123,6 +123,13 @@ class Values:
         c_type = self.c_type(value)
         return Value(tuple(self.block.temporary(c_type, text) for text in value.texts), value.step, value.dtype)
 
+    def snapshot(self, value: Value) -> Value:
+        """The value under names that stay as they are: a variable is copied, for it may be set before the last use."""
+        if not any(text.startswith("v_") for text in value.texts):
+            return self.temporary(value)
+        c_type = self.c_type(value)
+        return Value(tuple(self.block.temporary(c_type, text) for text in value.texts), value.step, value.dtype)
+
     def each(self, values: Sequence[Value], write: Callable[..., str], dtype: np.dtype[Any], step: int | None) -> Value:
         """`write` of the operands' texts, row by row; what all rows share is computed once."""
         rows = self.rows(values)
