@@ -57,8 +57,8 @@ def histogram(
     default the least and the greatest value. weights: of the shape of `x`; then counts are sums of weights, in their
     dtype and always in the same order. density: counts become a density (float64). Values outside are not counted.
 
-    Raises InvalidArgument for wrong bins, ranges, weights and types. Without a range the values are read once more,
-    and the call waits for them.
+    Raises InvalidArgument for wrong bins (no NaN is an edge), ranges, weights and types. Without a range the values
+    are read once more, and the call waits for them.
 
     >>> pydp.histogram(np.array([1, 2, 1]), bins=[0, 1, 2, 3])[0]
     array([0, 2, 1])
@@ -110,7 +110,8 @@ def bincount(
     (float64). minlength: the least number of bins. The result (int64) has max(x) + 1 bins, so the call waits for the
     values.
 
-    Raises InvalidArgument for negative values, other types and shapes.
+    Raises InvalidArgument for negative values, other types and shapes, OutOfResources for more bins than the device's
+    memory holds.
 
     >>> pydp.bincount(np.array([1, 3, 1]))
     array([0, 2, 0, 1])
