@@ -268,6 +268,12 @@ def test_explain(device: Any) -> None:
             pydp.explain(fn, x, *wrong)
 
 
+def test_the_upper_half_of_the_largest_integers(device: Any) -> None:
+    x = np.array([1, 2**62, 2**63 + 2048, 2**64 - 4096, 2**64 - 1], np.uint64)
+    edges = np.array([0, 2**62, 2**63, 2**64 - 4096, 2**64 - 1], np.uint64)
+    np.testing.assert_array_equal(pydp.histogram(x, edges)[0], [1, 1, 1, 2])
+
+
 def test_many_values_among_uneven_and_even_bins(device: Any) -> None:
     """More values than one work-item's loops take on drivers that end long ones; with NaN, infinities and outsiders."""
     rng = np.random.default_rng(8)

@@ -116,6 +116,16 @@ def test_register_tiles_fit_the_registers() -> None:
             assert spec.tile_k * spec.tile_n * how.item_bytes <= profile.l2_bytes // 2
 
 
+def test_constraints_of_single_fields() -> None:
+    problem = describe(arithmetic(np.dtype("f4")), 1, 2, 500, 500, ("thin",))
+    thin = FAMILY.default(CPU, problem)
+    assert thin.method == "thin" and FAMILY.check(CPU, problem, thin) is None
+    assert "at most columns" in (FAMILY.check(CPU, problem, replace(thin, tile_n=thin.columns + 1)) or "")
+    square = describe(arithmetic(np.dtype("f4")), 1, 500, 500, 500)
+    staged = next(spec for spec in FAMILY.candidates(GPU, square) if spec.mapping == "simt" and spec.width == 4)
+    assert "dividing rows, columns and pad" in (FAMILY.check(GPU, square, replace(staged, pad=2)) or "")
+
+
 def test_check_names_what_is_wrong() -> None:
     problem = describe(arithmetic(np.dtype("f4")), 1, 100, 100, 100)
     good = MatmulSpec("simt", "staged", 32, 32, 8, 4, 4, 8, 8, width=4)

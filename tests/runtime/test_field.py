@@ -83,6 +83,14 @@ def test_arithmetic_is_numpys(device: Any, dtype: str) -> None:
             x / y
 
 
+def test_complex_numbers_by_zero(device: Any) -> None:
+    a = np.array([1 + 1j, -2, 0, 3 - 4j], np.complex64)
+    with np.errstate(all="ignore"):
+        expected = a / np.zeros(4, np.complex64)
+    got = (pydp.field(a) / pydp.zeros(4, np.complex64)).get()
+    np.testing.assert_array_equal(got.view(np.float32), expected.view(np.float32))
+
+
 def test_arithmetic_mixes_kinds_and_types(device: Any) -> None:
     a, b = sample((4, 3), "i4", 1), sample((4, 3), "f4", 2)
     x = pydp.field(b)

@@ -6,6 +6,7 @@ import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pyopencl as cl
 import pytest
 
@@ -56,6 +57,21 @@ def test_an_out_of_order_queue_keeps_a_buffer_until_its_event(device: Device) ->
     assert other.int_ptr != buffer.int_ptr
     pending.set_status(cl.command_execution_status.COMPLETE)
     assert take(device, queue, 100).int_ptr == buffer.int_ptr
+
+
+def test_an_out_of_order_queue_keeps_a_buffer_that_comes_without_an_event(device: Device) -> None:
+    properties = cl.command_queue_properties
+    if not device.cl.queue_properties & properties.OUT_OF_ORDER_EXEC_MODE_ENABLE or device.driver == "rusticl":
+        return  # the driver has in-order queues only, or waits for events of the host where they are enqueued
+    queue = cl.CommandQueue(device.context, device.cl, properties=properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+    pending = cl.UserEvent(device.context)
+    buffer = take(device, queue, 100)
+    cl.enqueue_fill_buffer(queue, buffer, np.zeros(1, np.uint8), 0, 100, wait_for=[pending])
+    give(buffer)
+    other = take(device, queue, 100)
+    pending.set_status(cl.command_execution_status.COMPLETE)
+    assert other.int_ptr != buffer.int_ptr
+    queue.finish()
 
 
 def test_size_classes_waste_little() -> None:

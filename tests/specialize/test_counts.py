@@ -148,6 +148,11 @@ def test_operations_of_a_cycle() -> None:
         assert table.operations(name) == pytest.approx(each * 3e9)
 
 
+def test_rates_by_type() -> None:
+    wanted = {"float32": 10e9, "complex64": 10e9, "float64": 5e9, "complex128": 5e9, "int32": 8e9, "uint64": 4e9}
+    assert {name: RATES.operations(name) for name in wanted} == wanted
+
+
 def test_rates_go_through_json() -> None:
     assert from_dict(RATES.as_dict()) == RATES
     for wrong in ({"float32": "fast"}, {"float32": -1.0}, {"float32": math.nan}, {"units": 2.5}, {"more": 1.0}):

@@ -76,6 +76,13 @@ def test_cases_of_the_conditions() -> None:
     assert found <= {"20", "23a", "23b", "23c", "24"} and found & {"23a", "23b", "23c"}
 
 
+def test_the_interior_minimum() -> None:
+    # P = 8 * 25,600 / 32 = 6400; each group costs 2 + 4000 * 80 / 6400 = 52, tails of 400 / 10 fall as 1 / groups.
+    found = size_model.interior_minimum(DEVICE, PROGRAM)
+    assert math.isclose(found, math.sqrt(40 * 6400 / 52))
+    assert size_model.interior_minimum(DEVICE, replace(PROGRAM, mem_insts=0)) == math.inf
+
+
 def _random_case(rng: random.Random) -> tuple[Structure, Analysis]:
     warp = rng.choice([1, 16, 32, 64])
     device = Structure(
