@@ -121,6 +121,8 @@ def test_constraints_of_single_fields() -> None:
     thin = FAMILY.default(CPU, problem)
     assert thin.method == "thin" and FAMILY.check(CPU, problem, thin) is None
     assert "at most columns" in (FAMILY.check(CPU, problem, replace(thin, tile_n=thin.columns + 1)) or "")
+    assert "rows of the product" in (FAMILY.check(CPU, problem, replace(thin, rows=1)) or "")
+    assert "lanes_m and lanes_n are 1" in (FAMILY.check(CPU, problem, replace(thin, lanes_m=2)) or "")
     square = describe(arithmetic(np.dtype("f4")), 1, 500, 500, 500)
     staged = next(spec for spec in FAMILY.candidates(GPU, square) if spec.mapping == "simt" and spec.width == 4)
     assert "dividing rows, columns and pad" in (FAMILY.check(GPU, square, replace(staged, pad=2)) or "")

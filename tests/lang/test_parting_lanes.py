@@ -165,3 +165,35 @@ def test_sections_end_where_those_around_them_do(run):
     rows = np.arange(1, 29, dtype=np.int32).reshape(7, 4)
     run(row_of_section, out, rows)
     np.testing.assert_array_equal(out[:16].reshape(4, 4), np.vstack([rows[1:3], np.zeros((2, 4), np.int32)]))
+
+
+def shifted(idx, left, right, x):
+    left[idx] = x[idx] << 32
+    right[idx] = x[idx] >> 32
+
+
+def test_shifts_by_the_width_leave_nothing(run):
+    x = np.arange(-N // 2, N // 2, dtype=np.int32)
+    left, right = np.ones(N, np.int32), np.ones(N, np.int32)
+    run(shifted, left, right, x)
+    np.testing.assert_array_equal(left, 0)
+    np.testing.assert_array_equal(right, np.where(x < 0, -1, 0))
+
+
+def meets_as_told(idx, out, x):
+    s = pydp.local_field(np.int32, 8)
+    i = idx.local[0]
+    width = 3
+    if x[0] > 5:
+        width = 4
+    if x[0] <= 5:
+        width = 8
+    s[i] = x[idx]
+    pydp.group_barrier(width)
+    out[idx] = s[i ^ 1]
+
+
+def test_widths_that_data_decides_are_not_taken_for_earlier_ones(run):
+    x, out = np.arange(N, dtype=np.int32), np.zeros(N, np.int32)
+    run(meets_as_told, out, x, group=8)
+    np.testing.assert_array_equal(out, x ^ 1)
