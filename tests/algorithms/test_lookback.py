@@ -21,7 +21,7 @@ WORDS = {"uint4": np.dtype(cl.cltypes.uint4), "double16": np.dtype(cl.cltypes.do
 
 
 def _look(device: Any, made: Any, state: np.ndarray, tag: int, place: tuple[int, int], value: np.ndarray) -> Any:
-    """(what `peek` found, the value, the slots) after `value` was published there, or after nothing for None."""
+    """(what `peek` found, the value, the slots) after `value` was published there (not for a tag below 0)."""
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     buffers = [cl.Buffer(device.context, flags, hostbuf=one) for one in (state, value, np.zeros(1, np.int32))]
     writes = np.int32(tag > 0)
@@ -73,27 +73,3 @@ def test_launches_that_may_meet_have_slots_of_their_own(device: Any) -> None:
         (one, first), (other, second) = (_lookback.descriptors(call, 10, 4) for _ in range(2))
         assert (one is not other) == alone and (first == second) == alone
         call.finish()
-
-
-def test_tags_begin_anew_with_a_cleared_buffer(device: Any) -> None:
-    if device.profile.loop_limit is not None:
-        return  # scans do not look back there
-    rng = np.random.default_rng(3)
-    spec = {"strategy": "lookback", "part": 256, "mapping": "vector"}
-    queue = cl.CommandQueue(device.context, device.cl)
-
-    def scanned() -> None:
-        x = rng.integers(-99, 99, 5000).astype(np.int32)
-        np.testing.assert_array_equal(pydp.scan(x, spec=spec, queue=queue), np.cumsum(x, dtype=np.int32))
-
-    scanned()
-    state = _lookback._state(device, queue)
-    assert state.tag == 1
-    state.tag = ((1 << 32) if device.profile.int64_atomics else (1 << 16)) - 2
-    before = state.buffer
-    scanned()
-    assert state.buffer is before
-    scanned()
-    assert state.tag == 1 and state.buffer is not before
-    scanned()
-    assert state.tag == 2

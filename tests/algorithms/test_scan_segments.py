@@ -92,6 +92,20 @@ def test_segments_on_every_axis_and_backwards(device, mapping):
         assert np.array_equal(got, np.flip(want, axis) if reverse else want), (axis, reverse)
 
 
+@pytest.mark.oclgrind
+@MAPPINGS
+def test_nothing_is_read_before_the_first_key(device, mapping):
+    if device.profile.loop_limit is not None:
+        mapping = {**mapping, "strategy": "reduce_then_scan"}
+    x = integers(120, 21)
+    keys = integers(120, 22, 0, 2)
+    want = segmented(x, changes(keys))
+    assert np.array_equal(pydp.scan(x, segments=("keys", keys), spec=mapping), want)
+    x, keys = x.reshape(6, 20), keys.reshape(6, 20)
+    want = np.stack([segmented(x[:, c], changes(keys[:, c])) for c in range(20)], axis=1)
+    assert np.array_equal(pydp.scan(x, axis=0, segments=("keys", keys), spec=mapping), want)
+
+
 def test_kinds_of_segments(device):
     x = np.ones(10, np.int32)
     bytes_ = np.array([0, 0, 3, 0, 0, 1, 0, 0, 0, 0], np.uint8)

@@ -77,6 +77,7 @@ def test_the_same_description_gives_the_same_kernel(device: Device) -> None:
     other = kernel(device, "program.mako", "fill", {**PARAMS, "add": 3.0})  # 3 and 3.0 are equal and not the same
     assert other is not first
     assert "3.0" in other.source
+    assert kernel(device, "program.mako", "fill", PARAMS, ("-DUNUSED=1",)) is not first
     assert first.source == render("program.mako", PARAMS)
     assert first.params == PARAMS
 
@@ -196,7 +197,7 @@ def test_built_programs_are_kept_on_disk_and_damage_is_a_miss(
     assert loaded == [False, bool(kept)]
     for path in kept:
         whole = path.read_bytes()
-        for damaged in (b"", whole[:40], whole[:-1], b"x" * len(whole)):
+        for damaged in (b"", whole[:40], whole[:-1], b"x" * len(whole), whole[:-1] + bytes([whole[-1] ^ 1])):
             path.write_bytes(damaged)
             assert run() == [78] * 8
             assert loaded[-1] is False
