@@ -68,3 +68,14 @@ def test_a_batch_whose_results_lie_apart_is_no_taller_matrix(device: Any) -> Non
 def test_columns_of_a_scan_are_whole_vectors(device: Any) -> None:
     with pytest.raises(pydp.InvalidArgument, match="width 12 is not a multiple of vector 8"):
         pydp.scan(np.zeros((9, 9), np.int32), axis=0, spec={"mapping": "vector", "vector": 8, "width": 12})
+
+
+def test_results_go_where_a_view_begins(device: Any) -> None:
+    x = np.random.default_rng(6).integers(-99, 99, (3, 700)).astype(np.int32)
+    for act, want in ((lambda out: pydp.sort(x[0], out=out), np.sort(x[0])),
+                      (lambda out: pydp.reduce(x, axis=0, dtype=np.int32, out=out), x.sum(0))):  # fmt: skip
+        whole = pydp.zeros(900, np.int32)
+        act(whole[100:800])
+        got = whole.get()
+        np.testing.assert_array_equal(got[100:800], want)
+        assert not got[:100].any() and not got[800:].any()

@@ -197,3 +197,41 @@ def test_widths_that_data_decides_are_not_taken_for_earlier_ones(run):
     x, out = np.arange(N, dtype=np.int32), np.zeros(N, np.int32)
     run(meets_as_told, out, x, group=8)
     np.testing.assert_array_equal(out, x ^ 1)
+
+
+PAIR = np.dtype([("a", np.int32), ("b", np.int32)])
+
+
+def unlike(idx, out, x, y):
+    out[idx] = (1 if x[idx] != y[idx] else 0) + (2 if x[idx] == y[idx] else 0)
+
+
+def test_records_that_differ(run):
+    rng = np.random.default_rng(7)
+    x, y = (rng.integers(0, 2, (N, 2)).astype(np.int32).view(PAIR)[:, 0] for _ in range(2))
+    out = np.zeros(N, np.int32)
+    run(unlike, out, x, y)
+    np.testing.assert_array_equal(out, np.where(x != y, 1, 2))
+
+
+def meets_in_the_inner_branches(idx, out, x):
+    s = pydp.local_field(np.int32, 8)
+    i = idx.local[0]
+    s[i] = x[idx]
+    if i < 4:
+        if i < 2:
+            s[i] = s[i] + 1
+            pydp.group_barrier(8)
+            s[i] = s[i] * 2
+        else:
+            s[i] = s[i] + 100
+            pydp.group_barrier(8)
+            s[i] = s[i] * 3
+    pydp.group_barrier()
+    out[idx] = s[i]
+
+
+def test_the_other_branch_is_for_lanes_that_came_to_its_condition(run):
+    x, out, place = np.arange(N, dtype=np.int32), np.zeros(N, np.int32), np.arange(N) % 8
+    run(meets_in_the_inner_branches, out, x, group=8)
+    np.testing.assert_array_equal(out, np.select([place < 2, place < 4], [(x + 1) * 2, (x + 100) * 3], x))

@@ -76,6 +76,12 @@ def test_cases_of_the_conditions() -> None:
     assert found <= {"20", "23a", "23b", "23c", "24"} and found & {"23a", "23b", "23c"}
 
 
+def test_sizes_that_resources_admit() -> None:
+    assert size_model.block_range(DEVICE, replace(PROGRAM, registers_per_thread=255)) == (1, 8)  # 65536 / (255 * 32)
+    assert size_model.block_range(DEVICE, replace(PROGRAM, threads=320 * 5)) == (1, 5)
+    assert size_model.block_range(DEVICE, PROGRAM) == (1, 32)
+
+
 def test_the_interior_minimum() -> None:
     # P = 8 * 25,600 / 32 = 6400; each group costs 2 + 4000 * 80 / 6400 = 52, tails of 400 / 10 fall as 1 / groups.
     found = size_model.interior_minimum(DEVICE, PROGRAM)
