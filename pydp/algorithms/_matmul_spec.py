@@ -84,13 +84,17 @@ def _width(profile: Profile, how: Arithmetic) -> int:
 
 
 def _packed(profile: Profile, problem: Problem) -> MatmulSpec:
-    """Blocking after Goto and van de Geijn: a panel of A in a fifth of L1, panels of B in two fifths of L2."""
+    """Blocking after Goto and van de Geijn: a panel of A in a fifth of L1, panels of B in two fifths of L2. Whole ways
+    of L2 are B's, as in Low et al. (TOMS 2016), and in no set of L1 more than a quarter of the ways is A's: what
+    streams past takes a line of each set."""
     how = arithmetic(_dtype(problem))
     batches, m, n, k = problem.sizes
     width = _width(profile, how)
     rows, columns = 6, width * max(1, (4 if profile.vector_registers >= 32 else 2) // how.planes)
-    tile_k = max(64, min(1024, profile.l1_bytes // 5 // (rows * how.item_bytes)) // 64 * 64)
-    tile_n = max(1, profile.l2_bytes * 2 // 5 // (tile_k * how.item_bytes) // columns) * columns
+    panel = min(profile.l1_bytes // 5, profile.l1_bytes // profile.l1_ways * max(1, profile.l1_ways // 4))
+    block = profile.l2_bytes // profile.l2_ways * max(1, round(profile.l2_ways * 2 / 5))
+    tile_k = max(64, min(1024, panel // (rows * how.item_bytes)) // 64 * 64)
+    tile_n = max(1, block // (tile_k * how.item_bytes) // columns) * columns
     tile_m = 1024
     if profile.loop_limit is not None:  # all loops of one work-item together are bounded
         return MatmulSpec("vector", "packed", rows, columns, 64, rows, columns, 1, 1, width)

@@ -14,16 +14,26 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @functools.cache
 def caches() -> dict[int, int]:
     """Bytes of the data (or unified) cache of each level that sysfs lists: {1: 49152, 2: ..., 3: ...}."""
-    sizes: dict[int, int] = {}
+    return _listed("size")
+
+
+@functools.cache
+def ways() -> dict[int, int]:
+    """The associativity of the same caches: {1: 12, 2: 16, 3: ...}; 0 where sysfs does not know it."""
+    return _listed("ways_of_associativity")
+
+
+def _listed(what: str) -> dict[int, int]:
+    found: dict[int, int] = {}
     for folder in sorted(_SYSFS.glob("index*")) if _SYSFS.is_dir() else []:
         try:
             level = int((folder / "level").read_text())
-            text = (folder / "size").read_text().strip()
+            text = (folder / what).read_text().strip()
             if (folder / "type").read_text().strip() != "Instruction":
-                sizes[level] = int(text[:-1]) * _UNITS[text[-1]] if text[-1:] in _UNITS else int(text)
+                found[level] = int(text[:-1]) * _UNITS[text[-1]] if text[-1:] in _UNITS else int(text)
         except (OSError, ValueError):
             continue
-    return sizes
+    return found
 
 
 @functools.cache

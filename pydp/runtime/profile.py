@@ -32,6 +32,8 @@ class Profile:
     l1_bytes: int
     l2_bytes: int
     l3_bytes: int
+    l1_ways: int
+    l2_ways: int
     simd_bytes: int
     vector_registers: int
     subgroup_sizes: tuple[int, ...]
@@ -118,6 +120,9 @@ def _caches(reader: _Reader, kind: str) -> None:
         for level, default in ((1, 32 << 10), (2, 512 << 10), (3, 8 << 20)):
             known = host.get(level)
             reader.put(f"l{level}_bytes", known or default, "host: sysfs" if known else "common size")
+        for level in (1, 2):
+            ways = host_cpu.ways().get(level)
+            reader.put(f"l{level}_ways", ways or 8, "host: sysfs" if ways else "common number")
         return
     reader.put("l1_bytes", 32 << 10, "common size; OpenCL cannot be asked")
     # Some drivers tell of no cache, others of the units' own.
@@ -125,6 +130,8 @@ def _caches(reader: _Reader, kind: str) -> None:
     said = "driver: global_mem_cache_size" if told >= _SMALL_L2 else "common size"
     reader.put("l2_bytes", max(told, _SMALL_L2), said)
     reader.put("l3_bytes", 0, "GPUs have none")
+    for level in (1, 2):
+        reader.put(f"l{level}_ways", 8, "common number; OpenCL cannot be asked")
 
 
 def _vectors(reader: _Reader, kind: str) -> None:

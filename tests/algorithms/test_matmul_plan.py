@@ -21,11 +21,13 @@ pytestmark = pytest.mark.host
 
 CPU = SimpleNamespace(
     kind="cpu", mapping="vector", compute_units=2, max_group_size=4096, local_bytes=1 << 18, l1_bytes=48 << 10,
-    l2_bytes=2 << 20, simd_bytes=64, vector_registers=32, banks=1, bank_bytes=4, loop_limit=None,
+    l1_ways=12, l2_bytes=2 << 20, l2_ways=16,
+    simd_bytes=64, vector_registers=32, banks=1, bank_bytes=4, loop_limit=None,
 )  # fmt: skip
 GPU = SimpleNamespace(
     kind="gpu", mapping="simt", compute_units=132, max_group_size=1024, local_bytes=48 << 10, l1_bytes=32 << 10,
-    l2_bytes=50 << 20, simd_bytes=16, vector_registers=128, banks=32, bank_bytes=4, loop_limit=None,
+    l1_ways=8, l2_bytes=50 << 20, l2_ways=8,
+    simd_bytes=16, vector_registers=128, banks=32, bank_bytes=4, loop_limit=None,
 )  # fmt: skip
 
 
@@ -104,6 +106,17 @@ def test_the_policy_gives_specializations_that_can_run(profile: Any, dtype: str)
             if m * n == 5000 * 64:
                 found = FAMILY.candidates(profile, problem)
                 assert spec in found and len(set(found)) == len(found)
+
+
+def test_blocks_take_whole_ways_of_the_caches() -> None:
+    large = describe(arithmetic(np.dtype(np.float32)), 1, 8192, 8192, 8192)
+    # A fifth of L1 holds 409 steps of six rows, in three of its twelve ways; 6 of L2's 16 ways of 128 KiB hold 512
+    # columns of 384.
+    spec = FAMILY.default(CPU, large)
+    assert (spec.rows, spec.tile_k, spec.tile_n) == (6, 384, 512)
+    assert FAMILY.default(_other(CPU, l1_ways=6), large).tile_k == 320  # one way of 8 KiB
+    assert FAMILY.default(_other(CPU, l2_ways=4), large).tile_n == 640  # two ways of 512 KiB
+    assert FAMILY.default(_other(CPU, l2_ways=1), large).tile_n == 1344  # all of it
 
 
 def test_register_tiles_fit_the_registers() -> None:
