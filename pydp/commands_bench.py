@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 ALGORITHMS = ("matmul", "scan", "reduce", "sort", "histogram", "transpose", "forall", "barrier", "lds", "tuning")
 
 
-@click.command()
-@click.argument("algorithms", nargs=-1, type=click.Choice(ALGORITHMS))
+@click.command(epilog=f"ALGORITHM is one of {', '.join(ALGORITHMS)}.")
+@click.argument("algorithms", nargs=-1, type=click.Choice(ALGORITHMS), metavar="[ALGORITHM]...")
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 @click.option("-q", "--quick", is_flag=True, help="Small sizes only.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Save the rows here.")
@@ -39,7 +39,7 @@ def bench(
     specializations: bool,
     seconds: float,
 ) -> None:
-    """Measure ALGORITHMS (default: all) against the device's limits, NumPy and other libraries that are installed.
+    """Measure each ALGORITHM (default: all) against the device's limits, NumPy and other libraries that are installed.
 
     With --specializations: how good the model is that picks without running, for families like matmul and scan. What
     the file of --json holds already is not measured again, so that a long measurement can be made in pieces.

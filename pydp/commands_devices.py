@@ -42,9 +42,11 @@ def devices(verbose: bool, as_json: bool) -> None:
 
 def _overview(known: list[Device]) -> Table:
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("", "device", "driver", "kind", "units", "memory", "largest group", "local", "able to", "state")
+    # Few columns of several lines each, so that 80 characters hold them; what is longer is folded, never cut short.
+    names = ("", "device and driver", "kind", "memory", "able to", "state")
+    table = Table(*(Column(name, overflow="fold") for name in names), show_lines=True)
     default = _default()
     number = 0
     for one in known:
@@ -52,18 +54,15 @@ def _overview(known: list[Device]) -> Table:
         label = ""
         if one.usable:
             label, number = f"{number}{'*' if one is default else ''}", number + 1
-        abilities = [name for name in ("fp64", "fp16", "int64_atomics") if getattr(profile, name)]
+        abilities = [name.replace("_", " ") for name in ("fp64", "fp16", "int64_atomics") if getattr(profile, name)]
         if profile.subgroup_sizes:
             abilities.append("subgroups " + "/".join(str(size) for size in profile.subgroup_sizes))
         table.add_row(
             label,
-            escape(one.name),
-            escape(f"{one.platform} {one.driver_version}"),
-            one.kind + (" (simulator)" if profile.is_simulator else ""),
-            str(profile.compute_units),
-            _bytes(profile.global_bytes),
-            str(profile.max_group_size),
-            _bytes(profile.local_bytes),
+            escape(f"{one.name}\n{one.platform} {one.driver_version}"),
+            f"{one.kind}{' (simulator)' if profile.is_simulator else ''}\n{profile.compute_units} unit(s)\n"
+            f"groups to {profile.max_group_size}",
+            f"{_bytes(profile.global_bytes)}\n{_bytes(profile.local_bytes)} local",
             ", ".join(abilities),
             escape(one.reason or "usable"),
         )

@@ -45,8 +45,8 @@ def _operand(given: Any, dtype: str) -> np.ndarray:
         raise click.UsageError(f"no array of shape {given} and type {dtype!r} can be made: {error}") from None
 
 
-@click.command()
-@click.argument("algorithm", type=click.Choice(ALGORITHMS))
+@click.command(epilog=f"ALGORITHM is one of {', '.join(ALGORITHMS)}.")
+@click.argument("algorithm", type=click.Choice(ALGORITHMS), metavar="ALGORITHM")
 @click.argument("words", nargs=-1, metavar="INPUT.npy|SIZES... [NAME=VALUE]...")
 @click.option("-t", "--dtype", default=None, help="Type of operands given as sizes: float32, for bincount uint8.")
 @click.option("-s", "--source", is_flag=True, help="Print the rendered kernels too.")

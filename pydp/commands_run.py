@@ -43,11 +43,15 @@ def load(path: str) -> np.ndarray:
     return found
 
 
-@click.command()
-@click.argument("algorithm", type=click.Choice(ALGORITHMS))
+@click.command(epilog=f"ALGORITHM is one of {', '.join(ALGORITHMS)}.")
+@click.argument("algorithm", type=click.Choice(ALGORITHMS), metavar="ALGORITHM")
 @click.argument("words", nargs=-1, metavar="INPUT.npy... [NAME=VALUE]...")
 @click.option(
-    "-o", "--output", multiple=True, type=click.Path(dir_okay=False, path_type=Path), help="Result's .npy file."
+    "-o",
+    "--output",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Result's .npy file; given once for each result.",
 )
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 def run(algorithm: str, words: tuple[str, ...], output: tuple[Path, ...], which: str | None) -> None:
@@ -68,7 +72,8 @@ def run(algorithm: str, words: tuple[str, ...], output: tuple[Path, ...], which:
             click.echo(np.array2string(np.asarray(item), threshold=100))
         return
     if len(output) != len(results):
-        raise click.UsageError(f"{algorithm} has {len(results)} results; {len(output)} output files were named")
+        count = len(results)
+        raise click.UsageError(f"{algorithm} has {count} result(s), so -o is given {count} time(s), not {len(output)}")
     for path, item in zip(output, results, strict=True):
         try:
             with path.open("wb") as file:

@@ -37,8 +37,8 @@ _STANDARD: dict[str, tuple[str, tuple[str, ...]]] = {  # algorithm -> (type of i
 }
 
 
-@click.command()
-@click.argument("algorithm", required=False, type=click.Choice(list(_STANDARD)))
+@click.command(epilog=f"ALGORITHM is one of {', '.join(_STANDARD)}.")
+@click.argument("algorithm", required=False, type=click.Choice(list(_STANDARD)), metavar="[ALGORITHM]")
 @click.argument("sizes", nargs=-1, metavar="[SIZE]...")
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 @click.option("-t", "--dtype", default=None, help="Type of the elements.")

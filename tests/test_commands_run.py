@@ -47,6 +47,15 @@ def test_what_cannot_be_written(device: Any) -> None:
     assert "none/y.npy cannot be written: No such file or directory" in said
 
 
+def test_an_output_for_each_result(device: Any) -> None:
+    where = ["bins=[0,3,6,9]", "-d", device.driver]
+    said = _said("histogram", "x.npy", "-o", "y.npy", *where, code=2)
+    assert "histogram has 2 result(s), so -o is given 2 time(s), not 1" in said
+    _said("histogram", "x.npy", "-o", "y.npy", "-o", "edges.npy", *where)
+    np.testing.assert_array_equal(np.load("y.npy"), np.histogram(X, [0, 3, 6, 9])[0])
+    np.testing.assert_array_equal(np.load("edges.npy"), [0, 3, 6, 9])
+
+
 @pytest.mark.host
 @pytest.mark.parametrize(
     "words, code, said",

@@ -6,6 +6,7 @@ numbers themselves are given to a kept kernel at each call.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -82,7 +83,7 @@ class Arguments:
         if isinstance(value, tuple):
             return ("tuple", *(_item_part(item, position) for item in value))
         if isinstance(value, (list, str, bytes, complex)) or value is None:
-            raise InvalidArgument(f"argument {position} is {value!r}; {_ACCEPTED}")
+            raise InvalidArgument(f"argument {position} is {reprlib.repr(value)}; {_ACCEPTED}")
         return self._array(position, value)
 
     def _array(self, position: int, value: Any) -> Any:

@@ -142,6 +142,8 @@ def operator_text(op: Any, dtype: Any) -> Operator:
 def _from_text(op: str, dtype: np.dtype) -> Operator:
     if op in NAMES:
         return _named(op, dtype)
+    if op.isidentifier() and op not in ("a", "b"):
+        raise InvalidArgument(f"op {op!r} is no operator's name; {_ACCEPTED}")
     text = checked_expression(op, dtype, "op")
     return Operator(op, dtype, f"return {text};")
 

@@ -54,6 +54,8 @@ class Arithmetic(Base):
         if isinstance(value, Items) and value.index and len(value.items) == 1:
             return self.as_number(value.items[0], node)
         advice = "; index it" if not isinstance(value, Constant) else ""
+        if isinstance(value, Items) and not value.index:
+            advice += ", or make a record of it, pydp.record(dtype, ...)"
         self.fail(f"a number is needed here, not {describe(value)}{advice}", node)
 
     def _on_items(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:

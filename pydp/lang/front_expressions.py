@@ -29,7 +29,7 @@ _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.In
 _REFUSED: dict[type[ast.expr], tuple[str, str]] = {
     ast.JoinedStr: ("a formatted string", "compute numbers here and print them outside"),
     ast.List: ("a list", "use a tuple, or pydp.private_field for an array of each lane"),
-    ast.Dict: ("a dict", "use a record or several variables"),
+    ast.Dict: ("a dict", "use a record, pydp.record(dtype, member=value), or several variables"),
     ast.Set: ("a set", "use a tuple or comparisons"),
     ast.ListComp: ("a list comprehension", "write a for loop over range"),
     ast.SetComp: ("a set comprehension", "write a for loop over range"),

@@ -235,6 +235,12 @@ def test_wrong_calls(device, grid, arguments, options, message):
         pydp.forall(grid, scale, *arguments, **options)
 
 
+def test_a_long_list_is_not_printed_whole(device):
+    with pytest.raises(InvalidArgument, match=r"argument 0 is \[0, 1, .*\.\.\.\]; arrays") as caught:
+        pydp.forall((4,), scale, list(range(100_000)), 2)
+    assert len(str(caught.value)) < 200
+
+
 def test_groups_and_local_fields_that_do_not_fit(device):
     a = np.zeros(4, np.int32)
     large = 2 * device.profile.max_group_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 
 import numpy as np
 import pyopencl.cltypes as cltypes
@@ -129,6 +130,12 @@ def test_expressions_that_may_not_stand(text):
     with pytest.raises(InvalidArgument) as caught:
         operator_text(text, "float32")
     assert "accepted" in str(caught.value) or "must pair" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["mean", "maximum", "add"])
+def test_words_that_are_no_names_are_told_the_names(name):
+    with pytest.raises(InvalidArgument, match=re.escape(f"op '{name}' is no operator's name; {' '.join(NAMES)}")):
+        operator_text(name, "float32")
 
 
 def test_components_and_fields():

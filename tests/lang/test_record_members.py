@@ -135,6 +135,14 @@ def as_a_number(idx, r):
     r[idx].tag = r[idx].v + 1
 
 
+def a_tuple(idx, r):
+    r[idx] = (r[idx].v, r[idx].m, 1)
+
+
+def a_dict(idx, r):
+    r[idx] = {"tag": 1}
+
+
 @pytest.mark.parametrize(
     ("kernel", "says"),
     [
@@ -152,6 +160,8 @@ def as_a_number(idx, r):
         (by_number, "record cannot be indexed; its members are r.x or r['x']"),
         (of_a_number, "a number has no member 'x'; only records have members"),
         (as_a_number, "a number is needed here, not a tuple of 3; index it"),
+        (a_tuple, "or make a record of it, pydp.record(dtype, ...)"),
+        (a_dict, "use a record, pydp.record(dtype, member=value)"),
     ],
     ids=lambda item: item.__name__ if callable(item) else "",
 )

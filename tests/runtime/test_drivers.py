@@ -160,6 +160,11 @@ def test_devices_lists_each_with_its_state(device: Device, monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "250")
     shown = CliRunner().invoke(main, ["devices", "--verbose"]).output
     assert device.driver_version in shown and "usable" in shown and "compute_units" in shown
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = CliRunner().invoke(main, ["devices"]).output
+    assert "usable" in narrow and "…" not in narrow, narrow
+    folded = "".join(line.split("│")[2].strip() for line in narrow.splitlines() if line.count("│") > 2)
+    assert device.name.replace(" ", "") in folded.replace(" ", "")
 
 
 def test_the_doctor_finds_the_drivers_and_what_is_wrong(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
