@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydp.errors import InvalidArgument, PydpError
@@ -28,7 +29,8 @@ from pydp.specialize.tuned import fields_of, rebuild, reread, shape_of, store_of
 
 __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
 
-_RUNNING = re.compile(r"begun( again)?(?: by process (\d+) of (.*))?\Z")  # a trial that has not come to its end
+# A trial that has not come to its end: the process by its number and its start, and its machine.
+_RUNNING = re.compile(r"begun( again)?(?: by process (\d+)(?:-(\d+))? of (.*))?\Z")
 _STOPPED = "stopped"  # one that its own process gave up, as Ctrl-C does
 _ENDED = "the process ended twice while it ran"
 _WORTH = 0.98  # a winner's time is at most this share of the untuned choice's
@@ -179,7 +181,7 @@ class _Search:
         fields = fields_of(spec)
         known = self.known.get(spec_text(fields))
         if known is not None and _lost(known) is not None:  # another process may have come to its end with it since
-            known = {trial.identity: trial for trial in self.journal.trials(self.shape)}.get(known.identity)
+            known = self._written(known)
         lost = _lost(known)
         if known is not None and lost is None:
             return self._noted(spec, known)
@@ -189,13 +191,20 @@ class _Search:
             tried = len(self.ratios) + len(self.failures)
             best, spent = self.ratios[self.best], time.monotonic() - self.began
             self.progress(Progress(tried, max(self.ranked, tried), best, spent, self.budget))
-        mark = f"begun{' again' if lost else ''} by process {os.getpid()} of {platform.node()}"
-        self._write(Trial(self.shape, fields, None, mark))
+        me = f"{os.getpid()}-{_start(os.getpid())}".removesuffix("-None")
+        mark = f"begun{' again' if lost else ''} by process {me} of {platform.node()}"
+        begun = self._write(Trial(self.shape, fields, None, mark))
         try:
             return self._noted(spec, self._write(self._tried(spec, fields)))
         except (KeyboardInterrupt, SystemExit):
-            self._write(known or Trial(self.shape, fields, None, _STOPPED))
+            if self._written(begun) == begun:  # else it has come to its end with another process
+                self._write(known or Trial(self.shape, fields, None, _STOPPED))
             raise
+
+    def _written(self, trial: Trial) -> Trial | None:
+        """What the journal says by now of a trial's candidate."""
+        found = self.journal.trials(self.shape)
+        return next((one for one in found if one.identity == trial.identity), None)
 
     def _write(self, trial: Trial) -> Trial:
         self.journal.add([trial])
@@ -293,13 +302,14 @@ def _lost(trial: Trial | None) -> int | None:
     found = _RUNNING.match(trial.failure or "")
     if found is None:
         return None
-    again, process, machine = found.groups()
-    runs = process is not None and (machine != platform.node() or _lives(int(process)))
+    again, process, start, machine = found.groups()
+    runs = process is not None and (machine != platform.node() or _lives(int(process), start))
     return (1 if again else 0) + (0 if runs else 1)
 
 
-def _lives(process: int) -> bool:
-    """Whether a process of this machine runs."""
+def _lives(process: int, start: str | None) -> bool:
+    """Whether a process of this machine runs, and is the one that began at `start`: numbers are given again, and the
+    first process of a container always has the same."""
     if os.name != "posix":  # elsewhere there is no asking without harming it
         return False
     try:
@@ -308,7 +318,18 @@ def _lives(process: int) -> bool:
         return False
     except (OSError, OverflowError):  # another user's; or no number of a process at all
         return True
-    return True
+    now = _start(process)
+    return now is None or (now != "" and start in (None, now))
+
+
+def _start(process: int) -> str | None:
+    """When a process of this machine began, in its clock's ticks; "" for one that has ended and is not waited for yet;
+    None where that cannot be told."""
+    try:
+        state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return "" if state in "ZX" else fields[18]
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _reason(error: Exception) -> str:

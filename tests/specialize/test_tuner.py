@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from pydp.specialize.tuner import Stuck, tune
 
 X = np.arange(10, dtype=np.int64)
 SHAPE = ShapeClass("toy", "int64", (16,))
+STARTS = tuner._start(os.getpid()) is not None  # whether the system tells when a process began
 
 
 @pytest.fixture(autouse=True)
@@ -137,6 +139,9 @@ def test_what_took_its_process_down_twice_is_not_tried_again(toys: Any) -> None:
         ("begun by process {dead} of {here}", True),
         ("begun again by process {dead} of {here}", False),
         ("begun again by process {alive} of {here}", True),  # another tuner is at it
+        ("begun again by process {me} of {here}", True),
+        ("begun again by process {alive}-1 of {here}", not STARTS),  # a number that was given again
+        ("begun again by process {unburied} of {here}", not STARTS),
         ("begun again by process {dead} of elsewhere", True),
         ("stopped", True),
     ],
@@ -144,9 +149,15 @@ def test_what_took_its_process_down_twice_is_not_tried_again(toys: Any) -> None:
 def test_what_others_have_begun(toys: Any, mark: str, tried: bool) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    text = mark.format(dead=ended.pid, alive=os.getppid(), here=platform.node())
+    unburied = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+    assert unburied.stdout is not None and not unburied.stdout.read()
+    while tuner._start(unburied.pid) not in ("", None):
+        time.sleep(0.01)
+    me = f"{os.getpid()}-{tuner._start(os.getpid())}"
+    text = mark.format(dead=ended.pid, alive=os.getppid(), unburied=unburied.pid, me=me, here=platform.node())
     tuner.journal_of(tuned.store_of(toys)).add([Trial(SHAPE, tuned.fields_of(ToySpec(4)), None, text)])
     found = tune(toy.double, X, device=toys, budget=20)
+    unburied.communicate()
     assert (ToySpec(4) in toy.RUNS) == tried
     assert ("the process ended twice while it ran" in {one.failure for one in found.failures}) != tried
 
@@ -181,6 +192,24 @@ def test_stopping_in_the_same_candidate_again_and_again(toys: Any, monkeypatch: 
     toy.RUNS.clear()
     found = tune(toy.double, X, device=toys, budget=20)
     assert ToySpec(4) in toy.RUNS and set(_failures(found)) == {"wrong", "raises"}
+
+
+@pytest.mark.host
+def test_stopping_where_another_process_came_to_its_end(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = tuner.journal_of(tuned.store_of(toys))
+    found = Trial(SHAPE, tuned.fields_of(ToySpec(4)), 0.5)
+    verify = trial.Subject.verify
+
+    def stopped(self: Any, spec: ToySpec) -> None:
+        if spec.wait == 4:
+            journal.add([found])
+            raise KeyboardInterrupt
+        verify(self, spec)
+
+    monkeypatch.setattr(trial.Subject, "verify", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        tune(toy.double, X, device=toys, budget=20)
+    assert found in journal.trials(SHAPE)
 
 
 @pytest.mark.host
