@@ -1,0 +1,107 @@
+"""What a command waits for where several queues use the same memory, and results in memory that is still read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
+import pytest
+
+import pydp
+from pydp.runtime.device import Device
+from pydp.runtime.storage import Storage
+
+
+@pytest.fixture
+def queues(device: Device) -> list[cl.CommandQueue]:
+    return [cl.CommandQueue(device.context, device.cl) for _ in range(3)]
+
+
+def _open(device: Device) -> cl.UserEvent:
+    """An event that has not ended; the caller ends it."""
+    return cl.UserEvent(device.context)
+
+
+def test_every_queue_that_used_the_memory_is_waited_for(device: Device, queues: list[cl.CommandQueue]) -> None:
+    first, second, third = queues
+    memory = Storage(None, device)
+    read, again, written = _open(device), _open(device), _open(device)
+    try:
+        memory.note(read, first, written=False)
+        assert memory.waits(first) == []
+        memory.note(written, second, written=True)
+        assert memory.waits(third) == [written, read]
+        assert memory.waits(first) == [written]
+        assert memory.waits(second) == [read]
+        memory.note(again, first, written=False)
+        assert memory.waits(first) == [written]
+        assert memory.waits(first, loose=True) == [again, written]
+        assert memory.waits(second) == [again]
+    finally:
+        for event in (read, again, written):
+            event.set_status(cl.command_execution_status.COMPLETE)
+
+
+def test_the_events_of_pyopencl_arrays_are_waited_for(device: Device, queues: list[cl.CommandQueue]) -> None:
+    mine, other = queues[:2]
+    array = cla.zeros(mine, 8, np.float32)
+    mine.finish()
+    pending = _open(device)
+    try:
+        array.events[:] = [pending]
+        memory = Storage(array.data, device, array=array)
+        assert memory.waits(other) == [pending]
+        assert memory.waits(mine) == []
+        assert memory.waits(mine, loose=True) == [pending]
+    finally:
+        pending.set_status(cl.command_execution_status.COMPLETE)
+
+
+def test_copies_out_are_reads_that_writers_wait_for(device: Device, queues: list[cl.CommandQueue]) -> None:
+    field = pydp.field(np.arange(1 << 12, dtype=np.int32), device=device)
+    device.queue.finish()
+    gate = _open(device)
+    held = np.empty(1 << 12, np.int32)
+    try:
+        field._storage.note(gate, queues[0], written=True)
+        reading = field.copy_out(held, blocking=False)
+        assert reading is not None and reading in field._storage.waits(queues[1])
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    reading.wait()
+    assert (held == np.arange(1 << 12)).all()
+
+
+@pytest.mark.parametrize("shift", [0, 3, 64])
+def test_results_that_overlap_what_is_read(device: Device, shift: int) -> None:
+    """`out` in the memory of the input: the input is read as it was."""
+    values = np.random.default_rng(shift).integers(-1000, 1000, (40, 5000))
+    rows = pydp.field(values, device=device)
+    sums = rows[0, shift : shift + 40]
+    assert (pydp.reduce(rows, axis=1, out=sums).get() == values.sum(1)).all()
+    pairs = pydp.field(values.reshape(-1, 2), device=device)
+    halves = pairs.reshape(-1)[shift : shift + 100_000]
+    assert (pydp.reduce(pairs[::-1], axis=1, out=halves).get() == values.reshape(-1, 2)[::-1].sum(1)).all()
+    line = pydp.field(values.ravel(), device=device)
+    taken = line[100:] if shift == 0 else line[:-shift]
+    expected = np.sort(taken.get())
+    result = line[shift : shift + len(expected)]
+    pydp.sort(taken, out=result)
+    assert (result.get() == expected).all()
+
+
+def test_operands_of_different_sizes_of_one_buffer(device: Device) -> None:
+    """Bytes that overlap are found for elements of any two sizes."""
+    n = 100_000
+    queue = device.queue
+    for bytes_at in (0, 2 * n, 7 * n):
+        raw = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 8 * n)
+        wide = cla.Array(queue, (n,), np.int64, data=raw)
+        narrow = cla.Array(queue, (n,), np.int8, data=raw, offset=bytes_at)
+        values = np.random.default_rng(1).integers(-100, 100, n)
+        narrow.set(values.astype(np.int8), queue=queue)
+        pydp.scan(narrow, dtype=np.int64, out=wide)
+        assert (wide.get() == np.cumsum(values)).all()
+        wide.set(values, queue=queue)
+        pydp.scan(wide, dtype=np.int8, out=narrow)
+        assert (narrow.get() == np.cumsum(values).astype(np.int8)).all()
