@@ -154,6 +154,8 @@ def test_descriptions() -> None:
     assert describe(data).tiles == () and not describe(pydp.read_only(data)).writable
     assert describe(pydp.tile(data, (4, 4)).T).base.shape == (6, 5)
     assert pydp.tile(data, (5, 3), tail="exact").tail == "exact"
+    turned = pydp.tile(data, (5, 4), tail=("exact", "mask")).T
+    assert turned.tail == ("mask", "exact") and [*turned.tiles] == [(4, 5)]
     record = np.dtype([("a", "f4"), ("b", "i4")])
     assert pydp.tile(np.zeros(3, record), 2).fill == 0
     assert pydp.tile(np.zeros(3, record), 2, fill=(1, 2)).fill["b"] == 2
