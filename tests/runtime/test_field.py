@@ -83,6 +83,13 @@ def test_arithmetic_is_numpys(device: Any, dtype: str) -> None:
             x / y
 
 
+def test_complex_numbers_that_are_not_zero_are_true(device: Any) -> None:
+    values = np.array([0, 1, 1j, -1j, 1 + 1j, -0.0, np.nan, complex(0, np.nan)], np.complex64)
+    flags = pydp.zeros(len(values), np.bool_, device=device)
+    flags[...] = pydp.field(values, device=device)
+    np.testing.assert_array_equal(flags.get(), values.astype(np.bool_))
+
+
 def test_complex_numbers_by_zero(device: Any) -> None:
     a = np.array([1 + 1j, -2, 0, 3 - 4j], np.complex64)
     with np.errstate(all="ignore"):

@@ -1,0 +1,52 @@
+"""Values at the edges of operations, in every lowering: exponents below 0, NaN among atomics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp.runtime.device import Device
+
+WAYS = ("simt", "vector", "host")
+
+
+def _run(device: Device, way: str, n: int, fn: Any, *args: Any) -> None:
+    if way == "vector" and device.profile.loop_limit is not None:
+        pytest.skip("this driver runs the mapping simt alone")
+    options: dict[str, Any] = {"device": "host"} if way == "host" else {"device": device, "spec": {"mapping": way}}
+    pydp.forall(n, fn, *args, **options)
+
+
+def power(idx, out, base, exponent):
+    out[idx] = base[idx] ** exponent[idx]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_exponents_below_0_count_as_0(device: Device, way: str) -> None:
+    exponent = np.arange(-20, 21, dtype=np.int32)
+    base = np.full(41, 3, np.int32)
+    out = np.zeros(41, np.int32)
+    _run(device, way, 41, power, out, base, exponent)
+    with np.errstate(over="ignore"):
+        expected = base ** np.maximum(exponent, 0)
+    np.testing.assert_array_equal(out, expected)
+
+
+def extremes(idx, least, most, x):
+    pydp.atomic_min(least, 0, x[idx])
+    pydp.atomic_max(most, 0, x[idx])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nan_stays_among_atomic_extremes(device: Device, way: str) -> None:
+    x = np.random.default_rng(1).standard_normal(300).astype(np.float32)
+    for at in (0, 150, 299, None):
+        values = x.copy()
+        if at is not None:
+            values[at] = np.nan
+        least, most = values[:1].copy(), values[:1].copy()
+        _run(device, way, 300, extremes, least, most, values)
+        np.testing.assert_array_equal([least[0], most[0]], [np.min(values), np.max(values)])
