@@ -324,17 +324,16 @@ def _has_matrix(dtype: np.dtype) -> bool:
     return any(len(shape) > 1 or (is_record(base) and _has_matrix(base)) for _, base, shape, _ in record_members(dtype))
 
 
-def check_arrays(dtype: Any, device: _HasProfile, what: str) -> None:
-    """Raise UnsupportedOnDevice where `device` loses private or local arrays of `dtype`.
+def lost_in_arrays(dtype: Any, device: _HasProfile) -> bool:
+    """Whether `device` loses private or local arrays of `dtype`.
 
-    One driver steps through arrays of records of 3, 5, 6, 7, 9, ... bytes by another size than theirs.
+    One driver steps through arrays of records of 3, 5, 6, 7, 9, ... bytes, and of misaligned ones, by another size
+    than theirs.
     """
     dtype = native(dtype)
-    if is_record(dtype) and not device.profile.unaligned_records and dtype.itemsize % 4 and dtype.itemsize > 2:
-        raise UnsupportedOnDevice(
-            f"{what}: the driver of {device.name!r} loses arrays of records of {dtype.itemsize} bytes; pad them to "
-            f"{-(-dtype.itemsize // 4) * 4}, or leave the mapping to pydp"
-        )
+    if not is_record(dtype) or device.profile.unaligned_records:
+        return False
+    return (dtype.itemsize % 4 != 0 and dtype.itemsize > 2) or not is_aligned(dtype)
 
 
 def _starts_with_a_byte(dtype: np.dtype) -> bool:

@@ -12,6 +12,7 @@ from pydp.lds import Skew, banks_of, skew
 from pydp.runtime.profile import Profile
 from pydp.specialize.family import Family, Problem
 
+LOST = "records_lost_in_arrays"  # the flag of problems whose elements the driver loses in private and local arrays
 _RUN_BYTES = 1 << 17  # most of a run that a work-item of a CPU sorts in its own memory
 
 
@@ -69,14 +70,15 @@ def default(profile: Profile, problem: Problem) -> SortSpec:
     lanes = _power_of_two(profile.max_group_size, 1, 256)
     while lanes and _local_bytes(profile, lanes, size) > profile.local_bytes:
         lanes //= 2
-    if profile.mapping == "vector" or not lanes:  # without lanes: elements too large for local memory
+    # Without lanes elements are too large for local memory.
+    if profile.mapping == "vector" or not lanes or LOST in problem.flags:
         # Both copies of a run stay in half of L1; a run is not longer than what gives every core one.
         run = _power_of_two(min(max(16, profile.l1_bytes // (4 * size)), _RUN_BYTES // size), 1, 1024)
         stretch = _power_of_two(n * rows // (4 * profile.compute_units), 1024, 16384)
         if profile.loop_limit is not None:
             run, stretch = min(run, 256), 1024
-        if profile.loop_limit is not None and size & (size - 1):
-            run, stretch = 1, 1024  # such drivers lose records of odd sizes in private arrays
+        if LOST in problem.flags:
+            run, stretch = 1, 1024
         return SortSpec("vector", run, min(run, 16), 1, 1, stretch, 4)
     items = _power_of_two(profile.local_bytes // (2 * lanes * size), 1, 8)
     return SortSpec("simt", lanes * items, items, lanes, items, min(16, 2 * lanes * items), 1)
@@ -91,7 +93,7 @@ def space(profile: Profile, problem: Problem) -> list[SortSpec]:
     """Specializations worth a look."""
     base = default(profile, problem)
     if base.mapping == "vector":
-        return _vector_space()
+        return [base, *_vector_space()] if LOST in problem.flags else _vector_space()
     found = [
         SortSpec("simt", lanes * items, items, lanes, items, stretch, 1)
         for lanes in (64, 128, 256)
@@ -130,6 +132,11 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     if wrong:
         return wrong
     size = problem.sizes[2]
+    if LOST in problem.flags and (spec.mapping, spec.run) != ("vector", 1):
+        return (
+            f"mapping is {spec.mapping!r} and run {spec.run}; 'vector' and 1 are accepted, for this driver loses such "
+            "records in arrays"
+        )
     if spec.mapping == "simt":
         if spec.run != spec.lanes * spec.items:
             return f"run is {spec.run}; lanes * items, {spec.lanes * spec.items}, is accepted"

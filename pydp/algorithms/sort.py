@@ -14,8 +14,8 @@ import numpy as np
 
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._sort_order import Order, order_of, ordering
-from pydp.algorithms._sort_plan import FAMILY, SortSpec, needs, passes, skewed
-from pydp.dtypes import c_declarations, c_name, check_arrays, check_supported, is_record, movable
+from pydp.algorithms._sort_plan import FAMILY, LOST, SortSpec, needs, passes, skewed
+from pydp.dtypes import c_declarations, c_name, check_supported, is_record, lost_in_arrays, movable
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, told
 from pydp.runtime.call import Call
@@ -171,11 +171,11 @@ def _plan(
         return _Plan(order, dtype, carried, None, None, None)
     size = dtype.itemsize + (carried.itemsize if carried else 0)
     sizes = (size_class(order.n), size_class(order.rows), size)
-    choice = choose(FAMILY, device, Problem("sort", str(dtype), sizes), unkeyed(spec))
-    chosen: SortSpec = choice.spec
     words = movable(carried) if carried else None
-    if words is not None and chosen.mapping == "simt":
-        check_arrays(words, device, "sort_by_key")
+    lost = any(one is not None and lost_in_arrays(one, device) for one in (dtype, words))
+    problem = Problem("sort", str(dtype), sizes, (LOST,) if lost else ())
+    choice = choose(FAMILY, device, problem, unkeyed(spec))
+    chosen: SortSpec = choice.spec
     params: dict[str, object] = {
         "declarations": c_declarations([*sorted(used, key=str), *([words] if words else [])]),
         "key": c_name(dtype),
