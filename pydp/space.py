@@ -31,16 +31,22 @@ _Self = TypeVar("_Self", bound="_Axes")
 def integers(values: object, what: str) -> tuple[int, ...]:
     """One integer or a sequence of integers as a tuple of Python ints; `what` names it in the error."""
     try:
-        return (operator.index(values),)  # type: ignore[arg-type]
+        return (_integer(values),)
     except TypeError:
         pass
     try:
-        axes = tuple(operator.index(value) for value in values)  # type: ignore[attr-defined]
+        axes = tuple(_integer(value) for value in values)  # type: ignore[attr-defined]
     except TypeError:
         raise InvalidArgument(f"{what} takes integers, not {values!r}") from None
     if len(axes) > MAX_RANK:
         raise InvalidArgument(f"{what} has {len(axes)} axes; ranks 0 to {MAX_RANK} are accepted")
     return axes
+
+
+def _integer(value: Any) -> int:
+    if value is True or value is False:
+        raise TypeError
+    return operator.index(value)
 
 
 def _gather(values: tuple[Any, ...], what: str) -> tuple[int, ...]:
@@ -64,7 +70,7 @@ class _Axes(tuple[int, ...]):
 
     def _pair(self, other: object, op: Callable[[int, int], int], swapped: bool = False) -> Any:
         if isinstance(other, (int, tuple, list)) or hasattr(other, "__index__"):
-            axes = integers(other, type(self).__name__)
+            axes = integers(int(other) if isinstance(other, bool) else other, type(self).__name__)
         else:
             return NotImplemented
         if not isinstance(other, (tuple, list)):
@@ -109,6 +115,9 @@ class _Axes(tuple[int, ...]):
 
     def __rmod__(self, other: object) -> Any:
         return self._pair(other, operator.mod, swapped=True)
+
+    def __neg__(self) -> Index:
+        return Index([-axis for axis in self])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(str, self))})"

@@ -68,6 +68,7 @@ def test_arithmetic_goes_axis_by_axis() -> None:
     assert a // b == (2, -2) and a % b == (1, 1)
     assert a + 1 == (6, -2) and 1 - a == (-4, 4) and ones + a == (6, -2) and [2, 2] * a == (10, -6)
     assert 7 // b == (3, 3) and 7 % b == (1, 1) and np.int64(2) * b == (4, 4)
+    assert -a == (-5, 3) and isinstance(-pydp.extent(4), Index) and a + (2 > 1) == (6, -2)
     assert isinstance(a + b, Index) and isinstance(pydp.extent(4, 6) // 2, Extent)
     assert isinstance(pydp.extent(4, 6) - pydp.index(5, 0), Index)
     assert pydp.extent(4, 6).size == 24 and pydp.extent().size == 1 and pydp.extent(3, 5)(1) == 5
@@ -104,6 +105,8 @@ def test_constructors() -> None:
         (lambda: pydp.extent(2.5), "integers"),
         (lambda: pydp.index("abc"), "integers"),
         (lambda: pydp.index(None), "integers"),
+        (lambda: pydp.extent(True), "integers, not True"),
+        (lambda: pydp.grid((True, 3)), "integers"),
         (lambda: pydp.grid((2, 3), offset=(1,)), "differ in rank"),
         (lambda: tile_count((2, 3), (1,)), "the data has 2"),
         (lambda: tile_count((2, 3), (1, 0)), "1 or more"),

@@ -1,10 +1,26 @@
-"""Axes as callers name them, counted from the front."""
+"""Axes, integers and switches as callers give them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from pydp.errors import InvalidArgument
+
+
+def integer(value: Any) -> int:
+    """An integer, Python's or NumPy's, as a Python int; TypeError for anything else, True and False with it."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{value!r} is no integer")
+    return int(value.__index__())
+
+
+def switch(value: Any, name: str) -> bool:
+    """True or False, also as NumPy's or as 1 or 0; InvalidArgument for anything else given as `name`."""
+    if isinstance(value, (bool, np.bool_, int, np.integer)) and value in (0, 1):
+        return bool(value)
+    raise InvalidArgument(f"{name} is {value!r}; True or False is accepted")
 
 
 def axis_of(axis: Any, rank: int, accepted: str = "an integer or None") -> int:
@@ -16,8 +32,8 @@ def axis_of(axis: Any, rank: int, accepted: str = "an integer or None") -> int:
     2
     """
     try:
-        number = int(axis.__index__())
-    except (AttributeError, TypeError):
+        number = integer(axis)
+    except TypeError:
         raise InvalidArgument(f"axis={axis!r} is not an axis; {accepted} is accepted") from None
     if rank == 0:
         raise InvalidArgument(f"axis={number} is not an axis of an array of rank 0, which has none; None is accepted")

@@ -194,10 +194,14 @@ def _spec_key(spec: Any) -> Any:
     return tuple(sorted((name, tuple(v) if isinstance(v, list) else v) for name, v in spec.items()))
 
 
+def _is_size(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 1
+
+
 def check_group(group: Any, rank: int) -> tuple[int, ...]:
     """A group's extents as a tuple of `rank` positive integers; InvalidArgument for anything else."""
     sizes = tuple(group) if isinstance(group, (tuple, list)) else (group,)
-    if len(sizes) != rank or not all(isinstance(size, (int, np.integer)) and size >= 1 for size in sizes):
+    if len(sizes) != rank or not all(_is_size(size) for size in sizes):
         raise InvalidArgument(f"group is {group!r}; a positive integer for each of the grid's {rank} axes is accepted")
     return tuple(int(size) for size in sizes)
 

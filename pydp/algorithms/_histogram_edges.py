@@ -32,11 +32,21 @@ def edges_of(sample: np.ndarray, bins: Any, limits: Any) -> np.ndarray:
 def reached(dtype: np.dtype, edges: np.ndarray) -> np.ndarray:
     """The edges up to the first, but the last of all, that lies above all values of a type of 64 bits: as no value
     reaches it, the bins behind it stay empty, and the kernel's edges, of that type, need not hold it."""
-    if dtype.kind == "f" or dtype.itemsize < 8:
+    if dtype.kind == "f" or dtype.itemsize < 8 or edges.dtype.kind == "b":
         return edges
     most = int(np.iinfo(dtype).max)
     above = np.flatnonzero(edges[:-1] >= float(most + 1) if edges.dtype.kind == "f" else edges[:-1] > most)
     return edges[: above[0] + 1] if above.size else edges
+
+
+def ends_of(sample: np.ndarray, bins: Any, limits: Any) -> tuple[int, int] | None:
+    """The least and the greatest integer that equal bins take, where edges, which are floats, need not hold them."""
+    if np.ndim(bins) != 0:
+        return None
+    ends = list(sample if limits is None else limits)
+    if len(ends) != 2 or not all(isinstance(end, (int, np.integer)) for end in ends) or ends[0] == ends[1]:
+        return None
+    return int(ends[0]), int(ends[1])
 
 
 def are_values(dtype: np.dtype, edges: np.ndarray) -> bool:

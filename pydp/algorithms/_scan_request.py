@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms import _scan_arguments as arguments
-from pydp.algorithms._axis import axis_of
+from pydp.algorithms._axis import axis_of, switch
 from pydp.algorithms._conversion import conversion
 from pydp.algorithms._scan_layout import layout_of
 from pydp.algorithms._scan_plan import ColumnsPlan, Job, WalkPlan, make_plan
@@ -44,7 +44,7 @@ class Request:
         if strategy is not None and strategy not in STRATEGIES:
             raise InvalidArgument(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}")
         self.op, self.axis, self.init, self.dtype = op, axis, init, dtype
-        self.exclusive, self.reverse = bool(exclusive), bool(reverse)
+        self.exclusive, self.reverse = switch(exclusive, "exclusive"), switch(reverse, "reverse")
         self.kind, self.heads = arguments.segments_of(segments) if segments is not None else ("none", None)
         self.strategy, self.spec = strategy, spec
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms._axis import axis_of
+from pydp.algorithms._axis import axis_of, switch
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_passes import collapse
 from pydp.dtypes import c_member, c_name, is_record, vector_parts
@@ -69,7 +69,7 @@ def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -
         key = _members(key, source.dtype)
         if less is not None:
             raise InvalidArgument(f"less is given beside key {list(key)!r}; with less, a function as key is accepted")
-    return Order(source.shape, source.strides, axis, by_key(key), by_key(less), bool(descending))
+    return Order(source.shape, source.strides, axis, by_key(key), by_key(less), switch(descending, "descending"))
 
 
 def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:

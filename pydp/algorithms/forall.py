@@ -176,6 +176,10 @@ def _explain(
     space = grid if type(grid) is Grid else _grid(grid)
     given = Arguments(args)
     made = _translate(space, fn, given, group)
+    extent = tuple(space.extent)
+    if made.widths.any:
+        made.widths.check(_launch_values(given.values, extent))
+    check_races(made, extent, space, given)
     name = getattr(fn, "__name__", "a function")
     text = ir_text(made.function)
     if device == "host":
@@ -184,9 +188,9 @@ def _explain(
         return Explanation(f"forall {name}", facts, ["asked for by device='host'"], {"typed form": text})
     inputs = {name: given.values[position] for position, name in made.arrays}
     call = Call.begin(inputs, device=device, queue=queue, wait_for=wait_for, writable=made.written)
-    plan = made.plan(call.device, spec, tuple(space.extent))
+    plan = made.plan(call.device, spec, extent)
     lowered = plan.lowered
-    global_size, local_size = plan.launch_shape(tuple(space.extent))
+    global_size, local_size = plan.launch_shape(extent)
     facts = {
         "device": call.device.name,
         "mapping": lowered.mapping,

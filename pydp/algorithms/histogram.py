@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from pydp.algorithms._histogram_edges import are_values, edges_of, no_values, reached, thresholds
+from pydp.algorithms._axis import integer, switch
+from pydp.algorithms._histogram_edges import are_values, edges_of, ends_of, no_values, reached, thresholds
 from pydp.algorithms._histogram_spec import FAMILY, HistogramSpec, local_bytes
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_passes import collapse
@@ -63,15 +64,17 @@ def histogram(
     >>> pydp.histogram(np.array([1, 2, 1]), bins=[0, 1, 2, 3])[0]
     array([0, 2, 1])
     """
+    density = switch(density, "density")
     call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
     source = _numbers(call)
+    given = _weights(call, source)
     sample = no_values(source.dtype)
-    if np.ndim(bins) == 0 and range is None and source.size and not isinstance(bins, str):
+    edges = edges_of(sample, bins, range)
+    if np.ndim(bins) == 0 and range is None and source.size:
         named = {"device": call.device, "queue": call.queue, "wait_for": wait_for}
         ends = [np.asarray(_host(reduce(x, op, **named))) for op in ("min", "max")]
         sample = np.array([end.reshape(()) for end in ends], sample.dtype)
-    edges = edges_of(sample, bins, range)
-    given = _weights(call, source)
+        edges = edges_of(sample, bins, range)
     dtype = _COUNT if given is None else given.dtype
     even = None if are_values(source.dtype, edges) else np.ndim(bins) == 0
     result = call.output((len(edges) - 1,), dtype)
@@ -80,7 +83,7 @@ def histogram(
     if len(within) > 1:
         plan = _plan(call.device, source.dtype, None if given is None else given.dtype, dtype, len(within) - 1, even,
                      source.size, by_key(spec))  # fmt: skip
-        _count(call, plan, source, given, None if even is None else within, counted)
+        _count(call, plan, source, given, None if even is None else within, counted, ends_of(sample, bins, range))
     if counted is not result:
         zero = call.temporary((), dtype)
         call.enqueue(cl.enqueue_copy, zero, np.zeros(1, dtype), is_blocking=False)
@@ -116,9 +119,10 @@ def bincount(
     >>> pydp.bincount(np.array([1, 3, 1]))
     array([0, 2, 0, 1])
     """
+    x = _integers(x)
     call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
     source, least = _counted(call), _least(minlength)
-    given = _weights(call, source)
+    given = _weights(call, source, "biuf")
     dtype = _COUNT if given is None else np.dtype(np.float64)
     few = _few(source.dtype)
     bins = max(256 if few else _largest(x, source, call, wait_for) + 1, least)
@@ -147,6 +151,7 @@ def _numbers(call: Call) -> Operand:
     source = call.input("x")
     if source.dtype.kind not in "iufb":
         raise InvalidArgument(f"x has dtype {source.dtype}; integers and floats are accepted")
+    check_supported(source.dtype, call.device, "histogram")
     return source
 
 
@@ -160,11 +165,16 @@ def _counted(call: Call) -> Operand:
     return source
 
 
+def _integers(x: Any) -> Any:
+    """`x`; an empty list, which has no type, is one of integers."""
+    return np.zeros(0, np.int64) if isinstance(x, (list, tuple)) and not x else x
+
+
 def _least(minlength: Any) -> int:
     """The least number of bins."""
     try:
-        least = int(minlength.__index__())
-    except (AttributeError, TypeError):
+        least = integer(minlength)
+    except TypeError:
         least = -1
     if least < 0:
         raise InvalidArgument(f"minlength is {minlength!r}; an integer of at least 0 is accepted")
@@ -176,11 +186,11 @@ def _few(dtype: np.dtype) -> bool:
     return dtype.itemsize == 1 and dtype.kind in "ub"
 
 
-def _weights(call: Call, source: Operand) -> Operand | None:
+def _weights(call: Call, source: Operand, kinds: str = "iuf") -> Operand | None:
     if not call.has("weights"):
         return None
     given = call.input("weights")
-    if given.shape != source.shape or given.dtype.kind not in "iuf":
+    if given.shape != source.shape or given.dtype.kind not in kinds:
         raise InvalidArgument(
             f"weights have shape {given.shape}, dtype {given.dtype}; numbers of x's shape {source.shape} are accepted"
         )
@@ -299,8 +309,10 @@ def _local(device: Any, spec: HistogramSpec, bins: int, params: dict[str, object
 
 
 def _count(
-    call: Call, plan: _Plan, source: Operand, weights: Operand | None, edges: np.ndarray | None, result: Operand
-) -> None:
+    call: Call, plan: _Plan, source: Operand, weights: Operand | None, edges: np.ndarray | None, result: Operand,
+    ends: tuple[int, int] | None = None,
+) -> None:  # fmt: skip
+    """ends: integers that stand for the first and the last edge."""
     n = source.size
     if plan.kernel is None:
         fold(call, call.temporary((0, plan.bins), plan.value), "+", (0,), result)
@@ -321,7 +333,7 @@ def _count(
         w, w_step = _line(call, weights)
         arguments += [w, np.uint64(w.offset), np.int64(w_step)]
     if edges is not None:
-        arguments += _thresholds(call, plan, edges)
+        arguments += _thresholds(call, plan, edges, ends)
     if not plan.local and not plan.clears:
         zero = call.temporary((), plan.value)
         call.enqueue(cl.enqueue_copy, zero, np.zeros(1, plan.value), is_blocking=False)
@@ -345,10 +357,13 @@ def _line(call: Call, operand: Operand) -> tuple[Operand, int]:
     return call.contiguous(operand), 1
 
 
-def _thresholds(call: Call, plan: _Plan, edges: np.ndarray) -> list[Any]:
+def _thresholds(call: Call, plan: _Plan, edges: np.ndarray, ends: tuple[int, int] | None) -> list[Any]:
     """The edges as the kernel compares them, in device memory, with the first guess's numbers."""
     assert plan.edge is not None
     values = thresholds(edges, plan.edge)
+    if ends is not None and plan.edge.kind != "f":
+        kept = np.iinfo(plan.edge)
+        values[[0, -1]] = [min(max(end, int(kept.min)), int(kept.max)) for end in ends]
     place = call.temporary(values.shape, values.dtype)
     call.enqueue(cl.enqueue_copy, place, values, is_blocking=False)
     if plan.guess is None:
@@ -367,14 +382,15 @@ _COUNTED = {
 
 
 def _explain_histogram(
-    x: Any, bins: Any = 10, range: Any = None, weights: Any = None, *_: Any, device: Any = None, queue: Any = None,
-    spec: Any = None, **__: Any,
+    x: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = False, *, device: Any = None,
+    queue: Any = None, spec: Any = None, **_: Any,
 ) -> Explanation:  # fmt: skip
     """Values are not read: of a range that follows from them, nothing but the number of bins is told."""
+    switch(density, "density")
     call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue)
     source = _numbers(call)
-    edges = edges_of(no_values(source.dtype), bins, range)
     given = _weights(call, source)
+    edges = edges_of(no_values(source.dtype), bins, range)
     even = None if np.ndim(bins) + (range is not None) and are_values(source.dtype, edges) else np.ndim(bins) == 0
     edges = reached(source.dtype, edges)
     return _explained("histogram", call, source, given, None if given is None else given.dtype, len(edges) - 1, even,
@@ -386,9 +402,9 @@ def _explain_bincount(
     **_: Any,
 ) -> Explanation:  # fmt: skip
     """Values are not read: the plan of 256 bins stands for those of any number."""
-    call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue)
+    call = Call.begin({"x": _integers(x), "weights": weights}, device=device, queue=queue)
     source, least = _counted(call), _least(minlength)
-    given = _weights(call, source)
+    given = _weights(call, source, "biuf")
     bins = max(256, least)
     told_bins = bins if _few(source.dtype) else f"as many as the values ask for; what follows is that of {bins}"
     return _explained("bincount", call, source, given, None if given is None else np.dtype(np.float64), bins, None,

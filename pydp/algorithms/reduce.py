@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from pydp.algorithms._axis import axis_of
+from pydp.algorithms._axis import axis_of, switch
 from pydp.algorithms._conversion import conversion
 from pydp.algorithms._keys import by_key
 from pydp.algorithms._reduce_plan import Plan
@@ -88,6 +88,7 @@ def _planned(
 
 def _shape(source: Operand, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The result's shape."""
+    keepdims = switch(keepdims, "keepdims")
     return tuple(1 if a in axes else size for a, size in enumerate(source.shape) if keepdims or a not in axes)
 
 
@@ -179,8 +180,9 @@ def _explain(
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     call, source, axes, plan = _planned(x, op, axis, init, dtype, spec, where)
     _first_value(call, init, plan.dtype)
+    shape = _shape(source, axes, keepdims)
     if out is not None:
-        call.output(_shape(source, axes, keepdims), plan.dtype)  # for its checks
+        call.output(shape, plan.dtype)  # for its checks
     facts: dict[str, object] = {
         "device": call.device.name,
         "shape": source.shape,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms._axis import integer
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._transpose_counts import counts
 from pydp.dtypes import check_supported
@@ -109,8 +110,8 @@ def _turned(source: Operand, axes: Any) -> Operand:
 
 def _order(axes: Any, rank: int) -> tuple[int, ...]:
     try:
-        given = [int(axis.__index__()) for axis in axes]
-    except (AttributeError, TypeError):
+        given = [integer(axis) for axis in axes]
+    except TypeError:
         raise InvalidArgument(f"axes={axes!r} is not accepted; None or a permutation of {rank} axes is") from None
     order = tuple(axis + rank if axis < 0 else axis for axis in given)
     if sorted(order) != list(range(rank)):
@@ -229,7 +230,11 @@ def _explain(
     sources = {kernel.name: kernel.source}
     if choice is None:
         plain = turned.is_contiguous and fresh.is_contiguous
-        why = "the elements lie in order already: a plain copy" if plain else "no two axes to turn: elements are copied"
+        why = (
+            "the elements lie in order already: a plain copy"
+            if plain
+            else "no two long axes to turn: elements are copied"
+        )
         return Explanation("transpose", facts, [why], sources)
     how = choice.spec
     facts["specialization"] = how

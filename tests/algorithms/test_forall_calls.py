@@ -219,6 +219,8 @@ def test_threads_do_not_mix_their_functions(device):
         ((4,), (np.zeros(4, np.int32), 2), {"group": (2, 2)}, "group"),
         ((4,), (np.zeros(4, np.int32), 2), {"group": 0}, "group"),
         ((4,), (np.zeros(4, np.int32), 2), {"group": 2.5}, "group"),
+        ((4,), (np.zeros(4, np.int32), 2), {"group": True}, "group"),
+        ((True,), (np.zeros(4, np.int32), 2), {}, "grid"),
         ((4,), (np.zeros(4, np.int32), 2), {"spec": {"mapping": "warp"}}, "mapping"),
         ((4,), (np.zeros(4, np.int32), 2), {"spec": {"color": 1}}, "color"),
         ((4,), (np.zeros(4, np.int32), 2), {"spec": "simt"}, "spec"),
@@ -306,6 +308,16 @@ def test_static_checks_run_before_anything_else(device):
     with pytest.raises(VectorError, match=r"[Rr]ace"):
         pydp.forall((4,), racing, np.zeros(4, np.int32), group=4)
 
+    def overwriting(idx, a):
+        a[0] = idx[0]
+
+    for where in (None, "host"):
+        with pytest.raises(VectorError, match="Race: lane") as told:
+            pydp.forall((4,), overwriting, np.zeros(4, np.int32), device=where)
+        with pytest.raises(VectorError, match="Race: lane") as explained:
+            pydp.explain(pydp.forall, (4,), overwriting, np.zeros(4, np.int32), device=where)
+        assert str(explained.value) == str(told.value)
+
 
 def test_checked_mode_watches_what_static_checks_cannot(device):
     def scatter(idx, out, where):
@@ -321,8 +333,8 @@ def test_checked_mode_watches_what_static_checks_cannot(device):
 
 
 def test_explanations(device):
-    c = pydp.zeros((40, 24), np.float32)
-    tiles = pydp.tile(c, (16, 16))
+    a, c = (pydp.zeros((40, 24), np.float32) for _ in range(2))
+    tiles = pydp.tile(a, (16, 16))
     for found in (
         pydp.explain(pydp.forall, c.grid, mxm_tiled, c, tiles, tiles, group=(16, 16)),
         pydp.explain(mxm_tiled, c.grid, c, tiles, tiles, group=(16, 16)),
@@ -338,7 +350,7 @@ def test_explanations(device):
     )
     decorated = pydp.explain(pydp.vector(mxm_tiled), c.grid, c, tiles, tiles, group=(16, 16))
     assert plain.sources == decorated.sources == found.sources and plain.facts == decorated.facts
-    on_host = pydp.explain(stencil, c.grid, c, c, device="host")
+    on_host = pydp.explain(stencil, c.grid, c, a, device="host")
     assert "stencil" in str(on_host) and on_host.facts["barriers"] == 0
     tiled_on_host = pydp.explain(mxm_tiled, c.grid, c, tiles, tiles, group=(16, 16), device="host")
     for name, value in (("group", (16, 16)), ("barriers", 2), ("local fields", "2048 bytes a group")):

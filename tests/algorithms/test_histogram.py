@@ -172,7 +172,7 @@ def test_thresholds(given_edges: list[float], kind: str) -> None:
 def test_every_way_of_counting_for_banks(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a device with 32 banks of 4 bytes: slots of the lanes' own in rows of 32 lanes."""
     with banked(device, monkeypatch):
-        x = np.random.default_rng(5).integers(0, 40, 5003).astype(np.uint8)
+        x = np.random.default_rng(5).integers(0, 40, 5003).astype(np.uint16)
         for spec in ({**OWN, "lanes": 64}, {**SIMT, "lanes": 64, "waves": 4}):
             assert np.array_equal(pydp.bincount(x, spec=spec), np.bincount(x))
             counts = pydp.histogram(x, 20, (0, 40), spec=spec)[0]
@@ -237,10 +237,23 @@ def test_wrong_arguments(device: Any) -> None:
     for words in ({"counters": "registers"}, {"constants": True}):
         with pytest.raises(pydp.InvalidArgument, match="at most 32 bins, not of 33"):
             pydp.histogram(x, 33, spec=words)
-    for named in ({"minlength": -1}, {"weights": x[:3]}, {"spec": {"copies": 3}}, {"spec": {"nonsense": 1}}):
+    for named in (
+        {"minlength": -1},
+        {"minlength": True},
+        {"weights": x[:3]},
+        {"spec": {"copies": 3}},
+        {"spec": {"nonsense": 1}},
+    ):
         with pytest.raises(pydp.InvalidArgument):
             pydp.bincount(x, **named)
-    for named in ({"bins": "auto"}, {"bins": 0}, {"bins": [3, 1]}, {"range": (2, 1)}, {"weights": x[:3]}):
+    for named in (
+        {"bins": "auto"},
+        {"bins": 0},
+        {"density": "no"},
+        {"bins": [3, 1]},
+        {"range": (2, 1)},
+        {"weights": x[:3]},
+    ):
         with pytest.raises(pydp.InvalidArgument):
             pydp.histogram(x, **named)
     with pytest.raises(pydp.InvalidArgument):
@@ -272,6 +285,27 @@ def test_the_upper_half_of_the_largest_integers(device: Any) -> None:
     x = np.array([1, 2**62, 2**63 + 2048, 2**64 - 4096, 2**64 - 1], np.uint64)
     edges = np.array([0, 2**62, 2**63, 2**64 - 4096, 2**64 - 1], np.uint64)
     np.testing.assert_array_equal(pydp.histogram(x, edges)[0], [1, 1, 1, 2])
+
+
+def test_equal_bins_hold_the_least_and_the_greatest_integer(device: Any) -> None:
+    """Edges are floats, which have fewer digits than times in nanoseconds; what range names is counted nevertheless."""
+    x = np.random.default_rng(4).permutation(np.arange(40) * 997 + 1_600_000_000_000_000_001)
+    ordered = np.sort(x)
+    for values in (x, x.astype(np.uint64), -x, x * 5 + 3):
+        assert pydp.histogram(values, 1)[0].tolist() == np.histogram(values, 1)[0].tolist() == [40]
+        assert pydp.histogram(values, 7)[0].sum() == np.histogram(values, 7)[0].sum() == 40
+    inside = (int(ordered[3]), int(ordered[30]))
+    assert pydp.histogram(x, 7, inside)[0].sum() == np.histogram(x, 7, inside)[0].sum() == 28
+    assert pydp.histogram(np.arange(5, dtype=np.uint64), [False, True])[0].tolist() == [2]
+
+
+def test_bincount_takes_what_numpy_takes(device: Any) -> None:
+    empty = pydp.bincount([])
+    assert empty.shape == (0,) and empty.dtype == np.int64 and pydp.bincount([], minlength=3).tolist() == [0, 0, 0]
+    assert "bincount" in str(pydp.explain(pydp.bincount, []))
+    if device.profile.fp64:
+        weighed = pydp.bincount([1, 2, 1, 1], [True, False, True, False])
+        assert weighed.dtype == np.float64 and weighed.tolist() == [0, 2, 0]
 
 
 def test_many_values_among_uneven_and_even_bins(device: Any) -> None:

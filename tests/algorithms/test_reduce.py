@@ -133,6 +133,8 @@ def test_wrong_arguments(device: Any) -> None:
         {"axis": 2},
         {"axis": (0, 0)},
         {"axis": 1.5},
+        {"axis": True},
+        {"keepdims": "no"},
         {"op": "a; b"},
         {"op": "mean"},
         {"init": [1, 2]},
@@ -151,7 +153,7 @@ def test_explain(device: Any) -> None:
     x = np.zeros(100_000, np.int32)
     texts = pydp.explain(pydp.reduce, x, "+").sources
     assert len(texts) == 2 and len({*texts.values()}) == 2
-    for wrong in ({"axes": 0}, {"out": x}, {"init": "x"}):
+    for wrong in ({"axes": 0}, {"out": x}, {"init": "x"}, {"keepdims": 2}):
         with pytest.raises(pydp.InvalidArgument):
             pydp.explain(pydp.reduce, x, **wrong)
 

@@ -102,6 +102,20 @@ def test_by_key_with_values_of_any_type(device: Any) -> None:
         assert np.array_equal(got["b"], np.take_along_axis(values["b"], order, axis))
 
 
+@pytest.mark.parametrize("carried", ["u1", "u2", "i4", [("w", "u1", 3)], [("w", "i4", 5)]])
+def test_records_of_any_size_with_values_of_any_size(device: Any, carried: Any) -> None:
+    """What the two take together says nothing of what a driver can keep in arrays."""
+    rng = np.random.default_rng(9)
+    values = np.frombuffer(rng.bytes(300 * np.dtype(carried).itemsize), carried)
+    for members in ("f4 i2", "i4 u8", "i2 u1", "f4 i2 u8", "i4 i4 i4"):
+        keys = np.zeros(300, members.replace(" ", ","))
+        for name in keys.dtype.names or ():
+            keys[name] = rng.integers(0, 4, 300)
+        order = np.argsort(keys, kind="stable", order=keys.dtype.names)
+        got_keys, got = pydp.sort_by_key(keys, values)
+        assert got_keys.tobytes() == keys[order].tobytes() and got.tobytes() == values[order].tobytes()
+
+
 def test_key_and_less_functions(device: Any) -> None:
     x = np.random.default_rng(5).integers(-500, 500, 5000).astype(np.int32)
     by_magnitude = np.array(sorted(x.tolist(), key=abs), np.int32)
@@ -205,6 +219,8 @@ def test_wrong_arguments(device: Any) -> None:
     for wrong in (
         {"axis": 2},
         {"axis": "x"},
+        {"axis": True},
+        {"descending": "no"},
         {"key": 3},
         {"less": "a < b"},
         {"spec": {"run": 48}},

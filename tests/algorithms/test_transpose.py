@@ -63,7 +63,7 @@ def test_out_and_overlap(device: Any) -> None:
 
 def test_wrong_arguments(device: Any) -> None:
     x = np.zeros((2, 3), np.float32)
-    for axes in ((0,), (0, 0), (0, 2), 5, ("a", "b")):
+    for axes in ((0,), (0, 0), (0, 2), 5, ("a", "b"), (True, False)):
         with pytest.raises(pydp.InvalidArgument):
             pydp.transpose(x, axes)
     wrong_specs = [{"tile": 3}, {"block": 3}, {"rows": 3}, {"mapping": "simd"}, {"mapping": "simt", "block": 128}]
