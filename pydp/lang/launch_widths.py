@@ -58,13 +58,7 @@ class LaunchWidths:
         given = [one.width for one in ir.barriers(function.body) if one.width is not None and not one.counted]
         computed = any(not isinstance(width, ir.Const) for width in given)
         narrow = computed or any(isinstance(width, ir.Const) and width.value < self.lanes for width in given)
-        self._leaves = [
-            inner
-            for statement in (ir.statements(function.body) if narrow else ())
-            for expr in ir.expressions(statement)
-            for inner in ir.walk(expr)
-            if isinstance(inner, _LEAVES) and inner.dtype.kind in "iub"
-        ]
+        self._leaves = _steering(function.body) if narrow else []
         self.any = computed or bool(self._leaves)
         self._passed: set[tuple[int | None, ...]] = set()
 
@@ -85,6 +79,43 @@ class LaunchWidths:
         if len(self._passed) >= _MOST_KEPT:
             self._passed.clear()
         self._passed.add(key)
+
+
+def _steering(body: list[ir.Stmt]) -> list[ir.Expr]:
+    """The numbers and extents that decide which lanes do what: conditions, bounds, places and widths are made of them.
+
+    What is only stored or added up changes from launch to launch and decides nothing.
+    """
+    given: dict[str, list[ir.Expr]] = {}
+    open_: list[ir.Expr] = []
+    for statement in ir.statements(body):
+        values = [statement.value] if isinstance(statement, ir.Assign | ir.Store | ir.Atomic) else []
+        if isinstance(statement, ir.Assign):
+            given.setdefault(statement.variable.name, []).append(statement.value)
+        open_ += [expr for expr in ir.expressions(statement) if not any(expr is value for value in values)]
+        for value in values:
+            open_ += _places(value)
+    found: dict[str, ir.Expr] = {}
+    while open_:
+        for part in ir.walk(open_.pop()):
+            if isinstance(part, ir.Read):
+                open_ += given.pop(part.variable.name, [])
+            elif isinstance(part, _LEAVES) and part.dtype.kind in "iub":
+                found[repr(part)] = part
+    return list(found.values())
+
+
+def _places(value: ir.Expr) -> list[ir.Expr]:
+    """What decides which elements an expression reads."""
+    found: list[ir.Expr] = []
+    for part in ir.walk(value):
+        if isinstance(part, ir.Load):
+            found += part.indices
+        elif isinstance(part, ir.Select):
+            found.append(part.condition)
+        elif isinstance(part, ir.Logical):
+            found.append(part.left)
+    return found
 
 
 def _inside(function: ir.Function, values: Values) -> tuple[int, ...]:

@@ -8,6 +8,8 @@ import pytest
 import pydp
 from pydp import forall, group_barrier, local_field
 from pydp.errors import InvalidArgument
+from pydp.lang.front import FieldType, NumberType, translate
+from pydp.lang.launch_widths import LaunchWidths
 
 
 def given(idx, out, n):
@@ -155,3 +157,37 @@ def test_widths_of_data_are_looked_at_in_checked_mode():
         run(measured, np.array([4]), device="host")
         with pytest.raises(InvalidArgument, match="width is 6; numbers that divide the group's 16"):
             run(measured, np.array([6]), device="host")
+
+
+def scaled(idx, out, n):
+    """A number that is only stored: it decides nothing, whatever it is from launch to launch."""
+    s = local_field(np.int32, 16)
+    s[idx.local[0]] = n
+    group_barrier(4)
+    factor = n if out[idx] > 0 else n + 1
+    out[idx] = s[idx.local[0] ^ 1] * factor
+
+
+def carried(idx, out, n):
+    """A number that comes to a place through a condition and two variables."""
+    s = local_field(np.int32, 16)
+    s[idx.local[0]] = idx.local[0]
+    group_barrier(4)
+    a = n + 1
+    b = 0
+    for _ in range(2):
+        if a > 2:
+            b = 4
+        a += 1
+    out[idx] = s[idx.local[0] ^ (b + 1)]
+
+
+@pytest.mark.host
+def test_only_numbers_that_steer_are_looked_at():
+    types = [FieldType(np.dtype(np.int32), 1), NumberType(np.dtype(np.int32), True)]
+    told = {one: LaunchWidths(translate(one, 1, (16,), types)).any for one in (scaled, carried, shifted, given)}
+    assert told == {scaled: False, carried: True, shifted: True, given: True}
+    run(scaled, 3, device="host"), run(carried, 0, device="host")
+    for n in (1, 6):
+        with pytest.raises(InvalidArgument, match="width 4 is too narrow"):
+            run(carried, n, device="host")
