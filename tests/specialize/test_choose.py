@@ -158,3 +158,16 @@ def test_values_that_no_kernel_takes_are_refused(
     assert family.check(profile, problem, spec) is None
     why = family.check(profile, problem, dataclasses.replace(spec, **fields))
     assert why is not None and next(iter(fields)) in why
+
+
+@pytest.mark.parametrize(("stem", "dtype", "sizes"), [(stem, dtype, sizes) for stem, dtype, sizes, _ in _HUGE[2:]])
+def test_the_other_mapping_can_be_asked_for_by_its_name(stem: str, dtype: str, sizes: tuple[int, ...]) -> None:
+    family = importlib.import_module(f"pydp.algorithms.{stem}").FAMILY
+    profile, problem = by_target("avx512")[0], Problem(family.name, dtype, sizes)
+    there = SimpleNamespace(name="a CPU", kernels={}, profile=profile)
+    found = choose(family, there, problem, {"mapping": "simt"}).spec
+    assert found.mapping == "simt" and family.check(profile, problem, found) is None
+    assert choose(family, there, problem, {"mapping": "vector"}).spec == choose(family, there, problem).spec
+    for wrong in ("warp", ["simt"], None):
+        with pytest.raises(InvalidArgument, match="mapping"):
+            choose(family, there, problem, {"mapping": wrong})
