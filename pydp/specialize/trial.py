@@ -26,6 +26,7 @@ from pydp.specialize.tuned import shape_of
 LIMIT = 30.0  # seconds for building and running a candidate, on top of what the untuned call needs 50 times
 _SAMPLE = 2e-3  # seconds of one sample at least: shorter calls are repeated within it
 _ROUNDS, _RACE_SECONDS = 7, 1.0
+_STOPPING = 5.0  # seconds that an interrupted candidate may take to give up
 _HOPELESS = 1.3  # a candidate that is slower by this after two rounds is not timed further
 _Result = TypeVar("_Result")
 
@@ -50,23 +51,33 @@ def within(seconds: float, work: Callable[[], _Result], late: threading.Event | 
     """
     found: list[_Result] = []
     failed: list[BaseException] = []
+    ended = threading.Event()  # Ctrl-C within a thread's `join` makes some Pythons take the thread for ended
 
     def run() -> None:
         try:
             found.append(work())
         except BaseException as error:
             failed.append(error)
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=contextvars.copy_context().run, args=(run,), daemon=True, name="pydp-trial")
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
+    def wait_again(how_long: float) -> bool:
         if late is not None:
             late.set()
-        thread.join(seconds)
-        if late is not None and not thread.is_alive():
+        done = ended.wait(how_long)
+        if late is not None and done:
             late.clear()
-        raise TooLong(f"no result within {seconds:.3g} s", stuck=thread.is_alive())
+        return done
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(run,), daemon=True, name="pydp-trial").start()
+    try:
+        in_time = ended.wait(seconds)
+    except BaseException:  # Ctrl-C: nothing goes on behind the caller's back, where `out` is restored, or at the end
+        wait_again(_STOPPING)
+        raise
+    if not in_time:
+        raise TooLong(f"no result within {seconds:.3g} s", stuck=not wait_again(seconds))
     if failed:
         raise failed[0]
     return found[0]

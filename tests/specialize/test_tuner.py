@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import signal
 import subprocess
 import sys
 import threading
@@ -192,6 +193,23 @@ def test_stopping_in_the_same_candidate_again_and_again(toys: Any, monkeypatch: 
     toy.RUNS.clear()
     found = tune(toy.double, X, device=toys, budget=20)
     assert ToySpec(4) in toy.RUNS and set(_failures(found)) == {"wrong", "raises"}
+
+
+@pytest.mark.host
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals cannot be sent to a thread there")
+def test_stopping_waits_for_what_runs() -> None:
+    late, ended = threading.Event(), []
+
+    def work() -> None:
+        time.sleep(0.2)  # until it is waited for
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        assert late.wait(5)
+        time.sleep(0.1)
+        ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        trial.within(20, work, late)
+    assert ended and not late.is_set()
 
 
 @pytest.mark.host
