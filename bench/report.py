@@ -15,9 +15,10 @@ from pydp.errors import InvalidArgument
 
 def table(rows: Iterable[Row]) -> Any:
     """A rich table: a line for each case, its rate, and its ratios to peers and limits."""
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    out = Table("algorithm", "case", "ms", "rate", "ratios (above 1: faster)", "notes")
+    names = ("algorithm", "case", "ms", "rate", "ratios (above 1: faster)", "notes")
+    out = Table(*(Column(name, overflow="fold") for name in names))
     for row in rows:
         ratios = "  ".join(f"{name} {ratio:.2f}" for name, ratio in row.ratios.items())
         out.add_row(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from types import SimpleNamespace
 
 import pytest
 from pydp.bench.measure import Row
-from pydp.bench.report import save
+from pydp.bench.report import save, table
+from rich.console import Console
 
 pytestmark = pytest.mark.host
 
@@ -28,3 +30,11 @@ def test_rows_of_other_algorithms_stay(tmp_path):
     path.write_text("not json")
     save([row("scan", "small")], device, path)
     assert len(json.loads(path.read_text())["rows"]) == 1
+
+
+def test_narrow_tables_cut_nothing_short():
+    console = Console(width=80, file=io.StringIO())
+    row = Row("specializations", "matmul float32 square 2048", "a device", 1.0, 0.9, "of the best", {"best of 5": 1.0})
+    console.print(table([row]))
+    shown = console.file.getvalue()
+    assert "…" not in shown, shown
