@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..specialize.counts import Counts, Phase, efficiency, spread
+from ..specialize.counts import Counts, Phase, operations_per_cycle, spread
 from ._matmul_space import even, up
 from ._matmul_types import arithmetic
 
@@ -38,13 +38,14 @@ class _Product:
         self.narrow = np.dtype(problem.dtype).itemsize  # bytes as stored
         self.lanes = max(1, profile.simd_bytes // self.scalar)
         self.dtype = problem.dtype
+        self.peak = operations_per_cycle(profile, problem.dtype)
         # Two instructions where there is no fused one; a product of integers goes at half the speed at best.
         self.slower = 1.0 if self.dtype[0] in "fc" else 3.0
         self.multiply_adds = float(self.batches * self.m * self.n * self.k * self.planes**2)  # of real numbers
 
     def efficiency(self, useful: float, cycles: float) -> float:
         """The part of the peak at which `useful` operations take `cycles`."""
-        return efficiency(self.profile, self.dtype, useful, cycles)
+        return max(1e-6, min(1.0, useful / (max(cycles, 1e-9) * self.peak)))
 
     def fits(self, nbytes: float) -> bool:
         """Whether that much stays in the units' second-level caches from call to call."""

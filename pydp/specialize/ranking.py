@@ -12,7 +12,7 @@ from typing import Any
 from pydp.errors import InvalidArgument
 from pydp.runtime.profile import Profile
 from pydp.specialize.architectures import Architecture, architecture, rates_of, structure_of
-from pydp.specialize.costs import Cost, cost
+from pydp.specialize.costs import Cost, costs
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.rates import Rates
 from pydp.specialize.structure import Structure
@@ -107,11 +107,9 @@ def _ordered(
     specs = dict.fromkeys(family.candidates(profile, problem))
     if family.check(profile, problem, default) is None:
         specs = {default: None} | specs
-    found = []
-    for spec in specs:
-        counts = family.counts(profile, problem, spec)
-        spills = counts.registers if most is not None and counts.registers > most else 0
-        found.append((spills, spec, cost(counts, rates, structure)))
+    counted = [family.counts(profile, problem, spec) for spec in specs]
+    need = [one.registers if most is not None and one.registers > most else 0 for one in counted]
+    found = list(zip(need, specs, costs(counted, rates, structure), strict=True))
     if not found:
         return 0.0, found, most
     best = min([by.seconds for spills, _, by in found if not spills] or [by.seconds for _, _, by in found])
