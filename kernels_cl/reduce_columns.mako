@@ -30,11 +30,21 @@ kernel void reduce_columns(global const ${source}* restrict x, const ulong offse
     const ulong row = above % rows, part_index = above / rows;
     const ulong start = part_index * part;
     const long length = (long) min(part, n - start);
+% if width > 1:
     const int count = (int) min((ulong) ${width}, columns - column);
+% endif
     if (get_global_id(0) < work) {
         ${parts.address("row", outer_dims)}
         x += (long) offset + row_start + (long) start * step + (long) column * column_step;
         result += above * columns + column;
+% if width == 1:
+        ${accumulator} sum = converted(x[0]);
+        for (long i = 1; i < length; ++i) {
+            x += step;
+            sum = combine(sum, converted(x[0]));
+        }
+        result[0] = ${parts.seeded(initial, "sum")};
+% else:
         ${accumulator} sum[${width}];
 % if lanes:
         if (count == ${width}) {
@@ -48,7 +58,7 @@ kernel void reduce_columns(global const ${source}* restrict x, const ulong offse
             for (int v = 0; v < ${width // lanes}; ++v) vstore${lanes}(wide_sum[v], v, sum);
             for (int c = 0; c < ${width}; ++c) result[c] = ${parts.seeded(initial, "sum[c]")};
         } else
-% elif width > 1:
+% else:
         if (count == ${width}) {
             ${fold(width)}
         } else
@@ -56,5 +66,6 @@ kernel void reduce_columns(global const ${source}* restrict x, const ulong offse
         {
             ${fold("count")}
         }
+% endif
     }
 }

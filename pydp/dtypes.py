@@ -324,6 +324,14 @@ def _has_matrix(dtype: np.dtype) -> bool:
     return any(len(shape) > 1 or (is_record(base) and _has_matrix(base)) for _, base, shape, _ in record_members(dtype))
 
 
+def check_kept_whole(dtype: np.dtype, device: _HasProfile) -> None:
+    """Raise UnsupportedOnDevice where `device` takes a record of three bytes for a vector of three, which has four."""
+    if device.profile.unaligned_records or not is_record(dtype) or dtype.itemsize != 3:
+        return
+    if [member.itemsize for member in scalars(dtype)] == [1, 1, 1]:
+        raise UnsupportedOnDevice(f"{device.name!r} loses records of three bytes such as {dtype}; pad them to four")
+
+
 def lost_in_arrays(dtype: Any, device: _HasProfile) -> bool:
     """Whether `device` loses private or local arrays of `dtype`.
 

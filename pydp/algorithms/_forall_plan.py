@@ -146,6 +146,13 @@ class Translation:
         """The plan of the caller's mapping, or of the policy's, and where that cannot be, of the other one."""
         for dtype in set(dtypes_of(self.function)):
             dtypes.check_supported(dtype, device, self.function.name)
+            dtypes.check_kept_whole(dtype, device)
+        for local in self.function.locals:
+            if dtypes.lost_in_arrays(local.dtype, device):
+                raise UnsupportedOnDevice(
+                    f"{self.function.name}: the driver of {device.name!r} loses local fields of {local.dtype}; records "
+                    "made with align=True, of a multiple of four bytes, are accepted"
+                )
         for parameter in self.function.parameters:
             dtypes.check_parameter(parameter.dtype, device, f"{self.function.name}: {parameter.name!r}")
         spec, reason = chosen_spec(given, device)

@@ -13,7 +13,7 @@ from pydp.algorithms._keys import unkeyed
 from pydp.algorithms._reduce_passes import Pass, passes
 from pydp.algorithms._reduce_spec import FAMILY, ReduceSpec
 from pydp.algorithms.operators import Operator, operator_text
-from pydp.dtypes import c_declarations, c_name, check_supported, is_record, vector_parts
+from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, tree
 from pydp.runtime.program import Kernel, kernel
@@ -78,6 +78,7 @@ def plan(
     accumulator = result_dtype(source, op) if dtype is None else dtype
     check_supported(source, device, "reduce")
     check_supported(accumulator, device, "reduce")
+    check_kept_whole(accumulator, device)
     convert, _ = conversion(source, accumulator)
     operator = operator_text(op, accumulator)
     reduced = [(shape[a], strides[a]) for a in axes]
@@ -123,7 +124,9 @@ def _step(
     shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(rows))
     if action.columns:
         count, column_step = action.columns
-        width = _columns(count, spec)
+        # Some drivers lose records in private arrays, which several columns take.
+        alone = is_record(accumulator) and not device.profile.unaligned_records
+        width = 1 if alone else _columns(count, spec)
         work = action.parts * rows * -(-count // width)
         wide = _wide(spec.width if column_step == 1 and width % 16 == 0 else 0, operator, source)
         params |= {**wide, "width": width, "unit": column_step == 1}

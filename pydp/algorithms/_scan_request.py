@@ -14,8 +14,8 @@ from pydp.algorithms._scan_layout import layout_of
 from pydp.algorithms._scan_plan import ColumnsPlan, Job, WalkPlan, make_plan
 from pydp.algorithms._scan_spec import FAMILY, STRATEGIES, ScanSpec, problem_of
 from pydp.algorithms.operators import Operator, operator_text
-from pydp.dtypes import check_supported, is_record, scalars, vector_parts
-from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.dtypes import check_kept_whole, check_supported, is_record, vector_parts
+from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call, Operand
 from pydp.specialize.choose import Choice, choose
 
@@ -97,7 +97,7 @@ def opened(
     if ("scan dtypes", source, value) not in call.device.kernels:
         check_supported(source, call.device, "x")
         check_supported(value, call.device, "dtype")
-        _check_kept_whole(value, call.device)
+        check_kept_whole(value, call.device)
         call.device.kernels[("scan dtypes", source, value)] = True
     x_in = call.input("x")
     conversion(x_in.dtype, value)
@@ -112,14 +112,6 @@ def opened(
     else:
         axis_of(request.axis, len(x_in.shape))
     return call, (x_in, h_in, call.input("init") if "init" in inputs else init), value, operator
-
-
-def _check_kept_whole(value: np.dtype, device: Any) -> None:
-    """llvmpipe, which the loop limit tells, takes a record of three bytes for a vector of three, which has four."""
-    if device.profile.loop_limit is None or not is_record(value) or value.itemsize != 3:
-        return
-    if [member.itemsize for member in scalars(value)] == [1, 1, 1]:
-        raise UnsupportedOnDevice(f"{device.name!r} loses records of three bytes such as {value}; pad them to four")
 
 
 def _flat(operand: Operand) -> Operand:

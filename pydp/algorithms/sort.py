@@ -15,7 +15,7 @@ import numpy as np
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._sort_order import Order, order_of, ordering
 from pydp.algorithms._sort_plan import FAMILY, LOST, SortSpec, needs, passes, skewed
-from pydp.dtypes import c_declarations, c_name, check_supported, is_record, lost_in_arrays, movable
+from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, is_record, lost_in_arrays, movable
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, told
 from pydp.runtime.call import Call
@@ -164,6 +164,7 @@ def _plan(
 ) -> _Plan:
     """positions: what is carried along are the elements' positions, not values given."""
     check_supported(dtype, device, "sort")
+    check_kept_whole(dtype, device)
     if carried is not None:
         check_supported(carried, device, "sort_by_key", storage_only=True)
     how, used = ordering(dtype, order)

@@ -267,3 +267,23 @@ def test_operators_of_values(device):
     assert got["tag"] == a["tag"].sum() and got["m"][0, 0] == a[0]["m"][0, 0] and got["m"][1, 0] == a[-1]["m"][1, 2]
     order = np.argsort(a["v"][:, 1], kind="stable")
     np.testing.assert_array_equal(pydp.sort(a, key=lambda r: r.v[1]), a[order])
+
+
+def turned(idx, out, a):
+    shared = pydp.local_field(a.dtype, 8)
+    shared[idx.local] = a[idx]
+    pydp.group_barrier()
+    out[idx] = shared[7 - idx.local[0]]
+
+
+@pytest.mark.parametrize("members", ["f4 i2", "i4 u8", "u1 u1 u1", "u1 u1", "i4 i4 i4"])
+def test_local_fields_of_packed_records(where, device, members):
+    dtype = np.dtype([(name, part) for name, part in zip("abc", members.split(), strict=False)])
+    a, out = records(dtype, 7, 24), np.zeros(24, dtype)
+    fits = (dtype.itemsize % 4 == 0 and members != "i4 u8") or dtype.itemsize == 2
+    if where != {"device": "host"} and not device.profile.unaligned_records and not fits:
+        with pytest.raises(UnsupportedOnDevice, match=r"loses (local fields|records)"):
+            pydp.forall(24, turned, out, a, group=8, **where)
+        return
+    pydp.forall(24, turned, out, a, group=8, **where)
+    assert np.array_equal(out, a.reshape(-1, 8)[:, ::-1].reshape(-1))

@@ -205,3 +205,26 @@ def test_scalars_as_numpy_gives_them(device: Any) -> None:
     record = np.dtype([("a", np.float32), ("b", np.int32)])
     got = pydp.reduce(np.ones(4, record), {"a": "a.a + b.a", "b": "a.b + b.b"})
     assert type(got) is np.void and got.tolist() == (4.0, 4)
+
+
+def _sum_of_firsts(x, y):  # type: ignore[no-untyped-def]
+    y.a = x.a + y.a
+    return y
+
+
+@pytest.mark.parametrize("members", ["f4 i2 u8", "i4 u8", "i2 u1", "u1 u1", "i4 i4 i4", "u1 u1 u1"])
+def test_records_of_any_size_along_any_axis(device: Any, members: str) -> None:
+    dtype = np.dtype([(name, part) for name, part in zip("abc", members.split(), strict=False)])
+    x = np.zeros((37, 3), dtype)
+    for name in dtype.names or ():
+        x[name] = np.random.default_rng(3).integers(0, 3, x.shape)
+    if members == "u1 u1 u1" and not device.profile.unaligned_records:
+        for algorithm in (lambda v: pydp.reduce(v, _sum_of_firsts), pydp.sort, pydp.argsort):
+            with pytest.raises(pydp.UnsupportedOnDevice, match="three bytes"):
+                algorithm(x)
+        return
+    for view in (x, x.T, x.reshape(-1, 1)):
+        for axis in (0, 1):
+            expected = np.take(view, -1, axis)
+            expected["a"] = view["a"].sum(axis=axis)
+            assert np.array_equal(pydp.reduce(view, _sum_of_firsts, axis=axis), expected)
