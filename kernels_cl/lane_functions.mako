@@ -4,6 +4,23 @@
 ##   TYPE is base and width (1: a scalar), bits the base's width, wide the type of the arithmetic (int for narrower
 ##   ones: one driver divides bytes wrongly), unsigned that type without a sign, signed the integer type as wide as base.
 ## `?:` picks by component for vectors; comparisons are joined by | and & which mean the same for both.
+<%
+    longs = sorted({h["type"] for h in helpers if h["base"] == "long"})
+    order = lambda T: f"lane_order_{T}" if T.startswith("long") else ""
+%>\
+% if longs:
+// lane_order_TYPE: what has the order of longs. One driver takes the order of a widened int and a constant wrongly, but
+// not where both are unsigned.
+#ifdef ORDER_UNSIGNED
+% for T in longs:
+#define lane_order_${T}(a) (as_u${T}(a) ^ (u${T})(0x8000000000000000UL))
+% endfor
+#else
+% for T in longs:
+#define lane_order_${T}(a) (a)
+% endfor
+#endif
+% endif
 % for h in helpers:
 <%
     kind, T, base, W, U, width = h["kind"], h["type"], h["base"], h["wide"], h["unsigned"], h["width"]
@@ -90,17 +107,17 @@ ${T} lane_${kind}_${T}(${T} a, ${T} b) {
 }
 % elif kind in ("minimum", "maximum"):
 ${T} lane_${kind}_${T}(${T} a, ${T} b) {
-    return ((a ${"<" if kind == "minimum" else ">"} b)${" | (a != a)" if floating else ""}) ? a : b;
+    return ((${order(T)}(a) ${"<" if kind == "minimum" else ">"} ${order(T)}(b))${" | (a != a)" if floating else ""}) ? a : b;
 }
 % elif kind == "trips":
 ${U} lane_trips_${T}(${T} start, ${T} stop, ${T} step) {
-    if (step > 0) return (start < stop) ? ((${U})stop - (${U})start - 1u) / (${U})step + 1u : (${U})0;
-    if (step < 0) return (start > stop) ? ((${U})start - (${U})stop - 1u) / ((${U})0 - (${U})step) + 1u : (${U})0;
+    if (${order(T)}(step) > ${order(T)}((${T})0)) return (${order(T)}(start) < ${order(T)}(stop)) ? ((${U})stop - (${U})start - 1u) / (${U})step + 1u : (${U})0;
+    if (${order(T)}(step) < ${order(T)}((${T})0)) return (${order(T)}(start) > ${order(T)}(stop)) ? ((${U})start - (${U})stop - 1u) / ((${U})0 - (${U})step) + 1u : (${U})0;
     return (${U})0;
 }
 % elif kind == "abs":
 ${T} lane_abs_${T}(${T} a) {
-    return (a < (${T})0) ? ${f"({T})(0u - ({U})a)" if width == 1 else f"({T})0 - a"} : a;
+    return (${order(T)}(a) < ${order(T)}((${T})0)) ? ${f"({T})(0u - ({U})a)" if width == 1 else f"({T})0 - a"} : a;
 }
 % elif kind.endswith("_to"):
 <%

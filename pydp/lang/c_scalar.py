@@ -144,6 +144,8 @@ class ScalarC:
 
     def _compare(self, expr: ir.Compare) -> str:
         left, right, dtype = self.expr(expr.left), self.expr(expr.right), expr.left.dtype
+        if dtype == np.int64 and expr.op not in ("eq", "ne"):
+            left, right = self.helper("order", "long", left), self.helper("order", "long", right)
         if dtype.names is None:
             return f"({left} {_SIGNS[expr.op]} {right})"
         first = self.block.temporary(dtypes.c_name(dtype), left)

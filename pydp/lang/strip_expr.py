@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,9 @@ class Expressions(Values, ABC):
         left, right = self.expr(expr.left), self.expr(expr.right)
         if self.uniform([left, right]):
             sign = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}[expr.op]
+            if dtype == np.int64 and expr.op not in ("eq", "ne"):
+                order = partial(self.scalar.helper, "order", "long")
+                left, right = self.each([left], order, dtype, 0), self.each([right], order, dtype, 0)
             return self.each([left, right], lambda a, b: f"({a} {sign} {b})", BOOL, 0)
         pair = [self.vector(left), self.vector(right)]
         return self.each(pair, lambda a, b: self.text.compare(expr.op, a, b, dtype), BOOL, None)

@@ -111,6 +111,8 @@ class StripText:
     def compare(self, op: str, left: str, right: str, dtype: np.dtype[Any]) -> str:
         """Compare(op) of operands of `dtype`, as a mask."""
         size = 4 if dtype == BOOL else dtype.itemsize
+        if dtype == np.int64 and op not in ("eq", "ne"):
+            left, right = self.helper("order", dtype, left), self.helper("order", dtype, right)
         return self.to_mask(f"{left} {_SIGNS[op]} {right}", size)
 
     def cast(self, value: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
