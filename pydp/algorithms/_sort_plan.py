@@ -77,7 +77,9 @@ def default(profile: Profile, problem: Problem) -> SortSpec:
         stretch = _power_of_two(n * rows // (4 * profile.compute_units), 1024, 16384)
         if profile.loop_limit is not None:
             run, stretch = min(run, 256), 1024
-        if LOST in problem.flags:
+        # llvmpipe, which the limit of loops tells, compiles very slowly private arrays of large records.
+        slow = profile.loop_limit is not None and (size & (size - 1) or size > 32)
+        if slow or LOST in problem.flags:
             run, stretch = 1, 1024
         return SortSpec("vector", run, min(run, 16), 1, 1, stretch, 4)
     items = _power_of_two(profile.local_bytes // (2 * lanes * size), 1, 8)

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from banked import banked
+from made_up import profile
 
 import pydp
+from pydp.algorithms._sort_plan import FAMILY, LOST
+from pydp.specialize.family import Problem
 
 SIMT = {"mapping": "simt", "run": 64, "small": 4, "lanes": 16, "items": 4, "stretch": 8, "chains": 1}
 VECTOR = {"mapping": "vector", "run": 64, "small": 8, "lanes": 1, "items": 1, "stretch": 32, "chains": 4}
@@ -250,3 +253,14 @@ def test_explain(device: Any) -> None:
     for named in ({"out": x[:2]}, {"axes": 0}):
         with pytest.raises(pydp.InvalidArgument):
             pydp.explain(pydp.sort, x, **named)
+
+
+@pytest.mark.host
+def test_drivers_that_lose_records_or_compile_large_ones_slowly_merge_alone() -> None:
+    careful = profile(mapping="vector", loop_limit=65535)
+    for size, flags in ((244, ()), (256, ()), (8, (LOST,)), (16, (LOST,))):
+        problem = Problem("sort", "record", (10, 0, size), flags)
+        assert FAMILY.default(careful, problem).run == 1
+    assert FAMILY.default(careful, Problem("sort", "int32", (10, 0, 4))).run > 1
+    lost = Problem("sort", "record", (10, 0, 8), (LOST,))
+    assert all((spec.mapping, spec.run) == ("vector", 1) for spec in FAMILY.candidates(careful, lost))
