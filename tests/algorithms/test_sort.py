@@ -257,7 +257,7 @@ def test_explain(device: Any) -> None:
 
 @pytest.mark.host
 def test_drivers_that_lose_records_or_compile_large_ones_slowly_merge_alone() -> None:
-    careful = profile(mapping="vector", loop_limit=65535)
+    careful = profile(mapping="vector", loop_limit=65535, l1_bytes=32 << 10, compute_units=2)
     for size, flags in ((244, ()), (256, ()), (8, (LOST,)), (16, (LOST,))):
         problem = Problem("sort", "record", (10, 0, size), flags)
         assert FAMILY.default(careful, problem).run == 1
