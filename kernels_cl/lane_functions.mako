@@ -6,6 +6,7 @@
 ## `?:` picks by component for vectors; comparisons are joined by | and & which mean the same for both.
 <%
     longs = sorted({h["type"] for h in helpers if h["base"] == "long"})
+    narrow = sorted({h["type"] for h in helpers if h["kind"] == "wide"})
     order = lambda T: f"lane_order_{T}" if T.startswith("long") else ""
 %>\
 % if longs:
@@ -18,6 +19,23 @@
 #else
 % for T in longs:
 #define lane_order_${T}(a) (a)
+% endfor
+#endif
+% endif
+% if narrow:
+// lane_wide_TYPE: the value, for types with more bits. One driver picks wrongly between a byte or a short that is widened
+// by its own conversions and a constant.
+#ifdef WIDEN_BY_ARITHMETIC
+% for T in narrow:
+% if T.startswith("u"):
+#define lane_wide_${T}(a) ((int)(a))
+% else:
+#define lane_wide_${T}(a) ((int)((u${T})(a) ^ (u${T})${128 if T == "char" else 32768}) - ${128 if T == "char" else 32768})
+% endif
+% endfor
+#else
+% for T in narrow:
+#define lane_wide_${T}(a) (a)
 % endfor
 #endif
 % endif

@@ -118,7 +118,7 @@ def _rusticl(driver: str, version: tuple[int, ...], device_name: str, kind: str)
         flush_before_wait=True,
         kernel_group_size_known=False,
         unaligned_records=False,
-        build_options=("-DORDER_UNSIGNED",),
+        build_options=("-DORDER_UNSIGNED", "-DWIDEN_BY_ARITHMETIC"),
         notes=(
             "?: between records ends the process, as does a record that is loaded and not used",
             "division of bytes is wrong: it is done in int",
@@ -129,7 +129,8 @@ def _rusticl(driver: str, version: tuple[int, ...], device_name: str, kind: str)
             "fma_fast": "llvmpipe calls a library routine for fma()",
             "simd_bytes": "llvmpipe names its vector width in the device's name",
             "flush_before_wait": "work that another queue waits for is not started without a flush",
-            "build_options": "the order of an int that is widened to long and of a constant is taken wrongly",
+            "build_options": "the order of an int that is widened to long and of a constant is taken wrongly, as are "
+            "choices between a widened byte or short and a constant",
             "unaligned_records": "records with members off their alignment are lost in private and local variables",
             "kernel_group_size_known": "32 is reported as the largest group of every kernel; the device's holds",
         },
