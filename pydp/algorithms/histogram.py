@@ -362,8 +362,9 @@ def _thresholds(call: Call, plan: _Plan, edges: np.ndarray, ends: tuple[int, int
     assert plan.edge is not None
     values = thresholds(edges, plan.edge)
     if ends is not None and plan.edge.kind != "f":
-        kept = np.iinfo(plan.edge)
-        values[[0, -1]] = [min(max(end, int(kept.min)), int(kept.max)) for end in ends]
+        least, most = int(np.iinfo(plan.edge).min), int(np.iinfo(plan.edge).max)
+        if ends[0] <= most and ends[1] >= least:  # else there is no such value, which the thresholds hold already
+            values[[0, -1]] = max(ends[0], least), min(ends[1], most)
     place = call.temporary(values.shape, values.dtype)
     call.enqueue(cl.enqueue_copy, place, values, is_blocking=False)
     if plan.guess is None:

@@ -21,7 +21,7 @@ from pydp.lang.source import Source, Tree, source_of
 _FIXED_MODULES = frozenset({"numpy", "math", "pydp", "builtins", "operator"})
 _TABLE_LIMIT = 64  # elements; larger arrays are refused as constants, so that their content need not be known
 _DEEPEST = 3  # how deep objects inside objects are looked into
-_OPAQUE = ("pydp.runtime.", "pyopencl")  # fields, devices, queues: vector functions know none of their attributes
+_OPAQUE = ("pydp.runtime.", "pyopencl.")  # fields, devices, queues: what changes in them no vector function can read
 _PLAIN = (int, float, str, np.generic, np.ndarray)
 
 
@@ -171,7 +171,7 @@ def attributes_key(value: Any, depth: int = 0) -> Hashable:
     read it by another name than the one that it takes the object by (an argument of a helper, a default)."""
     if depth >= _DEEPEST or isinstance(value, ModuleType | FunctionType | np.dtype | np.generic):
         return ()
-    if type(value).__module__.startswith(_OPAQUE):
+    if f"{type(value).__module__}.".startswith(_OPAQUE):
         return ()
     names = set(getattr(value, "__dict__", ()))
     for kind in (value if isinstance(value, type) else type(value)).__mro__:

@@ -297,6 +297,10 @@ def test_equal_bins_hold_the_least_and_the_greatest_integer(device: Any) -> None
     inside = (int(ordered[3]), int(ordered[30]))
     assert pydp.histogram(x, 7, inside)[0].sum() == np.histogram(x, 7, inside)[0].sum() == 28
     assert pydp.histogram(np.arange(5, dtype=np.uint64), [False, True])[0].tolist() == [2]
+    least = np.arange(3, dtype=np.uint64)
+    for bins, below in ((5, (-10, -5)), (1, (-3, -1))):  # no value is as small
+        assert pydp.histogram(least, bins, below)[0].sum() == 0
+    assert pydp.histogram(least, 5, (-10, 0))[0].tolist() == [0, 0, 0, 0, 1]
 
 
 def test_bincount_takes_what_numpy_takes(device: Any) -> None:

@@ -215,6 +215,12 @@ def test_what_fields_hold_is_no_part_of_a_key(device: Any) -> None:
     assert attributes_key(holder) == (("scale", (int, Settings.scale)),)
 
 
+@pytest.mark.host
+def test_objects_of_modules_named_like_pyopencl_are_looked_into() -> None:
+    alike = type("Settings", (), {"__module__": "pyopencl_settings", "scale": 3})
+    assert attributes_key(alike()) == (("scale", (int, 3)),)
+
+
 def test_an_objects_own_attributes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for scale in (4, 6):
         monkeypatch.setattr(SETTINGS, "scale", scale, raising=False)
