@@ -147,10 +147,11 @@ class Translation:
         for dtype in set(dtypes_of(self.function)):
             dtypes.check_supported(dtype, device, self.function.name)
             dtypes.check_kept_whole(dtype, device)
-        for local in self.function.locals:
-            if dtypes.lost_in_arrays(local.dtype, device):
+        for array in (*self.function.locals, *self.function.privates):
+            if dtypes.lost_in_arrays(array.dtype, device):
+                kind = "private" if isinstance(array, ir.PrivateArray) else "local"
                 raise UnsupportedOnDevice(
-                    f"{self.function.name}: the driver of {device.name!r} loses local fields of {local.dtype}; records "
+                    f"{self.function.name}: the driver of {device.name!r} loses {kind} fields of {array.dtype}; records "
                     "made with align=True, of a multiple of four bytes, are accepted"
                 )
         for parameter in self.function.parameters:

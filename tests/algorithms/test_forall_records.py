@@ -276,14 +276,23 @@ def turned(idx, out, a):
     out[idx] = shared[7 - idx.local[0]]
 
 
+def turned_alone(idx, out, a):
+    own = pydp.private_field(a.dtype, 8)
+    first = idx[0] - idx[0] % 8
+    for k in range(8):
+        own[k] = a[first + k]
+    out[idx] = own[7 - idx[0] % 8]
+
+
 @pytest.mark.parametrize("members", ["f4 i2", "i4 u8", "u1 u1 u1", "u1 u1", "i4 i4 i4"])
-def test_local_fields_of_packed_records(where, device, members):
+@pytest.mark.parametrize("function", [turned, turned_alone])
+def test_fields_of_packed_records(where, device, function, members):
     dtype = np.dtype([(name, part) for name, part in zip("abc", members.split(), strict=False)])
     a, out = records(dtype, 7, 24), np.zeros(24, dtype)
     fits = (dtype.itemsize % 4 == 0 and members != "i4 u8") or dtype.itemsize == 2
     if where != {"device": "host"} and not device.profile.unaligned_records and not fits:
-        with pytest.raises(UnsupportedOnDevice, match=r"loses (local fields|records)"):
-            pydp.forall(24, turned, out, a, group=8, **where)
+        with pytest.raises(UnsupportedOnDevice, match=r"loses (local fields|private fields|records)"):
+            pydp.forall(24, function, out, a, group=8, **where)
         return
-    pydp.forall(24, turned, out, a, group=8, **where)
+    pydp.forall(24, function, out, a, group=8, **where)
     assert np.array_equal(out, a.reshape(-1, 8)[:, ::-1].reshape(-1))
