@@ -147,12 +147,13 @@ class Translation:
         for dtype in set(dtypes_of(self.function)):
             dtypes.check_supported(dtype, device, self.function.name)
             dtypes.check_kept_whole(dtype, device)
-        for array in (*self.function.locals, *self.function.privates):
+        held: list[ir.LocalArray | ir.PrivateArray] = [*self.function.locals, *self.function.privates]
+        for array in held:
             if dtypes.lost_in_arrays(array.dtype, device):
                 kind = "private" if isinstance(array, ir.PrivateArray) else "local"
                 raise UnsupportedOnDevice(
-                    f"{self.function.name}: the driver of {device.name!r} loses {kind} fields of {array.dtype}; records "
-                    "made with align=True, of a multiple of four bytes, are accepted"
+                    f"{self.function.name}: the driver of {device.name!r} loses {kind} fields of {array.dtype}; "
+                    "records made with align=True, of a multiple of four bytes, are accepted"
                 )
         for parameter in self.function.parameters:
             dtypes.check_parameter(parameter.dtype, device, f"{self.function.name}: {parameter.name!r}")
