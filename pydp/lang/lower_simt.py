@@ -269,10 +269,17 @@ class _SimtC(BodyC):
         name = self.names[array.name, -1]
         inside, terms = [], []
         for axis, index in enumerate(indices):
-            inside.append(f"{index} >= 0 && {index} < {name}_e{axis}")
+            inside.append(self._within(index, f"{name}_e{axis}"))
             unit = (array.name, axis) in self.unit_strides
             terms.append(index if unit else f"{index} * {name}_s{axis}")
         return " && ".join(inside), f"{name}[{' + '.join(terms) or '0'}]"
+
+    def _within(self, index: str, extent: str) -> str:
+        """Whether an index lies in an extent: longs by their order, as where a program compares them."""
+        if self.index != "long":
+            return f"{index} >= 0 && {index} < {extent}"
+        place, first, end = (self.helper("order", "long", text) for text in (index, "0L", extent))
+        return f"{place} >= {first} && {place} < {end}"
 
     def store_condition(self, inside: str) -> str:
         if not self.masks or not self.group:

@@ -54,3 +54,21 @@ def test_turns_from_a_widened_integer(device):
     got = np.zeros((1, 37), I64)
     pydp.forall(37, counted, got, np.arange(37), spec={"mapping": "simt"})
     np.testing.assert_array_equal(got[0], [sum(range(i % 6, 9, 1 + i % 6 % 3)) for i in range(37)])
+
+
+def picked(idx, out, tiles, a):
+    """Where indexes have 64 bits: a place that a narrower number tells, outside too."""
+    i = idx[0] - 2**40
+    out[i] = tiles[a[i]][0]
+    tiles[a[i] + 100][0] = i
+
+
+@pytest.mark.oclgrind
+def test_places_from_widened_integers(device):
+    values, out = np.arange(30, dtype=np.int32) + 100, np.zeros(37, np.int32)
+    a = np.arange(-5, 32, dtype=np.int32)
+    pydp.forall(
+        pydp.space.Grid(37, offset=2**40), picked, out, pydp.tile(values, 1, fill=9), a, spec={"mapping": "simt"}
+    )
+    np.testing.assert_array_equal(out, [values[k] if 0 <= k < 30 else 9 for k in a])
+    np.testing.assert_array_equal(values, np.arange(100, 130))
