@@ -28,6 +28,7 @@ SCHEMA = "pydp-calibration-1"
 _KEY = ("calibration",)
 _TURNS = 5
 _STEPS, _ROUNDS = 32, 8
+_PASSES = 4  # of all that touches memory
 
 
 def path_of(device: Device) -> Path:
@@ -97,7 +98,7 @@ def _measured(device: Device) -> Rates:
     launch, group = meter.launches()
     peak = meter.peak("float32", launch)
     double = meter.peak("float64", launch) if device.profile.fp64 else peak / 2
-    read, write, alone = meter.memory(launch)
+    read, write, alone = _best_of_memory(meter, launch)
     barrier, slowdown = meter.lanes(launch, peak)
     cpu = device.profile.kind == "cpu"
     return Rates(
@@ -108,7 +109,7 @@ def _measured(device: Device) -> Rates:
         memory_read=read,
         memory_write=write,
         unit_memory=alone,
-        unit_cache=meter.cache(launch) if cpu else base.unit_cache,
+        unit_cache=max(meter.cache(launch) for _ in range(meter.rounds)) if cpu else base.unit_cache,
         launch=launch,
         group=group,
         barrier=barrier,
@@ -116,6 +117,14 @@ def _measured(device: Device) -> Rates:
         signal=base.signal,
         source="measured",
     )
+
+
+def _best_of_memory(meter: _Meter, launch: float) -> tuple[float, float, float]:
+    """Bytes per second: (read, written, moved by one unit alone). A process's first pass over its memory goes at half
+    the speed of the later ones."""
+    passes = [meter.memory(launch) for _ in range(meter.rounds)]
+    read, copy, alone = (max(speeds) for speeds in zip(*passes, strict=True))
+    return read, 1.0 / max(1.0 / copy - 1.0 / read, 0.25 / read), min(alone, read)
 
 
 class _Meter:
@@ -129,6 +138,7 @@ class _Meter:
         self.units = device.profile.compute_units
         self.vector = device.profile.mapping == "vector"
         self.quick = device.profile.is_simulator
+        self.rounds = 1 if self.quick else _PASSES
         self.group = 1 if self.vector else 8 if self.quick else 128
         self.lanes_group = min(8 if self.quick else 128, device.profile.max_group_size)
         self.items = self.units * (1 if self.quick else 16) * self.group
@@ -181,7 +191,7 @@ class _Meter:
         return 2.0 * items * width * 12 * 4 * steps / max(took - launch, took / 2) / self.units
 
     def memory(self, launch: float) -> tuple[float, float, float]:
-        """Bytes per second: (read, written, moved by one unit alone)."""
+        """Bytes per second: (read, copied, read by one unit alone)."""
         reading, width = self._limit("limit_read", "float32", self.group)
         copying, _ = self._limit("limit_copy", "float32", self.group)
 
@@ -192,9 +202,7 @@ class _Meter:
             return count * each * width * 4 / max(took - launch, took / 2)
 
         read, copy = rate(reading, self.items, self.nbytes), rate(copying, self.items, self.nbytes)
-        written = 1.0 / max(1.0 / copy - 1.0 / read, 0.25 / read)
-        alone = rate(reading, self.group, self.nbytes // (4 if self.vector else 64))
-        return read, written, min(alone, read)
+        return read, copy, rate(reading, self.group, self.nbytes // (4 if self.vector else 64))
 
     def _each(self, wanted: int) -> int:
         limit = self.profile.loop_limit
