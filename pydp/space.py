@@ -28,14 +28,14 @@ MAX_RANK = 6
 _Self = TypeVar("_Self", bound="_Axes")
 
 
-def integers(values: object, what: str) -> tuple[int, ...]:
+def integers(values: Any, what: str) -> tuple[int, ...]:
     """One integer or a sequence of integers as a tuple of Python ints; `what` names it in the error."""
     try:
         return (_integer(values),)
     except TypeError:
         pass
     try:
-        axes = tuple(_integer(value) for value in values)  # type: ignore[attr-defined]
+        axes = tuple(_integer(value) for value in values)
     except TypeError:
         raise InvalidArgument(f"{what} takes integers, not {values!r}") from None
     if len(axes) > MAX_RANK:

@@ -274,20 +274,20 @@ class _Plain:
 
 @pytest.mark.host
 def test_what_a_device_lacks() -> None:
-    assert check_supported(">f4", _Plain, "x") == np.dtype("f4")  # type: ignore[arg-type]
+    assert check_supported(">f4", _Plain, "x") == np.dtype("f4")
     for dtype in ("f8", "c16", "f2", cltypes.double2, [("a", "i4"), ("b", "f8")], [("a", [("b", "f2", 3)])]):
         with pytest.raises(UnsupportedOnDevice, match=r"x: dtype .* needs float(64|16), which 'plain'"):
-            check_supported(dtype, _Plain, "x")  # type: ignore[arg-type]
-        assert check_supported(dtype, _Plain, "x", storage_only=True) == native(dtype)  # type: ignore[arg-type]
+            check_supported(dtype, _Plain, "x")
+        assert check_supported(dtype, _Plain, "x", storage_only=True) == native(dtype)
     lost = np.dtype([("a", "i1"), ("b", "i4")])
     with pytest.raises(UnsupportedOnDevice, match="align=True"):
-        check_supported(lost, _Plain, "x")  # type: ignore[arg-type]
-    assert check_supported(lost, _Plain, "x", moved=True) == lost  # type: ignore[arg-type]
-    check_supported(np.dtype(lost.descr, align=True), _Plain, "x")  # type: ignore[arg-type]
+        check_supported(lost, _Plain, "x")
+    assert check_supported(lost, _Plain, "x", moved=True) == lost
+    check_supported(np.dtype(lost.descr, align=True), _Plain, "x")
     for size in (3, 5, 6, 9):
-        assert lost_in_arrays([("w", "u1", size)], _Plain)  # type: ignore[arg-type]
-    assert lost_in_arrays([("a", "i4"), ("c", "u8")], _Plain)  # type: ignore[arg-type]
+        assert lost_in_arrays([("w", "u1", size)], _Plain)
+    assert lost_in_arrays([("a", "i4"), ("c", "u8")], _Plain)
     for fine in ("u1", "i8", [("w", "u1", 2)], [("w", "u1", 8)], [("w", "u4", 3)]):
-        assert not lost_in_arrays(fine, _Plain)  # type: ignore[arg-type]
+        assert not lost_in_arrays(fine, _Plain)
     with pytest.raises(InvalidArgument, match="values: "):
-        check_supported(object, _Plain, "values")  # type: ignore[arg-type]
+        check_supported(object, _Plain, "values")

@@ -207,7 +207,7 @@ def test_scalars_as_numpy_gives_them(device: Any) -> None:
     assert type(got) is np.void and got.tolist() == (4.0, 4)
 
 
-def _sum_of_firsts(x, y):  # type: ignore[no-untyped-def]
+def _sum_of_firsts(x, y):
     y.a = x.a + y.a
     return y
 

@@ -170,7 +170,7 @@ SETTINGS, SLOT = Settings(), Slot()
 
 
 def by_function(idx: Any, out: Any) -> None:
-    out[idx] = by_function.scale * idx[0]  # type: ignore[attr-defined]
+    out[idx] = by_function.scale * idx[0]
 
 
 def by_argument(idx: Any, out: Any) -> None:
@@ -209,9 +209,9 @@ def test_attributes_are_as_they_are_at_the_call(device: Any, function: Any, monk
 def test_what_fields_hold_is_no_part_of_a_key(device: Any) -> None:
     """A field notes its last event at every launch: an object that holds fields is still the same to a function."""
     holder = Settings()
-    holder.field = pydp.field(np.zeros(4, np.int32), device=device)  # type: ignore[attr-defined]
+    holder.field = pydp.field(np.zeros(4, np.int32), device=device)
     assert attributes_key(holder) == (("scale", (int, Settings.scale)),)
-    pydp.forall(4, by_class, holder.field)  # type: ignore[attr-defined]
+    pydp.forall(4, by_class, holder.field)
     assert attributes_key(holder) == (("scale", (int, Settings.scale)),)
 
 
