@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
-from pydp.algorithms.forall import explain_function
+from pydp.algorithms.forall import forall
 from pydp.errors import InvalidArgument
 from pydp.specialize.choices import Asked, Asking
-from pydp.specialize.explanation import Explanation
+from pydp.specialize.explanation import Explanation, Given
 from pydp.specialize.modelled import model_told
 
 __all__ = ["explain"]
@@ -28,34 +27,35 @@ def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
     >>> print(pydp.explain(pydp.reduce, x, "+"))          # doctest: +SKIP
     >>> print(pydp.explain(double, a.shape, a))           # doctest: +SKIP
     """
+    if not hasattr(fn, "__pydp_explain__") and _is_users(fn):
+        if not args:
+            name = getattr(fn, "__name__", "a function")
+            raise InvalidArgument(f"{name} is explained without a grid; explain takes (function, grid, arguments ...)")
+        fn, args = forall, (args[0], fn, *args[1:])
     describe = getattr(fn, "__pydp_explain__", None)
-    if describe is not None:
-        args, kw = _as_taken(fn, args, kw)
-    elif _is_users(fn):
-        describe = functools.partial(explain_function, fn)
     if describe is None:
         name = getattr(fn, "__name__", None) or repr(fn)
         raise InvalidArgument(
             f"{name} cannot be explained; a function of pydp's algorithms or one that forall runs is accepted"
         )
-    found = describe(*args, **kw)
+    given = _given(fn, args, kw)
+    found = describe(given)
     assert isinstance(found, Explanation)
     if "specialization" in found.facts:
-        _add_the_model(found, lambda asking: describe(*args, **{**kw, "spec": asking}))
+        _add_the_model(found, lambda asking: describe(given.but(spec=asking)))
     return found
 
 
-def _as_taken(
-    fn: Callable[..., Any], args: Sequence[Any], kw: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments as the call takes them: by place where they have one, however they were given."""
+def _given(fn: Callable[..., Any], args: Sequence[Any], kw: Mapping[str, Any]) -> Given:
+    """The arguments by the names of the function's parameters, however they were given."""
     try:
         bound = inspect.signature(fn).bind(*args, **kw)
     except TypeError as error:
         accepted = ", ".join(inspect.signature(fn).parameters)
         name = getattr(fn, "__name__", repr(fn))
         raise InvalidArgument(f"{name} cannot be called so: {error}; {accepted} are accepted") from None
-    return bound.args, bound.kwargs
+    bound.apply_defaults()
+    return Given(**bound.arguments)
 
 
 def _add_the_model(found: Explanation, described: Callable[[Asking], Explanation]) -> None:

@@ -28,7 +28,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
 from pydp.space import Grid
 from pydp.space import grid as make_grid
-from pydp.specialize.explanation import Explanation, explained_by
+from pydp.specialize.explanation import Explanation, Given, explained_by
 
 __all__ = ["ForallSpec", "forall"]
 
@@ -162,33 +162,25 @@ def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, a
 # --- explanation -------------------------------------------------------------------------------------------
 
 
-def _explain(
-    grid: Any,
-    fn: Callable[..., Any],
-    *args: Any,
-    group: tuple[int, ...] | int | None = None,
-    device: Any = None,
-    queue: Any = None,
-    wait_for: Any = None,
-    spec: ForallSpec | Mapping[str, Any] | None = None,
-) -> Explanation:
+def _explain(given: Given) -> Explanation:
     """What `forall` would run: the typed form, the mapping, the group, the barriers, the kernel's text."""
-    space = grid if type(grid) is Grid else _grid(grid)
-    given = Arguments(args)
-    made = _translate(space, fn, given, group)
+    space = given.grid if type(given.grid) is Grid else _grid(given.grid)
+    arguments = Arguments(given.args)
+    made = _translate(space, given.fn, arguments, given.group)
     extent = tuple(space.extent)
     if made.widths.any:
-        made.widths.check(_launch_values(given.values, extent))
-    check_races(made, extent, space, given)
-    name = getattr(fn, "__name__", "a function")
+        made.widths.check(_launch_values(arguments.values, extent))
+    check_races(made, extent, space, arguments)
+    name = getattr(given.fn, "__name__", "a function")
     text = ir_text(made.function)
-    if device == "host":
+    if given.device == "host":
         facts: dict[str, object] = {"device": "host (NumPy)", "grid": space, "group": made.function.group}
         facts |= _common_facts(made)
         return Explanation(f"forall {name}", facts, ["asked for by device='host'"], {"typed form": text})
-    inputs = {name: given.values[position] for position, name in made.arrays}
-    call = Call.begin(inputs, device=device, queue=queue, wait_for=wait_for, writable=made.written)
-    plan = made.plan(call.device, spec, extent)
+    inputs = {name: arguments.values[position] for position, name in made.arrays}
+    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for}
+    call = Call.begin(inputs, **where, writable=made.written)
+    plan = made.plan(call.device, given.spec, extent)
     lowered = plan.lowered
     global_size, local_size = plan.launch_shape(extent)
     facts = {
@@ -220,11 +212,3 @@ def _common_facts(made: Translation) -> dict[str, object]:
 
 
 explained_by(forall, _explain)
-
-
-def explain_function(fn: Callable[..., Any], *call: Any, **options: Any) -> Explanation:
-    """``pydp.explain(fn, grid, *args)`` of a vector function: what forall would run for it."""
-    if not call:
-        name = getattr(fn, "__name__", "a function")
-        raise InvalidArgument(f"{name} is explained without a grid; explain takes (function, grid, arguments ...)")
-    return _explain(call[0], fn, *call[1:], **options)

@@ -31,7 +31,7 @@ from pydp.runtime.field import Field
 from pydp.runtime.operand import Operand
 from pydp.runtime.program import Kernel, kernel
 from pydp.specialize.choose import Choice, choose, rests_on_choices
-from pydp.specialize.explanation import Explanation, explained_by
+from pydp.specialize.explanation import Explanation, Given, explained_by
 from pydp.specialize.family import Problem
 from pydp.specialize.shape_class import size_class
 
@@ -382,34 +382,30 @@ _COUNTED = {
 }
 
 
-def _explain_histogram(
-    x: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: Any = False, *, device: Any = None,
-    queue: Any = None, spec: Any = None, **_: Any,
-) -> Explanation:  # fmt: skip
+def _explain_histogram(given: Given) -> Explanation:
     """Values are not read: of a range that follows from them, nothing but the number of bins is told."""
-    switch(density, "density")
-    call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue)
+    switch(given.density, "density")
+    bins, arrays = given.bins, {"x": given.x, "weights": given.weights}
+    call = Call.begin(arrays, device=given.device, queue=given.queue, wait_for=given.wait_for)
     source = _numbers(call)
-    given = _weights(call, source)
-    edges = edges_of(no_values(source.dtype), bins, range)
-    even = None if np.ndim(bins) + (range is not None) and are_values(source.dtype, edges) else np.ndim(bins) == 0
+    weights = _weights(call, source)
+    edges = edges_of(no_values(source.dtype), bins, given.range)
+    exact = np.ndim(bins) + (given.range is not None) and are_values(source.dtype, edges)
     edges = reached(source.dtype, edges)
-    return _explained("histogram", call, source, given, None if given is None else given.dtype, len(edges) - 1, even,
-                      spec, {"bins": len(edges) - 1})  # fmt: skip
+    return _explained("histogram", call, source, weights, None if weights is None else weights.dtype, len(edges) - 1,
+                      None if exact else np.ndim(bins) == 0, given.spec, {"bins": len(edges) - 1})  # fmt: skip
 
 
-def _explain_bincount(
-    x: Any, weights: Any = None, minlength: Any = 0, *, device: Any = None, queue: Any = None, spec: Any = None,
-    **_: Any,
-) -> Explanation:  # fmt: skip
+def _explain_bincount(given: Given) -> Explanation:
     """Values are not read: the plan of 256 bins stands for those of any number."""
-    call = Call.begin({"x": _integers(x), "weights": weights}, device=device, queue=queue)
-    source, least = _counted(call), _least(minlength)
-    given = _weights(call, source, "biuf")
+    arrays = {"x": _integers(given.x), "weights": given.weights}
+    call = Call.begin(arrays, device=given.device, queue=given.queue, wait_for=given.wait_for)
+    source, least = _counted(call), _least(given.minlength)
+    weights = _weights(call, source, "biuf")
     bins = max(256, least)
     told_bins = bins if _few(source.dtype) else f"as many as the values ask for; what follows is that of {bins}"
-    return _explained("bincount", call, source, given, None if given is None else np.dtype(np.float64), bins, None,
-                      spec, {"bins": told_bins})  # fmt: skip
+    return _explained("bincount", call, source, weights, None if weights is None else np.dtype(np.float64), bins, None,
+                      given.spec, {"bins": told_bins})  # fmt: skip
 
 
 def _explained(

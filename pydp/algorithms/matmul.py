@@ -13,7 +13,7 @@ from ..groups.meetings import told
 from ..runtime.call import Call
 from ..runtime.operand import c_strides
 from ..specialize.choose import Choice, choose
-from ..specialize.explanation import Explanation, explained_by, sources_of
+from ..specialize.explanation import Explanation, Given, explained_by, sources_of
 from ._matmul_plan import Builder, Plan
 from ._matmul_shape import Product, product, result_shape
 from ._matmul_spec import FAMILY, THIN_ROWS, MatmulSpec, bank_note, describe
@@ -159,13 +159,11 @@ def _lying(gathered: tuple[tuple[int, ...], tuple[int, ...]], turned: bool) -> t
     return shape, strides, 0
 
 
-def _explain(
-    a: Any, b: Any, *, alpha: Any = 1, beta: Any = 0, out: Any = None, device: Any = None, queue: Any = None,
-    wait_for: Any = None, spec: Any = None,
-) -> Explanation:  # fmt: skip
+def _explain(given: Given) -> Explanation:
     """What ``matmul(a, b, ...)`` would run: the plan, without its launches."""
-    call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
-    plan, _, _, target = _planned(call, alpha, beta, out, spec)
+    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for, "out": given.out}
+    call = Call.begin({"a": given.a, "b": given.b}, **where)
+    plan, _, _, target = _planned(call, given.alpha, given.beta, given.out, given.spec)
     one, chosen = plan.product, plan.choice
     facts: dict[str, object] = {
         "device": call.device.name,

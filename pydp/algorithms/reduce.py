@@ -24,7 +24,7 @@ from pydp.errors import InvalidArgument
 from pydp.groups.meetings import told
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
-from pydp.specialize.explanation import Explanation, explained_by, sources_of
+from pydp.specialize.explanation import Explanation, Given, explained_by, sources_of
 
 __all__ = ["ReduceSpec", "reduce"]
 
@@ -162,26 +162,13 @@ def _seed(call: Call, value: np.ndarray | None, dtype: np.dtype) -> Operand:
     return call.contiguous(given, dtype)
 
 
-def _explain(
-    x: Any,
-    op: Any = "+",
-    *,
-    axis: Any = None,
-    keepdims: bool = False,
-    init: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    device: Any = None,
-    queue: Any = None,
-    wait_for: Any = None,
-    spec: Any = None,
-) -> Explanation:
+def _explain(given: Given) -> Explanation:
     """What ``reduce(x, op, ...)`` would run here."""
-    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
-    call, source, axes, plan = _planned(x, op, axis, init, dtype, spec, where)
-    _first_value(call, init, plan.dtype)
-    shape = _shape(source, axes, keepdims)
-    if out is not None:
+    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for, "out": given.out}
+    call, source, axes, plan = _planned(given.x, given.op, given.axis, given.init, given.dtype, given.spec, where)
+    _first_value(call, given.init, plan.dtype)
+    shape = _shape(source, axes, given.keepdims)
+    if given.out is not None:
         call.output(shape, plan.dtype)  # for its checks
     facts: dict[str, object] = {
         "device": call.device.name,

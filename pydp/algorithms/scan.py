@@ -11,7 +11,7 @@ from pydp.algorithms._scan_plan import Arrays
 from pydp.algorithms._scan_request import Request, copied, opened, place_of_copy, plan_of, untangled
 from pydp.algorithms._scan_spec import ScanSpec, lies
 from pydp.runtime.operand import Operand
-from pydp.specialize.explanation import Explanation, explained_by
+from pydp.specialize.explanation import Explanation, Given, explained_by
 
 __all__ = ["ScanSpec", "scan"]
 
@@ -107,30 +107,18 @@ def _scan(
     return call.finish(y)
 
 
-def _explain(
-    x: Any,
-    op: Any = "+",
-    *,
-    axis: int | None = -1,
-    exclusive: bool = False,
-    reverse: bool = False,
-    init: Any = None,
-    segments: Any = None,
-    dtype: Any = None,
-    strategy: str | None = None,
-    out: Any = None,
-    device: Any = None,
-    queue: Any = None,
-    wait_for: Any = None,
-    spec: Any = None,
-) -> Explanation:
+def _explain(given: Given) -> Explanation:
     """What ``scan(x, op, ...)`` would run here."""
-    request = Request(op, axis, exclusive, reverse, init, segments, dtype, strategy, spec)
-    call, (x_in, h_in, init), value, operator = opened(x, request, out, device, queue, wait_for, place_of_copy)
+    request = Request(
+        given.op, given.axis, given.exclusive, given.reverse, given.init, given.segments, given.dtype, given.strategy,
+        given.spec,
+    )  # fmt: skip
+    where = (given.out, given.device, given.queue, given.wait_for)
+    call, (x_in, h_in, init), value, operator = opened(given.x, request, *where, place_of_copy)
     title = f"scan of {x_in.shape} {x_in.dtype} with {operator.name!r} along axis {request.axis} on {call.device.name}"
     if x_in.size == 0:
         return Explanation(title, {"result": "nothing to do"})
-    y = call.temporary(x_in.shape, value) if out is None else call.output(x_in.shape, value)
+    y = call.temporary(x_in.shape, value) if given.out is None else call.output(x_in.shape, value)
     x_at, h_at = x_in, h_in
     if call.overlaps(x_at, y) and not call.same(x_at, y):
         x_at = call.temporary(x_at.shape, x_at.dtype)

@@ -22,7 +22,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.program import Kernel, kernel
 from pydp.specialize.choose import Choice, choose, rests_on_choices
-from pydp.specialize.explanation import Explanation, explained_by, sources_of
+from pydp.specialize.explanation import Explanation, Given, explained_by, sources_of
 from pydp.specialize.family import Problem
 from pydp.specialize.shape_class import size_class
 
@@ -305,34 +305,21 @@ def _reshaped(operand: Operand, shape: tuple[int, ...]) -> Operand:
     return Operand(operand.name, operand.buffer, operand.offset, shape, c_strides(shape), operand.dtype, operand.owner)
 
 
-def _explain(
-    which: str,
-    x: Any,
-    values: Any = None,
-    *,
-    axis: Any = -1,
-    key: Any = None,
-    less: Any = None,
-    descending: bool = False,
-    out: Any = None,
-    device: Any = None,
-    queue: Any = None,
-    wait_for: Any = None,
-    spec: Any = None,
-) -> Explanation:
+def _explain(which: str, given: Given) -> Explanation:
     """What a call of the function named `which` would run."""
-    where = {"device": device, "queue": queue, "wait_for": wait_for}
+    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for}
     carried = _POSITION if which == "argsort" else None
     if which == "sort_by_key":
-        call, source, given = _paired(x, values, **where)
-        carried = given.dtype
+        call, source, values = _paired(given.keys, given.values, **where)
+        carried, out = values.dtype, None
     else:
-        call = Call.begin({"x": x}, out=out, **where)
+        out = given.out
+        call = Call.begin({"x": given.x}, out=out, **where)
         source = call.input("x")
-    order = order_of(axis, source, key, less, descending)
+    order = order_of(given.axis, source, given.key, given.less, given.descending)
     if out is not None:
         call.output(order.result_shape, carried or source.dtype)  # for its checks
-    plan = _plan(call.device, source.dtype, carried, order, by_key(spec), which != "sort_by_key")
+    plan = _plan(call.device, source.dtype, carried, order, by_key(given.spec), which != "sort_by_key")
     facts: dict[str, object] = {
         "device": call.device.name,
         "rows": order.rows,

@@ -27,7 +27,7 @@ from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.profile import Profile
 from pydp.runtime.program import Kernel
 from pydp.specialize.choose import Choice, choose, rests_on_choices
-from pydp.specialize.explanation import Explanation, explained_by
+from pydp.specialize.explanation import Explanation, Given, explained_by
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.shape_class import size_class
 
@@ -207,23 +207,14 @@ def _local_bytes(profile: Profile, spec: TransposeSpec, item_bytes: int) -> int:
 FAMILY = Family("transpose", TransposeSpec, _default, _candidates, _check, counts, _space)
 
 
-def _explain(
-    x: Any,
-    axes: Any = None,
-    *,
-    out: Any = None,
-    device: Any = None,
-    queue: Any = None,
-    wait_for: Any = None,
-    spec: Any = None,
-) -> Explanation:
+def _explain(given: Given) -> Explanation:
     """What ``transpose(x, axes, ...)`` would run here."""
-    call, turned = _opened(x, axes, out, device, queue, wait_for)
+    call, turned = _opened(given.x, given.axes, given.out, given.device, given.queue, given.wait_for)
     facts: dict[str, object] = {"device": call.device.name, "result": turned.shape, "steps": turned.strides}
     fresh = Operand("out", turned.buffer, 0, turned.shape, c_strides(turned.shape), turned.dtype)
-    if out is not None:
+    if given.out is not None:
         fresh = call.output(turned.shape, turned.dtype)
-    choice = _chosen(call, turned, fresh, spec)
+    choice = _chosen(call, turned, fresh, given.spec)
     if not turned.size:
         return Explanation("transpose", facts, ["nothing to move: no kernel"])
     kernel = copying_kernel(call.device, turned, fresh, None if choice is None else choice.spec)

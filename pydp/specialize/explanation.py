@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -42,6 +43,14 @@ def sources_of(kernels: Iterable[Any]) -> dict[str, str]:
     return found
 
 
-def explained_by(fn: Callable[..., Any], describe: Callable[..., Explanation]) -> None:
-    """Lets `explain` describe the calls of a public function; `describe` takes the function's own arguments."""
+class Given(SimpleNamespace):
+    """A call's arguments, by the names of the public function's parameters; those left out are at their defaults."""
+
+    def but(self, **changed: Any) -> Given:
+        """The same call with some arguments changed."""
+        return Given(**{**vars(self), **changed})
+
+
+def explained_by(fn: Callable[..., Any], describe: Callable[[Given], Explanation]) -> None:
+    """Lets `explain` describe the calls of a public function; `describe` takes what a call of it was given."""
     fn.__dict__["__pydp_explain__"] = describe

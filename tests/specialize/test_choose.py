@@ -17,7 +17,7 @@ from pydp.specialize import choose as module
 from pydp.specialize import untuned
 from pydp.specialize.architectures import by_target
 from pydp.specialize.choose import Choice, add_provider, choose, forget
-from pydp.specialize.explanation import Explanation
+from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Family, Problem
 
 pytestmark = pytest.mark.host
@@ -107,8 +107,8 @@ def test_providers_go_before_the_default(toy: Any) -> None:
 def test_explanations_print() -> None:
     def fn(x: int, **kw: int) -> None: ...
 
-    fn.__pydp_explain__ = lambda x, **kw: Explanation(  # type: ignore[attr-defined]
-        "fn", {"n": x, "longer": kw}, ["a reason"], {"k": "one\ntwo"}
+    explained_by(
+        fn, lambda given: Explanation("fn", {"n": given.x, "longer": given.kw}, ["a reason"], {"k": "one\ntwo"})
     )
     assert pydp.explain(fn, 3, a=1).title
     assert str(pydp.explain(fn, 3, a=1)).splitlines() == [
