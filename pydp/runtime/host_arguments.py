@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 
 from . import host_memory
-from .host_memory import buffer_over, buffer_with, byte_range, check_dtype, create, fits_in_place
+from .host_memory import alignment, buffer_over, buffer_with, byte_range, check_dtype, create, fits_in_place
 from .operand import Operand
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ class HostArguments:
 
     def merge(self, arrays: Iterable[np.ndarray]) -> None:
         """Let arrays whose memory overlaps share a buffer; needed where one of them is written."""
-        ranges = sorted(byte_range(array) for array in arrays if array.size and fits_in_place(array))
+        found = [array for array in arrays if array.size and fits_in_place(array)]
+        # A buffer begins where elements of all the types may, for places in it are counted in elements of each.
+        step = max((alignment(array.dtype) for array in found), default=1)
+        ranges = sorted((low - low % step, high) for low, high in map(byte_range, found))
         merged: list[tuple[int, int]] = []
         for low, high in ranges:
             if merged and low < merged[-1][1]:
@@ -91,20 +94,20 @@ class HostArguments:
             return None
         low, high = byte_range(array)
         start = low
+        itemsize = array.itemsize
         for merged in self._ranges:
             if merged[0] <= low < merged[1]:
                 low, high = merged
                 break
-        if high - low > self._device.profile.max_allocation:
+        first = array.__array_interface__["data"][0] - low if array.size else 0
+        if first % itemsize or high - low > self._device.profile.max_allocation:
             return None
         buffer = self._buffers.get((low, high))
         if buffer is None:
             buffer = buffer_over(self._device.context, low, high, array)
             if self._ranges:
                 self._buffers[low, high] = buffer
-        itemsize = array.itemsize
         strides = tuple(stride // itemsize for stride in array.strides)
-        first = array.__array_interface__["data"][0] - low if array.size else 0
         return Operand(name, buffer, first // itemsize, array.shape, strides, array.dtype, (array, start))
 
 

@@ -38,7 +38,7 @@ def byte_range(array: np.ndarray) -> tuple[int, int]:
 
 
 @functools.lru_cache(maxsize=256)
-def _alignment(dtype: np.dtype) -> int:
+def alignment(dtype: np.dtype) -> int:
     """The alignment in bytes that kernels may rely on: the element's own, for complex numbers and vectors too."""
     size = dtype.itemsize
     if dtype.names is None or "s0" in dtype.names:
@@ -64,7 +64,7 @@ def fits_in_place(array: np.ndarray) -> bool:
     size = array.itemsize
     return (
         array.dtype.isnative
-        and array.__array_interface__["data"][0] % _alignment(array.dtype) == 0
+        and array.__array_interface__["data"][0] % alignment(array.dtype) == 0
         and all(stride % size == 0 for stride in array.strides)
     )
 

@@ -114,6 +114,23 @@ def test_an_array_around_one_that_is_written_keeps_its_whole_memory(device: Devi
         call.finish()
 
 
+@pytest.mark.parametrize("source, target", [("x", "flag"), ("flag", "x"), ("wide", "kind"), ("flag", "wide")])
+def test_members_of_records_where_the_first_begins_between_elements_of_the_other(
+    device: Device, memory: str, source: str, target: str
+) -> None:
+    record = np.dtype([("kind", "u1"), ("flag", "u1"), ("x", "f4"), ("wide", "i8")], align=True)
+    data = np.zeros(100, record)
+    for step, name in enumerate(record.names, 1):
+        data[name] = step * np.arange(100) % 100
+    want = data.copy()
+    want[target] = data[source]
+    call = Call.begin({"x": data[source]}, out=data[target])
+    x, out = call.input("x"), call.output((100,), data[target].dtype)
+    call.copy(x, out)
+    call.finish()
+    assert data.tolist() == want.tolist()
+
+
 def test_inputs_written_in_place(device: Device, memory: str) -> None:
     values = np.arange(20, dtype=np.int32).reshape(4, 5)
     for name, array in arrays(values).items():
