@@ -130,11 +130,13 @@ class IntervalWriter:
                 rows = len(value.texts)
                 for row, text in enumerate(value.texts):
                     self.block.line(f"c_{value.texts[0]}[block * {rows} + {row}] = {text};")
+        changed = private_changes(self.body)
         for array in self._privates():
-            if array.name in self.carried_privates and not self.layout.single and self._copied(array):
+            kept_apart = array.name in self.carried_privates and not self.layout.single and self._copied(array)
+            if kept_apart and array.name in changed:
                 total = math.prod(array.shape)
                 for name, kept, _ in private_names(self.kernel, array):
-                    self.block.line(f"for (int q = 0; q < {total}; q++) {kept}[q] = {name}[q];")
+                    self._copy(kept, name, total)
 
     def _privates(self) -> list[ir.PrivateArray]:
         """The private arrays that this interval uses."""
@@ -149,12 +151,17 @@ class IntervalWriter:
             isinstance(index, ir.Const) for indices in _private_indices(self.body, array.name) for index in indices
         )
 
+    def _copy(self, to: str, of: str, count: int) -> None:
+        """Item by item and in no loop, which drivers leave one: the copy would then live in memory after all."""
+        for item in range(count):
+            self.block.line(f"{to}[{item}] = {of}[{item}];")
+
     def _bring_private(self, array: ir.PrivateArray) -> None:
         total = math.prod(array.shape)
         for name, kept, c_type in private_names(self.kernel, array):
             if self._copied(array):
                 self.block.line(f"{c_type} {name}[{total}];")
-                self.block.line(f"for (int q = 0; q < {total}; q++) {name}[q] = {kept}[q];")
+                self._copy(name, kept, total)
             else:
                 self.block.line(f"{c_type}* const {name} = {kept};")
 
@@ -258,14 +265,21 @@ class IntervalWriter:
         return writer.temporary(mask)
 
 
-def private_uses(body: list[ir.Stmt]) -> set[str]:
-    """Names of the private arrays that `body` uses."""
+def private_changes(body: list[ir.Stmt]) -> set[str]:
+    """Names of the private arrays that `body` writes."""
     found = set()
     for statement in ir.statements(body):
         if isinstance(statement, ir.Store | ir.Atomic) and isinstance(statement.array, ir.PrivateArray):
             found.add(statement.array.name)
         if isinstance(statement, ir.Atomic) and statement.old is not None:
             found.add(statement.old.name)
+    return found
+
+
+def private_uses(body: list[ir.Stmt]) -> set[str]:
+    """Names of the private arrays that `body` uses."""
+    found = private_changes(body)
+    for statement in ir.statements(body):
         for expr in ir.expressions(statement):
             for inner in ir.walk(expr):
                 if isinstance(inner, ir.Load) and isinstance(inner.array, ir.PrivateArray):
