@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pydp.bench.measure import Row
+from pydp.bench.specialization_cases import MATMUL, SCAN
 
 import pydp
 from pydp.commands_tune import arguments
@@ -13,26 +14,24 @@ from pydp.specialize.trial import Subject
 from pydp.specialize.tuned import rebuild, shape_of, store_of
 
 CASES = (  # algorithm, size, dtype; tuned now where it was not before
-    ("matmul", "256", "float32"),
-    ("scan", "65536", "int32"),
-    ("matmul", "1024", "float32"),
-    ("scan", "1048576", "float32"),
-    ("scan", "16777216", "int32"),
-    ("matmul", "512", "float64"),
+    *(("matmul", "x".join(map(str, size)), dtype) for dtype in ("float32", "float64") for size in MATMUL.values()),
+    *(("scan", str(n), dtype) for dtype in ("int32", "float32") for n in SCAN),
     ("reduce", "1048576", "float32"),
     ("sort", "65536", "int32"),
 )
+_QUICK = (("matmul", "256x256x256", "float32"), ("scan", "65536", "int32"))
 _BUDGET, _SECONDS, _RIVALS = 20.0, 2.0, 4
 
 
 def run(device: Any, quick: bool = False) -> list[Row]:
     """One row a case: calls a second of the tuned specialization, with its ratios to the untuned choice and to the
     fastest of all candidates (1: tuning found it)."""
-    cases = [case for case in CASES if case[2] != "float64" or device.profile.fp64]
-    return [_case(device, *case) for case in (cases[:2] if quick else cases)]
+    cases = [case for case in (_QUICK if quick else CASES) if case[2] != "float64" or device.profile.fp64]
+    return [measured(device, *case) for case in cases]
 
 
-def _case(device: Any, name: str, size: str, dtype: str) -> Row:
+def measured(device: Any, name: str, size: str, dtype: str) -> Row:
+    """The row of one case."""
     args, kw = arguments(device, name, size, dtype)
     fn = getattr(pydp, name)
     found = pydp.tune(fn, *args, budget=_BUDGET, **kw)

@@ -39,7 +39,9 @@ def bench(
     specializations: bool,
     seconds: float,
 ) -> None:
-    """Measure each ALGORITHM (default: all) against the device's limits, NumPy and other libraries that are installed.
+    """Measure each ALGORITHM against the device's limits, NumPy and other libraries that are installed.
+
+    By default all but tuning, which takes half an hour.
 
     With --specializations: how good the model is that picks without running, for families like matmul and scan. What
     the file of --json holds already is not measured again, so that a long measurement can be made in pieces.
@@ -65,7 +67,7 @@ def bench(
         _specializations(console, device, algorithms, quick, json_path, plot_path, seconds)
         return
     rows = []
-    for name in algorithms or ALGORITHMS:
+    for name in algorithms or ALGORITHMS[:-1]:
         found = importlib.import_module(f"pydp.bench.bench_{name}").run(device, quick=quick)
         console.print(report.table(found))
         rows += found
