@@ -148,7 +148,8 @@ class Base(ABC):
 
     def variable(self, key: str, hint: str, dtype: np.dtype[Any]) -> ir.Variable:
         name = self.unique(key, hint)
-        variable = self.variables[name] = ir.Variable(name, dtype)
+        made = "%" in key.rsplit("/", 1)[-1]
+        variable = self.variables[name] = ir.Variable(name, dtype, made)
         return variable
 
     def note_type(self, key: str, kind: Type, where: ir.Where, hint: str) -> Type:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,11 @@ NOWHERE = Where("<unknown>", 0, 0, "", "")
 
 @dataclass(frozen=True)
 class Variable:
-    """A private scalar or record of a lane. Names are unique within a function."""
+    """A private scalar or record of a lane. Names are unique within a function; `made`: the user wrote none for it."""
 
     name: str
     dtype: np.dtype[Any]
+    made: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

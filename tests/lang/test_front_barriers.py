@@ -300,9 +300,44 @@ def width_before_a_break(idx, out, a, n):
             break
 
 
+def _chosen(value):
+    if value > 2:
+        return 1
+    return _meets_first(value)
+
+
+def _meets_first(value):
+    pydp.group_barrier()  # here
+    return value
+
+
+@refused("'value'")
+def on_the_way_to_a_result(idx, out, a, n):
+    if _chosen(n) > 0 and _chosen(a[idx]) > 0:
+        out[idx] = 1
+
+
+@refused("idx[0]")
+def under_conditions_that_call(idx, out, a, n):
+    if a[idx] > 1 and _meets_first(n) > 0:
+        out[idx] = 1
+
+
+def _either(value, n):
+    if value > n:
+        return value
+    return n
+
+
+@refused("'value'")
+def under_a_called_functions_result(idx, out, a, n):
+    if _either(a[idx], n) > 0:
+        pydp.group_barrier()  # here
+
+
 def _line(fn):
     found = set()
-    for each in (fn, _meet):
+    for each in (fn, _meet, _meets_first):
         lines, first = inspect.getsourcelines(each)
         found |= {first + n for n, line in enumerate(lines) if "# here" in line}
     return found
