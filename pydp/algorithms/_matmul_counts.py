@@ -171,7 +171,7 @@ def _multiply(size: _Size, tiles: tuple[int, int, int], groups: int, balance: fl
     cycles += 2.0 * depth_blocks * product.batches * edge
     useful = 2.0 * product.multiply_adds
     panels = float(strips * n * k * item)
-    l1, l2 = product.profile.l1_bytes, product.profile.l2_bytes
+    l1, l2 = product.profile.l1_bytes, max(1, product.profile.l2_bytes)  # a driver may tell of none
     b_block = tile_k * min(tile_n, up(n, spec.columns)) * item
     cached = 0.0 if b_block + spec.rows * tile_k * item < 0.8 * l1 else panels
     if (spec.rows + spec.columns) * tile_k * item > 0.9 * l1 and spec.rows * tile_k * item > l1 / 2:

@@ -75,16 +75,14 @@ def element(dtype: np.dtype) -> dict[str, str]:
 
 def factor(value: Any, dtype: np.dtype, name: str) -> complex | float | int:
     """alpha or beta as a Python number that `dtype` can hold; InvalidArgument where it cannot."""
-    array = np.asarray(value)
-    if array.ndim or array.dtype.kind not in "buifc":
-        raise InvalidArgument(f"{name} is {value!r}; one number is accepted")
-    number = array.item()
-    if dtype.kind == "c":
-        return complex(number)
-    if isinstance(number, complex):
+    number = value if type(value) in (int, float, complex) else _number(value, name)
+    if isinstance(number, complex) and dtype.kind != "c":
         raise InvalidArgument(f"{name} is {value!r}, the result is {dtype}; a real number is accepted")
-    if dtype.kind == "f":
-        return float(number)
+    if dtype.kind in "fc":
+        try:
+            return complex(number) if dtype.kind == "c" else float(number)
+        except OverflowError:
+            raise InvalidArgument(f"{name} is an integer that {dtype} cannot hold; a smaller one is accepted") from None
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     if (
         number != number
@@ -96,6 +94,17 @@ def factor(value: Any, dtype: np.dtype, name: str) -> complex | float | int:
             f"{name} is {value!r}, the result is {dtype}; an integer from {low} to {high} is accepted"
         )
     return int(number)
+
+
+def _number(value: Any, name: str) -> Any:
+    """What is no Python number as one."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of unequal lengths
+        array = None
+    if array is None or array.ndim or array.dtype.kind not in "buifc":
+        raise InvalidArgument(f"{name} is {value!r}; one number is accepted")
+    return array.item()
 
 
 def parts_of(number: complex | float | int, how: Arithmetic) -> tuple[Any, Any]:

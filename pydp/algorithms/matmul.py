@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..runtime.operand import c_strides
 from ..specialize.choose import Choice, choose
 from ..specialize.explanation import Explanation, Given, explained_by, sources_of
 from ._matmul_plan import Builder, Plan
-from ._matmul_shape import Product, product, result_shape
+from ._matmul_shape import Matrix, Product, Shape, product, result_shape
 from ._matmul_spec import FAMILY, THIN_ROWS, MatmulSpec, bank_note, describe
 from ._matmul_types import Arithmetic, arithmetic, factor, result_dtype
 
@@ -70,8 +71,10 @@ def _planned(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Pl
     left, right = call.input("a"), call.input("b")
     dtype = result_dtype(left.dtype, right.dtype)
     shape = result_shape(left.shape, right.shape)
+    alpha = 1 if type(alpha) is int and alpha == 1 else factor(alpha, dtype, "alpha")
     plain = type(beta) is int and beta == 0
-    if not plain and out is None and factor(beta, dtype, "beta") != 0:
+    beta = 0 if plain else factor(beta, dtype, "beta")
+    if beta != 0 and out is None:
         raise InvalidArgument(f"beta is {beta!r} without out; out= is needed where beta is not 0")
     target = call.output(shape, dtype, keep=not plain)
     through = out is not None and (call.overlaps(target, left) or call.overlaps(target, right))
@@ -85,9 +88,8 @@ def _plan(device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: 
         kept = device.kernels.setdefault(_PLANS, {})
     key = (
         a.shape, a.strides, a.offset, a.dtype.char, b.shape, b.strides, b.offset, b.dtype.char, c.strides, c.offset,
-        1 if type(alpha) is int and alpha == 1 else repr(alpha),
-        0 if type(beta) is int and beta == 0 else repr(beta),
-        through, None if spec is None else repr(spec),
+        repr(alpha), repr(beta),  # which tell -0.0 from 0.0, and find NaN again
+        through, None if spec is None else repr(dict(spec) if isinstance(spec, Mapping) else spec),
     )  # fmt: skip
     found = kept.get(key)
     if found is None:
@@ -101,16 +103,12 @@ def _make_plan(
     device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool
 ) -> Plan:
     how = arithmetic(c.dtype)
-    numbers = (factor(alpha, c.dtype, "alpha"), factor(beta, c.dtype, "beta"))
     check_supported(c.dtype, device, "the result of matmul", storage_only=c.dtype == np.float16)
-    views = [(x.shape, x.strides, x.offset) for x in (a, b, c)]
-    one, why = _arranged(product(*views))
+    one, why = _arranged(product(*((x.shape, x.strides, x.offset) for x in (a, b, c))))
     choice = _choose(device, how, one, spec)
     gathered = None
     if choice.spec.method == "thin" and one.b.col != 1 and one.a.col != 1:
-        gathered = _gathered(b if one.swapped else a, one.swapped)
-        views[1 if one.swapped else 0] = _lying(gathered, one.swapped)
-        one, why = _arranged(product(*views))
+        one, gathered = _gathered(one)
         why.append("the thin operand is copied first: its rows are not contiguous")
     aside = one.batches * one.m * one.n * how.item_bytes
     if how.narrow and choice.spec.method == "packed" and one.k > 4 * choice.spec.tile_k and aside <= _ASIDE:
@@ -119,7 +117,7 @@ def _make_plan(
     elif through:
         why.append("out overlaps an input: the product is finished in scratch memory first")
     types = (b.dtype, a.dtype, c.dtype) if one.swapped else (a.dtype, b.dtype, c.dtype)
-    plan = Builder(device, how, choice.spec, types, *numbers).build(one, through)
+    plan = Builder(device, how, choice.spec, types, alpha, beta).build(one, through)
     plan.gathered = gathered
     plan.choice, plan.product = choice, one
     plan.why = why
@@ -142,21 +140,16 @@ def _choose(device: Device, how: Arithmetic, one: Product, spec: Any) -> Choice:
     return choose(FAMILY, device, describe(how, one.batches, one.m, one.n, one.k, tuple(flags)), spec)
 
 
-def _gathered(operand: Operand, turned: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and strides of the thin operand with its rows first: what is copied to contiguous memory."""
-    shape, strides = operand.shape, operand.strides
-    if turned and len(shape) > 1:
-        return (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2])
-    return shape, strides
+def _gathered(one: Product) -> tuple[Product, tuple[Shape, Shape]]:
+    """The same product of a thin operand with contiguous rows, and the shape and strides that it is copied with first.
 
-
-def _lying(gathered: tuple[tuple[int, ...], tuple[int, ...]], turned: bool) -> tuple[Any, Any, int]:
-    """The operand as it lies after that copy, in its own orientation."""
-    shape = gathered[0]
-    strides = c_strides(shape)
-    if turned and len(shape) > 1:
-        return (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2]), 0
-    return shape, strides, 0
+    Axes stay as they are, for what is chosen was chosen for them; what a batch shares is copied once.
+    """
+    batch = tuple(1 if step == 0 else size for size, step in zip(one.batch, one.a.batch, strict=True))
+    shape = (*batch, one.m, one.k)
+    steps = c_strides(shape)[:-2]
+    lying = tuple(step if own else 0 for step, own in zip(steps, one.a.batch, strict=True))
+    return replace(one, a=Matrix(0, one.k, 1, lying)), (shape, (*one.a.batch, one.a.row, one.a.col))
 
 
 def _explain(given: Given) -> Explanation:

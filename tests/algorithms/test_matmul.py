@@ -103,6 +103,20 @@ def test_strided_batches(device: Any) -> None:
     assert np.array_equal(pydp.matmul(a[::-1, ::2], b[::-1]), np.matmul(a[::-1, ::2], b[::-1]))
 
 
+@pytest.mark.parametrize(
+    ("shape_a", "columns"),
+    [((3, 2, 8), 2), ((3, 2, 8), 5), ((2, 3, 2, 44), 3), ((2, 3, 1, 44), 4), ((2, 3, 4, 9), 17), ((2, 3, 5, 20), 2)],
+)
+def test_thin_batches_that_are_copied_first(device: Any, shape_a: tuple[int, ...], columns: int) -> None:
+    """Axes that follow one another in the copy alone are no reason to compute another product than was chosen for."""
+    a, b = _integers(shape_a, "i4"), _integers((shape_a[-1], columns), "i4", 1)
+    first = np.ascontiguousarray(a.T).T
+    several = _integers((shape_a[0], *(1,) * (len(shape_a) - 3), *b.shape), "i4", 2)
+    operands = [(first, np.asfortranarray(b)), (first[..., ::-1], b[::-1]), (b.T, first.swapaxes(-1, -2))]
+    for left, right in [*operands, (first, np.ascontiguousarray(several.T).T)]:
+        assert np.array_equal(pydp.matmul(left, right), np.matmul(left, right)), (left.strides, right.strides)
+
+
 PACKED, THIN, SIMT = (70, 67, 65), (2, 40, 30), (45, 40, 33)
 # Every dtype goes through the packed kernel; the others share its element access, so a few of each kind do.
 DTYPES = {
@@ -309,6 +323,19 @@ def test_errors_name_the_value_and_leave_out_alone(device: Any, change: dict[str
         pydp.matmul(args.pop("a"), args.pop("b"), **args)
     assert "\n" not in str(caught.value)
     assert np.all(out == -3)
+
+
+def test_factors_that_print_alike_are_told_apart(device: Any) -> None:
+    if not device.profile.fp64:
+        return
+    one, c = np.eye(2), np.ones((2, 2))
+    for value in (0.123456789012, 0.123456789999):  # an array of one prints 8 digits
+        assert pydp.matmul(one, one, alpha=np.array(value))[0, 0] == value
+        assert pydp.matmul(one, one, beta=np.array(value), out=c.copy())[0, 1] == value
+    assert pydp.matmul(one, one, alpha=10**30)[1, 1] == 1e30
+    for wrong in (10**400, [1, [2]]):
+        with pytest.raises(pydp.InvalidArgument, match="alpha is"):
+            pydp.matmul(one, one, alpha=wrong)
 
 
 def test_integer_factors_must_be_integers(device: Any) -> None:
