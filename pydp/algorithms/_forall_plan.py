@@ -200,7 +200,7 @@ def _coarse(extent: tuple[int, ...]) -> tuple[int, ...]:
 def _spec_key(spec: Any) -> Any:
     if not isinstance(spec, Mapping):
         return spec if isinstance(spec, ForallSpec) else repr(spec)
-    return tuple(sorted((name, tuple(v) if isinstance(v, list) else v) for name, v in spec.items()))
+    return tuple(sorted((repr(name), repr(value)) for name, value in spec.items()))
 
 
 def _is_size(value: Any) -> bool:

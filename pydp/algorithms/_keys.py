@@ -32,6 +32,10 @@ def by_key(value: Any) -> Any:
         from pydp.lang.names import content_key
 
         return Keyed(value, content_key(value))
+    try:
+        hash(value)
+    except TypeError:  # nothing that is accepted, but it is for those who take it to say what is
+        return Keyed(value, (type(value), repr(value)))
     return value
 
 

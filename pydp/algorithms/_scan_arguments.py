@@ -9,6 +9,7 @@ import numpy as np
 from pydp.dtypes import native
 from pydp.errors import InvalidArgument
 from pydp.runtime.field import Field
+from pydp.runtime.placement import normal_input
 
 _BY_VALUE = frozenset("b1 i1 u1 i2 u2 i4 u4 i8 u8 f4 f8".split())
 
@@ -33,7 +34,7 @@ def segments_of(segments: Any) -> tuple[str, Any]:
     else:
         kind, array = "", segments
     if not hasattr(array, "dtype"):
-        array = np.asarray(array)
+        array = normal_input("segments", array)
     found = array.dtype
     if found.kind not in "biu":
         raise InvalidArgument(f"segments have dtype {found}; bool or uint8 flags and integer keys are accepted")
@@ -46,6 +47,8 @@ def host_init(init: Any, dtype: np.dtype) -> np.ndarray:
     """A host value as a 0-d array of `dtype`; InvalidArgument where it is not one such value."""
     try:
         given = np.asarray(init, dtype if dtype.names else None)
+        if given.dtype.kind == "c" and dtype.kind != "c":  # NumPy would warn and drop the imaginary part
+            raise TypeError("it is complex")
         with np.errstate(all="ignore"):
             value = given.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:

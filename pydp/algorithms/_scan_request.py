@@ -17,6 +17,7 @@ from pydp.algorithms.operators import Operator, operator_text
 from pydp.dtypes import check_kept_whole, check_supported, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call, Operand
+from pydp.runtime.placement import normal_input
 from pydp.specialize.choose import Choice, choose
 
 _MAX_PLANS = 512
@@ -74,7 +75,7 @@ def opened(
     """
     source_dtype = getattr(x, "dtype", None)
     if source_dtype is None:
-        x = np.asarray(x)
+        x = normal_input("x", x)
         source_dtype = x.dtype
     source = np.dtype(source_dtype)
     value = arguments.value_dtype(source if source.isnative else source.newbyteorder("="), request.dtype, request.op)
@@ -132,8 +133,8 @@ def copied(call: Call, operand: Operand) -> Operand:
 
 def untangled(call: Call, x: Operand, h: Operand | None, y: Operand) -> tuple[Operand, Operand | None]:
     """The arrays with copies in place of inputs that the results would overwrite while they are still needed."""
-    if call.overlaps(x, y) and not call.same(x, y):
-        x = copied(call, x)
+    if call.overlaps(x, y):  # the same elements may come in two buffers: two views of a third one
+        x = y if call.same(x, y) else copied(call, x)
     if h is not None and call.overlaps(h, y):
         h = copied(call, h)
     return x, h

@@ -5,7 +5,7 @@ identity where there is one, whether operands may change places, and the same fu
 :func:`operator_text` makes one of anything that a public function accepts as `op`:
 
 * a name: ``+ * min max & | ^ logaddexp`` (or a function of that meaning: ``np.add``, ``max``, ``operator.add``);
-* an expression in ``a`` and ``b``, as ``"a * b + 1"`` or ``"a.s0 > b.s0 ? a : b"``, checked word by word;
+* an expression in ``a`` and ``b``, as ``"a + b - a * b"`` or ``"a.s0 > b.s0 ? a : b"``, checked word by word;
 * for a record dtype, a dict with one such expression for every field, as ``{"lo": "min(a.lo, b.lo)", ...}``;
 * a Python function of two values (see ``pydp.vector``), or a ready :class:`Operator`.
 """
@@ -149,25 +149,25 @@ def _from_text(op: str, dtype: np.dtype) -> Operator:
 
 
 def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
+    if not is_record(dtype) or set(op) != set(dtype.names or ()):
+        names = list(dtype.names or ()) if is_record(dtype) else "a record dtype"
+        raise InvalidArgument(f"op has expressions for {list(op)}, which are not the fields of {dtype}: {names}")
+    for field, expression in op.items():
+        if not isinstance(expression, str):
+            raise InvalidArgument(f"op[{field!r}] is {expression!r}; an OpenCL C expression in a and b is accepted")
     return _from_items(tuple(op.items()), dtype)
 
 
 @functools.lru_cache(maxsize=128)
 def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator:
-    op = dict(items)
-    if not is_record(dtype) or set(op) != set(dtype.names or ()):
-        names = list(dtype.names or ()) if is_record(dtype) else "a record dtype"
-        raise InvalidArgument(f"op has expressions for {sorted(op)}, which are not the fields of {dtype}: {names}")
     assert dtype.fields is not None
     lines = ["$T r = a;"]
-    for field, expression in op.items():
+    for field, expression in items:
         if dtype.fields[field][0].subdtype is not None:
             raise InvalidArgument(f"op: field {field!r} of {dtype} is an array, which an expression cannot give")
-        if not isinstance(expression, str):
-            raise InvalidArgument(f"op[{field!r}] is {expression!r}; an OpenCL C expression in a and b is accepted")
         text = checked_expression(expression, dtype, f"op[{field!r}]")
         lines.append(f"r.{c_member(field)} = {text};")
-    name = "{" + ", ".join(f"{field}: {text}" for field, text in sorted(op.items())) + "}"
+    name = "{" + ", ".join(f"{field}: {text}" for field, text in sorted(items)) + "}"
     return Operator(name, dtype, " ".join([*lines, "return r;"]))
 
 

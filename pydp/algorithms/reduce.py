@@ -70,7 +70,7 @@ def reduce(
     seed = None if init is None else _seed(call, value, plan.dtype)
     _run(call, plan, source, seed, result)
     found = call.finish(result)
-    return found[()] if out is None and not keepdims and isinstance(found, np.ndarray) and not found.ndim else found
+    return found[()] if out is None and isinstance(found, np.ndarray) and not found.ndim else found
 
 
 def _planned(

@@ -143,7 +143,10 @@ class Call:
     def input(self, name: str) -> Operand:
         """An input's operand, to be read. NumPy arrays that a kernel cannot read in place (foreign byte
         order, not aligned) are copied, as they are in calls that do not wait."""
-        value = self._values[name]
+        try:
+            value = self._values[name]
+        except KeyError:
+            raise InvalidArgument(f"{name} is None; {placement.ARRAYS} are accepted") from None
         if isinstance(value, np.ndarray):
             if self._host is None:
                 self._host = HostArguments(self.device, False)

@@ -218,6 +218,8 @@ class TargetCall(Call):
 
     def input(self, name: str) -> Operand:
         """An input's operand without memory, in the machine's byte order."""
+        if name not in self._values:
+            raise InvalidArgument(f"{name} is None; NumPy arrays go with a target")
         value = self._values[name]
         dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
         even = not any(stride % dtype.itemsize for stride in value.strides)

@@ -137,6 +137,9 @@ def test_wrong_arguments(device: Any) -> None:
         {"keepdims": "no"},
         {"op": "a; b"},
         {"op": "mean"},
+        {"op": ["+"]},
+        {"op": {"a": ["a"], 1: "b"}},
+        {"spec": ["width", 4]},
         {"init": [1, 2]},
         {"spec": {"width": 3}},
         {"spec": {"nonsense": 1}},
@@ -144,6 +147,13 @@ def test_wrong_arguments(device: Any) -> None:
     ):
         with pytest.raises(pydp.InvalidArgument):
             pydp.reduce(x, **{"axis": 1, **wrong})
+    with pytest.raises(pydp.InvalidArgument, match="x is None"):
+        pydp.reduce(None)
+
+
+def test_nothing_to_fold_over_is_a_scalar_too(device: Any) -> None:
+    for keepdims in (False, True):
+        assert type(pydp.reduce(np.array(5, np.int32), "max", keepdims=keepdims)) is np.int32
 
 
 def test_explain(device: Any) -> None:

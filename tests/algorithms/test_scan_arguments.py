@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array
 import pytest
 
 import pydp
 from pydp.algorithms import _scan_stream
+from pydp.algorithms._scan_request import untangled
 from pydp.runtime.call import Call
 
 INTS = np.arange(10, dtype=np.int32)
@@ -52,6 +55,11 @@ WRONG = {
     "spec's value": ((INTS,), {"spec": {"part": 0}}, "part 0"),
     "spec's type": ((INTS,), {"spec": 7}, "7"),
     "vectors of records": ((RECORD, {"a": "a.a", "b": "a.b"}), {"spec": {"vector": 4}}, "vector 4"),
+    "lists among fields": ((RECORD, {"a": ["a.a"], "b": "a.b"}), {}, r"\['a.a'\]"),
+    "fields by numbers": ((RECORD, {1: "a.a", "b": "a.b"}), {}, "fields"),
+    "complex init": ((INTS.astype(np.float32),), {"init": 1j}, "complex"),
+    "uneven lists": (([[1], [1, 2]],), {}, "x is no array"),
+    "uneven segments": ((INTS,), {"segments": [[1], [1, 2]]}, "segments is no array"),
     "objects": ((np.array([None, 1]),), {}, "object"),
 }
 
@@ -69,6 +77,18 @@ def test_a_refused_call_leaves_out_untouched(device):
         with pytest.raises(pydp.InvalidArgument):
             pydp.scan(INTS, out=out, **keywords)
     assert (out == 7).all()
+
+
+def test_two_buffers_over_the_same_memory_are_one_array(device):
+    whole = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 4 << 17)
+    x, y = (cl.array.Array(device.queue, (1 << 17,), np.int32, data=whole.get_sub_region(0, 4 << 17)) for _ in range(2))
+    x.fill(1)
+    call = Call.begin({"x": x}, out=y)
+    result = call.output((1 << 17,), np.int32)
+    # A kernel that is told of two arrays may read again what it has overwritten.
+    assert untangled(call, call.input("x"), None, result)[0].buffer is result.buffer
+    pydp.scan(x, out=y)
+    assert np.array_equal(x.get(), np.arange(1, (1 << 17) + 1))
 
 
 def test_explain_names_the_choices_without_running(device):

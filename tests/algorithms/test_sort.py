@@ -228,6 +228,7 @@ def test_wrong_arguments(device: Any) -> None:
         {"less": "a < b"},
         {"spec": {"run": 48}},
         {"spec": {"lane": 1}},
+        {"spec": ["run", 64]},
         {"out": np.zeros(3, np.int32)},
         {"out": np.zeros((3, 4), np.int64)},
     ):
@@ -235,6 +236,9 @@ def test_wrong_arguments(device: Any) -> None:
             pydp.sort(x, **wrong)
     with pytest.raises(pydp.InvalidArgument, match="shape"):
         pydp.sort_by_key(x, x[:2])
+    for function in (pydp.sort, lambda values: pydp.sort_by_key(x, values)):
+        with pytest.raises(pydp.InvalidArgument, match="is None"):
+            function(None)
 
 
 def test_explain(device: Any) -> None:
