@@ -201,7 +201,7 @@ class Call:
             operand = Operand(name, storage.buffer, offset, shape, strides, dtype, storage)
         storage = operand.owner
         self._used.append((storage, written))
-        if storage.queue is not self.queue or storage.others is not None or self._serial:
+        if storage.queue is not self.queue or storage.others is not None or storage.array is not None or self._serial:
             self._waits += storage.waits(self.queue, self._serial)
         if written:
             operand.result = value
@@ -303,7 +303,7 @@ class Call:
         if event is not None:
             queue = self.queue
             for storage, written in self._used:
-                storage.note(event, queue, written)
+                storage.note(event, queue, written or self._serial)  # no order of the queue's keeps writers back
         if self.blocking and self._host is not None:
             self._wait_before_return()
             self._host.bring_back(self.queue, event)

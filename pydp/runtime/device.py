@@ -283,6 +283,7 @@ def from_context(context: cl.Context, cl_device: cl.Device) -> Device:
         found = _foreign.get(key)
         if found is None:
             found = Device(cl_device, context)
+            found._profile = own.profile  # without what the probe did not find
             while len(_foreign) >= _MAX_FOREIGN:
                 _foreign.pop(next(iter(_foreign)))
             _foreign[key] = found

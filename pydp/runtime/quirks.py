@@ -41,7 +41,6 @@ class Quirks:
     subgroup_sizes: tuple[int, ...] | None = None
     simd_bytes: int | None = None
     flush_before_wait: bool = False
-    settles_waits: bool = False
     kernel_group_size_known: bool = True
     unaligned_records: bool = True
     build_options: tuple[str, ...] = ()

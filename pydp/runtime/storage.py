@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -11,8 +10,6 @@ from .returns import later
 
 if TYPE_CHECKING:
     from .device import Device
-
-_MOMENT = 0.1  # seconds; a user's own event may take for ever, and must not be waited for
 
 
 class Storage:
@@ -55,11 +52,9 @@ class Storage:
                 if other != queue:
                     other.flush()
                     found.append(event)
-        if self.array is not None and self.array.events and (loose or self.array.queue is not queue):
-            if self.array.queue is not None:
-                self.array.queue.flush()
-            found += self.array.events
-        return _unsettled(found) if found and self.device.quirks.settles_waits else found
+        if self.array is not None and self.array.events:
+            found += _of_other_queues(self.array.events, None if loose else queue)
+        return found
 
     def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
         """Remember that a command on `queue` that ends with `event` has read or written the memory."""
@@ -78,14 +73,16 @@ class Storage:
             later(self.buffer, self.event)
 
 
-def _unsettled(events: list[cl.Event]) -> list[cl.Event]:
-    """The events that do not end within a moment: waiting for the others is over here and not left to the driver."""
-    deadline = time.perf_counter() + _MOMENT
-    left = []
+def _of_other_queues(events: list[cl.Event], queue: cl.CommandQueue | None) -> list[cl.Event]:
+    """The events that are not those of commands on `queue`, their queues told to start; user events have none."""
+    found = []
     for event in events:
-        while event.command_execution_status > cl.command_execution_status.COMPLETE:
-            if time.perf_counter() > deadline:
-                left.append(event)
-                break
-            time.sleep(0)
-    return left
+        try:
+            other = event.command_queue
+        except cl.Error:
+            other = None
+        if other is None or other != queue:
+            if other is not None:
+                other.flush()
+            found.append(event)
+    return found

@@ -133,6 +133,7 @@ def test_the_callers_own_context_and_queue(device: Device) -> None:
     assert foreign.uid == device.uid
     assert from_context(context, device.cl) is foreign
     assert foreign.usable
+    assert foreign.profile is device.profile  # which is without what the probe did not find
 
 
 def test_the_profile(device: Device) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
@@ -20,6 +22,12 @@ def queues(device: Device) -> list[cl.CommandQueue]:
 def _open(device: Device) -> cl.UserEvent:
     """An event that has not ended; the caller ends it."""
     return cl.UserEvent(device.context)
+
+
+def _given_time(queue: cl.CommandQueue) -> None:
+    """What does not wait as it must has run after this."""
+    queue.flush()
+    time.sleep(0.1)
 
 
 def test_every_queue_that_used_the_memory_is_waited_for(device: Device, queues: list[cl.CommandQueue]) -> None:
@@ -48,13 +56,58 @@ def test_the_events_of_pyopencl_arrays_are_waited_for(device: Device, queues: li
     mine.finish()
     pending = _open(device)
     try:
-        array.events[:] = [pending]
+        by_mine, by_other = (cl.enqueue_marker(queue, wait_for=[pending]) for queue in (mine, other))
+        array.events[:] = [by_mine, by_other, pending]
         memory = Storage(array.data, device, array=array)
-        assert memory.waits(other) == [pending]
-        assert memory.waits(mine) == []
-        assert memory.waits(mine, loose=True) == [pending]
+        assert memory.waits(other) == [by_mine, pending]
+        assert memory.waits(mine) == [by_other, pending]
+        assert memory.waits(mine, loose=True) == [by_mine, by_other, pending]
     finally:
         pending.set_status(cl.command_execution_status.COMPLETE)
+
+
+@pytest.mark.parametrize("kind", ["array", "field"])
+def test_what_another_queue_does_with_a_pyopencl_array_is_waited_for(
+    device: Device, queues: list[cl.CommandQueue], kind: str
+) -> None:
+    """pyopencl's own calls take a queue, and note what they have enqueued there in the array's events."""
+    mine, other = queues[:2]
+    field = pydp.field(np.ones(1000, np.int32), device=device)
+    array = field.array if kind == "field" else cla.to_device(mine, np.ones(1000, np.int32))
+    given = field if kind == "field" else array
+    assert pydp.reduce(given).get() == 1000
+    sevens = cla.to_device(other, np.full(1000, 7, np.int32))
+    for queue in (mine, other, device.queue):
+        queue.finish()
+    gate = _open(device)
+    try:
+        array.add_event(cl.enqueue_copy(other, array.base_data, sevens.base_data, wait_for=[gate]))
+        total = pydp.reduce(given)
+        _given_time(total.device.queue if kind == "field" else mine)
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    assert total.get() == 7000
+
+
+def test_writers_wait_for_readers_on_a_queue_without_an_order(device: Device) -> None:
+    mode = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    if not device.cl.queue_properties & mode:
+        pytest.skip("the device keeps the order of all queues")
+    queue = cl.CommandQueue(device.context, device.cl, properties=mode)
+    ones, fives = (cla.to_device(queue, np.full(1000, value, np.int32)) for value in (1, 5))
+    sums = cla.zeros(queue, 1000, np.int32)
+    pydp.transpose(fives, out=sums)
+    pydp.scan(ones, out=sums)
+    queue.finish()
+    gate = _open(device)
+    try:
+        pydp.scan(ones, out=sums, wait_for=gate)
+        pydp.transpose(fives, out=ones)
+        _given_time(queue)
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    queue.finish()
+    assert sums.get()[-1] == 1000 and ones.get()[-1] == 5
 
 
 def test_copies_out_are_reads_that_writers_wait_for(device: Device, queues: list[cl.CommandQueue]) -> None:
