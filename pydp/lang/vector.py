@@ -10,7 +10,8 @@ The language
     arrays      ``A[i, j]``, ``A[idx]``, ``A(i, j)``; outside: reads give the fill value (0), writes are dropped;
                 ``A.extent[0]`` or ``A.extent(0)``, ``A.shape``, ``A.rank``, ``A.dtype``, ``len(A)``
     views       ``A.T``, ``A.tile(16, 16)``, pydp.tile, pydp.section, pydp.project, pydp.read_only; a range of tiles
-                gives tiles: ``A[t, u][x, y]``; a tile's extent is the tile's, though the array may end before it
+                gives tiles: ``A[t, u][x, y]``; a tile's extent is the tile's, though the array may end before it; an
+                index outside a tile, which checked mode names, is one of the tiles beside it
     memory      :func:`local_field`, :func:`private_field`, :func:`group_barrier`, ``atomic_add`` and its like
     statements  assignments (tuples, ``+=``), ``if``, ``for`` over range or over a tuple, ``while``, ``break``,
                 ``continue``, ``return`` (nothing from what forall runs; anything, anywhere, elsewhere)

@@ -97,7 +97,8 @@ class Views(Arithmetic):
         """view[values]: a tile where the view is a range of tiles, else an element."""
         indices = self.flat_indices(values, node)
         if len(indices) != view.rank:
-            self.fail(f"{describe(view)} takes {view.rank} integers as its index, not {len(indices)}", node)
+            integers = "1 integer" if view.rank == 1 else f"{view.rank} integers"
+            self.fail(f"{describe(view)} takes {integers} as its index, not {len(indices)}", node)
         self._check_constants(view, indices, node)
         if view.levels:
             return self._tile_at(view, [index.expr for index in indices], node)
@@ -110,7 +111,9 @@ class Views(Arithmetic):
                 continue
             value = index.expr.value
             if value < 0:
-                self.fail(f"index {value} of axis {axis} is negative; count from the start: x.extent({axis}) - n", node)
+                base = ast.unparse(node.value) if isinstance(node, ast.Subscript) else view.array.name
+                advice = f"count from the start: {base}.extent({axis}) - {-value}"
+                self.fail(f"index {value} of axis {axis} is negative; {advice}", node)
             if isinstance(count, ir.Const) and value >= count.value:
                 extent = f"whose extent is {count.value}"
                 self.fail(f"index {value} of axis {axis} is outside {describe(view)}, {extent}", node)

@@ -156,9 +156,14 @@ def cast_index(idx, out, a):
     out[idx] = a[int(a[idx]), 0]
 
 
-@wrong("is negative", C, A)
+@wrong("index -1 of axis 0 is negative; count from the start: a.T.extent(0) - 1", C, A)
 def negative_index(idx, out, a):
-    out[idx] = a[-1, idx[1]]  # here
+    out[idx] = a.T[-1, idx[1]]  # here
+
+
+@wrong("takes 1 integer as its index, not 2", C, V)
+def index_of_a_row(idx, out, row):
+    out[idx] = row[0, 1]  # here
 
 
 @right(C, A)
