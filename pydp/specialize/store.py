@@ -92,6 +92,12 @@ class Store:
         """Keeps trials in the place of all earlier ones of their shape class; False as in `add`."""
         return self._change((shape, list(trials)))
 
+    def keep(self) -> bool:
+        """Whether all of this process's trials are on disk; where some are not, writes them now if that goes by now."""
+        with self._lock:
+            waiting = bool(self._unsaved)
+        return not waiting or self.add([])
+
     def _change(self, change: _Change) -> bool:
         from filelock import FileLock, Timeout
 

@@ -130,7 +130,7 @@ class _Search:
         spec = rebuild(self.family.spec_type, before.spec) if before is not None else None
         usable = spec is not None and self.family.check(self.device.profile, self.problem, spec) is None
         if before is not None and usable and not again:
-            return Tuning(self.shape, self.device.name, spec, before.ratio or 1.0, known=True)
+            return Tuning(self.shape, self.device.name, spec, before.ratio or 1.0, kept=self.store.keep(), known=True)
         if again:
             self.journal.settle(self.shape, [])
         try:

@@ -70,6 +70,18 @@ def test_the_fastest_right_one_wins(toys: Any) -> None:
 
 
 @pytest.mark.host
+def test_what_could_not_be_written_is_not_told_as_kept(toys: Any, tmp_path: Path) -> None:
+    blocked = tmp_path / store.TUNED
+    blocked.write_text("not a folder")
+    assert not tune(toy.double, X, device=toys, budget=20).kept
+    again = tune(toy.double, X, device=toys)
+    assert again.known and not again.kept
+    blocked.unlink()
+    again = tune(toy.double, X, device=toys)
+    assert again.known and again.kept and store.load(tuned.store_of(toys).path)[1]
+
+
+@pytest.mark.host
 def test_what_is_known_is_not_run_again(toys: Any) -> None:
     first = tune(toy.double, X, device=toys, budget=20)
     toy.RUNS.clear()
