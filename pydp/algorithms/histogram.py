@@ -38,6 +38,7 @@ from pydp.specialize.shape_class import size_class
 __all__ = ["HistogramSpec", "bincount", "histogram"]
 
 _COUNT = np.dtype(np.int64)
+_MOST_SHARED = 1 << 15
 
 
 def histogram(
@@ -125,7 +126,8 @@ def bincount(
     given = _weights(call, source, "biuf")
     dtype = _COUNT if given is None else np.dtype(np.float64)
     few = _few(source.dtype)
-    bins = max(256 if few else _largest(x, source, call, wait_for) + 1, least)
+    used = 256 if few else _largest(x, source, call, wait_for) + 1
+    bins = least if used <= least else _shared(used)
     if bins * dtype.itemsize > call.device.profile.global_bytes:
         raise OutOfResources(f"{bins} bins of {dtype} are more than {call.device.name} has memory for")
     result = call.output((bins,), dtype)
@@ -133,14 +135,13 @@ def bincount(
                  by_key(spec))  # fmt: skip
     _count(call, plan, source, given, None, result)
     counts = call.finish(result)
-    if not few:
-        return counts
-    if given is None:
+    if few and given is None:
         seen = np.flatnonzero(counts.get() if hasattr(counts, "get") else counts)
         used = int(seen[-1]) + 1 if seen.size else 0
-    else:
+    elif few:
         used = _largest(x, source, call, None) + 1
-    return counts[: max(used, least)]
+    wanted = max(used, least)
+    return counts if wanted == bins else counts[:wanted]
 
 
 # --- arguments -------------------------------------------------------------------------------------------
@@ -184,6 +185,13 @@ def _least(minlength: Any) -> int:
 def _few(dtype: np.dtype) -> bool:
     """Whether a bin for each value of the type costs less than looking for the greatest value first."""
     return dtype.itemsize == 1 and dtype.kind in "ub"
+
+
+def _shared(bins: int) -> int:
+    """At most an eighth more bins, so that calls whose greatest values differ a little share a plan: local memory's
+    kernels are built for a number of bins. Bins that no local memory holds stay as many."""
+    step = 1 << max(0, bins.bit_length() - 4)
+    return -(-bins // step) * step if bins <= _MOST_SHARED else bins
 
 
 def _weights(call: Call, source: Operand, kinds: str = "iuf") -> Operand | None:

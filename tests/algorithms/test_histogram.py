@@ -324,3 +324,17 @@ def test_many_values_among_uneven_and_even_bins(device: Any) -> None:
     whole = rng.integers(-(2**40), 2**40, 50_000)
     for bins in (7, np.array([-(2**39), -5, 0, 2**20, 2**39 + 1])):
         assert np.array_equal(pydp.histogram(whole, bins)[0], np.histogram(whole, bins)[0])
+
+
+def test_greatest_values_that_differ_a_little_share_a_kernel(device: Any) -> None:
+    rng = np.random.default_rng(15)
+    for spec in (SIMT, None):
+        built = []
+        for most in (1001, 1000, 999, 1023):
+            x = np.append(rng.integers(0, most, 5000), most).astype(np.int32)
+            for least in (0, 3):
+                assert np.array_equal(pydp.bincount(x, minlength=least, spec=spec), np.bincount(x, minlength=least))
+            field = pydp.bincount(pydp.field(x), spec=spec)
+            assert field.extent == (most + 1,) and np.array_equal(field.get(), np.bincount(x))
+            built.append(len(device.kernels))
+        assert len(set(built[1:])) == 1
