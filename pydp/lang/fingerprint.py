@@ -70,11 +70,11 @@ def _watch(function: FunctionType, guards: list[_Guard], seen: set[FunctionType]
 
 
 def _watch_tables(value: Any, guards: list[_Guard]) -> None:
-    """Guards for the content of arrays and of the user's objects, which may be changed in place."""
+    """Guards for the content of arrays, records and the user's objects, which may be changed in place."""
     if isinstance(value, tuple):
         for item in value:
             _watch_tables(item, guards)
-    elif isinstance(value, np.ndarray):
+    elif isinstance(value, np.ndarray | np.void):
         key = names.array_key(value)
         guards.append((_content, value, key, key))
     elif not isinstance(getattr(value, "function", value), int | float | str | FunctionType):

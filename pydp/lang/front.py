@@ -62,7 +62,7 @@ class TupleType:
 
 ArgumentType = FieldType | NumberType | TupleType
 _kept: dict[Hashable, ir.Function | ir.ValueFunction] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # a property of a user's object, which is asked within, may call pydp
 
 
 def translate(

@@ -161,8 +161,8 @@ def ends_chain(value: Any) -> bool:
     return isinstance(value, int | float | np.dtype | np.generic | np.ndarray)
 
 
-def array_key(array: np.ndarray[Any, Any]) -> Hashable:
-    """What tells one array that is used as constants from another."""
+def array_key(array: np.ndarray[Any, Any] | np.void) -> Hashable:
+    """What tells one array or record that is used as constants from another."""
     return (array.shape, array.dtype, array.tobytes() if array.size <= _TABLE_LIMIT else id(array))
 
 

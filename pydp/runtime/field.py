@@ -10,7 +10,7 @@ import pyopencl as cl
 import pyopencl.array
 
 from ..errors import InvalidArgument
-from ..space import Extent, Grid
+from ..space import Extent, Grid, integers
 from . import transfer
 from .field_operators import FieldOperators
 from .operand import Strided
@@ -90,7 +90,7 @@ class Field(FieldOperators):
 
     def transpose(self, *axes: int) -> Field:
         """The view with its axes in the given order (reversed order when none is given)."""
-        order = tuple(axes[0]) if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
+        order = integers(axes[0] if len(axes) == 1 else axes, "transpose")
         if not order:
             return self.T
         places = [axis + self.rank if axis < 0 else axis for axis in order]

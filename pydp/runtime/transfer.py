@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyopencl as cl
 
+from ..dtypes import native
 from ..errors import InvalidArgument
 from ..space import integers
 from . import host_memory
@@ -214,7 +215,7 @@ def converted(field: FieldData, dtype: Any = None) -> Any:
     """A new C-contiguous field with the same elements, converted to `dtype` where it is given."""
     call = Call.begin({"field": field})
     source = call.input("field")
-    target = call.output(source.shape, source.dtype if dtype is None else np.dtype(dtype))
+    target = call.output(source.shape, source.dtype if dtype is None else native(dtype))
     call.copy(source, target)
     return call.finish(target)
 

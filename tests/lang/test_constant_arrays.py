@@ -112,6 +112,23 @@ def test_constant_arrays_in_operators(device, monkeypatch):
     np.testing.assert_array_equal(pydp.sort(np.array([2, 0, 1], np.int32), key=lambda v: TABLE[v]), [1, 2, 0])
 
 
+STEP = pydp.record(np.dtype([("size", "i4")]), 3)
+
+
+def test_a_record_changed_in_place_is_seen(device):
+    """A NumPy record is a scalar, yet its members can be assigned."""
+
+    def steps(idx, out):
+        out[idx] = STEP["size"]
+
+    for size in (3, 8):
+        STEP["size"] = size
+        out = np.zeros(4, np.int32)
+        pydp.forall(4, steps, out)
+        assert out.tolist() == [size] * 4
+        assert pydp.reduce(np.zeros(4, np.int32), lambda a, b: a + b + STEP["size"]) == 3 * size
+
+
 def write(idx, out):
     TABLE[0] = 1
 
