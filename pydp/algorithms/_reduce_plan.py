@@ -12,7 +12,7 @@ from pydp.algorithms._conversion import conversion
 from pydp.algorithms._keys import unkeyed
 from pydp.algorithms._reduce_passes import Pass, passes
 from pydp.algorithms._reduce_spec import FAMILY, ReduceSpec
-from pydp.algorithms.operators import Operator, operator_text
+from pydp.algorithms.operators import Operator, named, operator_text
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, tree
@@ -48,7 +48,7 @@ class Plan:
 
 def result_dtype(dtype: np.dtype, op: Any) -> np.dtype:
     """The type of a fold where none is asked for: `dtype`, but 64 bits for sums and products of smaller integers."""
-    if op in ("+", "*", np.add, np.multiply) and not is_record(dtype) and dtype.itemsize < 8:
+    if named(op) in ("+", "*") and not is_record(dtype) and dtype.itemsize < 8:
         if dtype.kind in "bi":
             return np.dtype(np.int64)
         if dtype.kind == "u":

@@ -111,6 +111,17 @@ class Operator:
         return None if self.start is None else _literal(self.start, self.dtype)
 
 
+def named(op: Any) -> Any:
+    """The name of a function that means a named operator (``np.add``, ``max``, ``operator.add``); else `op` itself.
+
+    >>> named(operator.add)
+    '+'
+    """
+    if isinstance(op, np.ufunc):
+        return _UFUNCS.get(op.__name__, op)
+    return _PYTHON.get(op, op) if isinstance(op, BuiltinFunctionType) else op
+
+
 def operator_text(op: Any, dtype: Any) -> Operator:
     """The operator that `op` names on elements of `dtype`; raises InvalidArgument for anything else.
 
@@ -123,12 +134,9 @@ def operator_text(op: Any, dtype: Any) -> Operator:
         if op.dtype != dtype:
             raise InvalidArgument(f"the operator {op.name!r} is one on {op.dtype}; {dtype} is needed here")
         return op
+    op = named(op)
     if isinstance(op, np.ufunc):
-        if op.__name__ not in _UFUNCS:
-            raise InvalidArgument(f"op {op.__name__!r} is not an associative ufunc that pydp knows; {_ACCEPTED}")
-        op = _UFUNCS[op.__name__]
-    elif isinstance(op, BuiltinFunctionType):
-        op = _PYTHON.get(op, op)
+        raise InvalidArgument(f"op {op.__name__!r} is not an associative ufunc that pydp knows; {_ACCEPTED}")
     if isinstance(op, str):
         return _from_text(op, dtype)
     if isinstance(op, Mapping):

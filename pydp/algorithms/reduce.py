@@ -19,7 +19,7 @@ from pydp.algorithms._reduce_plan import Plan
 from pydp.algorithms._reduce_plan import plan as plan_of
 from pydp.algorithms._reduce_spec import ReduceSpec
 from pydp.algorithms._scan_arguments import host_init, is_device_init
-from pydp.dtypes import native
+from pydp.dtypes import is_record, native
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import told
 from pydp.runtime.call import Call
@@ -159,6 +159,8 @@ def _seed(call: Call, value: np.ndarray | None, dtype: np.dtype) -> Operand:
     if int(np.prod(given.shape, dtype=object)) != 1:
         raise InvalidArgument(f"init has shape {given.shape}; one value of dtype {dtype} is accepted")
     conversion(given.dtype, dtype, "init")
+    if not is_record(dtype) and not np.can_cast(given.dtype, dtype, "same_kind"):
+        raise InvalidArgument(f"init has dtype {given.dtype}; one value of dtype {dtype} is accepted")
     return call.contiguous(given, dtype)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,22 @@ def test_wrong_arguments(device: Any) -> None:
             pydp.reduce(x, **{"axis": 1, **wrong})
     with pytest.raises(pydp.InvalidArgument, match="x is None"):
         pydp.reduce(None)
+
+
+@pytest.mark.parametrize("ops", [("+", np.add, operator.add), ("*", np.multiply, operator.mul)])
+def test_functions_that_mean_named_operators_fold_in_their_types(device: Any, ops: Any) -> None:
+    small, flags = np.full(40, 3, np.uint8), np.ones(40, bool)
+    for x, function in ((small, pydp.reduce), (flags, pydp.reduce), (flags, pydp.scan)):
+        want, *others = (function(x, op) for op in ops)
+        for got in others:
+            assert got.dtype == want.dtype and np.array_equal(got, want)
+
+
+def test_first_values_on_the_device_are_not_cut_to_integers(device: Any) -> None:
+    x = np.ones(4, np.int32)
+    assert pydp.reduce(x, init=pydp.field(np.int32(3))) == 7
+    with pytest.raises(pydp.InvalidArgument, match="init has dtype float32"):
+        pydp.reduce(x, init=pydp.field(np.float32(1.5)))
 
 
 def test_nothing_to_fold_over_is_a_scalar_too(device: Any) -> None:
