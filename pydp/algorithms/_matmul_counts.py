@@ -13,12 +13,12 @@ import numpy as np
 
 from ..specialize.counts import Counts, Phase, operations_per_cycle, spread
 from ._matmul_space import even, up
+from ._matmul_spec import MatmulSpec
 from ._matmul_types import arithmetic
 
 if TYPE_CHECKING:
     from ..runtime.profile import Profile
     from ..specialize.family import Problem
-    from ._matmul_spec import MatmulSpec
 
 _LATENCY, _ISSUED = 4.0, 2.0  # cycles of a multiply-add; multiply-adds, and loads, started in a cycle
 _TILE_CYCLES = 30.0  # calling a register tile: arguments, loop set-up, the first loads' latency

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..groups.meetings import built
 from ..runtime.program import kernel
+from ._matmul_family import stretch
 from ._matmul_shape import Matrix, Product
-from ._matmul_spec import MatmulSpec, stretch
+from ._matmul_spec import MatmulSpec
 from ._matmul_types import Arithmetic, element, parts_of
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..specialize.family import altered
+from ._matmul_spec import MatmulSpec
 
 if TYPE_CHECKING:
     from ..runtime.profile import Profile
     from ..specialize.family import Problem
-    from ._matmul_spec import MatmulSpec
 
 # Register tiles (rows, vectors of columns): from few results, whose operands are loaded again and again, to more than
 # any processor has registers for.

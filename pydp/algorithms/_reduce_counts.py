@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pydp.algorithms._reduce_spec import ReduceSpec
 from pydp.specialize.counts import Counts, Phase, efficiency, spread
 
 if TYPE_CHECKING:
-    from pydp.algorithms._reduce_spec import ReduceSpec
     from pydp.runtime.profile import Profile
     from pydp.specialize.family import Problem
 

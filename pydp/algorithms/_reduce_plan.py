@@ -10,8 +10,9 @@ import numpy as np
 
 from pydp.algorithms._conversion import conversion
 from pydp.algorithms._keys import unkeyed
+from pydp.algorithms._reduce_family import FAMILY
 from pydp.algorithms._reduce_passes import Pass, passes
-from pydp.algorithms._reduce_spec import FAMILY, ReduceSpec
+from pydp.algorithms._reduce_spec import ReduceSpec
 from pydp.algorithms.operators import Operator, named, operator_text
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, is_record, vector_parts
 from pydp.errors import InvalidArgument

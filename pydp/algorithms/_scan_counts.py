@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from pydp.algorithms._scan_spec import STRATEGIES, ScanSpec
 from pydp.specialize.counts import Counts, Phase, efficiency, spread
 
 if TYPE_CHECKING:
-    from pydp.algorithms._scan_spec import ScanSpec
     from pydp.runtime.profile import Profile
     from pydp.specialize.family import Problem
 
-STRATEGIES = ("lookback", "chained", "reduce_then_scan")
 SMALL = 4096  # elements below which a partition is not made smaller to keep more cores busy
 _PARTS = (4096, 16384, 65536, 1 << 18, 1 << 20)
 _STREAMED = 0.6  # the cost of a store that goes round the caches over one that reads what it overwrites first

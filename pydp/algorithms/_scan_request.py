@@ -10,9 +10,10 @@ import numpy as np
 from pydp.algorithms import _scan_arguments as arguments
 from pydp.algorithms._axis import axis_of, switch
 from pydp.algorithms._conversion import conversion
+from pydp.algorithms._scan_family import FAMILY, problem_of
 from pydp.algorithms._scan_layout import layout_of
 from pydp.algorithms._scan_plan import ColumnsPlan, Job, WalkPlan, make_plan
-from pydp.algorithms._scan_spec import FAMILY, STRATEGIES, ScanSpec, problem_of
+from pydp.algorithms._scan_spec import STRATEGIES, ScanSpec
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.dtypes import check_kept_whole, check_supported, is_record, vector_parts
 from pydp.errors import InvalidArgument

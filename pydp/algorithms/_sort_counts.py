@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from pydp.algorithms._sort_spec import SortSpec
 from pydp.specialize.counts import Counts, Phase, efficiency, spread
 
 if TYPE_CHECKING:
-    from pydp.algorithms._sort_plan import SortSpec
     from pydp.runtime.profile import Profile
     from pydp.specialize.family import Problem
 

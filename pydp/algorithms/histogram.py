@@ -16,7 +16,8 @@ import pyopencl as cl
 
 from pydp.algorithms._axis import integer, switch
 from pydp.algorithms._histogram_edges import are_values, edges_of, ends_of, no_values, reached, thresholds
-from pydp.algorithms._histogram_spec import FAMILY, HistogramSpec, local_bytes
+from pydp.algorithms._histogram_family import FAMILY, local_bytes
+from pydp.algorithms._histogram_spec import HistogramSpec
 from pydp.algorithms._keys import by_key, unkeyed
 from pydp.algorithms._reduce_passes import collapse
 from pydp.algorithms.reduce import fold, reduce

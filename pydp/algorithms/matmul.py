@@ -15,9 +15,10 @@ from ..runtime.call import Call
 from ..runtime.operand import c_strides
 from ..specialize.choose import Choice, choose
 from ..specialize.explanation import Explanation, Given, explained_by, sources_of
+from ._matmul_family import FAMILY, THIN_ROWS, bank_note, describe
 from ._matmul_plan import Builder, Plan
 from ._matmul_shape import Matrix, Product, Shape, product, result_shape
-from ._matmul_spec import FAMILY, THIN_ROWS, MatmulSpec, bank_note, describe
+from ._matmul_spec import MatmulSpec
 from ._matmul_types import Arithmetic, arithmetic, factor, result_dtype
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms import _scan_stream as stream
+from pydp.algorithms._scan_family import lies
 from pydp.algorithms._scan_plan import Arrays
 from pydp.algorithms._scan_request import Request, copied, opened, place_of_copy, plan_of, untangled
-from pydp.algorithms._scan_spec import ScanSpec, lies
+from pydp.algorithms._scan_spec import ScanSpec
 from pydp.runtime.operand import Operand
 from pydp.specialize.explanation import Explanation, Given, explained_by
 

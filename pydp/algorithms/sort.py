@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms._keys import by_key, unkeyed
+from pydp.algorithms._sort_family import FAMILY, LOST, needs, passes, skewed
 from pydp.algorithms._sort_order import Order, order_of, ordering
-from pydp.algorithms._sort_plan import FAMILY, LOST, SortSpec, needs, passes, skewed
+from pydp.algorithms._sort_spec import SortSpec
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, is_record, lost_in_arrays, movable
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, told

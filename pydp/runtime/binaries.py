@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
 
 if TYPE_CHECKING:
-    from pydp.runtime.device import Device
+    from pydp.runtime.device_core import DeviceCore
 
 _MAGIC = b"pydp-binary-1\n"
 
 
-def compile_program(program: Any, device: Device, options: Sequence[str]) -> None:
+def compile_program(program: Any, device: DeviceCore, options: Sequence[str]) -> None:
     """Build a pyopencl inner program; raises pyopencl.Error. The compiler's remarks stay in the build log.
 
     pyopencl's public ``build`` turns each remark into a Python warning, which a caller may have made an error.
@@ -35,16 +35,16 @@ def compile_program(program: Any, device: Device, options: Sequence[str]) -> Non
         program.build(text, [device.cl])
 
 
-def _kept_here(device: Device) -> bool:
+def _kept_here(device: DeviceCore) -> bool:
     return device.quirks.binaries_usable and not device.quirks.keeps_own_binaries
 
 
-def _path(device: Device, source: str, options: Sequence[str]) -> Path:
+def _path(device: DeviceCore, source: str, options: Sequence[str]) -> Path:
     content = "\0".join((device.uid, *options, source))
     return cache_dir() / "binaries" / f"{hashlib.sha256(content.encode()).hexdigest()}.bin"
 
 
-def load(device: Device, source: str, options: Sequence[str]) -> Any | None:
+def load(device: DeviceCore, source: str, options: Sequence[str]) -> Any | None:
     """The built program of `source` from disk, ready for kernels; None where there is none that works."""
     if not _kept_here(device):
         return None
@@ -67,7 +67,7 @@ def load(device: Device, source: str, options: Sequence[str]) -> Any | None:
     return program
 
 
-def store(device: Device, source: str, options: Sequence[str], program: Any) -> None:
+def store(device: DeviceCore, source: str, options: Sequence[str], program: Any) -> None:
     """Keep a built program on disk."""
     if not _kept_here(device):
         return

@@ -6,17 +6,16 @@ Device discovery touches no driver before it is first asked for, and trusts none
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from pydp.errors import InvalidArgument, NoUsableDevice
 from pydp.runtime import drivers, probe
-from pydp.runtime.profile import Profile, read_profile
-from pydp.runtime.quirks import DRIVER_KEYS, driver_key, quirks_of
+from pydp.runtime.device_core import DeviceCore
+from pydp.runtime.quirks import DRIVER_KEYS
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -30,7 +29,7 @@ _defaults: dict[tuple[str | None, str | None], Device] = {}
 _current: ContextVar[Device | None] = ContextVar("pydp_device", default=None)
 
 
-class Device:
+class Device(DeviceCore):
     """One OpenCL device, with one context and one in-order queue for the whole process.
 
     ``name``, ``vendor``, ``platform``, ``driver_version``, ``kind`` ("cpu", "gpu", "accelerator") and ``driver``
@@ -39,89 +38,15 @@ class Device:
     (None: it passed the trust probe).
     """
 
-    is_target = False  # whether kernels are only compiled for it: see pydp.runtime.target
-
-    def __init__(self, cl_device: cl.Device, context: cl.Context | None = None) -> None:
-        self.cl = cl_device
-        self.name = cl_device.name.strip(" \0")
-        self.vendor = cl_device.vendor.strip(" \0")
-        self.platform = cl_device.platform.name.strip(" \0")
-        self.driver_version = cl_device.driver_version.strip(" \0")
-        self.driver = driver_key(self.platform)
-        self.kind = _kind(cl_device, self.driver)
-        self.quirks = quirks_of(self.platform, self.name, self.driver_version, self.kind)
-        versions = (cl_device.platform.version, self.driver_version, cl_device.version)
-        identity = "\n".join((self.platform, self.name, *versions))
-        self.uid = f"{self.driver}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
-        self.kernels: dict[Any, Any] = {}  # by keys of their makers': kernels, and what rests on them
-        self.pools: dict[int, Any] = {}  # kept by pydp.runtime.scratch
-        self._context = context
-        self._queue: cl.CommandQueue | None = None
-        self._profile: Profile | None = None
-        self._lock = threading.RLock()
-
-    @property
-    def profile(self) -> Profile:
-        """What choices are made from: see :class:`pydp.runtime.profile.Profile`."""
-        if self._profile is None:
-            with self._lock:
-                if self._profile is None:
-                    self._profile = read_profile(self.cl, self.kind, self.quirks)
-        return self._profile
-
-    @property
-    def context(self) -> cl.Context:
-        """The pyopencl context of this device, made when first asked for."""
-        if self._context is None:
-            with self._lock:
-                if self._context is None:
-                    import pyopencl as cl
-
-                    self._context = cl.Context([self.cl])
-        return self._context
-
-    @property
-    def queue(self) -> cl.CommandQueue:
-        """The in-order queue that calls without ``queue=`` use."""
-        if self._queue is None:
-            with self._lock:
-                if self._queue is None:
-                    import pyopencl as cl
-
-                    self._queue = cl.CommandQueue(self.context, self.cl)
-        return self._queue
-
     @property
     def reason(self) -> str | None:
         """Why the device cannot be used, in one sentence; None where its trust probe passed."""
         return probe.verdict(self)
 
-    def unbuilt(
-        self, template: str, name: str, params: Mapping[str, object], source: str, options: Sequence[str]
-    ) -> Any:
-        """What stands for a rendered kernel without building it; None, but for targets."""
-        return None
-
     @property
     def usable(self) -> bool:
         """True where the trust probe passed."""
         return self.reason is None
-
-    def __repr__(self) -> str:
-        return f"<pydp.Device {self.name!r} ({self.kind}) on {self.platform!r} {self.driver_version}>"
-
-    def _texts(self) -> str:
-        return f"{self.name}\n{self.platform}\n{self.vendor}\n{self.driver}".lower()
-
-
-def _kind(cl_device: cl.Device, driver: str) -> str:
-    import pyopencl as cl
-
-    if driver == "oclgrind":  # claims to be of every type; it runs groups as a GPU does
-        return "accelerator"
-    if cl_device.type & cl.device_type.GPU:
-        return "gpu"
-    return "cpu" if cl_device.type & cl.device_type.CPU else "accelerator"
 
 
 def _order(device: Device) -> tuple[Any, ...]:

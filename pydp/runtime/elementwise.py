@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyopencl as cl
@@ -19,7 +19,6 @@ from .operand import Operand, c_strides
 from .program import kernel
 
 if TYPE_CHECKING:
-    from .call import Call
     from .device import Device
     from .program import Kernel
 
@@ -27,6 +26,20 @@ _UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true
 _PAIR = cl.cltypes.ulong2
 _MOST_PLANS = 8192  # entries of a device's kept kernels beyond which those of this file are dropped
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+class Launcher(Protocol):
+    """What is asked of a call (:class:`pydp.runtime.call.Call`) whose arrays are copied or computed here."""
+
+    device: Device
+
+    def overlaps(self, a: Operand, b: Operand) -> bool: ...
+
+    def same(self, a: Operand, b: Operand) -> bool: ...
+
+    def temporary(self, shape: Sequence[int], dtype: Any, name: str = ...) -> Operand: ...
+
+    def launch(self, kernel: Any, global_size: Any, local_size: Any, *args: Any) -> Any: ...
 
 
 def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
@@ -90,7 +103,7 @@ def _as_words(operand: Operand) -> Operand:
     )
 
 
-def copy(call: Call, source: Operand, target: Operand, turning: Turning | None = None) -> None:
+def copy(call: Launcher, source: Operand, target: Operand, turning: Turning | None = None) -> None:
     """Enqueue ``target[...] = source``: broadcast, converted as astype does, right also where the two overlap.
 
     turning: how blocks are turned where the two lie along different axes; None: the usual way.
@@ -108,7 +121,7 @@ def copy(call: Call, source: Operand, target: Operand, turning: Turning | None =
 
 
 def apply(
-    call: Call, op: str, inputs: Sequence[Operand | np.generic], target: Operand, turning: Turning | None = None
+    call: Launcher, op: str, inputs: Sequence[Operand | np.generic], target: Operand, turning: Turning | None = None
 ) -> None:
     """Enqueue ``target[...] = op(inputs...)``; the inputs are operands broadcastable to the target, or numbers.
 
@@ -146,7 +159,7 @@ def _layout(one: Operand | np.generic) -> Any:
     return (one.dtype, one.shape, one.strides) if isinstance(one, Operand) else one.dtype
 
 
-def _aside(call: Call, operand: Operand) -> Operand:
+def _aside(call: Launcher, operand: Operand) -> Operand:
     """A copy of the operand in scratch memory, its repeated axes kept repeated."""
     shape = tuple(1 if stride == 0 else size for size, stride in zip(operand.shape, operand.strides, strict=True))
     packed = call.temporary(shape, operand.dtype, operand.name)

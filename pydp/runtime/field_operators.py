@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 import pyopencl as cl
@@ -13,9 +13,6 @@ from .call import Call
 from .elementwise import apply, result_dtype
 from .field_data import FieldData
 from .transfer import converted
-
-if TYPE_CHECKING:
-    from .field import Field
 
 
 def _is_array(value: Any) -> bool:
@@ -50,59 +47,59 @@ class FieldOperators(FieldData):
         apply(call, op, [right, left] if swapped else [left, right], target)
         return call.finish(target)
 
-    def __add__(self, other: Any) -> Field:
+    def __add__(self, other: Any) -> Self:
         return self._combine("add", other)
 
-    def __radd__(self, other: Any) -> Field:
+    def __radd__(self, other: Any) -> Self:
         return self._combine("add", other, swapped=True)
 
-    def __iadd__(self, other: Any) -> Field:
+    def __iadd__(self, other: Any) -> Self:
         return self._combine("add", other, out=self)
 
-    def __sub__(self, other: Any) -> Field:
+    def __sub__(self, other: Any) -> Self:
         return self._combine("sub", other)
 
-    def __rsub__(self, other: Any) -> Field:
+    def __rsub__(self, other: Any) -> Self:
         return self._combine("sub", other, swapped=True)
 
-    def __isub__(self, other: Any) -> Field:
+    def __isub__(self, other: Any) -> Self:
         return self._combine("sub", other, out=self)
 
-    def __mul__(self, other: Any) -> Field:
+    def __mul__(self, other: Any) -> Self:
         return self._combine("mul", other)
 
-    def __rmul__(self, other: Any) -> Field:
+    def __rmul__(self, other: Any) -> Self:
         return self._combine("mul", other, swapped=True)
 
-    def __imul__(self, other: Any) -> Field:
+    def __imul__(self, other: Any) -> Self:
         return self._combine("mul", other, out=self)
 
-    def __truediv__(self, other: Any) -> Field:
+    def __truediv__(self, other: Any) -> Self:
         return self._combine("div", other)
 
-    def __rtruediv__(self, other: Any) -> Field:
+    def __rtruediv__(self, other: Any) -> Self:
         return self._combine("div", other, swapped=True)
 
-    def __itruediv__(self, other: Any) -> Field:
+    def __itruediv__(self, other: Any) -> Self:
         return self._combine("div", other, out=self)
 
-    def __neg__(self) -> Field:
+    def __neg__(self) -> Self:
         return self._combine("mul", -1)
 
-    def __pos__(self) -> Field:
+    def __pos__(self) -> Self:
         return self.copy()
 
-    def __matmul__(self, other: Any) -> Field:
+    def __matmul__(self, other: Any) -> Self:
         return _matmul(self, other)
 
-    def __rmatmul__(self, other: Any) -> Field:
+    def __rmatmul__(self, other: Any) -> Self:
         return _matmul(other, self)
 
-    def copy(self) -> Field:
+    def copy(self) -> Self:
         """A new C-contiguous field with the same elements."""
         return converted(self)
 
-    def astype(self, dtype: Any) -> Field:
+    def astype(self, dtype: Any) -> Self:
         """A new C-contiguous field with the elements converted to `dtype`."""
         return converted(self, dtype)
 

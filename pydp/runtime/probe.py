@@ -23,7 +23,7 @@ from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
 from pydp.runtime.program import kernel
 
 if TYPE_CHECKING:
-    from pydp.runtime.device import Device
+    from pydp.runtime.device_core import DeviceCore
 
 _VERSION = 1  # of the probe: a new one asks every device again
 _SECONDS = 120.0
@@ -35,7 +35,7 @@ _lock = threading.RLock()
 _verdicts: dict[str, dict[str, Any]] = {}
 
 
-def verdict(device: Device) -> str | None:
+def verdict(device: DeviceCore) -> str | None:
     """Why `device` cannot be trusted, in one sentence, or None; asked once per process and device."""
     found = _verdicts.get(device.uid)
     if found is None:
@@ -47,14 +47,14 @@ def verdict(device: Device) -> str | None:
     return found["reason"]
 
 
-def ask_again(device: Device) -> str | None:
+def ask_again(device: DeviceCore) -> str | None:
     """Probe `device` now, whatever is kept of it; the new verdict is kept."""
     with _lock:
         _verdicts[device.uid] = _ask(device)
     return verdict(device)
 
 
-def _apply(device: Device, found: dict[str, Any]) -> None:
+def _apply(device: DeviceCore, found: dict[str, Any]) -> None:
     """Take out of the profile what the driver claims and the probe did not find."""
     profile = device.profile
     trusted = tuple(size for size in profile.subgroup_sizes if size in found["subgroups"])
@@ -63,7 +63,7 @@ def _apply(device: Device, found: dict[str, Any]) -> None:
         device._profile = dataclasses.replace(profile, subgroup_sizes=trusted, sources=sources)
 
 
-def _from_disk(device: Device) -> dict[str, Any] | None:
+def _from_disk(device: DeviceCore) -> dict[str, Any] | None:
     data = read(_path(device))
     if data is None:
         return None
@@ -76,11 +76,11 @@ def _from_disk(device: Device) -> dict[str, Any] | None:
         return None
 
 
-def _path(device: Device) -> Any:
+def _path(device: DeviceCore) -> Any:
     return cache_dir() / "probe" / f"{device.uid}.json"
 
 
-def _ask(device: Device) -> dict[str, Any]:
+def _ask(device: DeviceCore) -> dict[str, Any]:
     apart = not device.quirks.is_simulator and bool(sys.executable)
     found = _in_process_of_its_own(device) if apart else run(device)
     found = {"version": _VERSION, "time": time.time(), "device": device.name, **found}
@@ -88,7 +88,7 @@ def _ask(device: Device) -> dict[str, Any]:
     return found
 
 
-def _in_process_of_its_own(device: Device) -> dict[str, Any]:
+def _in_process_of_its_own(device: DeviceCore) -> dict[str, Any]:
     command = [sys.executable, "-c", _COMMAND, device.uid]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     environment.pop("OCLGRIND_LOG", None)  # a simulator's log is this process's; another would begin it anew
@@ -112,7 +112,7 @@ def _in_process_of_its_own(device: Device) -> dict[str, Any]:
     return {"reason": reason, "subgroups": []}
 
 
-def run(device: Device) -> dict[str, Any]:
+def run(device: DeviceCore) -> dict[str, Any]:
     """Probe `device` in this process: {"reason": why not or None, "subgroups": the sizes that are as claimed}."""
     import pyopencl as cl
 
@@ -129,13 +129,13 @@ def run(device: Device) -> dict[str, Any]:
     return {"reason": reason, "subgroups": sizes}
 
 
-def _params(device: Device, mode: str, size: int, **more: object) -> dict[str, object]:
+def _params(device: DeviceCore, mode: str, size: int, **more: object) -> dict[str, object]:
     profile = device.profile
     plain = {"mode": mode, "size": size, "int64": profile.int64_atomics, "fp64": profile.fp64}
     return {**plain, "sizes": [], "attribute": "", "cl_std": "CL1.2", **more}
 
 
-def _group_probe(device: Device) -> str | None:
+def _group_probe(device: DeviceCore) -> str | None:
     profile = device.profile
     size = 1 << (min(64, profile.max_group_size).bit_length() - 1)
     probe = kernel(device, "probe.mako", "probe", _params(device, "group", size))
@@ -170,7 +170,7 @@ def _judge(rows: np.ndarray, ticket: int, wide: int, real: np.ndarray, profile: 
 
 
 def _launch(
-    device: Device, probe: Any, global_size: tuple[int, ...], local_size: tuple[int, ...], *arrays: np.ndarray
+    device: DeviceCore, probe: Any, global_size: tuple[int, ...], local_size: tuple[int, ...], *arrays: np.ndarray
 ) -> list[np.ndarray]:
     """Run a kernel over buffers that hold `arrays`; returns what they hold afterwards."""
     import pyopencl as cl
@@ -184,7 +184,7 @@ def _launch(
     return results
 
 
-def _subgroup_probe(device: Device) -> list[int]:
+def _subgroup_probe(device: DeviceCore) -> list[int]:
     profile = device.profile
     chosen = "cl_intel_required_subgroup_size" in profile.extensions
     group = 1 << (min(128, profile.max_group_size).bit_length() - 1)

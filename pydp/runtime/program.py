@@ -23,7 +23,7 @@ from pydp.runtime.template import render
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from pydp.runtime.device import Device
+    from pydp.runtime.device_core import DeviceCore
 
 __all__ = ["Kernel", "build_source", "kernel", "render"]
 
@@ -63,7 +63,9 @@ class Kernel:
         "template",
     )
 
-    def __init__(self, device: Device, cl_kernel: cl.Kernel, template: str, params: Mapping[str, object], source: str):
+    def __init__(
+        self, device: DeviceCore, cl_kernel: cl.Kernel, template: str, params: Mapping[str, object], source: str
+    ):
         import pyopencl
 
         self.cl = cl_kernel
@@ -193,7 +195,7 @@ def _flush(events: Sequence[cl.Event]) -> None:
 
 
 def kernel(
-    device: Device, template: str, name: str, params: Mapping[str, object], options: Sequence[str] = ()
+    device: DeviceCore, template: str, name: str, params: Mapping[str, object], options: Sequence[str] = ()
 ) -> Kernel:
     """The kernel `name` of `template` rendered with `params`, built for `device`; kept, and shared by all threads.
 
@@ -220,7 +222,7 @@ def _content(value: object) -> object:
     return repr(value)
 
 
-def _make(device: Device, template: str, name: str, params: Mapping[str, object], options: Sequence[str]) -> Kernel:
+def _make(device: DeviceCore, template: str, name: str, params: Mapping[str, object], options: Sequence[str]) -> Kernel:
     import pyopencl as cl
 
     source = render(template, params)
@@ -239,13 +241,13 @@ def _asked(params: Mapping[str, object], options: Sequence[str]) -> list[str]:
     return [f"-cl-std={standard}", *options] if standard else list(options)
 
 
-def complete_options(device: Device, params: Mapping[str, object], options: Sequence[str] = ()) -> list[str]:
+def complete_options(device: DeviceCore, params: Mapping[str, object], options: Sequence[str] = ()) -> list[str]:
     """All options that a kernel rendered with `params` is compiled with for `device`."""
     return _options(device, _asked(params, options))
 
 
 def build_source(
-    device: Device,
+    device: DeviceCore,
     source: str,
     options: Sequence[str] = (),
     *,
@@ -263,14 +265,14 @@ def build_source(
     return once.value
 
 
-def _options(device: Device, options: Sequence[str]) -> list[str]:
+def _options(device: DeviceCore, options: Sequence[str]) -> list[str]:
     standard = [option for option in options if option.startswith("-cl-std=")] or ["-cl-std=CL1.2"]
     others = [option for option in options if not option.startswith("-cl-std=")]
     # -w: one driver counts clang's warnings, of generated text that nobody reads, on the user's terminal.
     return [standard[-1], "-w", *device.profile.build_options, *others]
 
 
-def _build(device: Device, source: str, options: list[str], template: str, params: Mapping[str, object]) -> Any:
+def _build(device: DeviceCore, source: str, options: list[str], template: str, params: Mapping[str, object]) -> Any:
     import pyopencl as cl
 
     kept = binaries.load(device, source, options)
@@ -289,7 +291,7 @@ def _build(device: Device, source: str, options: list[str], template: str, param
     return program
 
 
-def _build_log(program: Any, device: Device) -> str:
+def _build_log(program: Any, device: DeviceCore) -> str:
     import pyopencl as cl
 
     try:
@@ -298,7 +300,7 @@ def _build_log(program: Any, device: Device) -> str:
         return ""
 
 
-def _failed(device: Device, source: str, log: str, template: str, params: Mapping[str, object]) -> BuildFailed:
+def _failed(device: DeviceCore, source: str, log: str, template: str, params: Mapping[str, object]) -> BuildFailed:
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
     path = cache_dir() / "failed" / f"{template.removesuffix('.mako')}-{digest}.cl"
     kept = str(path) if atomic_write(path, source.encode()) else None

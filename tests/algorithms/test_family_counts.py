@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from pydp.algorithms import _sort_counts, _sort_plan
+from pydp.algorithms import _sort_counts, _sort_family
 from pydp.algorithms._matmul_counts import counts as matmul_counts
-from pydp.algorithms._matmul_spec import FAMILY as MATMUL
+from pydp.algorithms._matmul_family import FAMILY as MATMUL
 from pydp.algorithms._matmul_spec import MatmulSpec
 from pydp.algorithms._scan_counts import partition, scan_cycles
-from pydp.algorithms._scan_spec import FAMILY as SCAN
+from pydp.algorithms._scan_family import FAMILY as SCAN
 from pydp.algorithms._scan_spec import ScanSpec
 from pydp.specialize.architectures import by_target, rates_of
 from pydp.specialize.costs import cost
@@ -27,7 +27,7 @@ CPU = dataclasses.replace(by_target("avx512")[0], compute_units=4, l1_bytes=48 <
 GPU = by_target("sm_80")[0]
 REDUCE, HISTOGRAM, TRANSPOSE = (
     importlib.import_module(f"pydp.algorithms.{name}").FAMILY
-    for name in ("_reduce_spec", "_histogram_spec", "transpose")
+    for name in ("_reduce_family", "_histogram_family", "transpose")
 )
 
 
@@ -206,21 +206,21 @@ def test_reductions() -> None:
 
 def test_sorts_merge_until_one_run_is_left() -> None:
     problem = Problem("sort", "int32", (1 << 20, 1, 4))
-    spec = _sort_plan.FAMILY.default(CPU, problem)
-    assert _sort_plan.FAMILY.counts is not None
-    found = _sort_plan.FAMILY.counts(CPU, problem, spec)
+    spec = _sort_family.FAMILY.default(CPU, problem)
+    assert _sort_family.FAMILY.counts is not None
+    found = _sort_family.FAMILY.counts(CPU, problem, spec)
     merges = ((1 << 20) // spec.run).bit_length() - 1
     runs, passes = found.phases
     assert (runs.name, runs.launches, passes.name, passes.launches) == ("runs", 1, "merges", merges)
     assert (runs.bytes, passes.bytes) == (2.0 * (4 << 20), merges * 2.0 * (4 << 20))
-    lanes = _sort_plan.FAMILY.default(GPU, problem)
-    by_lanes = _sort_plan.FAMILY.counts(GPU, problem, lanes)
+    lanes = _sort_family.FAMILY.default(GPU, problem)
+    by_lanes = _sort_family.FAMILY.counts(GPU, problem, lanes)
     merges = ((1 << 20) // lanes.run).bit_length() - 1
     assert [phase.name for phase in by_lanes.phases] == ["runs"] + ["merge"] * merges
     assert {phase.bytes for phase in by_lanes.phases} == {2.0 * (4 << 20)}
 
 
-def _pass(n: int, width: int, spec: _sort_plan.SortSpec, moved: float) -> Phase:
+def _pass(n: int, width: int, spec: _sort_family.SortSpec, moved: float) -> Phase:
     """One pass over runs of `width`: every stretch is found by a search of 25 cycles a step in each chain."""
     stretch = min(spec.stretch, 2 * width)
     work = -(-n // stretch)
@@ -234,7 +234,7 @@ def test_merges_of_a_cpu_take_the_time_of_their_passes_one_by_one() -> None:
     rates = rates_of(CPU)
     for n in (1 << 11, 1 << 20, (1 << 22) + 5):
         problem = Problem("sort", "int32", (n, 1, 4))
-        for spec in _sort_plan.FAMILY.candidates(CPU, problem):
+        for spec in _sort_family.FAMILY.candidates(CPU, problem):
             runs, *merges = _sort_counts.counts(CPU, problem, spec).phases
             widths = [spec.run << turn for turn in range(30) if spec.run << turn < n]
             alone = [_pass(n, width, spec, merges[0].read / len(widths)) for width in widths]

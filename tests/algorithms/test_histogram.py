@@ -13,7 +13,7 @@ from made_up import profile
 
 import pydp
 from pydp.algorithms._histogram_edges import reached, thresholds
-from pydp.algorithms._histogram_spec import FAMILY
+from pydp.algorithms._histogram_family import FAMILY
 from pydp.lds import GPU, degree
 from pydp.specialize.family import Problem
 

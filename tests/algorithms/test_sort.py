@@ -11,7 +11,7 @@ from banked import banked
 from made_up import profile
 
 import pydp
-from pydp.algorithms._sort_plan import FAMILY, LOST
+from pydp.algorithms._sort_family import FAMILY, LOST
 from pydp.specialize.family import Problem
 
 SIMT = {"mapping": "simt", "run": 64, "small": 4, "lanes": 16, "items": 4, "stretch": 8, "chains": 1}

@@ -15,7 +15,7 @@ import pytest
 from made_up import profile
 
 import pydp
-from pydp.algorithms import _scan_plan, _sort_plan
+from pydp.algorithms import _scan_plan, _sort_family
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups import meetings
 from pydp.groups.barrier import subgroup_sizes
@@ -211,7 +211,7 @@ def test_the_lanes_that_a_merge_reads_from_are_met(lanes, items):
     """By hand: who wrote what a lane may read in each turn, and who may still read what it overwrites."""
     for conditions in (True, False):
         given = profile("cl_nv_x", barriers_under_conditions=conditions)
-        ways = meetings.meetings(given, lanes, _sort_plan.needs(lanes, items))["ways"]
+        ways = meetings.meetings(given, lanes, _sort_family.needs(lanes, items))["ways"]
         readers = {lane: {lane} for lane in range(lanes)}  # of each lane's slots, in the turn before
         width = items
         while width < lanes * items:
@@ -270,7 +270,7 @@ def test_needs_are_those_of_the_templates():
     """A name that a template does not have, or one it has and nobody names, shows here."""
     for template, needs in {
         "scan_simt.mako": _scan_plan._needs("single", 8, 2),
-        "sort_tile_simt.mako": _sort_plan.needs(8, 2),
+        "sort_tile_simt.mako": _sort_family.needs(8, 2),
         "wg_reduce.mako": meetings.tree(8),
     }.items():
         assert set(re.findall(r'\.meet\("(\w+)"', (folder() / template).read_text())) == set(needs), template

@@ -136,15 +136,15 @@ def test_values_of_a_wrong_type_are_told_before_they_are_compared(toy: Any) -> N
 
 
 _HUGE = [
-    ("_sort_plan", "int32", (1024, 1, 4), {"chains": 1 << 20}),
-    ("_sort_plan", "int32", (1024, 1, 4), {"stretch": 1 << 40}),
-    ("_sort_plan", "int32", (1024, 1, 4), {"lanes": 64}),
-    ("_reduce_spec", "float32", (1024, 1), {"unroll": 1 << 20}),
-    ("_reduce_spec", "float32", (1024, 1), {"busy": 1 << 70}),
-    ("_histogram_spec", "float32", (1024, 10), {"parts": 1 << 40}),
-    ("_scan_spec", "float32", (0, 10, 4, 0), {"width": 1 << 20, "vector": 0}),
-    ("_scan_spec", "float32", (0, 10, 4, 0), {"polls": 1 << 40}),
-    ("_matmul_spec", "float32", (1, 64, 64, 64), {"tile_k": 1 << 40}),
+    ("_sort_family", "int32", (1024, 1, 4), {"chains": 1 << 20}),
+    ("_sort_family", "int32", (1024, 1, 4), {"stretch": 1 << 40}),
+    ("_sort_family", "int32", (1024, 1, 4), {"lanes": 64}),
+    ("_reduce_family", "float32", (1024, 1), {"unroll": 1 << 20}),
+    ("_reduce_family", "float32", (1024, 1), {"busy": 1 << 70}),
+    ("_histogram_family", "float32", (1024, 10), {"parts": 1 << 40}),
+    ("_scan_family", "float32", (0, 10, 4, 0), {"width": 1 << 20, "vector": 0}),
+    ("_scan_family", "float32", (0, 10, 4, 0), {"polls": 1 << 40}),
+    ("_matmul_family", "float32", (1, 64, 64, 64), {"tile_k": 1 << 40}),
 ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.algorithms._scan_spec import FAMILY
+from pydp.algorithms._scan_family import FAMILY
 from pydp.algorithms.transpose import FAMILY as transposes
 from pydp.specialize import calibration
 from pydp.specialize.architectures import by_target, rates_of

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.host
 
 MATMUL, SCAN, REDUCE, SORT, HISTOGRAM, TRANSPOSE = FAMILIES = [
     importlib.import_module(f"pydp.algorithms.{name}").FAMILY
-    for name in ("_matmul_spec", "_scan_spec", "_reduce_spec", "_sort_plan", "_histogram_spec", "transpose")
+    for name in ("_matmul_family", "_scan_family", "_reduce_family", "_sort_family", "_histogram_family", "transpose")
 ]
 PAIR = "[('a', '<f4'), ('b', '<i4')]"
 PROBLEMS: list[tuple[Family, Problem]] = [

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pydp.algorithms._matmul_spec import FAMILY as MATMUL
-from pydp.algorithms._scan_spec import FAMILY as SCAN
+from pydp.algorithms._matmul_family import FAMILY as MATMUL
+from pydp.algorithms._scan_family import FAMILY as SCAN
 from pydp.errors import InvalidArgument
 from pydp.specialize.architectures import TABLE, architecture, by_name, by_target, rates_of
 from pydp.specialize.counts import Counts, Phase
@@ -153,9 +153,9 @@ def test_every_target_ranks_every_family() -> None:
     problems = [
         (MATMUL, SQUARE),
         (SCAN, _scan(20)),
-        (_family_of("_sort_plan"), Problem("sort", "int32", (1 << 20, 1, 4))),
-        (_family_of("_reduce_spec"), Problem("reduce", "float32", (1 << 20, 1), ("commutes",))),
-        (_family_of("_histogram_spec"), Problem("histogram", "float32", (1 << 20, 100))),
+        (_family_of("_sort_family"), Problem("sort", "int32", (1 << 20, 1, 4))),
+        (_family_of("_reduce_family"), Problem("reduce", "float32", (1 << 20, 1), ("commutes",))),
+        (_family_of("_histogram_family"), Problem("histogram", "float32", (1 << 20, 100))),
         (_family_of("transpose"), Problem("transpose", "V4", (1024, 1024))),
     ]
     for name in TABLE:

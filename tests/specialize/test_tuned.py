@@ -115,7 +115,7 @@ def test_near_classes_must_suit_the_smaller_sizes_of_a_class_too(toys: Any, monk
 
 
 def test_blocks_of_another_shape_leave_no_core_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pydp.algorithms._matmul_spec import FAMILY
+    from pydp.algorithms._matmul_family import FAMILY
     from pydp.specialize.architectures import by_target, rates_of
     from pydp.specialize.modelled import predicted
 

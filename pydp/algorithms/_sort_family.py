@@ -1,11 +1,12 @@
-"""How a sort runs: its specialization and its passes. Pure."""
+"""Specializations of the sorts, their policy and their passes: pure functions of the profile and the problem."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from pydp.algorithms._sort_counts import counts
+from pydp.algorithms._sort_spec import SortSpec
 from pydp.groups.barrier import why_not
 from pydp.groups.meetings import Widths
 from pydp.lds import Skew, banks_of, skew
@@ -14,23 +15,6 @@ from pydp.specialize.family import Family, Problem
 
 LOST = "records_lost_in_arrays"  # the flag of problems whose elements the driver loses in private and local arrays
 _RUN_BYTES = 1 << 17  # most of a run that a work-item of a CPU sorts in its own memory
-
-
-@dataclass(frozen=True)
-class SortSpec:
-    """First stage: runs of `run` elements (CPU: a work-item sorts one, pieces of `small` by insertion; GPU: `lanes`
-    with `items` elements each do, and run is their product). Then passes in which a work-item makes `stretch`
-    results, in `chains` that take turns. barriers, subgroup: how lanes meet (see :mod:`pydp.groups.barrier`; GPU)."""
-
-    mapping: str
-    run: int
-    small: int
-    lanes: int
-    items: int
-    stretch: int
-    chains: int
-    barriers: str = "auto"
-    subgroup: int | None = None
 
 
 def needs(lanes: int, items: int) -> dict[str, Widths]:
