@@ -7,8 +7,8 @@
 ## groups. No local memory, no barrier.
 ##
 ## Parameters: name (of the kernel) · declarations (C text that types need) · rank (1 to 8) · unit (rank 1 and all
-## strides 1) · out (C type) · inputs (list of {type: C type of an element, number: given by value, compute: C type
-## in which it enters the operation, lane: "real" | "complex" | "bool" | "opaque", from: likewise, for the type}) ·
+## strides 1) · out (C type) · inputs (list of {type: C type of an element, number: given by value, lane: "real" |
+## "complex" | "bool" | "opaque"}) ·
 ## op ("copy" "add" "sub" "mul" "div") · compute (C type of the operation) · unsigned (its unsigned form, or "") ·
 ## scalar (component type of a complex compute type) · lane (of compute) · out_lane.
 ##

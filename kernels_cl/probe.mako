@@ -9,7 +9,8 @@
 ## mode "subgroup": kernels layout_N(out, wrong), one for each N of `sizes`: counts in wrong[0] the work-items whose
 ##   subgroup and lane are not local id / size and local id % size; out[0] is the subgroup's size. One group of `size`.
 ##
-## Parameters: mode, size (power of two), int64, fp64, sizes (list), attribute (its text, with N for the size, or "").
+## Parameters: mode, size (power of two), int64, fp64, sizes (list), attribute (its text, with N for the size, or ""),
+##   cl_std ("CL1.2", "CL3.0": which OpenCL C it is built as).
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 % if int64:
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable

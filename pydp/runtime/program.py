@@ -1,6 +1,6 @@
 """From a template and its parameters to a kernel that is ready to enqueue, built once per process.
 
-    kernel(device, "scan_chained.mako", "scan", {"T": "int", ...}).enqueue(queue, (n,), (64,), [buffer, ...])
+    kernel(device, "reduce_columns.mako", "reduce_columns", {"width": 1, ...}).enqueue(queue, (n,), (64,), [buffer, ...])
 
 A kernel is found by the content of its parameters, then its program by the rendered text, so that the same
 text is never built twice; built programs are kept on disk for drivers that do not do so themselves.
@@ -115,7 +115,10 @@ class Kernel:
                     self._set_values(values)
                 return self._enqueue(queue, self.cl, global_size, local_size, None, wait_for or None)
         except Exception as error:
-            raise self._explained(error, global_size, local_size) from error
+            explained = self._explained(error, global_size, local_size)
+            if explained is error:
+                raise
+            raise explained from error
 
     def _explained(
         self, error: Exception, global_size: tuple[int, ...], local_size: tuple[int, ...] | None

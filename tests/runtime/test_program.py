@@ -147,6 +147,15 @@ def test_too_large_a_group_is_out_of_resources(device: Device) -> None:
         shift.enqueue(device.queue, (size,), (size,), [buffer, cl.LocalMemory(4 * size)])
 
 
+def test_what_pyopencl_raises_is_told_with_the_kernels_name(device: Device) -> None:
+    with pytest.raises(Exception) as raised:
+        kernel(device, "program.mako", "fill", PARAMS).enqueue(
+            device.queue, (8,), (8,), ["no buffer", np.int32(1), np.int64(0)]
+        )
+    assert "in kernel fill of program.mako" in raised.value.__notes__
+    assert raised.value.__cause__ is not raised.value
+
+
 def test_what_the_driver_says_of_a_kernel(device: Device) -> None:
     shift = kernel(device, "program.mako", "shift", PARAMS)
     assert 1 <= shift.max_group_size <= device.profile.max_group_size
