@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import statistics
 import time
 from collections.abc import Iterable
@@ -228,13 +229,17 @@ def _about(device: Any) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """One case: the candidates' predicted and measured seconds, in the model's order, with limiters and specs."""
+    """One case: the candidates' predicted and measured seconds, in the model's order, with limiters and specs.
+
+    Those that failed took infinitely long; `failures` has the reasons.
+    """
 
     case: str
     predicted: list[float]
     measured: list[float]
     limiters: list[str]
     specs: list[Any]
+    failures: tuple[str, ...] = ()
 
     @property
     def first(self) -> float:
@@ -259,18 +264,19 @@ def qualities(device: Any, known: dict[str, Any]) -> list[Quality]:
         if name not in known:
             continue
         case = build(name)
-        times = {json.dumps(one["spec"], sort_keys=True): one.get("ratio") for one in known[case.name]["candidates"]}
+        kept = {json.dumps(one["spec"], sort_keys=True): one for one in known[case.name]["candidates"]}
         order = [
-            (one, time)
+            (one, kept[key])
             for one in ranked(device, case)
-            if (time := times.get(json.dumps(dataclasses.asdict(one.spec), sort_keys=True))) is not None
+            if (key := json.dumps(dataclasses.asdict(one.spec), sort_keys=True)) in kept
         ]
-        if order:
-            ones, measured = zip(*order, strict=True)
+        if any("ratio" in measured for _, measured in order):
             found.append(
                 Quality(
-                    case.name, [one.seconds for one in ones], list(measured), [one.limiter for one in ones],
-                    [one.spec for one in ones],
+                    case.name, [one.seconds for one, _ in order],
+                    [measured.get("ratio", math.inf) for _, measured in order], [one.limiter for one, _ in order],
+                    [one.spec for one, _ in order],
+                    tuple(str(measured.get("failure")) for _, measured in order if "ratio" not in measured),
                 )
             )  # fmt: skip
     return found
@@ -292,6 +298,8 @@ def rows(device: Any, qualities_: Iterable[Quality]) -> list[Row]:
     for one in qualities_:
         limiters = {name: one.limiters.count(name) for name in sorted(set(one.limiters))}
         notes = f"{len(one.specs)} candidates, limited by " + ", ".join(f"{k} {v}" for k, v in limiters.items())
+        if one.failures:
+            notes += f"; {len(one.failures)} failed, the first: {one.failures[0]}"
         ratios = {"best of five": one.five, "Spearman": one.rho}
         found.append(
             Row("specializations", one.case, device.name, one.predicted[0], one.first, "of the best", ratios, notes)

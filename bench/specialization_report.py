@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -96,7 +97,7 @@ def candidates_table(one: Quality) -> Any:
     out = Table("predicted", "measured", "limited by", "specialization", title=one.case)
     for predicted, measured, limiter, spec in zip(one.predicted, one.measured, one.limiters, one.specs, strict=True):
         near, far = predicted / min(one.predicted), measured / min(one.measured)
-        out.add_row(f"{near:.2f}", f"{far:.2f}", limiter, str(spec))
+        out.add_row(f"{near:.2f}", f"{far:.2f}" if math.isfinite(far) else "failed", limiter, str(spec))
     return out
 
 
@@ -112,7 +113,7 @@ def plot(found: Sequence[Quality], path: Path) -> None:
     colors = {"memory": "tab:blue", "compute": "tab:red", "latency": "tab:purple", "launch": "tab:gray"}
     for line, one in zip(panels, found, strict=True):
         for limiter, color in colors.items():
-            chosen = [i for i, name in enumerate(one.limiters) if name == limiter]
+            chosen = [i for i, name in enumerate(one.limiters) if name == limiter and math.isfinite(one.measured[i])]
             measured = [one.measured[i] / min(one.measured) for i in chosen]
             predicted = [one.predicted[i] / min(one.predicted) for i in chosen]
             line[0].scatter(measured, predicted, s=10, color=color, label=limiter if chosen else None)

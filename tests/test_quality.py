@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from pydp.bench import bench_specializations
 from pydp.bench.bench_specializations import Quality, pooled
 from pydp.bench.quality import ranks, spearman
-from pydp.bench.specialization_report import by_family, heat, heat_tables, plot, summary
+from pydp.bench.specialization_report import by_family, candidates_table, heat, heat_tables, plot, summary
 
 pytestmark = pytest.mark.host
 
@@ -58,6 +61,24 @@ def test_what_the_picks_reach() -> None:
     assert set(by_family([one, _quality("matmul f", [1.0], [1.0])])) == {"scan", "matmul"}
 
 
+def test_what_fails_is_no_pick_to_be_proud_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, specs = SimpleNamespace(name="scan x"), [Spec(1, "a"), Spec(2, "a"), Spec(2, "b")]
+    ranking = [SimpleNamespace(spec=spec, seconds=1.0 + i, limiter="memory") for i, spec in enumerate(specs)]
+    monkeypatch.setattr(bench_specializations, "wanted", lambda device: [("scan x", lambda name: case)])
+    monkeypatch.setattr(bench_specializations, "ranked", lambda device, case: ranking)
+    measured: list[dict[str, object]] = [{"failure": "wrong result: 7"}, {"ratio": 2.0}, {"ratio": 1.0}]
+    known = {
+        "scan x": {"candidates": [{"spec": asdict(spec), **one} for spec, one in zip(specs, measured, strict=True)]}
+    }
+    (one,) = bench_specializations.qualities(None, known)
+    assert (one.first, one.five, one.rho) == (0.0, 1.0, -1.0)
+    assert heat(one, "part", "strategy")[2] == [[0.0, 0.5], [None, 1.0]]
+    (row,) = bench_specializations.rows(SimpleNamespace(name="d"), [one])
+    assert row.notes.endswith("1 failed, the first: wrong result: 7") and candidates_table(one).row_count == 3
+    pytest.importorskip("matplotlib")
+    plot([one], tmp_path / "quality.png")
+
+
 def test_heat_maps_hold_the_best_of_each_pair() -> None:
     one = _quality("scan int32 2^20", [1.0, 2.0, 3.0], [2.0, 4.0, 1.0])
     columns, rows, cells = heat(one, "part", "strategy")
@@ -67,10 +88,8 @@ def test_heat_maps_hold_the_best_of_each_pair() -> None:
     assert summary([one]).row_count == 1
 
 
-def test_plots_are_written(tmp_path: object) -> None:
+def test_plots_are_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from pathlib import Path
-
-    path = Path(str(tmp_path)) / "quality.png"
+    path = tmp_path / "quality.png"
     plot([_quality("scan int32 2^20", [1.0, 2.0, 3.0], [2.0, 4.0, 1.0])], path)
     assert path.stat().st_size > 1000
