@@ -1,6 +1,6 @@
 """From a template and its parameters to a kernel that is ready to enqueue, built once per process.
 
-    kernel(device, "reduce_columns.mako", "reduce_columns", {"width": 1, ...}).enqueue(queue, (n,), (64,), [buffer, ...])
+    kernel(device, "calibrate.mako", "calibrate_empty", {"width": 4, ...}).enqueue(queue, (n,), (1,), [buffer])
 
 A kernel is found by the content of its parameters, then its program by the rendered text, so that the same
 text is never built twice; built programs are kept on disk for drivers that do not do so themselves.
