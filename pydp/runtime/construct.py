@@ -40,11 +40,14 @@ def field(array_like: Any, dtype: Any = None, device: Any = None) -> Field:
         array_like = array_like.get()
     if isinstance(array_like, np.ma.MaskedArray):
         raise InvalidArgument("a masked array's mask would be lost; give a plain array")
+    kind = None if dtype is None else _dtype(dtype)
     try:
         values = np.asarray(array_like)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"this is no array: {error}") from None
-    kind = check_dtype(values.dtype, "the array") if dtype is None else _dtype(dtype)
+        if kind is not None and not hasattr(array_like, "dtype") and (kind.names or values.dtype.kind in "iu"):
+            values = np.asarray(array_like, kind)  # tuples are records, and Python's integers must fit, as NumPy has it
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgument(f"this is no array{'' if kind is None else f' of {kind}'}: {error}") from None
+    kind = kind or check_dtype(values.dtype, "the array")
     made = empty(values.shape, kind, device)
     made.set(values)
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pyopencl as cl
@@ -185,6 +185,15 @@ class Field(FieldOperators):
 
     def __contains__(self, value: object) -> bool:
         raise TypeError("a Field is not searched from the host; use .get() first")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Field's memory belongs to this process's device and cannot be pickled; use .get() first")
+
+    def __copy__(self) -> Field:
+        return self.copy()
+
+    def __deepcopy__(self, memo: object) -> Field:
+        return self.copy()
 
     def __repr__(self) -> str:
         view = "" if self.is_contiguous else f", strides={self.strides}"

@@ -138,6 +138,8 @@ def _converted(value: Any, target: FieldData) -> np.ndarray:
         host_memory.check_dtype(given.dtype, "the value")
         if given.dtype.kind == "c" and target.dtype.kind != "c":
             raise InvalidArgument(f"complex values cannot be kept in a field of dtype {target.dtype}")
+        if given.dtype.kind in "iu" and target.dtype.kind in "iu" and not hasattr(value, "dtype"):
+            given = value  # Python's integers must fit, as NumPy has it
         with np.errstate(invalid="ignore", over="ignore"):
             values = np.asarray(given, target.dtype, order="C")
         np.broadcast_to(values, target.shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -207,6 +209,10 @@ def test_reshape(device: Any) -> None:
         (lambda f: pydp.field(np.array(["a"])), "dtype"),
         (lambda f: pydp.field([object()]), "dtype"),
         (lambda f: pydp.field([[1], [1, 2]]), "no array"),
+        (lambda f: pydp.field([300], "u1"), "300 out of bounds for uint8"),
+        (lambda f: pydp.full(3, -1, "u1"), "-1 out of bounds for uint8"),
+        (lambda f: pydp.zeros(3, "i4").set([0, 1 << 40, 2]), "out of bounds for int32"),
+        (lambda f: pydp.zeros(3, "i4").__setitem__(1, 1 << 40), "out of bounds for int32"),
         (lambda f: pydp.field(np.ma.masked_array([1])), "mask"),
         (lambda f: pydp.empty((2, -1)), "0 or more"),
         (lambda f: pydp.empty((1,) * 7), "ranks 0 to 6"),
@@ -247,3 +253,26 @@ def test_small(device: Any) -> None:
     field[1:, ::2] = field[:2, 1::2].copy()
     values[1:, ::2] = values[:2, 1::2].copy()
     equal(field * 2 + field.T.copy().T, values * 3)
+
+
+def test_integers_and_records_as_numpy_makes_them(device: Any) -> None:
+    small = pydp.zeros(4, "u1", device=device)
+    small[:2] = [1, 255]
+    small[2] = np.int64(300)
+    small[3] = True
+    equal(small, np.array([1, 255, 44, 1], "u1"))
+    equal(pydp.field(np.array([300, -1]), "u1"), np.array([44, 255], "u1"))
+    equal(pydp.field([1, 0, 5], bool), np.array([True, False, True]))
+    record = np.dtype([("n", "i4"), ("x", "f4")])
+    equal(pydp.field([(1, 2.5), (3, 4.5)], record), np.array([(1, 2.5), (3, 4.5)], record))
+
+
+def test_copies_are_not_pickled(device: Any) -> None:
+    values = np.arange(12, dtype="i4").reshape(3, 4)
+    field = pydp.field(values, device=device)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(field)
+    for made in (copy.copy(field.T[::-1]), copy.deepcopy({"f": field.T[::-1]})["f"]):
+        equal(made, values.T[::-1])
+        made[0] = 99
+    equal(field, values)
