@@ -5,6 +5,7 @@ Device arrays are brought here and what was written is taken back, so that check
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pydp.algorithms._forall_plan import Translation
 from pydp.lang import checked, host
 from pydp.runtime import placement
 from pydp.runtime.field import Field
+from pydp.runtime.together import Together, groups
 from pydp.space import Grid
 
 
@@ -22,7 +24,8 @@ def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: An
     """Run a translated function over a grid in NumPy. Returns None: it is done when it returns."""
     for event in placement.check_events(wait_for):
         event.wait()
-    memory = _Memory()
+    written = [given.values[position] for position, name in made.arrays if name in made.written]
+    memory = _Memory([given.values[position] for position, _ in made.arrays], written)
     ordered = []
     for position, name in made.arrays:
         value = given.values[position]
@@ -36,18 +39,26 @@ def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: An
 
 
 class _Memory:
-    """The host's copies of device memory: one for each buffer, so that arguments that share memory still do."""
+    """The host's copies of device memory and of foreign byte orders: arguments that share memory still do there."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: Sequence[Any], written: Sequence[Any]) -> None:
         self.raw: dict[int, np.ndarray] = {}
         self.back: list[tuple[np.ndarray | Field, np.ndarray]] = []
+        self.together: dict[int, Together] = {}
+        arrays = [value for value in values if isinstance(value, np.ndarray)]
+        if not all(array.dtype.isnative for array in arrays):
+            for group in groups(arrays, written):
+                if not all(array.dtype.isnative for array in group):
+                    together = Together(group)
+                    self.together |= {id(array): together for array in group}
 
     def here(self, value: Any, written: bool) -> np.ndarray:
         """The elements as a NumPy array of native byte order: the array itself where it is one."""
         if isinstance(value, np.ndarray):
-            if value.dtype.isnative:
+            together = self.together.get(id(value))
+            if together is None and value.dtype.isnative:
                 return value
-            array = value.astype(value.dtype.newbyteorder("="))
+            array = together.elements(value) if together else value.astype(value.dtype.newbyteorder("="))
             if written:
                 self.back.append((value, array))
             return array

@@ -123,16 +123,20 @@ class Call:
     def _prepare_host(self, writable: Sequence[str]) -> None:
         """Find out whether the call waits, and which NumPy arrays share memory with one that is written."""
         values = self._values
-        written = [one for one in self._outs if isinstance(one, np.ndarray)]
+        changed: list[np.ndarray] = []
         for name in writable:
             if name in values:
                 placement.check_writable(values[name], name)
-                written += [values[name]] if isinstance(values[name], np.ndarray) else []
+                changed += [values[name]] if isinstance(values[name], np.ndarray) else []
+        written = [*(one for one in self._outs if isinstance(one, np.ndarray)), *changed]
         self.blocking = bool(written) or (self.kind == "numpy" and not any(one is not None for one in self._outs))
         if self.blocking:
             self._host = HostArguments(self.device, self.device.profile.shares_host_memory)
+            given = [value for value in values.values() if isinstance(value, np.ndarray)]
             if written and self._host.in_place:
-                self._host.merge([*(v for v in values.values() if isinstance(v, np.ndarray)), *written])
+                self._host.merge([*given, *written])
+            if changed and len(given) > 1:
+                self._host.share(given, changed)
 
     # --- arrays --------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyopencl as cl
 from . import host_memory
 from .host_memory import alignment, buffer_over, buffer_with, byte_range, check_dtype, create, fits_in_place
 from .operand import Operand
+from .together import Together, dense, groups
 
 if TYPE_CHECKING:
     from .device import Device
@@ -21,10 +22,11 @@ class HostArguments:
 
     With `in_place` (a blocking call on a device that shares the host's memory) kernels work on the arrays'
     own bytes. Arrays that overlap share one buffer then, because OpenCL defines nothing for two buffers over
-    the same bytes. Everything else is copied to the device, and written arrays are copied back at the end.
+    the same bytes. Everything else is copied to the device, and written arrays are copied back at the end; those
+    that share elements are copied together where kernels may write one and read another.
     """
 
-    __slots__ = ("_back", "_buffers", "_device", "_maps", "_ranges", "in_place")
+    __slots__ = ("_back", "_buffers", "_copies", "_device", "_maps", "_ranges", "_together", "in_place")
 
     def __init__(self, device: Device, in_place: bool) -> None:
         self._device = device
@@ -32,7 +34,9 @@ class HostArguments:
         self._ranges: list[tuple[int, int]] = []  # merged ranges of arrays that overlap a written one
         self._buffers: dict[tuple[int, int], cl.Buffer] = {}
         self._maps: dict[int, tuple[cl.Buffer, int]] = {}
-        self._back: list[tuple[np.ndarray, cl.Buffer, tuple[np.ndarray, np.ndarray] | None]] = []
+        self._back: list[tuple[np.ndarray, cl.Buffer, list[tuple[np.ndarray, np.ndarray]]]] = []
+        self._together: dict[int, Together] = {}  # of arrays that share elements, by their ids
+        self._copies: dict[int, cl.Buffer] = {}  # the buffers of those, by the ids of the copies
 
     def merge(self, arrays: Iterable[np.ndarray]) -> None:
         """Let arrays whose memory overlaps share a buffer; needed where one of them is written."""
@@ -48,12 +52,23 @@ class HostArguments:
                 merged.append((low, high))
         self._ranges = merged
 
+    def share(self, arrays: Sequence[np.ndarray], written: Sequence[np.ndarray]) -> None:
+        """Let arrays that share elements with one of `written` share a copy, where they do not share a buffer (see
+        `merge`, which comes first). Raises InvalidArgument where no copy can serve them all."""
+        sizes = {array.itemsize for array in arrays}
+        if self.in_place and len(sizes) == 1 and all(fits_in_place(array) for array in arrays):
+            return
+        for group in groups(arrays, written):
+            if not all(self._place(array) for array in group):
+                together = Together(group)
+                self._together |= {id(array): together for array in group}
+
     def read(self, name: str, array: np.ndarray) -> Operand:
         """The operand of an array that kernels only read."""
-        placed = self._in_place(name, array)
+        placed = self._in_place(name, array) or self._copied_together(name, array)
         if placed is not None:
             return placed
-        memory, elements = _dense(array, check_dtype(array.dtype, name), filled=True)
+        memory, elements = dense(array, check_dtype(array.dtype, name), filled=True)
         buffer = buffer_with(self._device.context, memory)
         return Operand(name, buffer, 0, array.shape, _strides(elements, array), elements.dtype, memory)
 
@@ -65,12 +80,18 @@ class HostArguments:
             self._maps[id(buffer)] = (buffer, buffer.size)
             placed.result = array
             return placed
-        memory, elements = _dense(array, check_dtype(array.dtype, name), filled=keep)
+        placed = self._copied_together(name, array)
+        if placed is not None:
+            together = self._together[id(array)]
+            self._back.append((together.memory, placed.buffer, [(array, together.elements(array))]))
+            placed.result = array
+            return placed
+        memory, elements = dense(array, check_dtype(array.dtype, name), filled=keep)
         if keep:
             buffer = buffer_with(self._device.context, memory)
         else:
             buffer = create(self._device.context, cl.mem_flags.READ_WRITE, memory.nbytes)
-        self._back.append((memory, buffer, None if memory is array else (array, elements)))
+        self._back.append((memory, buffer, [] if memory is array else [(array, elements)]))
         return Operand(name, buffer, 0, array.shape, _strides(elements, array), elements.dtype, memory, array)
 
     def bring_back(self, queue: cl.CommandQueue, event: cl.Event | None) -> None:
@@ -83,32 +104,50 @@ class HostArguments:
         for memory, buffer, scattered in self._back:
             if memory.size:
                 cl.enqueue_copy(queue, memory.reshape(-1).view(np.uint8), buffer, is_blocking=True)
-            if scattered is not None:
-                array, elements = scattered
+            for array, elements in scattered:
                 array[...] = elements
         if event is not None and not self._maps:
             event.wait()
 
-    def _in_place(self, name: str, array: np.ndarray) -> Operand | None:
+    def _copied_together(self, name: str, array: np.ndarray) -> Operand | None:
+        together = self._together.get(id(array))
+        if together is None:
+            return None
+        memory, elements = together.memory, together.elements(array)
+        buffer = self._copies.get(id(together))
+        if buffer is None:
+            buffer = self._copies[id(together)] = buffer_with(self._device.context, memory)
+        strides = _strides(elements, array)
+        return Operand(name, buffer, together.start(array), array.shape, strides, elements.dtype, memory)
+
+    def _place(self, array: np.ndarray) -> tuple[int, int, int] | None:
+        """The bytes [low, high) of the buffer in which kernels work on the array, and how many of them lie before its
+        first element; None where they cannot."""
         if not self.in_place or not fits_in_place(array):
             return None
         low, high = byte_range(array)
-        start = low
-        itemsize = array.itemsize
         for merged in self._ranges:
             if merged[0] <= low < merged[1]:
                 low, high = merged
                 break
         first = array.__array_interface__["data"][0] - low if array.size else 0
-        if first % itemsize or high - low > self._device.profile.max_allocation:
+        if first % array.itemsize or high - low > self._device.profile.max_allocation:
             return None
+        return low, high, first
+
+    def _in_place(self, name: str, array: np.ndarray) -> Operand | None:
+        place = None if id(array) in self._together else self._place(array)
+        if place is None:
+            return None
+        low, high, first = place
+        itemsize = array.itemsize
         buffer = self._buffers.get((low, high))
         if buffer is None:
             buffer = buffer_over(self._device.context, low, high, array)
             if self._ranges:
                 self._buffers[low, high] = buffer
         strides = tuple(stride // itemsize for stride in array.strides)
-        return Operand(name, buffer, first // itemsize, array.shape, strides, array.dtype, (array, start))
+        return Operand(name, buffer, first // itemsize, array.shape, strides, array.dtype, array)
 
 
 def _strides(elements: np.ndarray, array: np.ndarray) -> tuple[int, ...]:
@@ -116,18 +155,3 @@ def _strides(elements: np.ndarray, array: np.ndarray) -> tuple[int, ...]:
     size = elements.itemsize
     pairs = zip(elements.strides, array.strides, strict=True)
     return tuple(0 if given == 0 else stride // size for stride, given in pairs)
-
-
-def _dense(array: np.ndarray, dtype: np.dtype, filled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(C-contiguous memory, the array's elements in it), in native byte order and in the order of the array's own
-    strides: the axis that was the densest stays so, and what a kernel was told of strides of 1 stays true.
-    """
-    if array.flags.c_contiguous and array.dtype.isnative:
-        return array, array
-    once = array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
-    order = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
-    memory = host_memory.fresh(tuple(once.shape[axis] for axis in order), dtype)
-    elements = memory.transpose([order.index(axis) for axis in range(array.ndim)])
-    if filled:
-        elements[...] = once
-    return memory, elements

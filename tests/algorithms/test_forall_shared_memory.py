@@ -1,0 +1,95 @@
+"""forall's NumPy arguments that share memory: what is written through one is read through the others, also where
+kernels work on copies (foreign byte orders, places between elements, devices with memory of their own)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+
+COUNT = np.arange(10) + 100
+
+
+def start_and_raise(idx, out, again):
+    out[idx] = idx[0]
+    again[idx] = again[idx] + 100
+
+
+def first_writes_last(idx, low, high):
+    low[idx] = 1
+    if idx[0] == 0:
+        high[9] = 5
+
+
+def write_and_read(idx, seen, out, copy):
+    out[idx] = 4
+    copy[idx] = seen[idx]
+
+
+def members(idx, tag, value, again):
+    tag[idx] = 1
+    value[idx] = 2
+    again[idx] = again[idx] * 10
+
+
+@pytest.fixture(params=["shared", "own", "host"])
+def where(request: pytest.FixtureRequest, device: Any) -> Iterator[Any]:
+    """The device as it is, as if it had memory of its own, and the host."""
+    before = device.profile
+    if request.param == "own":
+        device._profile = dataclasses.replace(before, shares_host_memory=False)
+    yield "host" if request.param == "host" else device
+    device._profile = before
+
+
+def memory(kind: str, count: int) -> np.ndarray:
+    """Zeros in native, foreign, or unaligned memory."""
+    if kind == "between elements":
+        return np.zeros(4 * count + 1, np.uint8)[1:].view(np.int32)
+    return np.zeros(count, ">i4" if kind == "foreign" else "i4")
+
+
+@pytest.mark.parametrize("kind", ["native", "foreign", "between elements"])
+def test_an_array_twice_and_views_of_one(where: Any, kind: str) -> None:
+    a = memory(kind, 10)
+    pydp.forall(10, start_and_raise, a, a, device=where)
+    assert np.array_equal(a, COUNT)
+    wide = memory(kind, 30)
+    pydp.forall(10, start_and_raise, wide[3:23:2], wide[3:23:2], device=where)
+    assert np.array_equal(wide[3:23:2], COUNT) and wide.sum() == COUNT.sum()
+    back = memory(kind, 10)
+    pydp.forall(10, start_and_raise, back[::-1], back[::-1], device=where)
+    assert np.array_equal(back[::-1], COUNT)
+    overlapping = memory(kind, 12)
+    pydp.forall(10, first_writes_last, overlapping[:10], overlapping[2:], device=where)
+    assert overlapping.tolist() == [1] * 10 + [0, 5]
+
+
+@pytest.mark.parametrize("kind", ["native", "foreign", "between elements"])
+def test_read_only_views_see_what_is_written(where: Any, kind: str) -> None:
+    a, copy = memory(kind, 10), np.zeros(10, np.int32)
+    seen = a.view()
+    seen.flags.writeable = False
+    pydp.forall(10, write_and_read, seen, a, copy, device=where)
+    assert (copy == 4).all() and (a == 4).all()
+
+
+def test_members_of_packed_records(where: Any) -> None:
+    records = np.zeros(10, [("tag", "u1"), ("value", "i4")])
+    pydp.forall(10, members, records["tag"], records["value"], records["value"], device=where)
+    assert (records["tag"] == 1).all() and (records["value"] == 20).all()
+
+
+def test_elements_that_no_one_copy_can_hold_are_refused(device: Any) -> None:
+    values = np.zeros(12, [("tag", "u1"), ("value", "i4")])["value"]
+    with pytest.raises(pydp.InvalidArgument, match=r"strides \(5,\) shares elements"):
+        pydp.forall(10, first_writes_last, values[:10], values[2:])
+    native = np.zeros(12, np.int32)
+    with pytest.raises(pydp.InvalidArgument, match="cannot be copied together"):
+        pydp.forall(10, first_writes_last, native[:10], native[2:].view(">i4"), device="host")
+    assert not values.any() and not native.any()
