@@ -38,7 +38,8 @@ def choose(family: Family, device: Device, problem: Problem, spec: Any = None) -
     """The specialization of `family` for `problem` on `device`.
 
     spec: None; an instance of the family's spec type; or a mapping of names to values that replace those of the
-    choice without it (of the default, also of the default of the mapping asked for, where they do not go with that).
+    choice without it, of the default where they do not go with that; where the other mapping is asked for, those of
+    that mapping's default.
     Raises InvalidArgument for unknown names and for a spec that cannot run there, naming what is accepted;
     UnsupportedOnDevice where no specialization can; Asked for an `Asking`.
     """
@@ -88,13 +89,13 @@ def _why_not(family: Family, device: Device, problem: Problem, spec: Any) -> str
 def _replaced(family: Family, device: Device, problem: Problem, fields: Mapping[str, Any]) -> Any:
     """The chosen spec with some of its fields replaced; the default's where they do not go with the chosen one's.
 
-    Where the other mapping is asked for and neither's fields go with it, those of that mapping's default do.
+    Where the other mapping is asked for, its default's come first: fields of both mean different things in each.
     """
     profile = device.profile
     bases = [choose(family, device, problem).spec, family.default(profile, problem)]
     wanted = fields.get("mapping")
-    if wanted in ("vector", "simt") and wanted != profile.mapping:
-        bases.append(family.default(dataclasses.replace(profile, mapping=wanted), problem))
+    if isinstance(wanted, str) and wanted in ("vector", "simt") and wanted != getattr(bases[0], "mapping", wanted):
+        bases.insert(0, family.default(dataclasses.replace(profile, mapping=wanted), problem))
     why: str | None = ""
     for base in bases:
         try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pydp
@@ -167,7 +168,8 @@ def test_the_other_mapping_can_be_asked_for_by_its_name(stem: str, dtype: str, s
     there = SimpleNamespace(name="a CPU", kernels={}, profile=profile)
     found = choose(family, there, problem, {"mapping": "simt"}).spec
     assert found.mapping == "simt" and family.check(profile, problem, found) is None
+    assert found == family.default(dataclasses.replace(profile, mapping="simt"), problem)
     assert choose(family, there, problem, {"mapping": "vector"}).spec == choose(family, there, problem).spec
-    for wrong in ("warp", ["simt"], None):
+    for wrong in ("warp", ["simt"], None, np.array(["simt", "simt"])):
         with pytest.raises(InvalidArgument, match="mapping"):
             choose(family, there, problem, {"mapping": wrong})
