@@ -18,7 +18,7 @@ from pydp.algorithms.operators import Operator, operator_text
 from pydp.dtypes import check_kept_whole, check_supported, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call, Operand
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import check_out, normal_input
 from pydp.specialize.choose import Choice, choose
 
 _MAX_PLANS = 512
@@ -109,6 +109,8 @@ def opened(
         if h_in.shape != x_in.shape:
             raise InvalidArgument(f"segments have shape {h_in.shape}; that of x, {x_in.shape}, is accepted")
     if request.axis is None:
+        if out is not None and type(out) is not tuple:  # looked at before anything is copied
+            check_out(out, (x_in.size,), value, "out")
         x_in = _flat(packed(call, x_in))
         h_in = _flat(packed(call, h_in)) if h_in is not None else None
     else:

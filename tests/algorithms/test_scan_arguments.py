@@ -79,6 +79,13 @@ def test_a_refused_call_leaves_out_untouched(device):
     assert (out == 7).all()
 
 
+def test_out_is_looked_at_before_elements_are_flattened(device, monkeypatch):
+    x = pydp.field(INTS.reshape(2, 5)).T
+    monkeypatch.setattr(Call, "launch", lambda *_: pytest.fail("something was enqueued"))
+    with pytest.raises(pydp.InvalidArgument, match=r"out has shape \(2, 5\); \(10,\)"):
+        pydp.scan(x, axis=None, out=pydp.zeros((2, 5), np.int32))
+
+
 def test_two_buffers_over_the_same_memory_are_one_array(device):
     whole = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 4 << 17)
     x, y = (cl.array.Array(device.queue, (1 << 17,), np.int32, data=whole.get_sub_region(0, 4 << 17)) for _ in range(2))
