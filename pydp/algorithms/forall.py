@@ -71,7 +71,7 @@ def forall(
     made = _translate(space, fn, given, group)
     extent, watched = tuple(space.extent), is_checked()
     if made.widths.any:
-        made.widths.check(_launch_values(given.values, extent))
+        made.widths.check(_launch_values(given.values, extent), space.offset)
     if not watched:
         check_races(made, extent, space, given)
     if device == "host" or watched:
@@ -169,7 +169,7 @@ def _explain(given: Given) -> Explanation:
     made = _translate(space, given.fn, arguments, given.group)
     extent = tuple(space.extent)
     if made.widths.any:
-        made.widths.check(_launch_values(arguments.values, extent))
+        made.widths.check(_launch_values(arguments.values, extent), space.offset)
     check_races(made, extent, space, arguments)
     name = getattr(given.fn, "__name__", "a function")
     text = ir_text(made.function)

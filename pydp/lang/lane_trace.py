@@ -314,15 +314,19 @@ class Tracer:
     def of_parameter(self, e: ir.Parameter) -> Value:
         return symbol(("parameter", e.position, e.item), e.dtype)
 
+    def placed(self, what: str, axis: int, dtype: np.dtype[Any]) -> Value:
+        """Along an axis the group's number in the grid ("group"), or where the grid begins ("offset")."""
+        return symbol((what, axis), dtype)
+
     def of_groupindex(self, e: ir.GroupIndex) -> Value:
-        return symbol(("group", e.axis), e.dtype)
+        return self.placed("group", e.axis, e.dtype)
 
     def of_localindex(self, e: ir.LocalIndex) -> Value:
         return Known(self.places[e.axis].astype(e.dtype)) if self.group[e.axis] > 1 else Known(e.dtype.type(0))
 
     def of_globalindex(self, e: ir.GlobalIndex) -> Value:
-        first = binary("mul", symbol(("group", e.axis), e.dtype), Known(e.dtype.type(self.group[e.axis])), e.dtype)
-        first = binary("add", first, symbol(("offset", e.axis), e.dtype), e.dtype)
+        first = binary("mul", self.placed("group", e.axis, e.dtype), Known(e.dtype.type(self.group[e.axis])), e.dtype)
+        first = binary("add", first, self.placed("offset", e.axis, e.dtype), e.dtype)
         return binary("add", first, Known(self.places[e.axis].astype(e.dtype)), e.dtype)
 
     def of_gridextent(self, e: ir.GridExtent) -> Value:

@@ -8,6 +8,7 @@ data is left to checked mode.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -59,20 +60,22 @@ class LaunchWidths:
         computed = any(not isinstance(width, ir.Const) for width in given)
         narrow = computed or any(isinstance(width, ir.Const) and width.value < self.lanes for width in given)
         self._leaves = _steering(function.body) if narrow else []
-        self.any = computed or bool(self._leaves)
+        self.any = computed or bool(self._leaves) or (narrow and _shares_arguments(function.body))
         self._passed: set[tuple[int | None, ...]] = set()
 
-    def check(self, values: Values) -> None:
+    def check(self, values: Values, offset: Sequence[int] | None = None) -> None:
         """Raise VectorError for a width that does not divide the group or is too narrow for what lies around it.
 
-        `values` gives numbers and extents.
+        `values` gives numbers and extents; offset: where the grid begins, along each axis.
         """
-        inside = _inside(self.function, values)
-        key = (*(values(leaf) for leaf in self._leaves), *inside)
+        sizes = _sizes(self.function, values)
+        inside = tuple(lanes if size is None else min(size, lanes) for size, lanes in sizes)
+        alone = tuple(size is not None and size <= lanes for size, lanes in sizes)  # there is one group only
+        key = (*(values(leaf) for leaf in self._leaves), *inside, *alone, *(offset or ()))
         if key in self._passed:
             return
         _Followed(self.lanes, values).block(self.function.body)
-        tracer = _Launched(self.function, values, inside)
+        tracer = _Launched(self.function, values, inside, alone, offset)
         with np.errstate(all="ignore"):
             tracer.block(self.function.body)
         check_given(self.function, tracer.events)
@@ -118,19 +121,40 @@ def _places(value: ir.Expr) -> list[ir.Expr]:
     return found
 
 
-def _inside(function: ir.Function, values: Values) -> tuple[int, ...]:
-    """How many lanes of the first group are in the grid, along each axis."""
-    found = (values(ir.GridExtent(function.index_dtype, axis)) for axis in range(function.grid_rank))
-    group = function.group or (1,) * function.grid_rank
-    return tuple(lanes if size is None else min(size, lanes) for size, lanes in zip(found, group, strict=True))
+def _shares_arguments(body: list[ir.Stmt]) -> bool:
+    """Whether an argument is written and touched by other indexes too: by those of the grid and of the group, it may
+    be, which only a launch tells to be the same."""
+    written: set[str] = set()
+    touched: dict[str, set[object]] = defaultdict(set)
+    for statement in ir.statements(body):
+        parts = [part for expr in ir.expressions(statement) for part in ir.walk(expr) if isinstance(part, ir.Load)]
+        changed = [statement] if isinstance(statement, ir.Store | ir.Atomic) else []
+        written.update(one.array.name for one in changed if isinstance(one.array, ir.GlobalArray))
+        for one in (*parts, *changed):
+            varies = any(isinstance(part, ir.Read) for index in one.indices for part in ir.walk(index))
+            touched[one.array.name].add(id(one) if varies else repr(one.indices))
+    return any(len(touched[name]) > 1 for name in written)
+
+
+def _sizes(function: ir.Function, values: Values) -> list[tuple[int | None, int]]:
+    """Along each axis the grid's extent, where it is known, and that of the groups."""
+    sizes = (values(ir.GridExtent(function.index_dtype, axis)) for axis in range(function.grid_rank))
+    return list(zip(sizes, function.group or (1,) * function.grid_rank, strict=True))
 
 
 class _Launched(Tracer):
     """A group's lanes, with what a launch tells of numbers and extents."""
 
-    def __init__(self, function: ir.Function, values: Values, inside: Sequence[int]) -> None:
+    def __init__(
+        self,
+        function: ir.Function,
+        values: Values,
+        inside: Sequence[int],
+        alone: Sequence[bool],
+        begin: Sequence[int] | None,
+    ) -> None:
         super().__init__(function, _WORK)
-        self.launched = values
+        self.launched, self.alone, self.begin = values, alone, begin
         self.inside = np.ones(self.size, bool)
         for place, extent in zip(self.places, inside, strict=True):
             self.inside &= place < extent
@@ -142,6 +166,13 @@ class _Launched(Tracer):
         if event is not None and (kind == "atomic" or isinstance(access.array, ir.GlobalArray)):
             event.lanes = event.lanes[self.inside[event.lanes]]  # of others it has no effect
         return event
+
+    def placed(self, what: str, axis: int, dtype: np.dtype[Any]) -> Value:
+        if what == "group" and self.alone[axis]:
+            return Known(dtype.type(0))
+        if what == "offset" and self.begin is not None:
+            return Known(dtype.type(self.begin[axis]))
+        return super().placed(what, axis, dtype)
 
     def _told(self, e: ir.Expr) -> Value:
         value = self.launched(e) if e.dtype.kind in "iub" else None

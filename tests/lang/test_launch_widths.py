@@ -144,6 +144,41 @@ def test_lanes_outside_of_the_grid_race_with_nobody():
         run(rows, 8, 16, device="host")
 
 
+def by_grid(idx, out, n):
+    out[idx] = n
+    group_barrier(8)
+    value = out[idx.group[0] * 16 + 15 - idx.local[0]]
+    group_barrier()
+    out[idx] = value
+
+
+def by_lane(idx, out, n):
+    out[idx] = n
+    group_barrier(8)
+    value = out[15 - idx.local[0]]
+    group_barrier()
+    out[idx] = value
+
+
+def by_grid_behind(idx, out, n):
+    out[idx] = n
+    group_barrier(8)
+    value = out[idx.group[0] * 16 + 31 - idx.local[0]]
+    group_barrier()
+    out[idx] = value
+
+
+@pytest.mark.parametrize("options", MAPPINGS, ids=["default", "simt", "host"])
+def test_places_in_the_grid_are_compared_with_those_of_groups(device, options):
+    """Where the grid begins, and that there is one group only, the launch alone tells."""
+    wanted = r"width 8 is too narrow: lane \[0\] writes out .* and lane \[15\] reads the same"
+    for function, size in ((by_grid, 32), (by_grid, 16), (by_lane, 16)):
+        with pytest.raises(InvalidArgument, match=wanted):
+            run(function, 3, size, **options)
+    with pytest.raises(InvalidArgument, match=wanted):
+        forall(pydp.grid((32,), (16,)), by_grid_behind, np.zeros(48, np.int32), 3, group=(16,), **options)
+
+
 @pytest.mark.host
 def test_barriers_that_are_not_reached_have_any_width():
     run(sometimes, 3, device="host"), run(sometimes, 4, device="host"), run(sometimes, 4, 48, device="host")
