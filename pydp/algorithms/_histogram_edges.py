@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, OutOfResources
 
 
 def no_values(dtype: np.dtype) -> np.ndarray:
@@ -26,6 +26,8 @@ def edges_of(sample: np.ndarray, bins: Any, limits: Any) -> np.ndarray:
             raise ValueError("there is no edge")
     except (ValueError, TypeError) as error:
         raise InvalidArgument(f"bins={bins!r} with range={limits!r} is not accepted: {error}") from error
+    except MemoryError as error:
+        raise OutOfResources(f"the edges of bins={bins!r} need more memory than there is: {error}") from error
     return edges
 
 

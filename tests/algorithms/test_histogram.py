@@ -258,6 +258,8 @@ def test_wrong_arguments(device: Any) -> None:
             pydp.histogram(x, **named)
     with pytest.raises(pydp.InvalidArgument):
         pydp.histogram(np.array([1, np.nan], np.float32))
+    with pytest.raises(pydp.OutOfResources, match="the edges of bins=1000000000000000 need more memory than there is"):
+        pydp.histogram(x, 10**15)
     for edges in ([0, np.nan, 3], [1j, 2], ["a", "b"], []):
         with pytest.raises(pydp.InvalidArgument, match="bins="):
             pydp.histogram(x, edges)
