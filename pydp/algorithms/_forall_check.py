@@ -23,8 +23,7 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
     pass together.
     """
     values, positions = given.values, given.arrays
-    together = len(positions) > 1 and len({_memory(values[position]) for position in positions}) != len(positions)
-    places = _places(made, values) if together else {}
+    places = _places(made, values) if len(positions) > 1 and _may_meet(made, values) else {}
     key: Any = (extent, tuple(places.items())) if places else extent
     if key in made.passed:
         return
@@ -37,6 +36,16 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
     if len(made.passed) >= _MOST_KEPT:
         made.passed.clear()
     made.passed.update((key, alike))
+
+
+def _may_meet(made: Translation, values: list[Any]) -> bool:
+    """True where an array that is written may share elements with another one."""
+    found = [_memory(values[position]) for position, _ in made.arrays]
+    if len(set(found)) == len(found):
+        return False
+    return any(
+        found.count(memory) > 1 for memory, (_, name) in zip(found, made.arrays, strict=True) if name in made.written
+    )
 
 
 def _memory(value: Any) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pydp
+from pydp.algorithms import _forall_check
 
 COUNT = np.arange(10) + 100
 
@@ -93,3 +94,15 @@ def test_elements_that_no_one_copy_can_hold_are_refused(device: Any) -> None:
     with pytest.raises(pydp.InvalidArgument, match="cannot be copied together"):
         pydp.forall(10, first_writes_last, native[:10], native[2:].view(">i4"), device="host")
     assert not values.any() and not native.any()
+
+
+def _sums(idx, out, x, y):
+    out[idx] = x[idx] + y[idx[0] + 1]
+
+
+def test_memory_that_is_only_read_is_not_looked_at(device, monkeypatch):
+    """The product of a matrix with itself pays nothing for what its two operands share."""
+    monkeypatch.setattr(_forall_check, "_places", lambda *_: pytest.fail("places were looked for"))
+    x, out = np.arange(5), np.zeros(4, int)
+    pydp.forall(4, _sums, out, x, x[::-1], device=device)
+    np.testing.assert_array_equal(out, x[:4] + x[::-1][1:])
