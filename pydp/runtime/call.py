@@ -26,7 +26,7 @@ from .field_data import FieldData
 from .host_arguments import HostArguments
 from .host_memory import check_dtype
 from .operand import Operand, c_strides
-from .returns import bring_back, later
+from .returns import bring_back, hold, later
 from .scratch import give, take
 from .storage import Storage
 
@@ -248,6 +248,7 @@ class Call:
         """Run one of pyopencl's `enqueue_...` functions in the order of the launches."""
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
         event = command(self.queue, *buffers, wait_for=self._waits or None, **options)
+        hold(event)
         self._waits = [event] if self._serial else []
         self.event = event
         return event

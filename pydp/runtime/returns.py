@@ -1,17 +1,23 @@
-"""Buffers on their way back to the pools, left there by finalizers.
+"""What must not go yet: buffers on their way back to the pools, events of transfers that nobody waits for.
 
 The garbage collector may finalize an object while its thread holds a pool's lock, so a finalizer only puts
-the buffer down here; whoever takes memory next brings it back.
+the buffer down here; whoever takes memory next brings it back. pyopencl's event of a transfer waits for the transfer's
+end when it goes, and lets no other thread run meanwhile, who might be the one to start it; so it is held until then.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from typing import Any
+
+import pyopencl as cl
 
 from .scratch import give
 
 _waiting: deque[tuple[Any, Any]] = deque()  # its append and popleft are safe between threads
+_transfers: deque[cl.Event] = deque()
+_lock = threading.Lock()  # of whoever takes ended transfers out
 
 
 def later(buffer: Any, event: Any = None) -> None:
@@ -19,11 +25,30 @@ def later(buffer: Any, event: Any = None) -> None:
     _waiting.append((buffer, event))
 
 
+def hold(event: cl.Event) -> None:
+    """Keep the event of a transfer from or to the host until it has ended; of another command nothing is kept."""
+    if type(event) is cl.NannyEvent:
+        _drop_ended()
+        _transfers.append(event)
+
+
 def bring_back() -> None:
-    """Give back all buffers that were left."""
+    """Give back all buffers that were left, let go of the transfers that have ended."""
     while _waiting:
         try:
             buffer, event = _waiting.popleft()
         except IndexError:  # another thread was faster
-            return
+            break
         give(buffer, event)
+    if _transfers:
+        _drop_ended()
+
+
+def _drop_ended() -> None:
+    if not _lock.acquire(blocking=False):  # another thread is at it, or this one, of which a finalizer runs
+        return
+    try:
+        while _transfers and _transfers[0].command_execution_status <= cl.command_execution_status.COMPLETE:
+            _transfers.popleft()
+    finally:
+        _lock.release()

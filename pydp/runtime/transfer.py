@@ -16,6 +16,7 @@ from .call import Call
 from .field_data import FieldData
 from .operand import c_strides
 from .placement import ARRAYS, Array, check_writable, home_of, storage_of_array
+from .returns import hold
 from .storage import Storage
 
 _F = TypeVar("_F", bound=FieldData)
@@ -47,6 +48,7 @@ def read(field: FieldData, values: np.ndarray, blocking: bool = True) -> cl.Even
         queue, _raw(values), storage.buffer, src_offset=field.offset * size, is_blocking=blocking,
         wait_for=waits or None,
     )  # fmt: skip
+    hold(event)
     storage.note(event, queue, written=False)
     return event
 
@@ -95,6 +97,7 @@ def _write(field: FieldData, values: np.ndarray, blocking: bool) -> cl.Event:
             queue, storage.buffer, _raw(values), dst_offset=field.offset * size, is_blocking=blocking,
             wait_for=waits or None,
         )  # fmt: skip
+        hold(event)
         storage.note(event, queue, written=True)
         return event
     call = Call.begin({}, device=storage.device, queue=queue, out=field)

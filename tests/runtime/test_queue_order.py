@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -158,3 +160,30 @@ def test_operands_of_different_sizes_of_one_buffer(device: Device) -> None:
         wide.set(values, queue=queue)
         pydp.scan(wide, dtype=np.int8, out=narrow)
         assert (narrow.get() == np.cumsum(values).astype(np.int8)).all()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, gate: pydp.reduce(x, init=2, wait_for=gate),
+        lambda x, gate: pydp.histogram(x, [0, 10, 500], wait_for=gate),
+        lambda x, gate: pydp.scan(x, wait_for=gate).copy_in(np.zeros(1000, np.int32), blocking=False),
+        lambda x, gate: pydp.scan(x, wait_for=gate)[::-1].copy_in(np.zeros(1000, np.int32), blocking=False),
+        lambda x, gate: pydp.scan(x, wait_for=gate).copy_out(np.zeros(1000, np.int32), blocking=False),
+    ],
+    ids=["first value", "edges", "copy in", "copy in to a view", "copy out"],
+)
+def test_calls_with_values_from_the_host_wait_for_nothing(device: Device, call: Any) -> None:
+    """pyopencl's event of a transfer waits for its end where it is dropped, and keeps all threads from running."""
+    x = pydp.field(np.arange(1000, dtype=np.int32), device=device)
+    call(x, None)
+    device.queue.finish()
+    gate = _open(device)
+    opener = threading.Timer(1.0, gate.set_status, [cl.command_execution_status.COMPLETE])
+    opener.start()
+    call(x, gate)
+    still_closed = gate.command_execution_status != cl.command_execution_status.COMPLETE
+    opener.join()
+    device.queue.finish()
+    assert still_closed
