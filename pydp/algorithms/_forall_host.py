@@ -15,13 +15,20 @@ from pydp.algorithms._forall_arguments import Arguments
 from pydp.algorithms._forall_plan import Translation
 from pydp.lang import checked, host
 from pydp.runtime import placement
+from pydp.runtime.device import device as find_device
 from pydp.runtime.field import Field
 from pydp.runtime.together import Together, groups
 from pydp.space import Grid
 
 
 def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: Any, wait_for: Any) -> None:
-    """Run a translated function over a grid in NumPy. Returns None: it is done when it returns."""
+    """Run a translated function over a grid in NumPy. Returns None: it is done when it returns.
+
+    A device and a queue that are given (in checked mode, which runs here too) are only looked at.
+    """
+    placement.check_queue(queue)
+    if device is not None and device != "host":
+        find_device(device)
     for event in placement.check_events(wait_for):
         event.wait()
     written = [given.values[position] for position, name in made.arrays if name in made.written]

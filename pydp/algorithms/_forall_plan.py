@@ -62,19 +62,14 @@ def chosen_spec(given: ForallSpec | Mapping[str, Any] | None, device: Device) ->
         policy = ForallSpec(profile.mapping), f"the default on a {profile.kind}"
     if given is None:
         return policy
-    names = [item.name for item in fields(ForallSpec)]
+    check_spec(given)
     if isinstance(given, Mapping):
-        unknown = [name for name in given if name not in names]
-        if unknown:
-            raise InvalidArgument(f"spec has no {unknown[0]!r}; {', '.join(names)} are accepted")
         base = policy[0]
         if given.get("barriers", "auto") != "auto" or given.get("subgroup") is not None:
             base = replace(base, mapping="simt")  # work-items that meet
         spec = replace(base, **given)
-    elif isinstance(given, ForallSpec):
-        spec = given
     else:
-        raise InvalidArgument(f"spec is {given!r}; a ForallSpec or a dict of {', '.join(names)} is accepted")
+        spec = given
     if spec.mapping not in _MAPPINGS:
         raise InvalidArgument(f"spec mapping is {spec.mapping!r}; 'simt' and 'vector' are accepted")
     if spec.mapping == "vector" and (spec.barriers != "auto" or spec.subgroup is not None):
@@ -82,6 +77,17 @@ def chosen_spec(given: ForallSpec | Mapping[str, Any] | None, device: Device) ->
     if spec.barriers not in CHOICES:
         raise InvalidArgument(f"spec barriers is {spec.barriers!r}; {', '.join(map(repr, CHOICES))} are accepted")
     return spec, "asked for by spec="
+
+
+def check_spec(given: Any) -> None:
+    """Refuse what is neither None, a ForallSpec nor a dict of its fields."""
+    names = [item.name for item in fields(ForallSpec)]
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise InvalidArgument(f"spec has no {unknown[0]!r}; {', '.join(names)} are accepted")
+    elif given is not None and not isinstance(given, ForallSpec):
+        raise InvalidArgument(f"spec is {given!r}; a ForallSpec or a dict of {', '.join(names)} is accepted")
 
 
 def translation(

@@ -18,7 +18,7 @@ import pyopencl as cl
 from pydp.algorithms import _forall_host
 from pydp.algorithms._forall_arguments import Arguments, written_apart
 from pydp.algorithms._forall_check import check_races
-from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, translation
+from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, check_spec, translation
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir, widths
 from pydp.lang.checked import is_checked
@@ -75,6 +75,7 @@ def forall(
     if not watched:
         check_races(made, extent, space, given)
     if device == "host" or watched:
+        check_spec(spec)
         return _forall_host.run(made, space, given, device, queue, wait_for)
     names, values = made.arrays, given.values
     call = Call.begin(

@@ -84,8 +84,7 @@ def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: An
     homes = [(name, home_of(value)) for name, value in values.items()]
     homes += [("out", home_of(value)) for value in outs]
     first = next((home for _, home in homes if home is not None), None)
-    if queue is not None and not isinstance(queue, cl.CommandQueue):
-        raise InvalidArgument(f"queue is a {type(queue).__name__}; a pyopencl.CommandQueue is accepted")
+    check_queue(queue)
     if queue is not None:
         chosen = from_queue(queue)
         if device is not None and find_device(device).cl != chosen.cl:
@@ -100,6 +99,12 @@ def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: An
         if home is not None and home is not chosen:
             _check_home(name, home, chosen)
     return kind, chosen, _queue_for(values, outs, chosen) if queue is None else queue
+
+
+def check_queue(queue: Any) -> None:
+    """Refuse what is neither None nor a queue."""
+    if queue is not None and not isinstance(queue, cl.CommandQueue):
+        raise InvalidArgument(f"queue is a {type(queue).__name__}; a pyopencl.CommandQueue is accepted")
 
 
 def _kind_of(values: Mapping[str, Any]) -> str:

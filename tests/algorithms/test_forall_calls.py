@@ -238,6 +238,21 @@ def test_wrong_calls(device, grid, arguments, options, message):
         pydp.forall(grid, scale, *arguments, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"queue": 3}, "queue"), ({"spec": {"color": 1}}, "color"), ({"spec": "simt"}, "spec"), ({"wait_for": 3}, "wait")],
+)
+def test_wrong_options_are_refused_on_the_host_too(device, options, message):
+    a = np.ones(4, np.int32)
+    with pytest.raises(InvalidArgument, match=message):
+        pydp.forall(4, scale, a, 2, device="host", **options)
+    with pydp.checked(), pytest.raises(InvalidArgument, match=message):
+        pydp.forall(4, scale, a, 2, **options)
+    with pydp.checked(), pytest.raises(pydp.NoUsableDevice, match="nowhere"):
+        pydp.forall(4, scale, a, 2, device="nowhere")
+    assert (a == 1).all()
+
+
 def test_a_long_list_is_not_printed_whole(device):
     with pytest.raises(InvalidArgument, match=r"argument 0 is \[0, 1, .*\.\.\.\]; arrays") as caught:
         pydp.forall((4,), scale, list(range(100_000)), 2)
