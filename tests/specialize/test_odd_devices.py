@@ -28,6 +28,7 @@ MATMUL, SCAN, REDUCE, SORT, HISTOGRAM, TRANSPOSE = FAMILIES = [
 PAIR = "[('a', '<f4'), ('b', '<i4')]"
 PROBLEMS: list[tuple[Family, Problem]] = [
     *((MATMUL, Problem("matmul", name, (1, 256, 256, 256))) for name in ("float16", "float32", "complex128")),
+    (MATMUL, Problem("matmul", "int64", (1, 3, 131072, 2), ("mapping=vector",))),
     *((SCAN, Problem("scan", "float32", (0, 20, size, 0), ("record",))) for size in (4, 100, 1000, 5000)),
     *((SCAN, Problem("scan", "uint8", (4, 20, 1, columns), ("vectors",))) for columns in (0, 100)),
     *((REDUCE, Problem("reduce", name, (1 << 20, 1), ("commutes",))) for name in ("int8", "float64")),
