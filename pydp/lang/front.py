@@ -26,7 +26,7 @@ from pydp.lang.names import content_key, plain_function
 from pydp.lang.result_type import BOOL, FLOAT64, INT32, INT64, is_integer
 from pydp.lang.source import Source, source_of
 from pydp.lang.uniform import check_barriers
-from pydp.lang.values import Items, Number, Value, View
+from pydp.lang.values import Items, Number, Value, View, arguments_text
 
 __all__ = ["FieldType", "NumberType", "TupleType", "translate", "translate_value"]
 
@@ -182,8 +182,7 @@ def _argument_names(source: Source, function: FunctionType, count: int, what: st
     names = [item.arg for item in (*arguments.posonlyargs, *arguments.args)]
     least = len(names) - len(arguments.defaults)
     if not least <= count <= len(names):
-        wanted = str(least) if least == len(names) else f"{least} to {len(names)}"
-        message = f"{function.__name__} takes {wanted} arguments ({what}), not {count}"
+        message = f"{function.__name__} takes {arguments_text(least, len(names))} ({what}), not {count}"
         raise VectorError(message, source.where(tree))
     return names
 

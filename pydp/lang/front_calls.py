@@ -18,7 +18,7 @@ from pydp.lang.front_expressions import Expressions
 from pydp.lang.front_math import ARITY, TABLE, TESTS, fold
 from pydp.lang.front_vectors import components, member_name
 from pydp.lang.result_type import BOOL
-from pydp.lang.values import Constant, Items, Number, Value, View, describe
+from pydp.lang.values import Constant, Items, Number, Value, View, arguments_text, describe
 from pydp.lang.views_in import Element
 
 
@@ -92,8 +92,8 @@ class Calls(Expressions):
     def _only(self, node: ast.Call, *counts: int) -> list[Value]:
         self._no_keywords(node)
         if len(node.args) not in counts:
-            wanted = " or ".join(map(str, counts))
-            self.fail(f"{ast.unparse(node.func)} takes {wanted} arguments, not {len(node.args)}", node)
+            wanted = arguments_text(min(counts), max(counts))
+            self.fail(f"{ast.unparse(node.func)} takes {wanted}, not {len(node.args)}", node)
         return self.each(node.args)
 
     def _numbers(self, node: ast.Call, *counts: int) -> list[Number]:
@@ -151,7 +151,7 @@ class Calls(Expressions):
         method = getattr(self, f"_call_{name if kind == 'special' else kind}", None)
         wanted = {"divmod": 2, "clip": 3, "fpow": 2, "pow": 2}.get(name, 1)
         if method is None or len(numbers) != wanted:
-            self.fail(f"{ast.unparse(node.func)} takes {wanted} arguments here, not {len(numbers)}", node)
+            self.fail(f"{ast.unparse(node.func)} takes {arguments_text(wanted)} here, not {len(numbers)}", node)
         result: Value = method(name, numbers, node)
         return result
 

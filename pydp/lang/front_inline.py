@@ -16,7 +16,7 @@ from pydp.lang.front_statements import Statements
 from pydp.lang.names import plain_function
 from pydp.lang.result_type import BOOL, FLOAT32, FLOAT64, Type
 from pydp.lang.source import Tree, source_of
-from pydp.lang.values import Constant, Number, Value, describe, map_leaves, same_shape
+from pydp.lang.values import Constant, Number, Value, arguments_text, describe, map_leaves, same_shape
 
 
 class Translator(Statements):
@@ -161,7 +161,7 @@ class Translator(Statements):
                 self.fail("starred arguments cannot be used in a vector function; give each value: f(i[0], i[1])", item)
         nodes = dict(zip(names, node.args, strict=False))
         if len(node.args) > len(names):
-            self.fail(f"{function.__name__} takes {len(names)} arguments, not {len(node.args)}", node)
+            self.fail(f"{function.__name__} takes {arguments_text(len(names))}, not {len(node.args)}", node)
         for keyword in node.keywords:
             if keyword.arg not in names or keyword.arg in nodes:
                 self.fail(f"{function.__name__} has no argument {keyword.arg!r} to give here", node)

@@ -102,6 +102,13 @@ class View:
 Value = Number | Items | Constant | View
 
 
+def arguments_text(least: int, most: int | None = None) -> str:
+    """How many arguments something takes, for messages: ``1 argument``, ``2 to 32 arguments``."""
+    if most is not None and most != least:
+        return f"{least} {'or' if most == least + 1 else 'to'} {most} arguments"
+    return f"{least} argument{'' if least == 1 else 's'}"
+
+
 def describe(value: Value) -> str:
     """A value in a few words, for messages."""
     if isinstance(value, Number):

@@ -101,6 +101,11 @@ def too_many_arguments(idx, out):
     out[idx] = _two(1, 2, 3)  # here
 
 
+@wrong("max takes 1 to 32 arguments, not 0", C)
+def largest_of_nothing(idx, out):
+    out[idx] = max()  # here
+
+
 @wrong("has no argument 'z'", C)
 def unknown_argument(idx, out):
     out[idx] = _two(1, z=3)  # here
@@ -161,7 +166,7 @@ def calls_an_algorithm(idx, out, a):
     pydp.matmul(a, a)  # here
 
 
-@wrong("takes 1 arguments", C, A)
+@wrong("math.sin takes 1 argument, not 2", C, A)
 def wrong_arity(idx, out, a):
     out[idx] = math.sin(a[idx], 2.0)  # here
 
