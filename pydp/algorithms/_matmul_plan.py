@@ -11,6 +11,7 @@ from ..groups.meetings import built
 from ..runtime.program import kernel
 from ._matmul_family import stretch
 from ._matmul_shape import Matrix, Product
+from ._matmul_space import even, up
 from ._matmul_spec import MatmulSpec
 from ._matmul_types import Arithmetic, element, parts_of
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 _GROUPS_PER_UNIT = 4  # more groups than this take several blocks each and pack into the same space again
 _COMBINE_GROUP = 64
 _SLICE_BYTES = 64 << 20  # packing space of one launch where every group takes one block only
-
-
-def _up(size: int, step: int) -> int:
-    return -(-size // step) * step
 
 
 class Launch:
@@ -122,7 +119,7 @@ class Builder:
         parts = max(min(spec.parts, max(1, one.k)), -(-one.k // most), 1)
         part_k = -(-one.k // parts)
         if parts > 1:
-            part_k = _up(part_k, spec.tile_k if spec.method == "staged" else 16)
+            part_k = up(part_k, spec.tile_k if spec.method == "staged" else 16)
         return max(1, -(-one.k // max(1, part_k))), max(1, part_k)
 
     def _one(self, one: Product, step: tuple[int, int, int], parts: int, part_k: int, aside: bool) -> None:
@@ -174,16 +171,16 @@ class Builder:
         self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
     ) -> None:
         spec, how, profile = self.spec, self.how, self.device.profile
-        tile_m = _even(one.m, spec.tile_m, spec.rows)
-        tile_n = _even(one.n, spec.tile_n, spec.columns)
-        tile_k = _even(part_k, spec.tile_k, 32)
+        tile_m = even(one.m, spec.tile_m, spec.rows)
+        tile_n = even(one.n, spec.tile_n, spec.columns)
+        tile_k = even(part_k, spec.tile_k, 32)
         if how.narrow and c_type.itemsize < 4 and part_k > tile_k:
-            wide = _up(part_k, 32)  # one block of k, so that no sum passes through C
-            tile_n = _even(one.n, max(spec.columns, spec.tile_n * tile_k // wide), spec.columns)
+            wide = up(part_k, 32)  # one block of k, so that no sum passes through C
+            tile_n = even(one.n, max(spec.columns, spec.tile_n * tile_k // wide), spec.columns)
             tile_k = wide
         blocks_m, blocks_n = -(-one.m // tile_m), -(-one.n // tile_n)
         blocks = blocks_m * blocks_n * parts * one.batches
-        space = _up((spec.rows + tile_n) * tile_k * how.planes + 2 * spec.width, 64)
+        space = up((spec.rows + tile_n) * tile_k * how.planes + 2 * spec.width, 64)
         bytes_each = space * np.dtype(how.scalar).itemsize
         groups = min(blocks, _GROUPS_PER_UNIT * profile.compute_units, max(1, profile.max_allocation // bytes_each))
         each = blocks
@@ -206,11 +203,11 @@ class Builder:
         self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
     ) -> None:
         spec, profile = self.spec, self.device.profile
-        tile_n = _even(one.n, spec.tile_n, spec.width if one.n > spec.width else 1)
+        tile_n = even(one.n, spec.tile_n, spec.width if one.n > spec.width else 1)
         blocks_n = -(-one.n // tile_n)
         blocks = blocks_n * parts * one.batches
         params = {
-            **self._params(c_type), "width": spec.width, "rows": spec.rows, "span": _up(spec.columns, spec.width),
+            **self._params(c_type), "width": spec.width, "rows": spec.rows, "span": up(spec.columns, spec.width),
             "unroll": spec.unroll, "together": spec.unroll,
         }  # fmt: skip
         made = kernel(self.device, "matmul_thin.mako", "matmul_thin", params)
@@ -250,12 +247,6 @@ class Builder:
         numbers = [np.int64(x) for x in (one.m, one.n, inner, parts, count)]
         args = ["partial", np.int64(0), *self._strided(one.c, "c"), *numbers, *self.beta, np.int32(self.mode)]
         self.plan.launches.append(Launch(made, -(-count // _COMBINE_GROUP), _COMBINE_GROUP, args))
-
-
-def _even(size: int, most: int, step: int) -> int:
-    """The tile, a multiple of `step` of about `most` at most, that cuts `size` into equal blocks."""
-    blocks = -(-size // max(most, step))
-    return max(step, _up(-(-size // max(1, blocks)), step))
 
 
 def _contiguous(one: Product) -> Matrix:

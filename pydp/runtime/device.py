@@ -145,10 +145,12 @@ def _by_cl(cl_device: cl.Device) -> Device:
     for one in all_devices():
         if one.cl == cl_device:
             return _first_usable([one], "")
-    made = Device(cl_device)  # a sub-device, or one of a platform that came later
     with _lock:
         assert _all is not None
-        _all.append(made)
+        made = next((one for one in _all if one.cl == cl_device), None)  # another thread may have been faster
+        if made is None:  # a sub-device, or one of a platform that came later
+            made = Device(cl_device)
+            _all.append(made)
     return _first_usable([made], "")
 
 
