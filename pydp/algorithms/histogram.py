@@ -8,6 +8,7 @@ GPUs a group counts in local memory or in registers, which lanes and virtual wav
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,12 +129,11 @@ def bincount(
     dtype = _COUNT if given is None else np.dtype(np.float64)
     few = _few(source.dtype)
     used = 256 if few else _largest(x, source, call, wait_for) + 1
-    bins = least if used <= least else _shared(used)
+    bins = max(used, least)
     if bins * dtype.itemsize > call.device.profile.global_bytes:
         raise OutOfResources(f"{bins} bins of {dtype} are more than {call.device.name} has memory for")
-    result = call.output((bins,), dtype)
-    plan = _plan(call.device, source.dtype, None if given is None else given.dtype, dtype, bins, None, source.size,
-                 by_key(spec))  # fmt: skip
+    plan = _shared_plan(call.device, source, given, dtype, bins, least, spec)
+    result = call.output((plan.bins,), dtype)
     _count(call, plan, source, given, None, result)
     counts = call.finish(result)
     if few and given is None:
@@ -142,7 +142,7 @@ def bincount(
     elif few:
         used = _largest(x, source, call, None) + 1
     wanted = max(used, least)
-    return counts if wanted == bins else counts[:wanted]
+    return counts if wanted == plan.bins else counts[:wanted]
 
 
 # --- arguments -------------------------------------------------------------------------------------------
@@ -186,13 +186,6 @@ def _least(minlength: Any) -> int:
 def _few(dtype: np.dtype) -> bool:
     """Whether a bin for each value of the type costs less than looking for the greatest value first."""
     return dtype.itemsize == 1 and dtype.kind in "ub"
-
-
-def _shared(bins: int) -> int:
-    """At most an eighth more bins, so that calls whose greatest values differ a little share a plan: local memory's
-    kernels are built for a number of bins. Bins that no local memory holds stay as many."""
-    step = 1 << max(0, bins.bit_length() - 4)
-    return -(-bins // step) * step if bins <= _MOST_SHARED else bins
 
 
 def _weights(call: Call, source: Operand, kinds: str = "iuf") -> Operand | None:
@@ -302,6 +295,21 @@ def _plan(
         }
         ready = kernel(device, "histogram_parts.mako", "histogram_parts", params)
     return _Plan(ready, chosen, choice, bins, value, edge, guess, local, clears, longest)
+
+
+def _shared_plan(
+    device: Any, source: Operand, given: Operand | None, result: np.dtype, bins: int, least: int, spec: Any
+) -> _Plan:
+    """The plan of the bins that the values ask for (more than `least`), or of at most an eighth more: calls whose
+    greatest values differ a little share it, as local memory's kernels are built for a number of bins. Bins that no
+    local memory holds stay as many, as do those for which a `spec` has no room."""
+    kinds = device, source.dtype, None if given is None else given.dtype, result
+    of_call = None, source.size, by_key(spec)
+    step = 1 << max(0, bins.bit_length() - 4)
+    if least < bins <= _MOST_SHARED and bins % step:
+        with suppress(InvalidArgument):
+            return _plan(*kinds, -(-bins // step) * step, *of_call)
+    return _plan(*kinds, bins, *of_call)
 
 
 def _local(device: Any, spec: HistogramSpec, bins: int, params: dict[str, object]) -> Kernel:
