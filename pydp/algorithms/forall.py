@@ -55,7 +55,8 @@ def forall(
     device: where to run (the arguments' device, else the default); "host" runs the same function in NumPy.
     spec: a `ForallSpec`, or a dict of its fields, for example ``{"mapping": "simt"}``.
 
-    Returns None where NumPy arrays are written (the call waits, results are there), else the launch's pyopencl event.
+    Returns None where NumPy arrays are written or the host runs it (the call waits, results are there), else the
+    launch's pyopencl event.
     Raises VectorError (an InvalidArgument) with the line of Python for what the language does not have,
     UnsupportedOnDevice for what the device lacks; nothing has been enqueued then.
 

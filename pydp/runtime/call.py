@@ -129,7 +129,9 @@ class Call:
                 placement.check_writable(values[name], name)
                 changed += [values[name]] if isinstance(values[name], np.ndarray) else []
         written = [*(one for one in self._outs if isinstance(one, np.ndarray)), *changed]
-        self.blocking = bool(written) or (self.kind == "numpy" and not any(one is not None for one in self._outs))
+        # What is written is elsewhere where neither an `out` nor an argument that kernels change is NumPy's.
+        elsewhere = bool(writable) or any(one is not None for one in self._outs)
+        self.blocking = bool(written) or (self.kind == "numpy" and not elsewhere)
         if self.blocking:
             self._host = HostArguments(self.device, self.device.profile.shares_host_memory)
             given = [value for value in values.values() if isinstance(value, np.ndarray)]

@@ -28,6 +28,11 @@ def add_shifted(idx, out, a):
     out[idx] = out[idx] + a[idx]
 
 
+@pydp.vector
+def lift(idx, a, out):
+    out[idx] = a[idx] + 1
+
+
 # --- views of views ----------------------------------------------------------------------------------------
 
 
@@ -121,6 +126,18 @@ def test_results_on_the_host_for_every_kind(device):
         assert pydp.forall((12,), scale, data, -2, device="host") is None
         got = data.get() if hasattr(data, "get") else data
         np.testing.assert_array_equal(got, a * -2)
+
+
+def test_the_order_of_arguments_does_not_make_a_call_wait(device):
+    a, out = np.arange(10, dtype=np.int32), pydp.zeros(10, np.int32)
+    gate = cl.UserEvent(device.context)
+    event = pydp.forall(10, lift, a, out, wait_for=gate)
+    a[:] = -1  # what the call reads is its own
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    event.wait()
+    np.testing.assert_array_equal(out.get(), np.arange(10) + 1)
+    assert pydp.forall(10, lift, out, a) is None
+    np.testing.assert_array_equal(a, np.arange(10) + 2)
 
 
 def test_queues_and_events(device):
