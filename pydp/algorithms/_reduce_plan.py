@@ -13,7 +13,7 @@ from pydp.algorithms._keys import unkeyed
 from pydp.algorithms._reduce_family import FAMILY
 from pydp.algorithms._reduce_passes import Pass, passes
 from pydp.algorithms._reduce_spec import ReduceSpec
-from pydp.algorithms.operators import Operator, named, operator_text
+from pydp.algorithms.operators import Operator, operator_text, outgrows
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, tree
@@ -49,7 +49,7 @@ class Plan:
 
 def result_dtype(dtype: np.dtype, op: Any) -> np.dtype:
     """The type of a fold where none is asked for: `dtype`, but 64 bits for sums and products of smaller integers."""
-    if named(op) in ("+", "*") and not is_record(dtype) and dtype.itemsize < 8:
+    if outgrows(op) and not is_record(dtype) and dtype.itemsize < 8:
         if dtype.kind in "bi":
             return np.dtype(np.int64)
         if dtype.kind == "u":

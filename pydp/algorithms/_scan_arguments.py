@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.operators import named
+from pydp.algorithms.operators import outgrows
 from pydp.dtypes import native
 from pydp.errors import InvalidArgument
 from pydp.runtime.field import Field
@@ -19,7 +19,7 @@ def value_dtype(source: np.dtype, dtype: Any, op: Any) -> np.dtype:
     """The dtype of sums and results: `dtype`, else the input's; int64 for sums and products of bools."""
     if dtype is not None:
         return native(dtype)
-    if source.kind == "b" and named(op) in ("+", "*"):
+    if source.kind == "b" and outgrows(op):
         return np.dtype(np.int64)
     return source
 

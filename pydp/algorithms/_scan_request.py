@@ -43,7 +43,7 @@ class Request:
         strategy: Any,
         spec: Any,
     ) -> None:
-        if strategy is not None and strategy not in STRATEGIES:
+        if strategy is not None and not (isinstance(strategy, str) and strategy in STRATEGIES):
             raise InvalidArgument(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}")
         self.op, self.axis, self.init, self.dtype = op, axis, init, dtype
         self.exclusive, self.reverse = switch(exclusive, "exclusive"), switch(reverse, "reverse")

@@ -122,6 +122,12 @@ def named(op: Any) -> Any:
     return _PYTHON.get(op, op) if isinstance(op, BuiltinFunctionType) else op
 
 
+def outgrows(op: Any) -> bool:
+    """Whether results of an operator outgrow small integers: it is a sum or a product, by whichever name."""
+    found = named(op)
+    return isinstance(found, str) and found in ("+", "*")
+
+
 def operator_text(op: Any, dtype: Any) -> Operator:
     """The operator that `op` names on elements of `dtype`; raises InvalidArgument for anything else.
 
