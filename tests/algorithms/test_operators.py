@@ -165,12 +165,3 @@ def test_vectors_and_complex_numbers():
 def test_ready_operators_are_taken_as_they_are():
     ready = Operator("mine", np.dtype("int32"), "return a + b + 1;")
     assert operator_text(ready, np.int32) is ready
-
-
-@pytest.mark.parametrize("fold", [pydp.reduce, pydp.scan])
-def test_arrays_are_neither_operators_nor_strategies(device: Any, fold: Any) -> None:
-    for x in (np.ones(4, np.int32), np.ones(4, bool)):
-        with pytest.raises(pydp.InvalidArgument, match="op array.* is not an operator"):
-            fold(x, np.zeros(2), device=device)
-    with pytest.raises(pydp.InvalidArgument, match="strategy=array.* is not one of"):
-        pydp.scan(x, strategy=np.arange(2), device=device)

@@ -184,3 +184,12 @@ def test_more_than_two_to_the_32_elements(device):
     for start in (0, (1 << 31) - 7, (1 << 32) - 7, n - 500):
         k = np.arange(start, start + 400, dtype=np.int64)
         assert np.array_equal(x[start : start + 400], (2 * k + 3 - (k & 1)).astype(np.uint8))
+
+
+@pytest.mark.parametrize("fold", [pydp.reduce, pydp.scan])
+def test_arrays_are_neither_operators_nor_strategies(device: Any, fold: Any) -> None:
+    for x in (np.ones(4, np.int32), np.ones(4, bool)):
+        with pytest.raises(pydp.InvalidArgument, match=r"op array.* is not an operator"):
+            fold(x, np.zeros(2), device=device)
+    with pytest.raises(pydp.InvalidArgument, match=r"strategy=array.* is not one of"):
+        pydp.scan(x, strategy=np.arange(2), device=device)
