@@ -1,11 +1,11 @@
 ## Packing blocks of the "vector" matmul: strided operands into panels that the register tile reads in order.
 ##
-## Purpose: pack_a: `rows` x depth of a into one panel, k-major, alpha folded in; pack_b: depth x columns of b into
+## Purpose: pack_a: `rows` x depth of a into one panel, k-major; pack_b: depth x columns of b into
 ##   panels of `columns`. Every element is widened to `work`; what lies outside the matrix is written as zero.
 ##   Up to one vector beyond the panel of a is overwritten. Unit strides take vector loads; the transposing case
 ##   interleaves vectors in registers; any stride works.
 ## Phases: none (device functions).   Launch shape: called by one work-item.
-## Parameters: width, rows, columns (a multiple of width), is_complex, scaled (alpha is not one).
+## Parameters: width, rows, columns (a multiple of width), is_complex.
 <%!
     def interleaving(count, name):
         """The steps (low, high, one, two) that transpose `count` vectors, and the names of the result in order."""
@@ -34,14 +34,13 @@
         ${low}.even = ${one}.lo; ${low}.odd = ${two}.lo; ${high}.even = ${one}.hi; ${high}.odd = ${two}.hi;
 % endfor
 </%def>
-<%def name="declare(width, rows, columns, is_complex, scaled)">
+<%def name="declare(width, rows, columns, is_complex)">
 <%
     planes = ["re", "im"] if is_complex else ["re"]
     padded = 1 << (rows - 1).bit_length()
-    scale = " * alpha_re" if scaled and not is_complex else ""
 %>\
 static void pack_a(const __global TYPE_a *restrict a, long a_row, long a_col, int valid, int depth,
-                   __global WORK *restrict panel, WORK alpha_re, WORK alpha_im)
+                   __global WORK *restrict panel)
 {
 % for plane in planes:
 <% load = LOADS[plane] %>\
@@ -52,7 +51,7 @@ static void pack_a(const __global TYPE_a *restrict a, long a_row, long a_col, in
     if (valid == ${rows} && a_col == 1) {
       for (; k + ${width} <= depth; k += ${width}, to += ${rows * width}) {
 % for r in range(padded):
-        VEC v${r} = ${f"V{load}_a(a, {r} * a_row + k){scale}" if r < rows else "(VEC)(0)"};
+        VEC v${r} = ${f"V{load}_a(a, {r} * a_row + k)" if r < rows else "(VEC)(0)"};
 % endfor
 ${transpose(padded, "v")}\
 % for i, piece in enumerate(interleaving(padded, "v")[1]):
@@ -71,24 +70,17 @@ ${transpose(padded, "v")}\
     if (valid == ${rows} && a_row == 1) {
       for (; k < depth; k++, to += ${rows}) {
 % for r in range(rows):
-        to[${r}] = ${load}_a(a, ${r} + k * a_col)${scale};
+        to[${r}] = ${load}_a(a, ${r} + k * a_col);
 % endfor
       }
     }
     for (; k < depth; k++, to += ${rows}) {
 % for r in range(rows):
-      to[${r}] = ${r} < valid ? ${load}_a(a, ${r} * a_row + k * a_col)${scale} : (WORK)0;
+      to[${r}] = ${r} < valid ? ${load}_a(a, ${r} * a_row + k * a_col) : (WORK)0;
 % endfor
     }
   }
 % endfor
-% if scaled and is_complex:
-  for (int i = 0; i < depth * ${rows}; i++) {
-    WORK re = panel[i], im = panel[depth * ${rows} + i];
-    panel[i] = re * alpha_re - im * alpha_im;
-    panel[depth * ${rows} + i] = re * alpha_im + im * alpha_re;
-  }
-% endif
 }
 
 /* One panel of b whose columns are contiguous along k: blocks of width x width are transposed in registers. */

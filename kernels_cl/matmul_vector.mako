@@ -20,7 +20,7 @@
     plain = is_complex or types["c"]["type"].lstrip("u") == work.lstrip("u")
 %>\
 ${element.declare(types, work, width, is_complex, fused, logical)}
-${pack.declare(width, rows, columns, is_complex, scaled)}
+${pack.declare(width, rows, columns, is_complex)}
 <%def name="step(count, at)">\
 % for plane in planes:
 % for v in range(count):
@@ -47,7 +47,7 @@ ${pack.declare(width, rows, columns, is_complex, scaled)}
 /* The register tile, ${rows} x ${count * width}: `depth` steps of k, then C. */
 static void tile_${count}(const __global WORK *restrict a, const __global WORK *restrict b, int depth,
                      __global TYPE_c *restrict c, long c_row, long c_col, int valid_rows, int valid_columns,
-                     int mode, WORK beta_re, WORK beta_im)
+                     int mode, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im)
 {
 % for r in range(rows):
   VEC ${", ".join(f"{plane}_{r}_{v} = (VEC)(0)" for plane in planes for v in range(count))};
@@ -77,6 +77,22 @@ ${step(count, u)}\
   for (; k < depth; k++, a += ${rows}, b += ${columns}) {
 ${step(count, 0)}\
   }
+% endif
+% if scaled:
+  /* Results are scaled, not elements of A: alpha * (a @ b) may be finite where (alpha * a) @ b is not. */
+% for r in range(rows):
+% for v in range(count):
+% if is_complex:
+  {
+    const VEC product = re_${r}_${v} * alpha_re - im_${r}_${v} * alpha_im;
+    im_${r}_${v} = re_${r}_${v} * alpha_im + im_${r}_${v} * alpha_re;
+    re_${r}_${v} = product;
+  }
+% else:
+  re_${r}_${v} *= alpha_re;
+% endif
+% endfor
+% endfor
 % endif
 % if plain:
   if (valid_rows == ${rows} && valid_columns >= ${count * width} && c_col == 1${" && mode < 2" if is_complex else ""}) {
@@ -158,14 +174,14 @@ void matmul_vector(
       const int depth = (int)max(0L, min((long)block_k, k1 - kb));
       pack_b(b0 + kb * b_row, b_row, b_col, wide, depth, panels_b);
       for (int i = 0; i < high; i += ${rows}) {
-        pack_a(a0 + i * a_row + kb * a_col, a_row, a_col, min(${rows}, high - i), depth, panel_a, alpha_re, alpha_im);
+        pack_a(a0 + i * a_row + kb * a_col, a_row, a_col, min(${rows}, high - i), depth, panel_a);
         for (int j = 0; j < wide; j += ${columns}) {
           const __global WORK *panel_b = panels_b + (long)j * depth * ${len(planes)};
           __global TYPE_c *corner = c0 + i * c_row + j * c_col;
           const int left_rows = min(${rows}, high - i), left = min(${columns}, wide - j);
 % for count in counts:
           ${"else " if count > 1 else ""}${f"if (left <= {count * width})" if count < vectors else ""}
-            tile_${count}(panel_a, panel_b, depth, corner, c_row, c_col, left_rows, left, use, scale, beta_im);
+            tile_${count}(panel_a, panel_b, depth, corner, c_row, c_col, left_rows, left, use, alpha_re, alpha_im, scale, beta_im);
 % endfor
         }
       }

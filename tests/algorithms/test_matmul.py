@@ -181,6 +181,16 @@ def test_factors(device: Any, alpha: int, beta: int, spec: Any) -> None:
             assert got is c and np.array_equal(c, expected), (dtype, m, n, k)
 
 
+@pytest.mark.parametrize("spec", LIGHT, ids=["vector", "packed", "simt"])
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_results_are_scaled_and_not_the_left_matrix(device: Any, dtype: str, spec: Any) -> None:
+    """alpha * (a @ b) is finite where (alpha * a) @ b is not."""
+    a = np.eye(70, dtype=dtype) * np.array(1e20, dtype)
+    b = np.eye(70, dtype=dtype) * np.array(1e-20, dtype)
+    got = pydp.matmul(a, b, alpha=1e30, spec=spec)
+    assert np.allclose(got, 1e30 * np.eye(70), rtol=1e-5, atol=0)
+
+
 def test_integer_factors_wrap(device: Any) -> None:
     a, b = _integers((4, 5), "i4"), _integers((5, 6), "i4", 1)
     c = np.full((4, 6), -7, "i4")
