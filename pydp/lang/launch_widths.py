@@ -59,8 +59,9 @@ class LaunchWidths:
         given = [one.width for one in ir.barriers(function.body) if one.width is not None and not one.counted]
         computed = any(not isinstance(width, ir.Const) for width in given)
         narrow = computed or any(isinstance(width, ir.Const) and width.value < self.lanes for width in given)
-        self._leaves = _steering(function.body) if narrow else []
-        self.any = computed or bool(self._leaves) or (narrow and _shares_arguments(function.body))
+        self._leaves = steering(function.body) if narrow else []
+        self._shares = narrow and _shares_arguments(function.body)
+        self.any = computed or bool(self._leaves) or self._shares
         self._passed: set[tuple[int | None, ...]] = set()
 
     def check(self, values: Values, offset: Sequence[int] | None = None) -> None:
@@ -75,16 +76,24 @@ class LaunchWidths:
         if key in self._passed:
             return
         _Followed(self.lanes, values).block(self.function.body)
-        tracer = _Launched(self.function, values, inside, alone, offset)
-        with np.errstate(all="ignore"):
-            tracer.block(self.function.body)
-        check_given(self.function, tracer.events)
+        self._trace(values, inside, alone, offset)
+        if self._shares and not all(alone):  # places that are the same for all groups may be a single group's own too
+            self._trace(values, inside, [True] * len(alone), offset)
         if len(self._passed) >= _MOST_KEPT:
             self._passed.clear()
         self._passed.add(key)
 
+    def _trace(
+        self, values: Values, inside: Sequence[int], first: Sequence[bool], offset: Sequence[int] | None
+    ) -> None:
+        """Compare what the lanes of any group do, along the axes of `first` of the first group."""
+        tracer = _Launched(self.function, values, inside, first, offset)
+        with np.errstate(all="ignore"):
+            tracer.block(self.function.body)
+        check_given(self.function, tracer.events)
 
-def _steering(body: list[ir.Stmt]) -> list[ir.Expr]:
+
+def steering(body: list[ir.Stmt]) -> list[ir.Expr]:
     """The numbers and extents that decide which lanes do what: conditions, bounds, places and widths are made of them.
 
     What is only stored or added up changes from launch to launch and decides nothing.
@@ -150,11 +159,11 @@ class _Launched(Tracer):
         function: ir.Function,
         values: Values,
         inside: Sequence[int],
-        alone: Sequence[bool],
+        first: Sequence[bool],
         begin: Sequence[int] | None,
     ) -> None:
         super().__init__(function, _WORK)
-        self.launched, self.alone, self.begin = values, alone, begin
+        self.launched, self.first, self.begin = values, first, begin
         self.inside = np.ones(self.size, bool)
         for place, extent in zip(self.places, inside, strict=True):
             self.inside &= place < extent
@@ -168,7 +177,7 @@ class _Launched(Tracer):
         return event
 
     def placed(self, what: str, axis: int, dtype: np.dtype[Any]) -> Value:
-        if what == "group" and self.alone[axis]:
+        if what == "group" and self.first[axis]:
             return Known(dtype.type(0))
         if what == "offset" and self.begin is not None:
             return Known(dtype.type(self.begin[axis]))

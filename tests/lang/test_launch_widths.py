@@ -179,6 +179,22 @@ def test_places_in_the_grid_are_compared_with_those_of_groups(device, options):
         forall(pydp.grid((32,), (16,)), by_grid_behind, np.zeros(48, np.int32), 3, group=(16,), **options)
 
 
+def by_lane_in_each_group(idx, out, res, n):
+    out[idx.local[0] // 2] = n
+    group_barrier(2)
+    value = out[idx]
+    group_barrier()
+    res[idx] = value
+
+
+@pytest.mark.parametrize("options", MAPPINGS, ids=["default", "simt", "host"])
+def test_places_that_one_of_the_groups_alone_reads(device, options):
+    wanted = r"width 2 is too narrow: lane \[\d+\] writes out .* and lane \[\d\] reads the same"
+    out = np.zeros(64, np.int32)
+    with pytest.raises(InvalidArgument, match=wanted):
+        forall(pydp.grid((24,), (5,)), by_lane_in_each_group, out, np.zeros(64, np.int32), 3, group=(16,), **options)
+
+
 @pytest.mark.host
 def test_barriers_that_are_not_reached_have_any_width():
     run(sometimes, 3, device="host"), run(sometimes, 4, device="host"), run(sometimes, 4, 48, device="host")
