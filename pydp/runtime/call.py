@@ -37,6 +37,15 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Operand"]
 
 
+def _given(out: Any, outputs: int) -> list[Any]:
+    """The caller's arrays for so many outputs; none where fresh ones are to be made."""
+    if out is None or outputs == 1:
+        return [] if out is None else [out]
+    if type(out) is not tuple or len(out) != outputs:
+        raise InvalidArgument(f"out is {type(out).__name__}; a tuple of {outputs} arrays or None is accepted")
+    return list(out)
+
+
 class Call:
     """One call: its device, queue, arrays and scratch memory. Made by `Call.begin`, ended by `finish`.
 
@@ -72,9 +81,10 @@ class Call:
         wait_for: Any = None,
         out: Any = None,
         writable: Sequence[str] = (),
+        outputs: int = 1,
     ) -> Call:
         """Take the arguments: inputs by name (None ones are left out), `out` (an array, or a tuple of arrays
-        and None for several outputs) and the names of inputs that kernels write in place.
+        and None for several `outputs`) and the names of inputs that kernels write in place.
 
         Raises InvalidArgument for what is no array, a dtype no device holds, arrays of several devices, a
         queue or events that do not fit, and read-only arrays among `writable`.
@@ -88,7 +98,7 @@ class Call:
         call._host = None
         call.event = None
         call._waits = [] if wait_for is None else placement.check_events(wait_for)
-        call._outs = list(out) if type(out) is tuple else [] if out is None else [out]
+        call._outs = _given(out, outputs)
         if device is None and queue is None and call._all_fields(inputs):
             for name in writable:
                 if name in call._values:
@@ -249,8 +259,7 @@ class Call:
     def enqueue(self, command: Any, *args: Any, **options: Any) -> cl.Event:
         """Run one of pyopencl's `enqueue_...` functions in the order of the launches."""
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
-        event = command(self.queue, *buffers, wait_for=self._waits or None, **options)
-        hold(event)
+        event = hold(command(self.queue, *buffers, wait_for=self._waits or None, **options))
         self._waits = [event] if self._serial else []
         self.event = event
         return event

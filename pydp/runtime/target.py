@@ -206,7 +206,7 @@ class TargetCall(Call):
         """`Call.begin` for a target. Raises InvalidArgument for arguments that lie on a device."""
         call = cls.__new__(cls)
         call._scratch, call._used, call._waits, call._host = [], [], [], None
-        call._outs = list(out) if type(out) is tuple else [] if out is None else [out]
+        call._outs = [] if out is None else [out]
         call._values = {name: normal_input(name, value) for name, value in inputs.items() if value is not None}
         for name, value in call._values.items():
             if not isinstance(value, np.ndarray):

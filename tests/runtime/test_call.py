@@ -220,7 +220,7 @@ def test_several_outputs(device: Device, memory: str) -> None:
     values = np.arange(6, dtype=np.int32)
     given = np.zeros(6, np.int64)
     for out in (None, (None, given), (pydp.empty(6, np.int32), given), (given.astype(np.int32), None)):
-        call = Call.begin({"x": values}, out=out)
+        call = Call.begin({"x": values}, out=out, outputs=2)
         first, second = call.output((6,), np.int32), call.output((6,), np.int64)
         source = call.input("x")
         call.copy(source, first)
@@ -230,6 +230,12 @@ def test_several_outputs(device: Device, memory: str) -> None:
         np.testing.assert_array_equal(np.asarray(two), values)
         if out is not None and out[1] is not None:
             assert two is given
+    for wrong in (given, (given,), 3):
+        with pytest.raises(InvalidArgument, match="a tuple of 2 arrays or None is accepted"):
+            Call.begin({"x": values}, out=wrong, outputs=2)
+    for kind in (values, pydp.field(values)):
+        with pytest.raises(InvalidArgument, match="out is a tuple"):
+            pydp.scan(kind, out=(kind, kind))
 
 
 def test_scratch_and_helpers(device: Device) -> None:
