@@ -222,7 +222,7 @@ class Lanes(Evaluator):
             self._iterate(statement, ((self.active, dtype.type(k)) for k in steps))
             return
         start, stop, step = (np.asarray(plain(bound)).astype(np.int64) for bound in (start, stop, step))
-        ahead = np.where(step > 0, stop - start, start - stop)
+        ahead = np.where(step > 0, stop - start, np.where(step < 0, start - stop, 0))
         trips = -(-ahead // np.maximum(1, np.abs(step)))
         self._iterate(statement, self._diverging(statement, start, step, trips))
 

@@ -180,7 +180,7 @@ class Tracer:
             self._unknown_loop(statement, start, step, shared=stop is not None and stop.is_uniform)
             return
         first, last, stride = (np.asarray(v.lanes).astype(np.int64) for v in (start, stop, step))
-        ahead = np.where(stride > 0, last - first, first - last)
+        ahead = np.where(stride > 0, last - first, np.where(stride < 0, first - last, 0))
         trips = np.broadcast_to(-(-ahead // np.maximum(1, np.abs(stride))), (self.size,))
         symbols, dtype = start.symbols, statement.variable.dtype
         uniform = all(v.is_uniform for v in (start, stop, step))

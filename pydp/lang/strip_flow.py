@@ -271,7 +271,7 @@ class Flow(Memory):
         wide = "ulong"
         up = f"({start} < {stop} ? ({wide})(({wide}){stop} - ({wide}){start} - 1) / ({wide}){step} + 1 : 0)"
         down = f"({start} > {stop} ? ({wide})(({wide}){start} - ({wide}){stop} - 1) / (0 - ({wide}){step}) + 1 : 0)"
-        rounds = f"({step} > 0 ? {up} : {down})"
+        rounds = f"({step} > 0 ? {up} : {step} < 0 ? {down} : 0)"
         left = self.block.fresh("left")
         self.block.line(f"{wide} {left} = {rounds};")
         self.block.open(f"for ({wide} {name} = ({wide}){start}; {left} > 0; {left}--, {name} += ({wide}){step})")
@@ -307,10 +307,13 @@ class Flow(Memory):
         self._counters.discard(statement.variable.name)
 
     def _ahead(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
-        """Mask: the counter has not passed its end."""
+        """Mask: the counter has not passed its end; a step of 0, which a launch or data may give, has no rounds."""
         dtype, compare = statement.variable.dtype, self.text.compare
         up, down = compare("lt", counter, stop, dtype), compare("gt", counter, stop, dtype)
-        return self._by_direction(up, down, step, statement)
+        ahead = self._by_direction(up, down, step, statement)
+        if isinstance(statement.step, ir.Const):
+            return ahead
+        return f"({ahead} & {compare('ne', step, self.text.splat(constant(0, dtype), dtype), dtype)})"
 
     def _more(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
         """Mask: there is another round after this one; in unsigned distances, which do not overflow."""

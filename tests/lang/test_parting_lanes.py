@@ -235,3 +235,20 @@ def test_the_other_branch_is_for_lanes_that_came_to_its_condition(run):
     x, out, place = np.arange(N, dtype=np.int32), np.zeros(N, np.int32), np.arange(N) % 8
     run(meets_in_the_inner_branches, out, x, group=8)
     np.testing.assert_array_equal(out, np.select([place < 2, place < 4], [(x + 1) * 2, (x + 100) * 3], x))
+
+
+def counts_rounds(idx, out, stop, step, steps):
+    rounds = 0
+    for _ in range(0, stop, step):
+        rounds += 1
+    for _ in range(idx[0], stop, steps[idx]):
+        rounds += 100
+    out[idx] = rounds
+
+
+def test_a_step_of_0_has_no_rounds_whether_a_launch_or_data_give_it(run):
+    steps, out = np.array([0, -1, 0, 2] * (N // 4), np.int32), np.zeros(N, np.int32)
+    for stop in (9, -9):
+        run(counts_rounds, out, stop, 0, steps)
+        rounds = [100 * len(range(i, stop, step)) if step else 0 for i, step in enumerate(steps.tolist())]
+        np.testing.assert_array_equal(out, rounds)
