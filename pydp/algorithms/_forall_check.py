@@ -19,23 +19,31 @@ _MOST_KEPT = 512
 def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: Arguments) -> None:
     """Raise VectorError where lanes of this launch surely race on an array.
 
-    Kept are grids that passed, and how arguments lie in memory that they share; sizes of about the same magnitude
-    pass together.
+    Kept are grids that passed, the integers that decide which lanes do what, and how arguments lie in memory that they
+    share; sizes and integers of about the same magnitude pass together.
     """
     values, positions = given.values, given.arrays
     places = _places(made, values) if len(positions) > 1 and _may_meet(made, values) else {}
-    key: Any = (extent, tuple(places.items())) if places else extent
+    offset = tuple(space.offset)
+    steering = [values[place] if item is None else values[place][item] for place, item in made.steering]
+    key: Any = (extent, offset, *steering, tuple(places.items())) if places or steering else (extent, offset)
     if key in made.passed:
         return
-    alike = (tuple(n.bit_length() for n in extent), tuple(places.items()))
+    alike = (*map(_magnitude, (*extent, *offset, *steering)), tuple(places.items()))
     if alike not in made.passed:
         shapes = {position: tuple(values[position].shape) for position in positions}
         numbers = {one.position: values[one.position] for one in made.function.parameters}
-        launch = Launch(extent, tuple(space.offset), shapes, numbers, places)
+        launch = Launch(extent, offset, shapes, numbers, places)
         launch_races.check(made.function, launch)
     if len(made.passed) >= _MOST_KEPT:
         made.passed.clear()
     made.passed.update((key, alike))
+
+
+def _magnitude(value: Any) -> int:
+    """The same for integers of one sign and about one size."""
+    number = int(value)
+    return number.bit_length() if number >= 0 else -number.bit_length()
 
 
 def _may_meet(made: Translation, values: list[Any]) -> bool:

@@ -167,3 +167,27 @@ def test_arguments_that_share_memory_but_no_elements(device):
         pydp.forall((6, 6), copies, square, square.T)
     members = np.zeros(8, [("x", "i4"), ("y", "i4")])
     pydp.forall(8, copies, members["x"], members["y"])
+
+
+def shifts_by(idx, a, by):
+    a[idx] = a[idx[0] + by] + 1
+
+
+def test_what_passed_with_one_number_or_offset_says_nothing_of_others():
+    a = ints(64)
+    pydp.forall(64, shifts_by, a, 0, device="host")
+    pydp.forall(64, shifts_by, a, 64, device="host")
+    for by in (1, -1, 32):
+        with pytest.raises(VectorError, match="different lanes are never ordered"):
+            pydp.forall(64, shifts_by, a, by, device="host")
+
+
+def reads_up_to_40(idx, a):
+    a[idx] = a[min(idx[0], 40)] + 1
+
+
+def test_what_passed_in_one_place_of_a_grid_says_nothing_of_others():
+    a = ints(128)
+    pydp.forall(32, reads_up_to_40, a, device="host")
+    with pytest.raises(VectorError, match=r"reads a\[40\].* different lanes"):
+        pydp.forall(pydp.grid(32, offset=32), reads_up_to_40, a, device="host")
