@@ -55,8 +55,7 @@ class HostArguments:
     def share(self, arrays: Sequence[np.ndarray], written: Sequence[np.ndarray]) -> None:
         """Let arrays that share elements with one of `written` share a copy, where they do not share a buffer (see
         `merge`, which comes first). Raises InvalidArgument where no copy can serve them all."""
-        sizes = {array.itemsize for array in arrays}
-        if self.in_place and len(sizes) == 1 and all(fits_in_place(array) for array in arrays):
+        if all(self._place(array) for array in arrays):
             return
         for group in groups(arrays, written):
             if not all(self._place(array) for array in group):

@@ -38,6 +38,11 @@ def members(idx, tag, value, again):
     again[idx] = again[idx] * 10
 
 
+def members_of_two(idx, low, high):
+    low[idx].y = 1
+    high[idx].y = 2
+
+
 @pytest.fixture(params=["shared", "own", "host"])
 def where(request: pytest.FixtureRequest, device: Any) -> Iterator[Any]:
     """The device as it is, as if it had memory of its own, and the host."""
@@ -90,6 +95,10 @@ def test_elements_that_no_one_copy_can_hold_are_refused(device: Any) -> None:
     values = np.zeros(12, [("tag", "u1"), ("value", "i4")])["value"]
     with pytest.raises(pydp.InvalidArgument, match=r"strides \(5,\) shares elements"):
         pydp.forall(10, first_writes_last, values[:10], values[2:])
+    records, raw = np.dtype([("x", "i4"), ("y", "i4"), ("z", "i4")]), np.zeros(12 * 12 + 4, np.uint8)
+    with pytest.raises(pydp.InvalidArgument, match="cannot be copied together"):
+        pydp.forall(12, members_of_two, raw[:-4].view(records), raw[4:].view(records))
+    assert not raw.any()
     native = np.zeros(12, np.int32)
     with pytest.raises(pydp.InvalidArgument, match="cannot be copied together"):
         pydp.forall(10, first_writes_last, native[:10], native[2:].view(">i4"), device="host")
