@@ -25,11 +25,17 @@ def later(buffer: Any, event: Any = None) -> None:
     _waiting.append((buffer, event))
 
 
-def hold(event: cl.Event) -> None:
-    """Keep the event of a transfer from or to the host until it has ended; of another command nothing is kept."""
-    if type(event) is cl.NannyEvent:
-        _drop_ended()
+def hold(event: cl.Event, ended: bool = False) -> cl.Event:
+    """Keep the event of a transfer from or to the host until that has ended; `ended`: it has, for it was blocking.
+
+    The same event is returned as one that keeps none of the host's memory alive; other commands' events as they are.
+    """
+    if type(event) is not cl.NannyEvent:
+        return event
+    if not ended:
         _transfers.append(event)
+        _drop_ended()
+    return cl.Event.from_int_ptr(event.int_ptr, True)
 
 
 def bring_back() -> None:

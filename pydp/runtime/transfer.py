@@ -48,7 +48,7 @@ def read(field: FieldData, values: np.ndarray, blocking: bool = True) -> cl.Even
         queue, _raw(values), storage.buffer, src_offset=field.offset * size, is_blocking=blocking,
         wait_for=waits or None,
     )  # fmt: skip
-    hold(event)
+    event = hold(event, blocking)
     storage.note(event, queue, written=False)
     return event
 
@@ -97,7 +97,7 @@ def _write(field: FieldData, values: np.ndarray, blocking: bool) -> cl.Event:
             queue, storage.buffer, _raw(values), dst_offset=field.offset * size, is_blocking=blocking,
             wait_for=waits or None,
         )  # fmt: skip
-        hold(event)
+        event = hold(event, blocking)
         storage.note(event, queue, written=True)
         return event
     call = Call.begin({}, device=storage.device, queue=queue, out=field)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -187,3 +188,17 @@ def test_calls_with_values_from_the_host_wait_for_nothing(device: Device, call: 
     opener.join()
     device.queue.finish()
     assert still_closed
+
+
+def test_transfers_that_have_ended_hold_no_memory_of_the_host(device: Device) -> None:
+    field = pydp.field(np.arange(9.0, dtype=np.float32))
+    values = field.get()
+    kept = [weakref.ref(values)]
+    del values
+    for move in (field.copy_in, field.copy_out):
+        values = np.zeros(9, np.float32)
+        move(values)
+        kept.append(weakref.ref(values))
+        del values
+    assert all(one() is None for one in kept)
+    field.event.wait()
