@@ -84,7 +84,7 @@ class _Splitter:
         while name in self.taken:
             name += "_"
         self.taken.add(name)
-        variable = ir.Variable(name, BOOL)
+        variable = ir.Variable(name, BOOL, made=True)
         self.masks.append(variable)
         return ir.Assign(where, variable, value), ir.Read(BOOL, variable)
 

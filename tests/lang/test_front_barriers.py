@@ -335,6 +335,19 @@ def under_a_called_functions_result(idx, out, a, n):
         pydp.group_barrier()  # here
 
 
+def _met(lane, n):
+    if lane < n:
+        pydp.group_barrier(8)
+        return 1
+    return 0
+
+
+@refused("idx.local[0]")
+def under_a_result_of_lanes_that_met(idx, out, a, n):
+    if _met(idx.local[0], n) > 0 and a[idx] > 0:
+        pydp.group_barrier()  # here
+
+
 def _line(fn):
     found = set()
     for each in (fn, _meet, _meets_first):
