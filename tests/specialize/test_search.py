@@ -106,6 +106,27 @@ def test_references(name: str, args: tuple[Any, ...], kw: dict[str, Any], right:
         assert text is not None and "1 of" in text and "instead of" in text
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_sums_of_both_signs_are_not_taken_for_right_whatever_they_are(whole: bool) -> None:
+    """Magnitudes grow faster than such sums do: what they alone allow is more than the sums themselves."""
+    rng, n, part = np.random.default_rng(1), 1 << 18, 1 << 14
+    x = (rng.integers(-4, 5, n) if whole else rng.standard_normal(n)).astype(np.float32)
+    apart = np.concatenate([np.cumsum(piece) for piece in np.split(x, n // part)])  # without the pieces before
+    wanted, total = expected("scan", (x,), {}), expected("reduce", (x,), {})
+    assert wanted is not None and "elements are wrong" in str(difference([apart], wanted))
+    assert difference([np.cumsum(x)], wanted) is None
+    for rows in (x.reshape(64, -1), x.reshape(64, -1).T):
+        folded = expected("reduce", (rows,), {"axis": 0, "keepdims": True})
+        assert folded is not None and difference([rows.sum(0, keepdims=True)], folded) is None
+    assert total is not None and difference([x.sum()], total) is None
+    assert difference([np.float32(3 * x.sum() - 2000)], total) is not None
+    for constant in (0.1, 16777217):  # which rounds the same way at each step
+        same = np.full(n, constant, np.float32)
+        for name, found in (("scan", np.cumsum(same)), ("reduce", np.cumsum(same)[-1])):
+            right = expected(name, (same,), {})
+            assert right is not None and difference([found], right) is None
+
+
 @pytest.mark.parametrize(
     "name, args, kw",
     [
