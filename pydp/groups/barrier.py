@@ -62,7 +62,7 @@ class Barriers:
                 if found is not None:
                     return found
         asked = self.choice not in ("auto", "group")
-        reason = "asked for" if self.choice == "group" else self._why_group(width)
+        reason = "barriers is 'group'" if self.choice == "group" and width < self.size else self._why_group(width)
         return Lowering("group", self.size, f"{reason} (where {self.choice!r} cannot be)" if asked else reason)
 
     def _none(self, width: int) -> Lowering | None:

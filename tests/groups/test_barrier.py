@@ -41,6 +41,12 @@ def test_known_choices(rules, widths, kinds):
     assert [rules.lowering(width).kind for width in widths] == kinds.split()
 
 
+def test_reasons_do_not_depend_on_who_chose():
+    """Whole groups may be the default of a kernel: nobody has asked for them then."""
+    found = Barriers(CHOOSES, 64, 64, choice="group")
+    assert [found.lowering(width).reason for width in (8, 64)] == ["barriers is 'group'", "all lanes need to meet"]
+
+
 def test_a_named_barrier_of_64_of_1024_lanes_is_widened_to_128():
     found = Barriers(NVIDIA, 1024, 1024).lowering(64)
     assert found.width == 128 and "8 hardware barriers of 128" in found.reason
