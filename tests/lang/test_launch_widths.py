@@ -187,12 +187,23 @@ def by_lane_in_each_group(idx, out, res, n):
     res[idx] = value
 
 
+def butterfly(idx, out, res, n):
+    out[idx] = n
+    group_barrier(n)
+    res[idx] = out[idx[0] ^ 4]
+
+
 @pytest.mark.parametrize("options", MAPPINGS, ids=["default", "simt", "host"])
-def test_places_that_one_of_the_groups_alone_reads(device, options):
-    wanted = r"width 2 is too narrow: lane \[\d+\] writes out .* and lane \[\d\] reads the same"
-    out = np.zeros(64, np.int32)
-    with pytest.raises(InvalidArgument, match=wanted):
-        forall(pydp.grid((24,), (5,)), by_lane_in_each_group, out, np.zeros(64, np.int32), 3, group=(16,), **options)
+def test_places_that_the_first_group_tells(device, options):
+    """Places that all groups name alike, but one alone reads, and those that the group's number is not added to."""
+    wanted = r"width {} is too narrow: lane \[\d+\] writes out .* and lane \[\d\] reads the same"
+    out, res = np.zeros((2, 64), np.int32)
+    with pytest.raises(InvalidArgument, match=wanted.format(2)):
+        forall(pydp.grid((24,), (5,)), by_lane_in_each_group, out, res, 3, group=(16,), **options)
+    with pytest.raises(InvalidArgument, match=wanted.format(4)):
+        forall((64,), butterfly, out, res, 4, group=(16,), **options)
+    forall((64,), butterfly, out, res, 8, group=(16,), **options)
+    assert (res == 8).all()
 
 
 @pytest.mark.host
