@@ -64,7 +64,7 @@ def run(
     """As :func:`pydp.lang.host.run`, every access watched. Raises CheckFailed; arrays are then half done."""
     extent = tuple(int(n) for n in grid_extent)
     offset = tuple(int(n) for n in grid_offset) if grid_offset is not None else (0,) * len(extent)
-    watch = Launch(function, extent, list(arrays))
+    watch = Launch(function, extent, offset, list(arrays))
     before = [(data, data.copy()) for name, data in watch.memory.items() if name in watch.regions]
     try:
         _run(function, extent, offset, watch, parameters)
@@ -94,7 +94,7 @@ def _with_values(
     parameters: Parameters,
 ) -> CheckFailed:
     """The error of a race, with the values that a second, equal run sees."""
-    again = Launch(function, extent, list(arrays))
+    again = Launch(function, extent, offset, list(arrays))
     again.witness = Witness(race.found)
     with suppress(Race, CheckFailed):
         _run(function, extent, offset, again, parameters)

@@ -55,8 +55,10 @@ class Witness:
 class Launch:
     """What outlives a chunk: the arguments' regions and the numbering of groups, lanes and accesses."""
 
-    def __init__(self, function: ir.Function, extent: tuple[int, ...], arrays: list[np.ndarray]) -> None:
-        self.function, self.arrays = function, arrays
+    def __init__(
+        self, function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...], arrays: list[np.ndarray]
+    ) -> None:
+        self.function, self.offset, self.arrays = function, offset, arrays
         grouped = needs_groups(function) and function.group is not None
         self.group = function.group if grouped and function.group else (1,) * len(extent)
         self.lanes = max(1, math.prod(self.group))
@@ -91,7 +93,8 @@ class Launch:
     def lane(self, number: int) -> str:
         """A lane as the user knows it."""
         if self.lanes == 1:
-            return f"lane {_place(number, self.counts)}"
+            place = _place(number, self.counts)
+            return f"lane {[start + k for start, k in zip(self.offset, place, strict=True)]}"
         group, local = divmod(number, self.lanes)
         return f"lane {_place(local, self.group)} of group {_place(group, self.counts)}"
 

@@ -46,7 +46,8 @@ class Sample:
     number: a number for each lane's group. inside: which lanes are in the grid. by_group: groups have a meaning.
     """
 
-    def __init__(self, function: ir.Function, extent: tuple[int, ...]) -> None:
+    def __init__(self, function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...]) -> None:
+        self.offset = offset
         self.by_group = function.group is not None and needs_groups(function)
         self.group = function.group if self.by_group and function.group else (1,) * len(extent)
         size = math.prod(self.group)
@@ -79,7 +80,7 @@ class Sample:
         """A lane as the user knows it."""
         here = [int(one[lane]) for one in self.groups]
         if not self.by_group:
-            return f"lane {here}"
+            return f"lane {[start + k for start, k in zip(self.offset, here, strict=True)]}"
         return f"lane {[int(one[lane]) for one in self.locals]} of group {here}"
 
 

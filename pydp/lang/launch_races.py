@@ -40,7 +40,7 @@ def check(function: ir.Function, launch: Launch) -> None:
     watched = {name for name, first in arrays.items() if first in changed}
     if not watched:
         return
-    sample = Sample(function, launch.extent)
+    sample = Sample(function, launch.extent, launch.offset)
     by_array: dict[str, list[_Located]] = defaultdict(list)
     interval = 0
     for event in trace(function, sample, launch, watched):

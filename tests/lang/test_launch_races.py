@@ -189,5 +189,8 @@ def reads_up_to_40(idx, a):
 def test_what_passed_in_one_place_of_a_grid_says_nothing_of_others():
     a = ints(128)
     pydp.forall(32, reads_up_to_40, a, device="host")
-    with pytest.raises(VectorError, match=r"reads a\[40\].* different lanes"):
+    wrong = r"lane \[41\] reads .*a\[40\].* and lane \[40\] writes .*: different lanes are never ordered"
+    with pytest.raises(VectorError, match=wrong):
+        pydp.forall(pydp.grid(32, offset=32), reads_up_to_40, a, device="host")
+    with pydp.checked(), pytest.raises(VectorError, match=r"lane \[40\] writes 41 to .* and lane \[63\] reads 40"):
         pydp.forall(pydp.grid(32, offset=32), reads_up_to_40, a, device="host")
