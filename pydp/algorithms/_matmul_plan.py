@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _GROUPS_PER_UNIT = 4  # more groups than this take several blocks each and pack into the same space again
 _COMBINE_GROUP = 64
+_SPAN = 8  # vectors of a thin product's tile at most, where loops are cut short
 _SLICE_BYTES = 64 << 20  # packing space of one launch where every group takes one block only
 
 
@@ -114,7 +115,7 @@ class Builder:
         most = max(1, one.k)
         if limit is not None:
             # Half the limit for the steps of k; what one step of each method costs in iterations, edges included.
-            cost = {"staged": 2, "packed": 2 * spec.width + 4, "thin": spec.width}[spec.method]
+            cost = {"staged": 2, "packed": 2 * spec.width + 4, "thin": spec.width + _SPAN}[spec.method]
             most = min(most, max(64, limit // 2 // cost // 64 * 64))
         parts = max(min(spec.parts, max(1, one.k)), -(-one.k // most), 1)
         part_k = -(-one.k // parts)
@@ -171,12 +172,15 @@ class Builder:
         self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
     ) -> None:
         spec, how, profile = self.spec, self.how, self.device.profile
-        tile_m = even(one.m, spec.tile_m, spec.rows)
-        tile_n = even(one.n, spec.tile_n, spec.columns)
+        most_m, most_n = spec.tile_m, spec.tile_n
+        if profile.loop_limit is not None:  # loops that are cut short leave room for one register tile
+            most_m, most_n = spec.rows, spec.columns
+        tile_m = even(one.m, most_m, spec.rows)
+        tile_n = even(one.n, most_n, spec.columns)
         tile_k = even(part_k, spec.tile_k, 32)
         if how.narrow and c_type.itemsize < 4 and part_k > tile_k:
             wide = up(part_k, 32)  # one block of k, so that no sum passes through C
-            tile_n = even(one.n, max(spec.columns, spec.tile_n * tile_k // wide), spec.columns)
+            tile_n = even(one.n, max(spec.columns, most_n * tile_k // wide), spec.columns)
             tile_k = wide
         blocks_m, blocks_n = -(-one.m // tile_m), -(-one.n // tile_n)
         blocks = blocks_m * blocks_n * parts * one.batches
@@ -203,7 +207,8 @@ class Builder:
         self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
     ) -> None:
         spec, profile = self.spec, self.device.profile
-        tile_n = even(one.n, spec.tile_n, spec.width if one.n > spec.width else 1)
+        most = spec.tile_n if profile.loop_limit is None else min(spec.tile_n, _SPAN * spec.width)
+        tile_n = even(one.n, most, spec.width if one.n > spec.width else 1)
         blocks_n = -(-one.n // tile_n)
         blocks = blocks_n * parts * one.batches
         params = {

@@ -19,7 +19,7 @@ def _default(profile: Profile, problem: Problem) -> ReduceSpec:
         # The widest OpenCL vector (16) times 4 hides the latency of the operator; a work-item's columns stay in L1.
         # Where loops are cut short by the driver, a work-item's share of elements stays well below that number.
         longest = 2**40 if profile.loop_limit is None else 64
-        columns = max((16384 if profile.loop_limit is None else 2048) // size, 16)
+        columns = max(16384 // size if profile.loop_limit is None else min(2048 // size, 512), 16)
         return ReduceSpec(
             "vector",
             16,

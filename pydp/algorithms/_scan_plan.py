@@ -165,6 +165,8 @@ class WalkPlan:
         """Elements of a partition: enough partitions for the cores, whole rows where rows are short."""
         spec, n = self.spec, self.job.layout.n
         part = partition(spec, self.size, device.profile.compute_units)
+        if device.profile.loop_limit is not None:  # it is walked twice: back to its last head, and forward
+            part = min(part, device.profile.loop_limit // 4)
         short = n <= part if spec.mapping == "vector" else n * 4 <= part
         return part - part % n if self.rows and short else part
 

@@ -117,6 +117,9 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
         return wrong
+    limit, turns = profile.loop_limit, spec.run * (spec.small // 2 + 12) if spec.mapping == "vector" else 0
+    if limit is not None and max(turns, 2 * spec.stretch) > limit:  # of insertions at worst, and a dozen merges
+        return f"run is {spec.run}, small {spec.small} and stretch {spec.stretch}, more than this driver's loops take"
     size = problem.sizes[2]
     if LOST in problem.flags and (spec.mapping, spec.run) != ("vector", 1):
         return (

@@ -1,0 +1,47 @@
+"""Specializations whose loops are longer than some drivers let a work-item go round: cut, refused, never wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp.algorithms._sort_family import FAMILY
+from pydp.specialize.architectures import by_target
+from pydp.specialize.family import Problem
+
+
+def test_columns_of_small_elements_and_no_vectors(device: Any) -> None:
+    x = np.random.default_rng(0).integers(-100, 100, (63, 8192)).astype(np.int8)
+    assert np.array_equal(pydp.reduce(x, "a > b ? a : b", axis=0), x.max(0))
+
+
+def test_large_partitions_of_scans(device: Any) -> None:
+    x = np.random.default_rng(1).integers(0, 100, 1 << 20).astype(np.int32)
+    spec = {"mapping": "vector", "part": 1 << 17, "vector": 0}
+    assert np.array_equal(pydp.scan(x, spec=spec), np.cumsum(x, dtype=np.int32))
+
+
+@pytest.mark.parametrize(("m", "k", "method"), [(300, 400, "packed"), (2, 30_000, "thin")])
+def test_large_tiles_of_products(device: Any, m: int, k: int, method: str) -> None:
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((m, k), (k, 500)))
+    spec = {"mapping": "vector", "method": method, "tile_n": 512, "columns": 8, "width": 2, "unroll": 1}
+    spec |= {"tile_m": 256} if method == "packed" else {"columns": 1024}
+    for right in (b, np.asfortranarray(b)):
+        assert np.array_equal(pydp.matmul(a, right, spec=spec), a @ b)
+
+
+@pytest.mark.host
+def test_long_sorts_are_refused_where_loops_are_cut() -> None:
+    profile, problem = by_target("avx512")[0], Problem("sort", "int32", (1 << 20, 1, 4))
+    cut = dataclasses.replace(profile, loop_limit=65535)
+    base = FAMILY.default(cut, problem)
+    for fields in ({"run": 1024, "small": 1024}, {"run": 4096, "small": 8}, {"stretch": 1 << 16}):
+        spec = dataclasses.replace(base, **fields)
+        assert FAMILY.check(profile, problem, spec) is None
+        assert "more than this driver's loops take" in str(FAMILY.check(cut, problem, spec))
+    assert FAMILY.check(cut, problem, base) is None and len(FAMILY.candidates(cut, problem)) == 81
