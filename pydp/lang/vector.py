@@ -12,7 +12,8 @@ The language
     views       ``A.T``, ``A.tile(16, 16)``, pydp.tile, pydp.section, pydp.project, pydp.read_only; a range of tiles
                 gives tiles: ``A[t, u][x, y]``; a tile's extent is the tile's, though the array may end before it; an
                 index outside a tile, which checked mode names, is one of the tiles beside it
-    memory      :func:`local_field`, :func:`private_field`, :func:`group_barrier`, ``atomic_add`` and its like
+    memory      :func:`local_field`, :func:`private_field`, :func:`group_barrier`, ``atomic_add`` and its like; nothing
+                looks after indexes outside local and private fields: those that depend on data are for checked mode
     statements  assignments (tuples, ``+=``), ``if``, ``for`` over range or over a tuple, ``while``, ``break``,
                 ``continue``, ``return`` (nothing from what forall runs; anything, anywhere, elsewhere)
     numbers     Python's operators; abs min max round int float bool divmod pow; casts such as ``np.float32(x)``;
@@ -100,13 +101,15 @@ def _on_lanes_only(name: str) -> NoReturn:
 def local_field(*extents: Any, dtype: Any = None) -> Any:
     """An array in local memory, shared by the lanes of a group, not initialised.
 
-    ``local_field(np.float32, 16, 16)`` or ``local_field((16, 16), np.float32)``; the extents are constants.
+    ``local_field(np.float32, 16, 16)`` or ``local_field((16, 16), np.float32)``; the extents are constants. Unlike an
+    argument's, its indexes are not guarded: one outside is refused where it can be told before the launch, and named by
+    ``pydp.checked()`` where it depends on data; without that it may read or destroy any memory of the process.
     """
     _on_lanes_only("local_field")
 
 
 def private_field(*extents: Any, dtype: Any = None) -> Any:
-    """An array of one lane, not initialised; written as :func:`local_field`."""
+    """An array of one lane, not initialised; written, and as little guarded, as :func:`local_field`."""
     _on_lanes_only("private_field")
 
 
@@ -118,8 +121,8 @@ def group_barrier(width: Any = None) -> None:
 def atomic_add(array: Any, index: Any, value: Any) -> Any:
     """array[index] += value, indivisibly; the value is what was there before.
 
-    Lanes come by in no particular order, so which of them finds what may differ from run to run. It is 0 where the
-    element does not exist, and in lanes outside the grid, which change nothing.
+    Lanes come by in no particular order, so which of them finds what may differ from run to run. It is 0 where an
+    argument has no such element, and in lanes outside the grid, which change nothing.
 
     >>> def keep(idx, kept, count, x):
     ...     if x[idx] > 0:
