@@ -5,11 +5,12 @@
 ## mapping "vector": one work-item per group turns `chunk` blocks of block x block elements, one after the other, in
 ##   vectors (`lines`: perfect shuffles of line j with line j + block / 2 turn a block in log2(block) stages, and with
 ##   `streams` go round the caches, which is worth it for what does not fit them) or in private memory. Launch: (blocks
-##   along i / chunk, blocks along j, others) in groups of 1.
+##   along i / chunk x blocks along j x others) in groups of 1.
 ## mapping "simt": a group of (block, rows) work-items turns one block in local memory by an owner-write exchange
 ##   (wg_exchange.mako): each stores what it read to its own slots, padded by the bank model so that reading along a
-##   column meets every bank. Launch: (blocks along i * block, blocks along j * rows, others) in groups of (block, rows,
-##   1). One barrier, at top level.
+##   column meets every bank. Launch: (blocks along i x blocks along j x others, times block; rows; 1) in groups of
+##   (block, rows, 1). One barrier, at top level.
+## Groups are numbered along dimension 0 alone, i fastest, because GPUs take few (65,535) along the others.
 ##
 ## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk, lines, streams ("vector") ·
 ## rows (divides block), placed (Exchange.params()), ways (of the barrier `exchange`, or None), attribute, subgroups
@@ -27,7 +28,10 @@ __kernel __attribute__((reqd_work_group_size(${group}))) ${attribute} void copy_
 % endfor
     long size_i, long out_si, long size_j, long in_sj)
 {
-    long rest = get_global_id(2);
+    const long blocks_i = (size_i + ${block * (chunk if mapping == "vector" else 1) - 1}) / ${block * (chunk if mapping == "vector" else 1)};
+    const long blocks_j = (size_j + ${block - 1}) / ${block};
+    const long block_i = (long)get_group_id(0) % blocks_i, block_j = (long)get_group_id(0) / blocks_i % blocks_j;
+    long rest = (long)get_group_id(0) / blocks_i / blocks_j;
 % for axis in range(others - 1, -1, -1):
     {
         const long k = rest % size${axis};
@@ -36,7 +40,7 @@ __kernel __attribute__((reqd_work_group_size(${group}))) ${attribute} void copy_
         in_at += k * in_s${axis};
     }
 % endfor
-    const long j0 = (long)get_group_id(1) * ${block};
+    const long j0 = block_j * ${block};
     const int width_j = (int)min((long)${block}, size_j - j0);
 % if mapping == "vector":
     ${type} turned[${block * block}];
@@ -45,7 +49,7 @@ __kernel __attribute__((reqd_work_group_size(${group}))) ${attribute} void copy_
     const int streamed = (((ulong)(out + out_at + j0) | (ulong)(out_si * sizeof(${type}))) & 63) == 0;
 % endif
     for (int step = 0; step < ${chunk}; ++step) {
-        const long i0 = ((long)get_group_id(0) * ${chunk} + step) * ${block};
+        const long i0 = (block_i * ${chunk} + step) * ${block};
         const int width_i = (int)clamp(size_i - i0, 0L, (long)${block});
         __global const ${type}* from = in + in_at + i0 + j0 * in_sj;
         __global ${type}* to = out + out_at + i0 * out_si + j0;
@@ -98,7 +102,7 @@ __kernel __attribute__((reqd_work_group_size(${group}))) ${attribute} void copy_
     }
 % else:
     ${exchange.declare("turned", type, placed)}
-    const long i0 = (long)get_group_id(0) * ${block};
+    const long i0 = block_i * ${block};
     const int width_i = (int)min((long)${block}, size_i - i0);
     const int x = (int)get_local_id(0), y = (int)get_local_id(1), lane = y * ${block} + x;
     for (int s = 0; s < ${block // rows}; ++s) {

@@ -3,8 +3,8 @@
 ## out[k] = op(x0[k], x1[k], ...) for all places k of a shape of `rank` axes; the shape has been collapsed by
 ## the caller, so that most calls come here with rank 1.
 ##
-## Launch: dimension 0 runs along the last axis, dimension 1 along all others together; both padded to whole
-## groups. No local memory, no barrier.
+## Launch: dimension 0 runs along the last axis, dimension 1 along all others together (and over again for each place
+## of dimension 2, where a launch has too many rows for it); all padded to whole groups. No local memory, no barrier.
 ##
 ## Parameters: name (of the kernel) · declarations (C text that types need) · rank (1 to 8) · unit (rank 1 and all
 ## strides 1) · out (C type) · inputs (list of {type: C type of an element, number: given by value, lane: "real" |
@@ -74,7 +74,7 @@ __kernel void ${name}(__global ${out}* out, long out_at,
 {
     const long column = get_global_id(0);
 % if not unit:
-    const long row = get_global_id(1);
+    const long row = (long)get_global_id(1) + (long)get_global_id(2) * (long)get_global_size(1);
     if (column < columns && row < rows) {
         long rest = row;
 % for axis in range(rank - 2, 0, -1):

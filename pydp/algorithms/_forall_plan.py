@@ -27,7 +27,6 @@ from pydp.runtime import program
 from pydp.runtime.device import Device
 from pydp.runtime.operand import Operand
 
-_MOST_GROUPS = 65535  # along dimensions 1 and 2 of a launch on a GPU
 _MOST_KEPT = 512
 _SURELY_FINITE = 6e4  # in every float type; what is larger may become an infinity, without a warning
 _MAPPINGS = ("simt", "vector")
@@ -184,7 +183,7 @@ class Translation:
         if group is None:
             pick = lower_simt.pick_group if spec.mapping == "simt" else strip_shape.pick_group
             group = pick(self.function.grid_rank, _coarse(extent), device.profile)
-        many = device.kind == "gpu" and any(count > _MOST_GROUPS for count in group_counts(extent, group)[:-1])
+        many = device.kind == "gpu" and any(count > program.MOST_GROUPS for count in group_counts(extent, group)[:-1])
         key = (device, spec.mapping, group, many, spec.barriers, spec.subgroup)
         found = self.kernels.get(key)
         if found is None:

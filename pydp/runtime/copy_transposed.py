@@ -126,5 +126,6 @@ def prepare(
     local_size = (1, 1, 1) if vector else (block, how.rows, 1)
     if vector:
         along_i = -(-along_i // how.chunk)
-    global_size = (along_i * local_size[0], along_j * local_size[1], prod(sizes[k] for k in others))
+    groups = along_i * along_j * prod(sizes[k] for k in others)
+    global_size = (groups * local_size[0], local_size[1], 1)
     return Prepared(how.built(device, params), global_size, local_size, tuple(rest))

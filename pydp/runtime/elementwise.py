@@ -16,7 +16,7 @@ from . import copy_transposed
 from .copy_transposed import Prepared, Turning
 from .indexing import broadcast_strides
 from .operand import Operand, c_strides
-from .program import kernel
+from .program import MOST_GROUPS, kernel
 
 if TYPE_CHECKING:
     from .device import Device
@@ -189,9 +189,11 @@ def _plan(device: Device, op: str, inputs: list[Any], target: Operand, turning: 
         rest.append(np.int64(rows))
     rest.append(np.int64(columns))
     across, along = _group(device.profile, columns, rows)
-    global_size = (-(-columns // across) * across, -(-rows // along) * along)
+    groups = -(-rows // along)  # in equal shares where they are too many for dimension 1
+    shares = -(-groups // MOST_GROUPS)
+    global_size = (-(-columns // across) * across, -(-groups // shares) * along, shares)
     ready = kernel(device, "elementwise.mako", params["name"], params)
-    return Prepared(ready, global_size, (across, along), tuple(rest))
+    return Prepared(ready, global_size, (across, along, 1), tuple(rest))
 
 
 def _transposed(source: Operand, target: Operand) -> tuple[list[int], list[list[int]], int] | None:

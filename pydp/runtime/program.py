@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernel", "build_source", "kernel", "render"]
 
+MOST_GROUPS = 65535  # along dimensions 1 and 2 of a launch, on GPUs
 _MEMORY_CODES = (-4, -5, -6)  # MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY
 _GROUP_CODES = (-54, -55)  # INVALID_WORK_GROUP_SIZE, INVALID_WORK_ITEM_SIZE
 
