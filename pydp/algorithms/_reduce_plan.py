@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,11 +99,20 @@ def plan(
     choice = choose(FAMILY, device, problem, spec)
     steps: list[Step] = []
     given = source
-    for action in passes(kept, reduced, choice.spec):
+    chosen = _within_loops(device.profile.loop_limit, choice.spec)
+    for action in passes(kept, reduced, chosen):
         text = convert if not steps else "x"
-        steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))
+        steps.append(_step(device, action, chosen, operator, given, text, initial and action.last))
         given = accumulator
     return Plan(accumulator, operator, tuple(steps), False, None, choice)
+
+
+def _within_loops(limit: int | None, spec: ReduceSpec) -> ReduceSpec:
+    """The specialization with parts that half of the driver's longest loop goes through, element by element."""
+    if limit is None:
+        return spec
+    columns = min(spec.columns, 4096)
+    return replace(spec, columns=columns, longest=min(spec.longest, -(-limit // 2) // columns))
 
 
 def _step(

@@ -17,6 +17,17 @@ from pydp.specialize.family import Problem
 def test_columns_of_small_elements_and_no_vectors(device: Any) -> None:
     x = np.random.default_rng(0).integers(-100, 100, (63, 8192)).astype(np.int8)
     assert np.array_equal(pydp.reduce(x, "a > b ? a : b", axis=0), x.max(0))
+    assert np.array_equal(pydp.reduce(x[:, :4000], "max", axis=0), x[:, :4000].max(0))  # columns that are left over
+
+
+@pytest.mark.parametrize("spec", [
+    {"mapping": "simt", "lanes": 1, "items": 1, "waves": 1, "part": 2**40, "longest": 2**40, "busy": 1},
+    {"mapping": "vector", "width": 0, "part": 2**40, "longest": 2**40, "busy": 1, "columns": 2**20},
+])  # fmt: skip
+def test_long_parts_of_reductions(device: Any, spec: dict[str, Any]) -> None:
+    x = np.random.default_rng(3).integers(0, 100, (1 << 10, 1 << 10)).astype(np.int32)
+    assert pydp.reduce(x, spec=spec) == x.sum()
+    assert np.array_equal(pydp.reduce(x, axis=0, spec=spec), x.sum(0))
 
 
 def test_large_partitions_of_scans(device: Any) -> None:
