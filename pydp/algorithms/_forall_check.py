@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pydp.algorithms._forall_arguments import Arguments
 from pydp.algorithms._forall_plan import Translation
-from pydp.lang import launch_races
+from pydp.lang import ir, launch_races
 from pydp.lang.launch_lanes import Launch
 from pydp.runtime.field import Field
 from pydp.space import Grid
@@ -31,13 +32,21 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
         return
     alike = (*map(_magnitude, (*extent, *offset, *steering)), tuple(places.items()))
     if alike not in made.passed:
-        shapes = {position: tuple(values[position].shape) for position in positions}
-        numbers = {one.position: values[one.position] for one in made.function.parameters}
-        launch = Launch(extent, offset, shapes, numbers, places)
-        launch_races.check(made.function, launch)
+        launch_races.check(made.function, _launch(made, space, values, positions, places))
     if len(made.passed) >= _MOST_KEPT:
         made.passed.clear()
     made.passed.update((key, alike))
+
+
+def check_places(made: Translation, space: Grid, given: Arguments, numbers: Callable[[ir.Expr], int | None]) -> None:
+    """Raise VectorError where this launch's numbers and extents show an index outside a local or private field."""
+    made.places.check(numbers, lambda: _launch(made, space, given.values, given.arrays, {}))
+
+
+def _launch(made: Translation, space: Grid, values: list[Any], arrays: list[int], places: dict[str, Any]) -> Launch:
+    shapes = {position: tuple(values[position].shape) for position in arrays}
+    numbers = {one.position: values[one.position] for one in made.function.parameters}
+    return Launch(tuple(space.extent), tuple(space.offset), shapes, numbers, places)
 
 
 def _magnitude(value: Any) -> int:

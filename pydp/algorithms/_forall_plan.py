@@ -20,6 +20,7 @@ from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups.barrier import CHOICES
 from pydp.lang import ir, lower_simt, lower_vector, static_checks, strip_shape
 from pydp.lang.front import translate
+from pydp.lang.launch_places import LaunchPlaces
 from pydp.lang.launch_widths import LaunchWidths, steering
 from pydp.lang.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
 from pydp.lang.trip_counts import LoopBound
@@ -130,6 +131,7 @@ class Translation:
         self.parts = parts
         self.loops = LoopBound(function)
         self.widths = LaunchWidths(function)
+        self.places = LaunchPlaces(function)
         self.steering = [(one.position, one.item) for one in steering(function.body) if isinstance(one, ir.Parameter)]
         self.passed: set[Any] = set()  # calls without races that could be told (see _forall_check)
         self.plans: dict[Any, Plan] = {}

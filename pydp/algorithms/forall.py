@@ -17,7 +17,7 @@ import pyopencl as cl
 
 from pydp.algorithms import _forall_host
 from pydp.algorithms._forall_arguments import Arguments, written_apart
-from pydp.algorithms._forall_check import check_races
+from pydp.algorithms._forall_check import check_places, check_races
 from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, check_spec, translation
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir, widths
@@ -75,6 +75,8 @@ def forall(
         made.widths.check(_launch_values(given.values, extent), space.offset)
     if not watched:
         check_races(made, extent, space, given)
+        if made.places.any:
+            check_places(made, space, given, _launch_values(given.values, extent))
     if device == "host" or watched:
         check_spec(spec)
         return _forall_host.run(made, space, given, device, queue, wait_for)
@@ -173,6 +175,8 @@ def _explain(given: Given) -> Explanation:
     if made.widths.any:
         made.widths.check(_launch_values(arguments.values, extent), space.offset)
     check_races(made, extent, space, arguments)
+    if made.places.any:
+        check_places(made, space, arguments, _launch_values(arguments.values, extent))
     name = getattr(given.fn, "__name__", "a function")
     text = ir_text(made.function)
     if given.device == "host":

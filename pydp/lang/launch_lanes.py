@@ -124,7 +124,7 @@ class _LaunchTracer(Tracer):
         self, kind: str, access: Any, where: ir.Where, value: Value = None, members: tuple[Any, ...] = ()
     ) -> Access | None:
         event = super().touch(kind, access, where, value, members)
-        if not isinstance(access.array, ir.GlobalArray) or access.array.name not in self.written:
+        if access.array.name not in self.written:
             self.events.pop()
             return None
         if event is not None and not self.all_inside:

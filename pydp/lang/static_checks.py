@@ -85,7 +85,8 @@ def _locate(access: Access, group: tuple[int, ...]) -> _Located | None:
             if access.certain and not access.context:
                 at = int(np.argmax(outside))
                 value = int(np.broadcast_to(values, lanes.shape)[at])
-                raise VectorError(_outside(access, axis, value, lane_index(int(lanes[at]), group)), access.where)
+                lane = f"Lane {lane_index(int(lanes[at]), group)} of a group"
+                raise VectorError(outside_text(access, axis, value, lane), access.where)
             exists = ~outside if exists is None else exists & ~outside
     pairs = tuple(sorted(((name, n) for name, n in symbols.items() if n), key=repr))
     flat = np.broadcast_to(flat, lanes.shape)
@@ -100,12 +101,13 @@ def _shape(array: ir.Array) -> tuple[int, ...]:
     return array.shape
 
 
-def _outside(access: Access, axis: int, value: int, lane: list[int]) -> str:
+def outside_text(access: Access, axis: int, value: int, lane: str) -> str:
+    """The words for an index outside a local or private field."""
     kind = "local_field" if isinstance(access.array, ir.LocalArray) else "private_field"
     verb = {"read": "reads", "write": "writes"}.get(access.kind, "updates")
     extent = _shape(access.array)[axis]
     return (
-        f"Lane {lane} of a group {verb} {access.array.name} at index {value} of axis {axis}: this {kind} has "
+        f"{lane} {verb} {access.array.name} at index {value} of axis {axis}: this {kind} has "
         f"indexes 0 to {extent - 1} there"
     )
 

@@ -1,0 +1,86 @@
+"""Indexes of local and private fields that a launch's numbers and extents show to lie outside: nothing guards those.
+
+What constants alone tell is told before (see :mod:`static_checks`); what depends on data is left to checked mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.diagnostics import VectorError
+from pydp.lang.lane_events import Access
+from pydp.lang.launch_lanes import Launch, Sample, trace
+from pydp.lang.static_checks import outside_text
+
+_LEAVES = (ir.Parameter, ir.ArrayExtent, ir.GridExtent)
+_MOST_KEPT = 512
+
+
+class LaunchPlaces:
+    """The indexes of a function's local and private fields. any: a launch's numbers or extents decide some of them."""
+
+    def __init__(self, function: ir.Function) -> None:
+        self.function = function
+        self._fields = {array.name for array in function.locals} | {array.name for array in function.privates}
+        self._leaves = _deciding(function.body) if self._fields else []
+        self.any = bool(self._leaves)
+        self._passed: set[tuple[int | None, ...]] = set()
+
+    def check(self, values: Callable[[ir.Expr], int | None], told: Callable[[], Launch]) -> None:
+        """Raise VectorError where lanes of a launch surely use an index outside a local or private field.
+
+        `values` gives numbers and extents; told: all of the launch, asked for where its numbers are new.
+        """
+        key = tuple(values(leaf) for leaf in self._leaves)
+        if key in self._passed:
+            return
+        launch = told()
+        if 0 in launch.extent:
+            return
+        sample = Sample(self.function, launch.extent, launch.offset)
+        for event in trace(self.function, sample, launch, self._fields):
+            if isinstance(event, Access) and event.certain and not event.context:
+                _look_at(event, sample)
+        if len(self._passed) >= _MOST_KEPT:
+            self._passed.clear()
+        self._passed.add(key)
+
+
+def _look_at(access: Access, sample: Sample) -> None:
+    assert not isinstance(access.array, ir.GlobalArray)
+    for axis, (index, extent) in enumerate(zip(access.dims or (), access.array.shape, strict=False)):
+        if index is None or not index.is_exact:
+            continue
+        places = np.broadcast_to(np.asarray(index.lanes).astype(np.int64), (sample.size,))[access.lanes]
+        outside = (places < 0) | (places >= extent)
+        if outside.any():
+            at = int(np.argmax(outside))
+            lane = sample.name(int(access.lanes[at])).capitalize()
+            raise VectorError(outside_text(access, axis, int(places[at]), lane), access.where)
+
+
+def _deciding(body: list[ir.Stmt]) -> list[ir.Expr]:
+    """The numbers and extents that indexes of local and private fields are made of, loops' bounds among them."""
+    given: dict[str, list[ir.Expr]] = {}
+    open_: list[ir.Expr] = []
+    for statement in ir.statements(body):
+        if isinstance(statement, ir.Assign):
+            given.setdefault(statement.variable.name, []).append(statement.value)
+        elif isinstance(statement, ir.For):
+            given.setdefault(statement.variable.name, []).extend((statement.start, statement.stop, statement.step))
+        elif isinstance(statement, ir.Store | ir.Atomic) and not isinstance(statement.array, ir.GlobalArray):
+            open_ += statement.indices
+        for part in (p for e in ir.expressions(statement) for p in ir.walk(e)):
+            if isinstance(part, ir.Load) and not isinstance(part.array, ir.GlobalArray):
+                open_ += part.indices
+    found: dict[str, ir.Expr] = {}
+    while open_:
+        for part in ir.walk(open_.pop()):
+            if isinstance(part, ir.Read):
+                open_ += given.pop(part.variable.name, [])
+            elif isinstance(part, _LEAVES) and part.dtype.kind in "iub":
+                found[repr(part)] = part
+    return list(found.values())

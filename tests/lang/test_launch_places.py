@@ -1,0 +1,88 @@
+"""Indexes outside local and private fields that only a launch's numbers and extents tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp.lang.diagnostics import VectorError
+
+
+def sums(idx, out, n):
+    s = pydp.local_field(np.int32, 16)
+    s[idx.local] = 1
+    pydp.group_barrier()
+    total = 0
+    for k in range(n):
+        total += s[k]
+    out[idx] = total
+
+
+def sums_an_extent(idx, out, n):
+    s = pydp.local_field(np.int32, 16)
+    s[idx.local] = n
+    pydp.group_barrier()
+    total = 0
+    for k in range(out.extent(0) - 16):
+        total += s[k]
+    out[idx] = total
+
+
+def neighbours(idx, out, n):
+    s = pydp.local_field(np.int32, 16)
+    s[idx.local] = idx.local[0]
+    pydp.group_barrier()
+    place = idx.local[0] + n - 16
+    out[idx] = s[place] if place >= 0 else -1
+
+
+def fills(idx, out, n):
+    p = pydp.private_field(np.int32, 16)
+    for k in range(n):
+        p[k] = k
+    out[idx] = p[n - 1]
+
+
+WHERE = [{"device": "host"}, {"spec": {"mapping": "simt"}}, {}]
+
+
+@pytest.mark.parametrize("where", WHERE, ids=["host", "simt", "default"])
+def test_numbers_that_lead_outside_are_refused(device, where):
+    for fn in (sums, neighbours, fills):
+        out = np.zeros(32, np.int32)
+        pydp.forall(32, fn, out, 16, group=16, **where)  # what passed says nothing of other numbers
+        assert out.any()
+        for n in (17, 30):
+            with pytest.raises(VectorError, match=r"Lane \[\d+\].* (reads s|writes p) at index \d+ .*0 to 15 there"):
+                pydp.forall(32, fn, out, n, group=16, **where)
+
+
+@pytest.mark.parametrize("where", WHERE, ids=["host", "simt", "default"])
+def test_extents_that_lead_outside_are_refused(device, where):
+    out = np.zeros(32, np.int32)
+    pydp.forall(32, sums_an_extent, out, 2, group=16, **where)
+    assert (out == 32).all()
+    with pytest.raises(VectorError, match=r"reads s at index 16 of axis 0: this local_field has indexes 0 to 15 there"):
+        pydp.forall(32, sums_an_extent, np.zeros(33, np.int32), 2, group=16, **where)
+    pydp.forall(0, sums_an_extent, np.zeros(33, np.int32), 2, group=16, **where)
+
+
+def looks_before_it_reads(idx, out, by):
+    s = pydp.local_field(np.int32, 16)
+    lane = idx.local[0]
+    s[lane] = lane
+    pydp.group_barrier()
+    if lane >= by:
+        out[idx] = pydp.where(lane - by < 16, s[lane - by], 0)
+    for k in range(by, 40):
+        if k >= 16:
+            break
+        out[idx] += s[k]
+
+
+def test_lanes_that_look_before_they_read_are_right(device):
+    for by in (0, 1, 5, 16, 100):
+        out, lanes = np.zeros(16, np.int32), np.arange(16)
+        pydp.forall(16, looks_before_it_reads, out, by, group=16)
+        assert (out == np.where(lanes >= by, lanes - by, 0) + np.arange(by, 16).sum()).all()
