@@ -135,14 +135,19 @@ def _rounding(x: np.ndarray) -> np.ndarray:
     let sums of numbers of both signs be anything. Whole numbers are added up exactly as long as the type holds them.
     """
     wide = _wide(x)
-    with np.errstate(all="ignore"):
-        most = np.add.accumulate(np.abs(wide), axis=-1)
+    with np.errstate(all="ignore"):  # in place: arrays may take a good part of the host's memory
+        most: np.ndarray = np.abs(wide)
+        norm = most * most
+        np.add.accumulate(most, axis=-1, out=most)
         if x.size and most.max() * _eps(x.dtype) <= 2 and np.array_equal(wide, np.rint(wide)):
             return np.zeros_like(most)
-        norm = np.sqrt(np.add.accumulate(np.abs(wide) ** 2, axis=-1))
-        near = 2 * np.maximum.accumulate(np.abs(np.add.accumulate(wide, axis=-1)), axis=-1) + 8 * norm
-        bound: np.ndarray = (2 * min(x.shape[-1], _DEPTH) + 2) * _eps(x.dtype) * np.minimum(most, near)
-    return bound
+        np.sqrt(np.add.accumulate(norm, axis=-1, out=norm), out=norm)
+        near = np.abs(np.add.accumulate(wide, axis=-1))
+        np.maximum.accumulate(near, axis=-1, out=near)
+        near += 4 * norm
+        np.minimum(most, 2 * near, out=most)
+        most *= (2 * min(x.shape[-1], _DEPTH) + 2) * _eps(x.dtype)
+    return most
 
 
 def _reduce(x: Any, op: Any = "+", *, axis: Any = None, keepdims: bool = False) -> list[Expected] | None:
