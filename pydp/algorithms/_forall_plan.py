@@ -7,6 +7,7 @@ Translation.plan(device, spec, extent)             its kernel there, and how to 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -29,6 +30,7 @@ from pydp.runtime.device import Device
 from pydp.runtime.operand import Operand
 
 _MOST_KEPT = 512
+_MOST_LANES = 1 << 20  # of a group: far more than devices take, and as many as the checks look at in a second
 _SURELY_FINITE = 6e4  # in every float type; what is larger may become an infinity, without a warning
 _MAPPINGS = ("simt", "vector")
 _lock = threading.RLock()
@@ -220,6 +222,8 @@ def check_group(group: Any, rank: int) -> tuple[int, ...]:
     sizes = tuple(group) if isinstance(group, (tuple, list)) else (group,)
     if len(sizes) != rank or not all(_is_size(size) for size in sizes):
         raise InvalidArgument(f"group is {group!r}; a positive integer for each of the grid's {rank} axes is accepted")
+    if math.prod(int(size) for size in sizes) > _MOST_LANES:
+        raise InvalidArgument(f"group is {group!r}; at most {_MOST_LANES:,} work-items in a group are accepted")
     return tuple(int(size) for size in sizes)
 
 

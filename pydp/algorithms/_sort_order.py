@@ -101,7 +101,12 @@ def ordering(dtype: np.dtype, order: Order) -> tuple[dict[str, object], set[np.d
         lowered = _function(key, (dtype,), None, texts, needed)
         key_name, compared = lowered.name, lowered.result
     if less is not None:
-        function = _function(less, (compared, compared), np.dtype(bool), texts, needed).name
+        lowered = _function(less, (compared, compared), None, texts, needed)
+        if lowered.result != np.dtype(bool):  # a comparison of three ways would be taken for true wherever it is not 0
+            raise InvalidArgument(
+                f"less gives {lowered.result}; a bool is accepted, true where the first element comes before the other"
+            )
+        function = lowered.name
     values: dict[str, object] = {
         "text": "\n".join(texts),
         "function": function,

@@ -50,7 +50,8 @@ def sort(
     x: array of any shape, strides and type (NumPy, Field or pyopencl array); the result is of its kind.
     key: a Python function of one element; what it returns is compared, tuples item by item. Of records also the name
     of a member or a list of names, as NumPy's ``order=``: these are compared first, then the others in their order.
-    less: a Python function of two elements (or keys), true where the first one must come first: a strict weak order.
+    less: a Python function of two elements (or keys) that gives a bool, True where the first one must come first: a
+    strict weak order.
     Without them numbers are sorted as NumPy sorts them (NaN last, complex numbers by real part), records by their
     members in turn.
     descending turns the order round. out: where the result is written (its shape and dtype must fit); it may be `x`

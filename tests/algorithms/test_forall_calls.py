@@ -235,6 +235,7 @@ def test_threads_do_not_mix_their_functions(device):
         ((1,) * 7, (np.zeros(4, np.int32), 2), {}, "7"),
         ((4,), (np.zeros(4, np.int32), 2), {"group": (2, 2)}, "group"),
         ((4,), (np.zeros(4, np.int32), 2), {"group": 0}, "group"),
+        ((4,), (np.zeros(4, np.int32), 2), {"group": 10**9}, "at most 1,048,576 work-items in a group"),
         ((4,), (np.zeros(4, np.int32), 2), {"group": 2.5}, "group"),
         ((4,), (np.zeros(4, np.int32), 2), {"group": True}, "group"),
         ((True,), (np.zeros(4, np.int32), 2), {}, "grid"),

@@ -215,6 +215,8 @@ def test_wrong_keys(device: Any) -> None:
         pydp.sort(x["a"], key="a")
     with pytest.raises(pydp.InvalidArgument, match="less is given beside key"):
         pydp.sort(x, key="a", less=lambda a, b: a.a < b.a)
+    with pytest.raises(pydp.InvalidArgument, match="less gives int32; a bool is accepted"):
+        pydp.sort(x["a"].astype(np.int32), less=lambda a, b: a - b)
 
 
 def test_wrong_arguments(device: Any) -> None:
