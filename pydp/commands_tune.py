@@ -6,6 +6,7 @@ another one goes on without the specialization that was running.
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import signal
@@ -242,8 +243,12 @@ def arguments(device: Device, name: str, size: str, dtype: str) -> tuple[list[An
     if name == "bincount" and kind.kind == "i":  # whose integers are places
         numbers = [np.abs(one) for one in numbers]
     arrays = [pydp.field(one, device=device) for one in numbers]
-    extra = {"bins": 256, "range": (-4.0, 4.0)} if name == "histogram" else {}
-    return arrays, {**extra, "device": device}
+    options: dict[str, Any] = {"bins": 256, "range": (-4.0, 4.0)} if name == "histogram" else {}
+    options["device"] = device
+    fn = getattr(pydp, name)
+    if "out" in inspect.signature(fn).parameters:  # memory that is new at each call would cost more than some kernels
+        options["out"] = fn(*arrays, **options)
+    return arrays, options
 
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, spread: bool) -> np.ndarray:

@@ -96,6 +96,8 @@ def test_arguments_of_every_algorithm(device: Any, name: str) -> None:
     assert all(commands_tune._shape(name, size) for size in sizes)
     args, kw = commands_tune.arguments(device, name, "33", dtype)
     result = getattr(pydp, name)(*args, **kw)
+    assert ("out" in kw) == (name not in ("sort_by_key", "histogram", "bincount"))
+    assert result is kw.get("out", result)  # no memory that is new at each call
     assert result is not None and all(arg.dtype == np.dtype(dtype) for arg in args)
     args, kw = commands_tune.arguments(device, name, "33", "int16")
     assert getattr(pydp, name)(*args, **kw) is not None

@@ -73,9 +73,15 @@ def passes(kept: Sequence[Dim], reduced: Sequence[Dim], spec: ReduceSpec) -> Ite
         kept = placed[len(others) :]
 
 
+def by_columns(kept: Sequence[Dim], reduced: Sequence[Dim]) -> bool:
+    """Whether the first launch goes down columns, not along rows: other specializations suit it."""
+    inner = collapse(reduced) or [(1, 1)]
+    return _shape(*inner[-1], collapse([*inner[:-1], *kept])).columns is not None
+
+
 def _axis(n: int, step: int, rows: list[Dim], spec: ReduceSpec, last: bool) -> Iterator[Pass]:
     """The passes over one axis: one, or one over parts and one over their results."""
-    first = _shape(n, step, rows, spec)
+    first = _shape(n, step, rows)
     items, least = first.rows * (math.ceil(first.columns[0] / spec.columns) if first.columns else 1), spec.part
     if first.columns and spec.lanes > 1:  # a group's lanes take a column each, and go down their parts alone
         items, least = math.ceil(items / spec.lanes), max(_LEAST_OF_A_LANE, spec.part // spec.lanes)
@@ -89,7 +95,7 @@ def _axis(n: int, step: int, rows: list[Dim], spec: ReduceSpec, last: bool) -> I
         yield from _axis(parts, count, collapse([(count, 1)]), spec, last)
 
 
-def _shape(n: int, step: int, rows: list[Dim], spec: ReduceSpec) -> Pass:
+def _shape(n: int, step: int, rows: list[Dim]) -> Pass:
     """Which kernel folds an axis, and which axis of the rows it takes as its columns."""
     side = rows[-1] if rows else None
     if side is None or (abs(step) < abs(side[1]) and n >= 64):

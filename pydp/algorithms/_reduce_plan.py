@@ -11,7 +11,7 @@ import numpy as np
 from pydp.algorithms._conversion import conversion
 from pydp.algorithms._keys import unkeyed
 from pydp.algorithms._reduce_family import FAMILY
-from pydp.algorithms._reduce_passes import Pass, passes
+from pydp.algorithms._reduce_passes import Pass, by_columns, passes
 from pydp.algorithms._reduce_spec import ReduceSpec
 from pydp.algorithms.operators import Operator, operator_text, outgrows
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, is_record, vector_parts
@@ -93,7 +93,9 @@ def plan(
             raise InvalidArgument(f"reduce of no elements with op {operator.name!r} needs init: it has no first value")
         return Plan(accumulator, operator, (), True, start, None)
     count = int(np.prod([size for size, _ in kept], dtype=object))
-    flags = () if operator.operands_in_order else ("commutes",)
+    flags: tuple[str, ...] = () if operator.operands_in_order else ("commutes",)
+    if by_columns(kept, reduced):
+        flags += ("columns",)
     sizes = (size_class(n), size_class(count), *(() if accumulator.names is None else (accumulator.itemsize,)))
     problem = Problem("reduce", str(accumulator), sizes, flags)
     choice = choose(FAMILY, device, problem, spec)

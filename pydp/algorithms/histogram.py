@@ -256,7 +256,9 @@ def _plan(
     """even: bins of one size; None: the bin is the value itself."""
     check_supported(dtype, device, "histogram")
     check_supported(result, device, "histogram")
-    choice = choose(FAMILY, device, Problem("histogram", str(dtype), (size_class(n), bins)), unkeyed(spec))
+    flags = {"values": even is None, "uneven": even is False, "weights": weights is not None}
+    words = tuple(word for word, holds in flags.items() if holds)
+    choice = choose(FAMILY, device, Problem("histogram", str(dtype), (size_class(n), bins), words), unkeyed(spec))
     chosen: HistogramSpec = choice.spec
     edge = guess = None
     if even is not None:

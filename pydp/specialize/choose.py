@@ -24,7 +24,7 @@ _LOOK_SECONDS = 2.0  # between two looks at whether stored measurements have cha
 
 
 def _tuned(family: Family, device: Device, problem: Problem) -> Choice | None:
-    if not isinstance(device, Device):  # one that is not there has no measurements
+    if not isinstance(device, Device):  # a profile alone has no measurements
         return None
     found = provide(family, device, problem)
     return None if found is None else Choice(found[0], "tuned", found[1])
