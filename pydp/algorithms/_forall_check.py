@@ -10,7 +10,7 @@ import numpy as np
 from pydp.algorithms._forall_arguments import Arguments
 from pydp.algorithms._forall_plan import Translation
 from pydp.lang import ir, launch_races
-from pydp.lang.launch_lanes import Launch
+from pydp.lang.launch_lanes import Launch, magnitude
 from pydp.runtime.field import Field
 from pydp.space import Grid
 
@@ -21,7 +21,7 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
     """Raise VectorError where lanes of this launch surely race on an array.
 
     Kept are grids that passed, the integers that decide which lanes do what, and how arguments lie in memory that they
-    share; sizes and integers of about the same magnitude pass together.
+    share; sizes and integers above 64 of about the same magnitude pass together.
     """
     values, positions = given.values, given.arrays
     places = _places(made, values) if len(positions) > 1 and _may_meet(made, values) else {}
@@ -30,12 +30,16 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
     key: Any = (extent, offset, *steering, tuple(places.items())) if places or steering else (extent, offset)
     if key in made.passed:
         return
-    alike = (*map(_magnitude, (*extent, *offset, *steering)), tuple(places.items()))
-    if alike not in made.passed:
+    sizes = (size.bit_length() for size in extent)
+    alike = (*sizes, *map(magnitude, (*offset, *steering)), tuple(places.items()))
+    if alike not in made.alike:
         launch_races.check(made.function, _launch(made, space, values, positions, places))
+        if len(made.alike) >= _MOST_KEPT:
+            made.alike.clear()
+        made.alike.add(alike)
     if len(made.passed) >= _MOST_KEPT:
         made.passed.clear()
-    made.passed.update((key, alike))
+    made.passed.add(key)
 
 
 def check_places(made: Translation, space: Grid, given: Arguments, numbers: Callable[[ir.Expr], int | None]) -> None:
@@ -47,12 +51,6 @@ def _launch(made: Translation, space: Grid, values: list[Any], arrays: list[int]
     shapes = {position: tuple(values[position].shape) for position in arrays}
     numbers = {one.position: values[one.position] for one in made.function.parameters}
     return Launch(tuple(space.extent), tuple(space.offset), shapes, numbers, places)
-
-
-def _magnitude(value: Any) -> int:
-    """The same for integers of one sign and about one size."""
-    number = int(value)
-    return number.bit_length() if number >= 0 else -number.bit_length()
 
 
 def _may_meet(made: Translation, values: list[Any]) -> bool:

@@ -30,7 +30,7 @@ from pydp.runtime.device import Device
 from pydp.runtime.operand import Operand
 
 _MOST_KEPT = 512
-_MOST_LANES = 1 << 20  # of a group: far more than devices take, and as many as the checks look at in a second
+_MOST_LANES = 1 << 20  # of a group: far more than devices take
 _SURELY_FINITE = 6e4  # in every float type; what is larger may become an infinity, without a warning
 _MAPPINGS = ("simt", "vector")
 _lock = threading.RLock()
@@ -136,6 +136,7 @@ class Translation:
         self.places = LaunchPlaces(function)
         self.steering = [(one.position, one.item) for one in steering(function.body) if isinstance(one, ir.Parameter)]
         self.passed: set[Any] = set()  # calls without races that could be told (see _forall_check)
+        self.alike: set[Any] = set()  # kinds of calls that were looked at
         self.plans: dict[Any, Plan] = {}
         self.kernels: dict[Any, Plan] = {}
 

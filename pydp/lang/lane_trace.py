@@ -241,6 +241,8 @@ class Tracer:
                 lanes = np.nonzero(self.active)[0]
                 self.events.append(Access("read", part.array, lanes, None, False, self.context, part.where))
         self.exact = False
+        if any(isinstance(one, ir.Break) for one in leaving(statement.body)):
+            self.certain = False  # lanes may have left in turns that are not run
 
     def _forget(self, body: list[ir.Stmt]) -> None:
         for statement in ir.statements(body):

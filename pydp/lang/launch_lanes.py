@@ -154,3 +154,11 @@ class _LaunchTracer(Tracer):
 
     def of_arrayextent(self, e: ir.ArrayExtent) -> Value:
         return self._exact(self.launch.shapes[e.array.position][e.axis], e.dtype)
+
+
+def magnitude(value: Any) -> int | None:
+    """The same for integers of one sign and about one size, those up to 64 apart; None for what is no number."""
+    if value is None:
+        return None
+    number = int(value)
+    return number if abs(number) <= 64 else (64 + number.bit_length()) * (1 if number > 0 else -1)

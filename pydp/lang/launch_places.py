@@ -5,6 +5,7 @@ What constants alone tell is told before (see :mod:`static_checks`); what depend
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -12,30 +13,36 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.lane_events import Access
-from pydp.lang.launch_lanes import Launch, Sample, trace
+from pydp.lang.launch_lanes import Launch, Sample, magnitude, trace
+from pydp.lang.launch_widths import steering
 from pydp.lang.static_checks import outside_text
 
-_LEAVES = (ir.Parameter, ir.ArrayExtent, ir.GridExtent)
 _MOST_KEPT = 512
+_MOST_ALIKE = 64  # different numbers of about one size that are looked at
 
 
 class LaunchPlaces:
-    """The indexes of a function's local and private fields. any: a launch's numbers or extents decide some of them."""
+    """The indexes of a function's local and private fields. any: numbers of a launch decide what lanes do."""
 
     def __init__(self, function: ir.Function) -> None:
         self.function = function
         self._fields = {array.name for array in function.locals} | {array.name for array in function.privates}
-        self._leaves = _deciding(function.body) if self._fields else []
+        self._leaves = steering(function.body) if self._fields else []
         self.any = bool(self._leaves)
         self._passed: set[tuple[int | None, ...]] = set()
+        self._alike: Counter[tuple[int | None, ...]] = Counter()
 
     def check(self, values: Callable[[ir.Expr], int | None], told: Callable[[], Launch]) -> None:
         """Raise VectorError where lanes of a launch surely use an index outside a local or private field.
 
-        `values` gives numbers and extents; told: all of the launch, asked for where its numbers are new.
+        `values` gives numbers and extents; told: all of the launch, asked for where its numbers are new. Of numbers
+        that are others at each call, steps of a simulation, the first of about each size are looked at.
         """
         key = tuple(values(leaf) for leaf in self._leaves)
         if key in self._passed:
+            return
+        alike = tuple(magnitude(number) for number in key)
+        if self._alike[alike] >= _MOST_ALIKE:
             return
         launch = told()
         if 0 in launch.extent:
@@ -47,6 +54,7 @@ class LaunchPlaces:
         if len(self._passed) >= _MOST_KEPT:
             self._passed.clear()
         self._passed.add(key)
+        self._alike[alike] += 1
 
 
 def _look_at(access: Access, sample: Sample) -> None:
@@ -60,27 +68,3 @@ def _look_at(access: Access, sample: Sample) -> None:
             at = int(np.argmax(outside))
             lane = sample.name(int(access.lanes[at])).capitalize()
             raise VectorError(outside_text(access, axis, int(places[at]), lane), access.where)
-
-
-def _deciding(body: list[ir.Stmt]) -> list[ir.Expr]:
-    """The numbers and extents that indexes of local and private fields are made of, loops' bounds among them."""
-    given: dict[str, list[ir.Expr]] = {}
-    open_: list[ir.Expr] = []
-    for statement in ir.statements(body):
-        if isinstance(statement, ir.Assign):
-            given.setdefault(statement.variable.name, []).append(statement.value)
-        elif isinstance(statement, ir.For):
-            given.setdefault(statement.variable.name, []).extend((statement.start, statement.stop, statement.step))
-        elif isinstance(statement, ir.Store | ir.Atomic) and not isinstance(statement.array, ir.GlobalArray):
-            open_ += statement.indices
-        for part in (p for e in ir.expressions(statement) for p in ir.walk(e)):
-            if isinstance(part, ir.Load) and not isinstance(part.array, ir.GlobalArray):
-                open_ += part.indices
-    found: dict[str, ir.Expr] = {}
-    while open_:
-        for part in ir.walk(open_.pop()):
-            if isinstance(part, ir.Read):
-                open_ += given.pop(part.variable.name, [])
-            elif isinstance(part, _LEAVES) and part.dtype.kind in "iub":
-                found[repr(part)] = part
-    return list(found.values())

@@ -77,7 +77,7 @@ class LaunchWidths:
             return
         _Followed(self.lanes, values).block(self.function.body)
         self._trace(values, inside, alone, offset)
-        if self._shares and not all(alone):  # of the first group places are numbers: `i ^ 8` is, of any it is not known
+        if self._shares and not all(alone):  # in the first group places are numbers, so that `i ^ 8` is known
             self._trace(values, inside, [True] * len(alone), offset)
         if len(self._passed) >= _MOST_KEPT:
             self._passed.clear()

@@ -86,3 +86,35 @@ def test_lanes_that_look_before_they_read_are_right(device):
         out, lanes = np.zeros(16, np.int32), np.arange(16)
         pydp.forall(16, looks_before_it_reads, out, by, group=16)
         assert (out == np.where(lanes >= by, lanes - by, 0) + np.arange(by, 16).sum()).all()
+
+
+@pytest.mark.parametrize("where", WHERE, ids=["host", "simt", "default"])
+def test_what_is_left_before_it_leads_outside_is_accepted(device, where):
+    def first(idx, x, out, n):
+        p = pydp.private_field(np.int32, 16)
+        for k in range(x.shape[0]):
+            if k == n:
+                break
+            p[k] = x[k] + 1
+        out[idx] = p[3]
+
+    for size in (16, 100, 1000):
+        out = np.zeros(4, np.int32)
+        pydp.forall(4, first, np.arange(size, dtype=np.int32), out, np.int32(16), **where)
+        assert (out == 4).all()
+
+
+@pytest.mark.parametrize("where", WHERE, ids=["host", "simt", "default"])
+def test_numbers_that_decide_whether_an_index_is_used_are_looked_at(device, where):
+    def maybe(idx, out, n, on):
+        p = pydp.private_field(np.int32, 16)
+        p[3] = 7
+        if on > 0:
+            p[n] = 1
+        out[idx] = p[3]
+
+    out = np.zeros(4, np.int32)
+    pydp.forall(4, maybe, out, np.int32(100), np.int32(0), **where)
+    assert (out == 7).all()
+    with pytest.raises(VectorError, match="100"):
+        pydp.forall(4, maybe, out, np.int32(100), np.int32(1), **where)

@@ -219,8 +219,12 @@ def test_stopping_waits_for_what_runs() -> None:
         time.sleep(0.1)
         ended.append(True)
 
-    with pytest.raises(KeyboardInterrupt):
-        trial.within(20, work, late)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # runs in the background may ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            trial.within(20, work, late)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended and not late.is_set()
 
 
