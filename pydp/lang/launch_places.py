@@ -17,17 +17,19 @@ from pydp.lang.launch_lanes import Launch, Sample, magnitude, trace
 from pydp.lang.launch_widths import steering
 from pydp.lang.static_checks import outside_text
 
+_LEAVES = (ir.Parameter, ir.ArrayExtent, ir.GridExtent)
 _MOST_KEPT = 512
 _MOST_ALIKE = 64  # different numbers of about one size that are looked at
 
 
 class LaunchPlaces:
-    """The indexes of a function's local and private fields. any: numbers of a launch decide what lanes do."""
+    """The indexes of a function's local and private fields. any: a launch's numbers decide some of them."""
 
     def __init__(self, function: ir.Function) -> None:
         self.function = function
         self._fields = {array.name for array in function.locals} | {array.name for array in function.privates}
-        self._leaves = steering(function.body) if self._fields else []
+        decided = bool(self._fields) and _is_decided(function.body)
+        self._leaves = steering(function.body) if decided else []
         self.any = bool(self._leaves)
         self._passed: set[tuple[int | None, ...]] = set()
         self._alike: Counter[tuple[int | None, ...]] = Counter()
@@ -68,3 +70,26 @@ def _look_at(access: Access, sample: Sample) -> None:
             at = int(np.argmax(outside))
             lane = sample.name(int(access.lanes[at])).capitalize()
             raise VectorError(outside_text(access, axis, int(places[at]), lane), access.where)
+
+
+def _is_decided(body: list[ir.Stmt]) -> bool:
+    """Whether numbers or extents are parts of indexes of local and private fields, bounds of loops among them."""
+    given: dict[str, list[ir.Expr]] = {}
+    open_: list[ir.Expr] = []
+    for statement in ir.statements(body):
+        if isinstance(statement, ir.Assign):
+            given.setdefault(statement.variable.name, []).append(statement.value)
+        elif isinstance(statement, ir.For):
+            given.setdefault(statement.variable.name, []).extend((statement.start, statement.stop, statement.step))
+        elif isinstance(statement, ir.Store | ir.Atomic) and not isinstance(statement.array, ir.GlobalArray):
+            open_ += statement.indices
+        for part in (p for e in ir.expressions(statement) for p in ir.walk(e)):
+            if isinstance(part, ir.Load) and not isinstance(part.array, ir.GlobalArray):
+                open_ += part.indices
+    while open_:
+        for part in ir.walk(open_.pop()):
+            if isinstance(part, ir.Read):
+                open_ += given.pop(part.variable.name, [])
+            elif isinstance(part, _LEAVES) and part.dtype.kind in "iub":
+                return True
+    return False
