@@ -15,13 +15,14 @@ from pydp.runtime.field import Field
 from pydp.space import Grid
 
 _MOST_KEPT = 512
+_MOST_ALIKE = 64
 
 
 def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: Arguments) -> None:
     """Raise VectorError where lanes of this launch surely race on an array.
 
     Kept are grids that passed, the integers that decide which lanes do what, and how arguments lie in memory that they
-    share; sizes and integers above 64 of about the same magnitude pass together.
+    share; sizes of about the same magnitude pass together, and integers after the first _MOST_ALIKE different ones.
     """
     values, positions = given.values, given.arrays
     places = _places(made, values) if len(positions) > 1 and _may_meet(made, values) else {}
@@ -32,11 +33,9 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
         return
     sizes = (size.bit_length() for size in extent)
     alike = (*sizes, *map(magnitude, (*offset, *steering)), tuple(places.items()))
-    if alike not in made.alike:
+    if made.alike[alike] < (_MOST_ALIKE if steering or any(offset) else 1):
         launch_races.check(made.function, _launch(made, space, values, positions, places))
-        if len(made.alike) >= _MOST_KEPT:
-            made.alike.clear()
-        made.alike.add(alike)
+        made.alike[alike] += 1
     if len(made.passed) >= _MOST_KEPT:
         made.passed.clear()
     made.passed.add(key)
@@ -44,7 +43,8 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
 
 def check_places(made: Translation, space: Grid, given: Arguments, numbers: Callable[[ir.Expr], int | None]) -> None:
     """Raise VectorError where this launch's numbers and extents show an index outside a local or private field."""
-    made.places.check(numbers, lambda: _launch(made, space, given.values, given.arrays, {}))
+    where = (*(size.bit_length() for size in space.extent), *space.offset)
+    made.places.check(numbers, where, lambda: _launch(made, space, given.values, given.arrays, {}))
 
 
 def _launch(made: Translation, space: Grid, values: list[Any], arrays: list[int], places: dict[str, Any]) -> Launch:

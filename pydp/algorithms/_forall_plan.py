@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -136,7 +137,7 @@ class Translation:
         self.places = LaunchPlaces(function)
         self.steering = [(one.position, one.item) for one in steering(function.body) if isinstance(one, ir.Parameter)]
         self.passed: set[Any] = set()  # calls without races that could be told (see _forall_check)
-        self.alike: set[Any] = set()  # kinds of calls that were looked at
+        self.alike: Counter[Any] = Counter()  # kinds of calls, and how many of each were looked at
         self.plans: dict[Any, Plan] = {}
         self.kernels: dict[Any, Plan] = {}
 

@@ -157,8 +157,8 @@ class _LaunchTracer(Tracer):
 
 
 def magnitude(value: Any) -> int | None:
-    """The same for integers of one sign and about one size, those up to 64 apart; None for what is no number."""
+    """The same for integers of one sign and about one size; None for what is no number."""
     if value is None:
         return None
     number = int(value)
-    return number if abs(number) <= 64 else (64 + number.bit_length()) * (1 if number > 0 else -1)
+    return number.bit_length() if number >= 0 else -number.bit_length()

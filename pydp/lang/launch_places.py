@@ -34,17 +34,23 @@ class LaunchPlaces:
         self._passed: set[tuple[int | None, ...]] = set()
         self._alike: Counter[tuple[int | None, ...]] = Counter()
 
-    def check(self, values: Callable[[ir.Expr], int | None], told: Callable[[], Launch]) -> None:
+    def check(
+        self, values: Callable[[ir.Expr], int | None], where: tuple[int, ...], told: Callable[[], Launch]
+    ) -> None:
         """Raise VectorError where lanes of a launch surely use an index outside a local or private field.
 
-        `values` gives numbers and extents; told: all of the launch, asked for where its numbers are new. Of numbers
-        that are others at each call, steps of a simulation, the first of about each size are looked at.
+        `values` gives numbers and extents; where: what tells grids apart; told: all of the launch, asked for where
+        these are new. Of numbers that are others at each call, steps of a simulation, the first of about each size are
+        looked at.
         """
-        key = tuple(values(leaf) for leaf in self._leaves)
+        key = (*where, *(values(leaf) for leaf in self._leaves))
         if key in self._passed:
             return
+        if len(self._passed) >= _MOST_KEPT:
+            self._passed.clear()
         alike = tuple(magnitude(number) for number in key)
         if self._alike[alike] >= _MOST_ALIKE:
+            self._passed.add(key)
             return
         launch = told()
         if 0 in launch.extent:
@@ -53,8 +59,6 @@ class LaunchPlaces:
         for event in trace(self.function, sample, launch, self._fields):
             if isinstance(event, Access) and event.certain and not event.context:
                 _look_at(event, sample)
-        if len(self._passed) >= _MOST_KEPT:
-            self._passed.clear()
         self._passed.add(key)
         self._alike[alike] += 1
 

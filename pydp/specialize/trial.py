@@ -138,9 +138,8 @@ class Subject:
         if np.any(np.asarray(self.kw.get("beta", 0)) != 0):
             return
         for one in self._outs:
-            if any(_may_share(one, given) for given in (*self.args, *self.kw.values()) if given is not one):
-                continue
-            if any(one is given for given in self.args):
+            read = (*self.args, *(value for name, value in self.kw.items() if name != "out"))
+            if any(given is one or _may_share(one, given) for given in read):
                 continue
             junk = np.full(one.size * one.dtype.itemsize, 85, np.uint8).view(one.dtype).reshape(one.shape)
             if isinstance(one, np.ndarray):
@@ -220,8 +219,11 @@ def _may_share(one: Any, other: Any) -> bool:
     """Whether two arguments may share memory."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
-    memories = [getattr(value, "_storage", None) or getattr(value, "base_data", None) for value in (one, other)]
-    return memories[0] is not None and memories[0] is memories[1]
+    memories = []
+    for value in (one, other):
+        storage = getattr(value, "_storage", None)
+        memories.append(getattr(value, "base_data", None) if storage is None else storage.buffer)
+    return memories[0] is not None and memories[0] == memories[1]
 
 
 def resized(subject: Subject, share: float) -> Subject | None:

@@ -54,10 +54,12 @@ def test_who_writes_nothing_is_found_out(device: Any, kind: Any) -> None:
 @pytest.mark.parametrize("kind", [np.array, pydp.field])
 def test_what_is_computed_in_place_keeps_its_values(device: Any, kind: Any) -> None:
     with pydp.using(device):
-        x = kind(WHOLE)
-        subject = Subject(pydp.scan, (x,), {"out": x, "device": device})
-        spec = untuned(subject.family, device, subject.problem).spec
-        subject.prepare(spec)
-        subject.verify(spec)
-        subject.restore()
-        assert np.array_equal(np.asarray(x), WHOLE)
+        for by_name in (False, True):
+            x = kind(WHOLE)
+            given, options = ((), {"x": x}) if by_name else ((x,), {})
+            subject = Subject(pydp.scan, given, {**options, "out": x, "device": device})
+            spec = untuned(subject.family, device, subject.problem).spec
+            subject.prepare(spec)
+            assert np.array_equal(subject.values(spec)[0], np.cumsum(WHOLE))
+            subject.restore()
+            assert np.array_equal(np.asarray(x), WHOLE)
