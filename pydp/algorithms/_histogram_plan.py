@@ -34,8 +34,11 @@ _MOST_SHARED = 1 << 15
 
 @dataclass(frozen=True)
 class Plan:
-    """What a description needs. value, edge, guess: types of a bin, of what is compared, of a first guess; local: bins lie
-    in local memory; clears: the kernel clears them; longest: the most elements of a part."""
+    """What a description needs.
+
+    value, edge, guess: types of a bin, of what is compared, of a first guess. local: bins lie in local memory. clears:
+    the kernel clears them. longest: the most elements of a part.
+    """
 
     kernel: Kernel | None
     spec: HistogramSpec
