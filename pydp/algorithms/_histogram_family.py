@@ -65,10 +65,6 @@ def _space(profile: Profile, problem: Problem) -> list[HistogramSpec]:
     return found
 
 
-def _candidates(profile: Profile, problem: Problem) -> list[HistogramSpec]:
-    return [spec for spec in _space(profile, problem) if _check(profile, problem, spec) is None]
-
-
 def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | None:
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
@@ -95,4 +91,4 @@ def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | Non
     return None
 
 
-FAMILY = Family("histogram", HistogramSpec, _default, _candidates, _check, counts, _space)
+FAMILY = Family("histogram", HistogramSpec, _default, _space, _check, counts)

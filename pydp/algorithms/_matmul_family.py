@@ -221,10 +221,6 @@ def _space(profile: Profile, problem: Problem) -> list[MatmulSpec]:
     return list(dict.fromkeys(found))
 
 
-def _candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
-    return [spec for spec in _space(profile, problem) if _check(profile, problem, spec) is None]
-
-
 def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
     tiles = (spec.tile_m, spec.tile_n, spec.tile_k, spec.rows, spec.columns)
     sizes = (*tiles, spec.lanes_m, spec.lanes_n, spec.width, spec.unroll, spec.parts)
@@ -292,4 +288,4 @@ def _dtype(problem: Problem) -> np.dtype:
     return np.dtype(problem.dtype)
 
 
-FAMILY = Family("matmul", MatmulSpec, _default, _candidates, _check, counts, _space)
+FAMILY = Family("matmul", MatmulSpec, _default, _space, _check, counts)

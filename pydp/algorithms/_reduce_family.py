@@ -59,10 +59,6 @@ def _space(profile: Profile, problem: Problem) -> list[ReduceSpec]:
     ]
 
 
-def _candidates(profile: Profile, problem: Problem) -> list[ReduceSpec]:
-    return [spec for spec in _space(profile, problem) if _check(profile, problem, spec) is None]
-
-
 def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
@@ -84,4 +80,4 @@ def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
     return None
 
 
-FAMILY = Family("reduce", ReduceSpec, _default, _candidates, _check, counts, _space)
+FAMILY = Family("reduce", ReduceSpec, _default, _space, _check, counts)

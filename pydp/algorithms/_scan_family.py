@@ -109,11 +109,6 @@ def space(profile: Profile, problem: Problem) -> list[ScanSpec]:
     return [apart(profile, problem, spec) if spec.mapping == "simt" else spec for spec in found]
 
 
-def candidates(profile: Profile, problem: Problem) -> list[ScanSpec]:
-    """Those of the space that can run."""
-    return [spec for spec in space(profile, problem) if check(profile, problem, spec) is None]
-
-
 def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
     """Why `spec` cannot run there, in one sentence; None where it can."""
     itemsize = problem.sizes[2]
@@ -161,4 +156,4 @@ def lengths(problem: Problem) -> tuple[int, ...]:
     return 1 << log_rows, 1 << log_n, itemsize, columns
 
 
-FAMILY = Family("scan", ScanSpec, default, candidates, check, counts, space, lengths)
+FAMILY = Family("scan", ScanSpec, default, space, check, counts, lengths)

@@ -89,11 +89,6 @@ def space(profile: Profile, problem: Problem) -> list[SortSpec]:
     return [*found, replace(base, barriers="group")]
 
 
-def candidates(profile: Profile, problem: Problem) -> list[SortSpec]:
-    """Those of the space that can run."""
-    return [spec for spec in space(profile, problem) if check(profile, problem, spec) is None]
-
-
 @lru_cache(maxsize=1)
 def _vector_space() -> list[SortSpec]:
     """Kept, for it is the same for all problems and a first choice has a millisecond."""
@@ -140,4 +135,4 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     return None
 
 
-FAMILY = Family("sort", SortSpec, default, candidates, check, counts, space)
+FAMILY = Family("sort", SortSpec, default, space, check, counts)

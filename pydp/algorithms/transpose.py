@@ -162,10 +162,6 @@ def _space(profile: Profile, problem: Problem) -> list[TransposeSpec]:
     return list(dict.fromkeys([base, *found]))
 
 
-def _candidates(profile: Profile, problem: Problem) -> list[TransposeSpec]:
-    return [spec for spec in _space(profile, problem) if _check(profile, problem, spec) is None]
-
-
 def _check(profile: Profile, problem: Problem, spec: TransposeSpec) -> str | None:
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
@@ -204,7 +200,7 @@ def _local_bytes(profile: Profile, spec: TransposeSpec, item_bytes: int) -> int:
     return most if most <= profile.local_bytes else placement(profile, spec, item_bytes).size * item_bytes
 
 
-FAMILY = Family("transpose", TransposeSpec, _default, _candidates, _check, counts, _space)
+FAMILY = Family("transpose", TransposeSpec, _default, _space, _check, counts)
 
 
 def _explain(given: Given) -> Explanation:

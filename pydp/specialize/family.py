@@ -38,23 +38,25 @@ class Problem:
 class Family:
     """A family of kernels and its policy; all functions are pure.
 
-    ``default(profile, problem)`` is a good spec without measuring; ``candidates(profile, problem)`` are those worth
-    measuring, the default among them, all of which can run; ``check(profile, problem, spec)`` says in one sentence why
-    a spec cannot run there, or is None. ``counts(profile, problem, spec)`` are the analysis parameters of a spec that
-    can run, from arithmetic alone; a family without them cannot be ranked. ``space(profile, problem)`` is everything
-    that was looked at to make the candidates, those that cannot run included, so that they can be told with their
-    reasons.
+    ``default(profile, problem)`` is a good spec without measuring; ``space(profile, problem)`` is everything that is
+    looked at, what cannot run included, so that it can be told with its reason; ``check(profile, problem, spec)`` says
+    in one sentence why a spec cannot run there, or is None. ``counts(profile, problem, spec)`` are the analysis
+    parameters of a spec that can run, from arithmetic alone; a family without them cannot be ranked.
     ``lengths(problem)`` are the problem's sizes as they are, where ``problem.sizes`` holds something else (logarithms).
     """
 
     name: str
     spec_type: type
     default: Callable[[Profile, Problem], Any]
-    candidates: Callable[[Profile, Problem], list[Any]]
+    space: Callable[[Profile, Problem], list[Any]]
     check: Callable[[Profile, Problem, Any], str | None]
     counts: Callable[[Profile, Problem, Any], Counts] | None = None
-    space: Callable[[Profile, Problem], list[Any]] | None = None
     lengths: Callable[[Problem], tuple[int, ...]] | None = None
+
+    def candidates(self, profile: Profile, problem: Problem) -> list[Any]:
+        """What is worth measuring there, all of which can run: the default first, then the space in its order."""
+        specs = dict.fromkeys((self.default(profile, problem), *self.space(profile, problem)))
+        return [spec for spec in specs if self.check(profile, problem, spec) is None]
 
 
 def altered(spec: _Spec, **fields: Any) -> _Spec:

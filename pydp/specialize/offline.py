@@ -219,8 +219,7 @@ def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: A
 def _ranked(family: Family, profile: Profile, problem: Problem, entry: Architecture) -> list[Candidate]:
     """The candidates by the model, in the family's own order where it has no counts."""
     if family.counts is None:
-        specs = dict.fromkeys([family.default(profile, problem), *family.candidates(profile, problem)])
-        able = [spec for spec in specs if family.check(profile, problem, spec) is None]
+        able = family.candidates(profile, problem)
         return [Candidate(spec, None, None, "not ranked: its family has no counts") for spec in able]
     found = rank(family, profile, problem, entry=entry)
     return [Candidate(one.spec, one.seconds, one.limiter, one.reason) for one in found]

@@ -104,9 +104,7 @@ def _ordered(
         structure = structure_of(profile, entry)
     most = (entry or architecture(profile)).registers_per_lane if structure is not None else None
     default = family.default(profile, problem)
-    specs = dict.fromkeys(family.candidates(profile, problem))
-    if family.check(profile, problem, default) is None:
-        specs = {default: None} | specs
+    specs = family.candidates(profile, problem)
     counted = [family.counts(profile, problem, spec) for spec in specs]
     need = [one.registers if most is not None and one.registers > most else 0 for one in counted]
     found = list(zip(need, specs, costs(counted, rates, structure), strict=True))
@@ -123,9 +121,7 @@ def _ordered(
 
 
 def rejected(family: Family, profile: Profile, problem: Problem) -> list[Rejected]:
-    """Everything that was looked at and cannot run there, with reasons; empty for a family that declares no space."""
-    if family.space is None:
-        return []
+    """Everything that was looked at and cannot run there, with reasons."""
     found = []
     for spec in dict.fromkeys(family.space(profile, problem)):
         why = family.check(profile, problem, spec)

@@ -146,11 +146,11 @@ class _Search:
     def _ranking(self) -> list[Any]:
         """The candidates, the untuned choice first, the others in the model's order where it fits the device."""
         family, device, problem = self.family, self.device, self.problem
-        found = [spec for spec in family.candidates(device.profile, problem)]
         if self.modelled:
             found = [one.spec for one in rank(family, device.profile, problem, rates=kept(device))]
-        fitting = [spec for spec in found if family.check(device.profile, problem, spec) is None]
-        return list(dict.fromkeys([self.baseline.spec, *fitting]))
+        else:
+            found = family.candidates(device.profile, problem)
+        return list(dict.fromkeys([self.baseline.spec, *found]))
 
     def _run(self, failed: list[Trial]) -> Tuning:
         profile, problem, family = self.device.profile, self.problem, self.family

@@ -50,9 +50,9 @@ def of_providers(family: Family, device: Device, problem: Problem, first: Sequen
     if why is None:
         return Choice(spec, "default", "; ".join((f"the policy of {family.name} for a {profile.kind}", *refused)))
     refused.append(f"default {spec}: {why}")
-    for candidate in family.candidates(profile, problem):
-        if family.check(profile, problem, candidate) is None:
-            return Choice(candidate, "candidate", "the first that can run; refused: " + "; ".join(refused))
+    able = family.candidates(profile, problem)
+    if able:
+        return Choice(able[0], "candidate", "the first that can run; refused: " + "; ".join(refused))
     raise UnsupportedOnDevice(f"no specialization of {problem} can run on {device.name!r}: {why}")
 
 

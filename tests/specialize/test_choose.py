@@ -39,7 +39,7 @@ def _family(default: Spec | None = None) -> Family:
         "toy",
         Spec,
         default=lambda profile, problem: default or Spec(items=problem.sizes[0] % 8),
-        candidates=lambda profile, problem: [Spec(512), Spec(128), Spec(32)],
+        space=lambda profile, problem: [Spec(512), Spec(128), Spec(32)],
         check=_check,
     )
 

@@ -37,11 +37,7 @@ def _check(profile: Any, problem: Problem, spec: Spec) -> str | None:
 
 
 def _family(*found: Spec, counts: Any = _counts) -> Family:
-    return Family(
-        "toy", Spec, lambda profile, problem: found[0],
-        lambda profile, problem: [spec for spec in found if _check(profile, problem, spec) is None], _check,
-        counts, lambda profile, problem: list(found),
-    )  # fmt: skip
+    return Family("toy", Spec, lambda profile, problem: found[0], lambda profile, problem: list(found), _check, counts)
 
 
 PROFILE = by_target("avx512")[0]  # eight cores
@@ -77,7 +73,13 @@ def test_the_default_wins_where_predictions_are_equal() -> None:
 def test_a_family_without_counts_cannot_be_ranked() -> None:
     with pytest.raises(InvalidArgument, match="toy"):
         rank(_family(Spec(8), counts=None), PROFILE, LARGE)
-    assert rejected(dataclasses.replace(_family(Spec(2000)), space=None), PROFILE, LARGE) == []
+
+
+def test_candidates_begin_with_the_default_and_name_nothing_twice() -> None:
+    outside = dataclasses.replace(_family(Spec(8), Spec(2000), Spec(4), Spec(8)), default=lambda *_: Spec(4))
+    assert outside.candidates(PROFILE, LARGE) == [Spec(4), Spec(8)]
+    assert dataclasses.replace(outside, default=lambda *_: Spec(16)).candidates(PROFILE, LARGE)[0] == Spec(16)
+    assert dataclasses.replace(outside, default=lambda *_: Spec(3000)).candidates(PROFILE, LARGE) == [Spec(8), Spec(4)]
 
 
 # --- real families on synthetic devices ------------------------------------------------------------------------

@@ -33,11 +33,11 @@ def check(profile: Any, problem: Problem, spec: ToySpec) -> str | None:
     return None if 1 <= spec.wait <= 64 else f"wait is {spec.wait}, 1 to 64 are accepted"
 
 
-def candidates(profile: Any, problem: Problem) -> list[ToySpec]:
+def space(profile: Any, problem: Problem) -> list[ToySpec]:
     return [*SPACE, ToySpec(1000)]
 
 
-FAMILY = Family("toy", ToySpec, lambda profile, problem: ToySpec(8), candidates, check)
+FAMILY = Family("toy", ToySpec, lambda profile, problem: ToySpec(8), space, check)
 
 
 def device(units: int = 2) -> Any:
