@@ -175,6 +175,7 @@ class Builder:
         most_m, most_n = spec.tile_m, spec.tile_n
         if profile.loop_limit is not None:  # loops that are cut short leave room for one register tile
             most_m, most_n = spec.rows, spec.columns
+            self._cut((spec.tile_m, spec.tile_n), (most_m, most_n))
         tile_m = even(one.m, most_m, spec.rows)
         tile_n = even(one.n, most_n, spec.columns)
         tile_k = even(part_k, spec.tile_k, 32)
@@ -203,11 +204,19 @@ class Builder:
             args = [*operands, "space", np.int64(space), *sizes, *blocking, *tiles, *factors]
             self.plan.launches.append(Launch(made, min(groups, count), 1, args))
 
+    def _cut(self, given: tuple[int, int], most: tuple[int, int]) -> None:
+        """Tells of tiles that are smaller than the specialization's."""
+        limit = self.device.profile.loop_limit
+        note = f"tiles of {most[0]} x {most[1]} keep to loops of {limit} iterations, where the driver ends them"
+        if given != most and note not in self.plan.why:
+            self.plan.why.append(note)
+
     def _thin(
         self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
     ) -> None:
         spec, profile = self.spec, self.device.profile
         most = spec.tile_n if profile.loop_limit is None else min(spec.tile_n, _SPAN * spec.width)
+        self._cut((spec.rows, spec.tile_n), (spec.rows, most))
         tile_n = even(one.n, most, spec.width if one.n > spec.width else 1)
         blocks_n = -(-one.n // tile_n)
         blocks = blocks_n * parts * one.batches

@@ -101,20 +101,25 @@ def plan(
     choice = choose(FAMILY, device, problem, spec)
     steps: list[Step] = []
     given = source
-    chosen = _within_loops(device.profile.loop_limit, choice.spec)
-    for action in passes(kept, reduced, chosen):
+    choice = _within_loops(device.profile.loop_limit, choice)
+    for action in passes(kept, reduced, choice.spec):
         text = convert if not steps else "x"
-        steps.append(_step(device, action, chosen, operator, given, text, initial and action.last))
+        steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))
         given = accumulator
     return Plan(accumulator, operator, tuple(steps), False, None, choice)
 
 
-def _within_loops(limit: int | None, spec: ReduceSpec) -> ReduceSpec:
-    """The specialization with parts that half of the driver's longest loop goes through, element by element."""
+def _within_loops(limit: int | None, choice: Choice) -> Choice:
+    """The choice with parts that half of the driver's longest loop goes through, element by element."""
+    spec: ReduceSpec = choice.spec
     if limit is None:
-        return spec
+        return choice
     columns = min(spec.columns, 4096)
-    return replace(spec, columns=columns, longest=min(spec.longest, -(-limit // 2) // columns))
+    cut = replace(spec, columns=columns, longest=min(spec.longest, -(-limit // 2) // columns))
+    if cut == spec:
+        return choice
+    why = f"columns {columns} and longest {cut.longest} keep to loops of {limit} iterations, where the driver ends them"
+    return Choice(cut, choice.source, f"{choice.reason}; {why}")
 
 
 def _step(

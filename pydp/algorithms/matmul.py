@@ -121,7 +121,7 @@ def _make_plan(
     plan = Builder(device, how, choice.spec, types, alpha, beta).build(one, through)
     plan.gathered = gathered
     plan.choice, plan.product = choice, one
-    plan.why = why
+    plan.why = why + plan.why
     return plan
 
 

@@ -28,6 +28,10 @@ def test_long_parts_of_reductions(device: Any, spec: dict[str, Any]) -> None:
     x = np.random.default_rng(3).integers(0, 100, (1 << 10, 1 << 10)).astype(np.int32)
     assert pydp.reduce(x, spec=spec) == x.sum()
     assert np.array_equal(pydp.reduce(x, axis=0, spec=spec), x.sum(0))
+    told = pydp.explain(pydp.reduce, x, spec=spec)
+    limit = device.profile.loop_limit
+    assert (f"keep to loops of {limit} iterations" in str(told)) == (limit is not None)
+    assert (told.facts["specialization"].longest == 2**40) == (limit is None)
 
 
 def test_large_partitions_of_scans(device: Any) -> None:
@@ -44,6 +48,9 @@ def test_large_tiles_of_products(device: Any, m: int, k: int, method: str) -> No
     spec |= {"tile_m": 256} if method == "packed" else {"columns": 1024}
     for right in (b, np.asfortranarray(b)):
         assert np.array_equal(pydp.matmul(a, right, spec=spec), a @ b)
+    limit = device.profile.loop_limit
+    text = f"keep to loops of {limit} iterations"
+    assert (text in str(pydp.explain(pydp.matmul, a, b, spec=spec))) == (limit is not None)
 
 
 @pytest.mark.host
