@@ -10,34 +10,35 @@ import numpy as np
 from pydp.algorithms._forall_arguments import Arguments
 from pydp.algorithms._forall_plan import Translation
 from pydp.lang import ir, launch_races
-from pydp.lang.launch_lanes import Launch, magnitude
+from pydp.lang.launch_lanes import MOST_ALIKE, Launch, magnitude
 from pydp.runtime.field import Field
 from pydp.space import Grid
 
 _MOST_KEPT = 512
-_MOST_ALIKE = 64
 
 
 def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: Arguments) -> None:
     """Raise VectorError where lanes of this launch surely race on an array.
 
-    Kept are grids that passed, the integers that decide which lanes do what, and how arguments lie in memory that they
-    share; sizes of about the same magnitude pass together, and integers after the first _MOST_ALIKE different ones.
+    Kept are grids that passed, the shapes of arrays, the integers that decide which lanes do what, and how arguments
+    lie in memory that they share; sizes of about the same magnitude pass together, and integers after the first
+    MOST_ALIKE different ones.
     """
     values, positions = given.values, given.arrays
     places = _places(made, values) if len(positions) > 1 and _may_meet(made, values) else {}
-    offset = tuple(space.offset)
+    offset, shapes = tuple(space.offset), tuple([values[position].shape for position in positions])
     steering = [values[place] if item is None else values[place][item] for place, item in made.steering]
-    key: Any = (extent, offset, *steering, tuple(places.items())) if places or steering else (extent, offset)
+    key: Any = (extent, offset, shapes, *steering, tuple(places.items()))
     if key in made.passed:
         return
-    sizes = (size.bit_length() for size in extent)
-    alike = (*sizes, *map(magnitude, (*offset, *steering)), tuple(places.items()))
-    if made.alike[alike] < (_MOST_ALIKE if steering or any(offset) else 1):
+    others = (None if shape == extent else tuple(map(magnitude, shape)) for shape in shapes)
+    alike = (*map(magnitude, extent), *others, *map(magnitude, (*offset, *steering)), tuple(places.items()))
+    if made.alike[alike] < (MOST_ALIKE if steering or any(offset) else 1):
         launch_races.check(made.function, _launch(made, space, values, positions, places))
         made.alike[alike] += 1
-    if len(made.passed) >= _MOST_KEPT:
-        made.passed.clear()
+    for kept in (made.passed, made.alike):
+        if len(kept) >= _MOST_KEPT:
+            kept.clear()
     made.passed.add(key)
 
 

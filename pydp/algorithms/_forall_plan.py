@@ -122,8 +122,8 @@ class Translation:
     ) -> None:
         index_dtype = np.dtype(np.int64 if wide else np.int32)
         self.function = translate(fn, rank, group, [language_type(part) for part in parts], index_dtype)
-        static_checks.check(self.function)
         function = self.function
+        doubtful = static_checks.check(function)
         written = {
             one.array.name
             for one in ir.statements(function.body)
@@ -134,7 +134,7 @@ class Translation:
         self.parts = parts
         self.loops = LoopBound(function)
         self.widths = LaunchWidths(function)
-        self.places = LaunchPlaces(function)
+        self.places = LaunchPlaces(function, doubtful)
         self.steering = [(one.position, one.item) for one in steering(function.body) if isinstance(one, ir.Parameter)]
         self.passed: set[Any] = set()  # calls without races that could be told (see _forall_check)
         self.alike: Counter[Any] = Counter()  # kinds of calls, and how many of each were looked at

@@ -21,6 +21,7 @@ from pydp.lang.lane_values import Known, Value
 
 LANES = 2048  # so many cost a NumPy operation little more than one does
 WORK = 3_000  # expressions evaluated for them
+MOST_ALIKE = 64  # launches that are looked at of those whose numbers are all of about one size
 
 
 @dataclass(frozen=True)

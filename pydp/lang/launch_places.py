@@ -5,30 +5,30 @@ What constants alone tell is told before (see :mod:`static_checks`); what depend
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.diagnostics import VectorError
-from pydp.lang.lane_events import Access
-from pydp.lang.launch_lanes import Launch, Sample, magnitude, trace
+from pydp.lang.lane_events import Access, leaving
+from pydp.lang.launch_lanes import MOST_ALIKE, Launch, Sample, magnitude, trace
 from pydp.lang.launch_widths import steering
 from pydp.lang.static_checks import outside_text
 
 _LEAVES = (ir.Parameter, ir.ArrayExtent, ir.GridExtent)
 _MOST_KEPT = 512
-_MOST_ALIKE = 64  # different numbers of about one size that are looked at
 
 
 class LaunchPlaces:
-    """The indexes of a function's local and private fields. any: a launch's numbers decide some of them."""
+    """The indexes of a function's local and private fields. any: a launch's numbers decide which of them are used."""
 
-    def __init__(self, function: ir.Function) -> None:
+    def __init__(self, function: ir.Function, doubtful: bool) -> None:
+        """doubtful: an index lies outside under conditions that constants do not tell (see :mod:`static_checks`)."""
         self.function = function
         self._fields = {array.name for array in function.locals} | {array.name for array in function.privates}
-        decided = bool(self._fields) and _is_decided(function.body)
+        decided = bool(self._fields) and (doubtful or _is_decided(function.body))
         self._leaves = steering(function.body) if decided else []
         self.any = bool(self._leaves)
         self._passed: set[tuple[int | None, ...]] = set()
@@ -49,7 +49,7 @@ class LaunchPlaces:
         if len(self._passed) >= _MOST_KEPT:
             self._passed.clear()
         alike = tuple(magnitude(number) for number in key)
-        if self._alike[alike] >= _MOST_ALIKE:
+        if self._alike[alike] >= MOST_ALIKE:
             self._passed.add(key)
             return
         launch = told()
@@ -77,15 +77,12 @@ def _look_at(access: Access, sample: Sample) -> None:
 
 
 def _is_decided(body: list[ir.Stmt]) -> bool:
-    """Whether numbers or extents are parts of indexes of local and private fields, bounds of loops among them."""
-    given: dict[str, list[ir.Expr]] = {}
+    """Whether indexes of local and private fields are made of numbers or extents, or of what conditions on these and
+    bounds of loops let variables become."""
+    given = _given(body)
     open_: list[ir.Expr] = []
     for statement in ir.statements(body):
-        if isinstance(statement, ir.Assign):
-            given.setdefault(statement.variable.name, []).append(statement.value)
-        elif isinstance(statement, ir.For):
-            given.setdefault(statement.variable.name, []).extend((statement.start, statement.stop, statement.step))
-        elif isinstance(statement, ir.Store | ir.Atomic) and not isinstance(statement.array, ir.GlobalArray):
+        if isinstance(statement, ir.Store | ir.Atomic) and not isinstance(statement.array, ir.GlobalArray):
             open_ += statement.indices
         for part in (p for e in ir.expressions(statement) for p in ir.walk(e)):
             if isinstance(part, ir.Load) and not isinstance(part.array, ir.GlobalArray):
@@ -97,3 +94,26 @@ def _is_decided(body: list[ir.Stmt]) -> bool:
             elif isinstance(part, _LEAVES) and part.dtype.kind in "iub":
                 return True
     return False
+
+
+def _given(body: list[ir.Stmt]) -> dict[str, list[ir.Expr]]:
+    """By variable what decides its value: what it is given, and the conditions under which it is."""
+    given: dict[str, list[ir.Expr]] = defaultdict(list)
+    for statement in ir.statements(body):
+        inner: list[ir.Stmt] = []
+        conditions: list[ir.Expr] = []
+        if isinstance(statement, ir.Assign):
+            given[statement.variable.name].append(statement.value)
+        elif isinstance(statement, ir.If):
+            inner, conditions = [*statement.then, *statement.orelse], [statement.condition]
+        elif isinstance(statement, ir.For | ir.While):
+            ends = (one for one in ir.statements(statement.body) if isinstance(one, ir.If) and any(leaving([one])))
+            inner, conditions = [statement], [one.condition for one in ends]
+            if isinstance(statement, ir.For):
+                given[statement.variable.name] += (statement.start, statement.stop, statement.step)
+            else:
+                conditions.append(statement.condition)
+        for one in ir.statements(inner):
+            if isinstance(one, ir.Assign | ir.For):
+                given[one.variable.name] += conditions
+    return given

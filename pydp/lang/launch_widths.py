@@ -8,7 +8,7 @@ data is left to checked mode.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,6 +21,7 @@ from pydp.lang.diagnostics import VectorError
 from pydp.lang.lane_events import Access
 from pydp.lang.lane_trace import Tracer
 from pydp.lang.lane_values import Known, Value
+from pydp.lang.launch_lanes import MOST_ALIKE, magnitude
 from pydp.lang.widths import check_given
 
 Values = Callable[[ir.Expr], int | None]
@@ -62,12 +63,15 @@ class LaunchWidths:
         self._leaves = steering(function.body) if narrow else []
         self._shares = narrow and _shares_arguments(function.body)
         self.any = computed or bool(self._leaves) or self._shares
+        self._computed = computed
         self._passed: set[tuple[int | None, ...]] = set()
+        self._alike: Counter[tuple[int | None, ...]] = Counter()
 
     def check(self, values: Values, offset: Sequence[int] | None = None) -> None:
         """Raise VectorError for a width that does not divide the group or is too narrow for what lies around it.
 
-        `values` gives numbers and extents; offset: where the grid begins, along each axis.
+        `values` gives numbers and extents; offset: where the grid begins, along each axis. Widths are looked at for all
+        numbers, what lies around them for the first MOST_ALIKE of about one size.
         """
         sizes = _sizes(self.function, values)
         inside = tuple(lanes if size is None else min(size, lanes) for size, lanes in sizes)
@@ -75,10 +79,14 @@ class LaunchWidths:
         key = (*(values(leaf) for leaf in self._leaves), *inside, *alone, *(offset or ()))
         if key in self._passed:
             return
-        _Followed(self.lanes, values).block(self.function.body)
-        self._trace(values, inside, alone, offset)
-        if self._shares and not all(alone):  # in the first group places are numbers, so that `i ^ 8` is known
-            self._trace(values, inside, [True] * len(alone), offset)
+        if self._computed:
+            _Followed(self.lanes, values).block(self.function.body)
+        alike = tuple(map(magnitude, key))
+        if self._alike[alike] < MOST_ALIKE:
+            self._trace(values, inside, alone, offset)
+            if self._shares and not all(alone):  # in the first group places are numbers, so that `i ^ 8` is known
+                self._trace(values, inside, [True] * len(alone), offset)
+            self._alike[alike] += 1
         if len(self._passed) >= _MOST_KEPT:
             self._passed.clear()
         self._passed.add(key)

@@ -22,7 +22,7 @@ WORK = 6_000  # expressions evaluated for all lanes: a small part of the time th
 PAIRED = 64  # elements of an interval that are looked at pair by pair, after all were screened at once
 
 
-def check(function: ir.Function) -> None:
+def check(function: ir.Function) -> bool:
     """Raise VectorError where lanes of a group surely race, or touch what is not there.
 
     Reports an index outside a local_field or private_field, a local_field's element that is read before any lane
@@ -30,13 +30,16 @@ def check(function: ir.Function) -> None:
     writing; also a barrier's given width that does not divide the group or is too narrow for what lies around it.
     Several lanes that write one value by one statement do not race. A group is the same wherever it is; what its
     lanes and those of other groups do with arrays is looked at for a launch (see :mod:`launch_races`).
+
+    Returns whether an index lies outside a field under conditions that are not known, which a launch may tell.
     """
     widths.check_given(function)
     if not function.locals and not function.privates:
-        return
+        return False
     group = function.group or (1,) * function.grid_rank
     intervals: dict[str, list[_Located]] = defaultdict(list)
     written: dict[str, np.ndarray | None] = {a.name: np.zeros(math.prod(a.shape), bool) for a in function.locals}
+    doubtful = False
     for event in trace(function, WORK):
         if not isinstance(event, Access):
             if not isinstance(event, Gap) or event.barriers:
@@ -45,11 +48,13 @@ def check(function: ir.Function) -> None:
         if isinstance(event.array, ir.GlobalArray):
             continue
         located = _locate(event, group)
+        doubtful = doubtful or (located is not None and len(located.lanes) < len(event.lanes))
         if isinstance(event.array, ir.LocalArray):
             _follow_writes(written, event, located, group)
             if located is not None and event.certain:
                 intervals[event.array.name].append(located)
     _close(intervals, group)
+    return doubtful
 
 
 @dataclass(eq=False)

@@ -118,3 +118,50 @@ def test_numbers_that_decide_whether_an_index_is_used_are_looked_at(device, wher
     assert (out == 7).all()
     with pytest.raises(VectorError, match="100"):
         pydp.forall(4, maybe, out, np.int32(100), np.int32(1), **where)
+
+
+def under_a_number(idx, out, n):
+    s = pydp.local_field(np.int32, 16)
+    i = idx.local[0]
+    s[i] = i
+    pydp.group_barrier()
+    if n > 16:
+        s[i + 1] = 0
+    out[idx] = i + n
+
+
+def turns_left_by_a_number(idx, out, n):
+    p = pydp.private_field(np.int32, 16)
+    for k in range(32):
+        if k >= n:
+            break
+        p[k] = k
+    out[idx] = p[3] + n
+
+
+def turns_under_a_number(idx, out, n):
+    p = pydp.private_field(np.int32, 16)
+    for k in range(32):
+        if k < n:
+            p[k] = k
+    out[idx] = p[3] + n
+
+
+def turns_while_a_number(idx, out, n):
+    p = pydp.private_field(np.int32, 16)
+    k = 0
+    while k < n:
+        p[k] = k
+        k += 1
+    out[idx] = p[3] + n
+
+
+@pytest.mark.parametrize("where", WHERE, ids=["host", "simt", "default"])
+@pytest.mark.parametrize("fn", [under_a_number, turns_left_by_a_number, turns_under_a_number, turns_while_a_number])
+def test_conditions_on_numbers_that_lead_outside_are_refused(device, fn, where):
+    out = np.zeros(32, np.int32)
+    for _ in range(2):
+        pydp.forall(32, fn, out, 16, group=16, **where)
+        assert out.min() >= 16
+        with pytest.raises(VectorError, match="at index 16 of axis 0"):
+            pydp.forall(32, fn, out, 20, group=16, **where)

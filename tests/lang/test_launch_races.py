@@ -194,3 +194,21 @@ def test_what_passed_in_one_place_of_a_grid_says_nothing_of_others():
         pydp.forall(pydp.grid(32, offset=32), reads_up_to_40, a, device="host")
     with pydp.checked(), pytest.raises(VectorError, match=r"lane \[40\] writes 41 to .* and lane \[63\] reads 40"):
         pydp.forall(pydp.grid(32, offset=32), reads_up_to_40, a, device="host")
+
+
+def wraps_round(idx, out):
+    out[idx[0] % out.shape[0]] = idx[0]
+
+
+def half_behind(idx, w):
+    w[idx] = w[idx[0] + 50]
+
+
+def test_what_passed_with_one_shape_says_nothing_of_others():
+    for fn, right, wrong in ((wraps_round, 100, 50), (wraps_round, 100, 70), (half_behind, 50, 100)):
+        out = np.zeros(right, np.int32)
+        pydp.forall(100, fn, out, device="host")
+        for _ in range(2):
+            with pytest.raises(VectorError, match="Race: "):
+                pydp.forall(100, fn, np.zeros(wrong, np.int32), device="host")
+            pydp.forall(100, fn, out, device="host")

@@ -8,6 +8,7 @@ import pytest
 import pydp
 from pydp import forall, group_barrier, local_field
 from pydp.errors import InvalidArgument
+from pydp.lang import launch_lanes
 from pydp.lang.front import FieldType, NumberType, translate
 from pydp.lang.launch_widths import LaunchWidths
 
@@ -253,3 +254,20 @@ def test_only_numbers_that_steer_are_looked_at():
     for n in (1, 6):
         with pytest.raises(InvalidArgument, match="width 4 is too narrow"):
             run(carried, n, device="host")
+
+
+def stepped(idx, out, n):
+    s = local_field(np.int32, 16)
+    s[idx.local[0]] = idx.local[0]
+    group_barrier(4)
+    out[idx] = s[idx.local[0] ^ 1] if idx.local[0] < n else n
+
+
+@pytest.mark.host
+def test_numbers_that_are_others_at_each_launch_are_looked_at_a_bounded_number_of_times(monkeypatch):
+    looked = []
+    trace = LaunchWidths._trace
+    monkeypatch.setattr(LaunchWidths, "_trace", lambda *all_: (looked.append(1), trace(*all_)))
+    for n in range(1 << 10, (1 << 10) + 200):
+        run(stepped, n, device="host")
+    assert len(looked) == launch_lanes.MOST_ALIKE
