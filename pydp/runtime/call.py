@@ -232,8 +232,8 @@ class Call:
         if a.buffer is not b.buffer:
             if _is_whole(a.owner) and _is_whole(b.owner):
                 return False
-            parent_a, base_a = _parent(a.buffer)
-            parent_b, base_b = _parent(b.buffer)
+            parent_a, base_a = memory_of(a.buffer)
+            parent_b, base_b = memory_of(b.buffer)
             if parent_a != parent_b:
                 return False
         size_a, size_b = a.dtype.itemsize, b.dtype.itemsize
@@ -241,7 +241,7 @@ class Call:
 
     def same(self, a: Operand, b: Operand) -> bool:
         """Whether two operands are the very same elements in the same order."""
-        return (a.buffer is b.buffer or _parent(a.buffer) == _parent(b.buffer)) and (
+        return (a.buffer is b.buffer or memory_of(a.buffer) == memory_of(b.buffer)) and (
             (a.offset, a.shape, a.strides, a.dtype) == (b.offset, b.shape, b.strides, b.dtype)
         )
 
@@ -347,8 +347,8 @@ class Call:
             later(buffer, self.event)
 
 
-def _parent(buffer: Any) -> tuple[int, int]:
-    """The memory object a sub-buffer is part of and its place in it (in bytes); itself at 0 for others."""
+def memory_of(buffer: Any) -> tuple[int, int]:
+    """The memory object that a sub-buffer is part of and its place in it (in bytes); itself at 0 for others."""
     try:
         parent = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
         if parent is not None:

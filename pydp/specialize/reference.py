@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from pydp.runtime.field import Field
+from pydp.runtime.placement import Array
+
 _DEPTH = 1 << 17  # additions in a row that a result may be rounded by; longer sums are cut into parts
 _UFUNCS: dict[str, Any] = {
     "+": np.add, "min": np.minimum, "max": np.maximum, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor,
@@ -26,9 +29,15 @@ class Expected:
     tolerance: Any = 0
 
 
+def placed(value: Any) -> Any:
+    """A pyopencl Array as a Field on its memory, for its own `get` and `set` take contiguous elements alone; anything
+    else as it is."""
+    return Field.wrap(value) if isinstance(value, Array) else value
+
+
 def host(value: Any) -> np.ndarray:
     """A copy on the host of a NumPy array, a Field, a pyopencl Array or a scalar."""
-    return np.array(value.get() if hasattr(value, "get") else value)
+    return np.array(placed(value).get() if hasattr(value, "get") else value)
 
 
 def hosts(result: Any) -> list[np.ndarray]:
@@ -62,6 +71,16 @@ def alike(values: list[np.ndarray]) -> list[Expected]:
         else:
             found.append(Expected(one))
     return found
+
+
+def unlike(values: np.ndarray) -> np.ndarray:
+    """Values of the same shape and dtype none of which passes for the one in its place: other bytes where those of an
+    element are compared (a byte that is not 0 is True), no number where a tolerance counts."""
+    if values.dtype.kind in "fc":
+        return np.where(np.isnan(values), values.dtype.type(0), values.dtype.type(np.nan))
+    others = (np.frombuffer(values.tobytes(), np.uint8) == 0).view(np.uint8)
+    others *= 85
+    return others.view(values.dtype).reshape(values.shape)
 
 
 def difference(got: list[np.ndarray], want: list[Expected]) -> str | None:

@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pydp.errors import InvalidArgument, PydpError
+from pydp.runtime.call import memory_of
 from pydp.runtime.construct import field
+from pydp.runtime.placement import home_of
 from pydp.specialize import reference
 from pydp.specialize.choose import Asked, Asking
 from pydp.specialize.shape_class import size_class
@@ -112,6 +114,7 @@ class Subject:
         given = self.kw.get("out")
         self._outs = [one for one in (given if isinstance(given, tuple) else (given,)) if one is not None]
         self._before = [reference.host(one) for one in self._outs]
+        self.want: list[reference.Expected] | None = None
 
     def run(self, spec: Any = None) -> Any:
         """The call's result, complete."""
@@ -128,24 +131,19 @@ class Subject:
     def restore(self) -> None:
         """Writes into `out` what it held at first."""
         for one, values in zip(self._outs, self._before, strict=True):
-            if isinstance(one, np.ndarray):
-                one[...] = values
-            elif hasattr(one, "set"):
-                one.set(values)
+            _write(one, values)
 
     def _wipe(self) -> None:
         """Puts what is no result into an `out` that the call does not read, or whoever writes nothing would pass."""
         if np.any(np.asarray(self.kw.get("beta", 0)) != 0):
             return
-        for one in self._outs:
-            read = (*self.args, *(value for name, value in self.kw.items() if name != "out"))
+        read = (*self.args, *(value for name, value in self.kw.items() if name != "out"))
+        for place, one in enumerate(self._outs):
             if any(given is one or _may_share(one, given) for given in read):
                 continue
-            junk = np.full(one.size * one.dtype.itemsize, 85, np.uint8).view(one.dtype).reshape(one.shape)
-            if isinstance(one, np.ndarray):
-                one[...] = junk
-            elif hasattr(one, "set"):
-                one.set(junk)
+            right = self.want[place].values if self.want is not None and place < len(self.want) else None
+            fits = right is not None and (right.shape, right.dtype) == (one.shape, one.dtype)
+            _write(one, reference.unlike(right if right is not None and fits else self._before[place]))
 
     def tried(self, work: Callable[[], _Result]) -> _Result:
         """What `work` with this subject gives, within the limit; raises as `within` does."""
@@ -161,18 +159,20 @@ class Subject:
         """Learns what the result must be and how long the untuned call takes; WrongResult where the result is wrong."""
         name = getattr(self.fn, "__name__", "")
         self.restore()
-        want = reference.expected(name, self.args, self.kw)
+        self.want = reference.expected(name, self.args, self.kw)
         got = within(10 * LIMIT, lambda: self.values(baseline))
-        wrong = reference.difference(got, want) if want is not None else None
+        if self.want is None:
+            self.want = reference.alike(got)
+        wrong = reference.difference(got, self.want)
         if wrong is not None:
             raise WrongResult(f"the untuned result of {name} is not NumPy's, so nothing is tuned: {wrong}")
-        self.want = want if want is not None else reference.alike(got)
         once = min(self._seconds(baseline, 1) for _ in range(2))
         self._inner = max(1, min(200, math.ceil(_SAMPLE / max(once, 1e-6))))
         self.limit = LIMIT + 50 * once
 
     def verify(self, spec: Any) -> None:
         """Raises WrongResult where the specialization's result is not the right one."""
+        assert self.want is not None  # `prepare` comes first
         wrong = reference.difference(self.values(spec), self.want)
         if wrong is not None:
             raise WrongResult(f"wrong result: {wrong}")
@@ -215,15 +215,23 @@ class Subject:
         return [_compared(own, times[0]) for own in times[1:]]
 
 
+def _write(one: Any, values: np.ndarray) -> None:
+    """Replaces the elements of an `out`, whatever its strides."""
+    if isinstance(one, np.ndarray):
+        one[...] = values
+    elif hasattr(one, "set"):
+        reference.placed(one).set(values)
+
+
 def _may_share(one: Any, other: Any) -> bool:
-    """Whether two arguments may share memory."""
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
-    memories = []
-    for value in (one, other):
-        storage = getattr(value, "_storage", None)
-        memories.append(getattr(value, "base_data", None) if storage is None else storage.buffer)
-    return memories[0] is not None and memories[0] == memories[1]
+    """Whether an `out` and another argument may share memory."""
+    mine, theirs = home_of(one), home_of(other)
+    if mine is None and theirs is None:
+        return np.may_share_memory(one, other)  # which takes whatever NumPy makes an array of, without a copy or with
+    if mine is None or theirs is None:
+        return False
+    buffers = (reference.placed(value)._storage.buffer for value in (one, other))
+    return len({memory_of(buffer)[0] for buffer in buffers}) == 1
 
 
 def resized(subject: Subject, share: float) -> Subject | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array
 import pytest
 
 import pydp
+from pydp.specialize import reference
 from pydp.specialize.trial import Subject, WrongResult
 from pydp.specialize.untuned import untuned
 
@@ -63,3 +66,75 @@ def test_what_is_computed_in_place_keeps_its_values(device: Any, kind: Any) -> N
             assert np.array_equal(subject.values(spec)[0], np.cumsum(WHOLE))
             subject.restore()
             assert np.array_equal(np.asarray(x), WHOLE)
+
+
+def _prepared(fn: Any, args: tuple[Any, ...], **options: Any) -> tuple[Subject, Any]:
+    """A subject whose untuned call has been found right, and what it chooses."""
+    subject = Subject(fn, args, options)
+    spec = untuned(subject.family, subject.device, subject.problem).spec
+    subject.prepare(spec)
+    return subject, spec
+
+
+@pytest.mark.parametrize("kind", [np.array, pydp.field])
+def test_results_that_any_byte_passes_for(device: Any, kind: Any) -> None:
+    """Bytes that are not 0 are True, so what marks an `out` as not written must be False where the result is True."""
+    with pydp.using(device):
+        x = np.ones(3000, bool)
+        x[:5] = False
+        subject, spec = _prepared(pydp.scan, (kind(x), "|"), out=kind(x), device=device)
+        subject.verify(spec)
+        subject.fn = lambda *given, **options: options["out"]
+        with pytest.raises(WrongResult, match="3000 of 3000"):
+            subject.verify(spec)
+
+
+@pytest.mark.host
+def test_no_value_passes_for_the_one_in_its_place() -> None:
+    record = np.dtype([("a", np.int32), ("b", np.float64), ("c", bool)])
+    rng = np.random.default_rng(4)
+    for dtype in (bool, np.uint8, np.int16, np.int64, np.float16, np.float32, np.float64, np.complex64, record):
+        for shape in ((300,), (), (0,), (3, 0), (4, 5)):
+            made = rng.integers(0, 3, (*shape, np.dtype(dtype).itemsize), np.uint8)
+            if np.dtype(dtype).kind == "b":
+                made &= 1
+            right = made.view(dtype).reshape(shape)
+            got = reference.unlike(right)
+            assert (got.shape, got.dtype) == (right.shape, right.dtype)
+            assert (got != right).all()
+            if np.dtype(dtype).kind in "fc":
+                right.reshape(-1)[:1] = np.nan
+                assert not (np.isnan(right) & np.isnan(reference.unlike(right))).any()
+
+
+@pytest.mark.parametrize("order", ["F", "slice"])
+def test_pyopencl_arrays_of_any_strides(device: Any, order: str) -> None:
+    """Their own `get` and `set` take contiguous elements in order alone."""
+    x = np.arange(60 * 70, dtype=np.int32)[::-1].reshape(60, 70).copy()
+    given = cl.array.to_device(device.queue, np.repeat(x, 2, 1))[:, ::2]
+    if order == "F":
+        out = cl.array.to_device(device.queue, np.asfortranarray(x))
+    else:
+        out = cl.array.to_device(device.queue, np.repeat(x, 2, 1))[:, ::2]
+    subject, spec = _prepared(pydp.sort, (given,), out=out)
+    subject.verify(spec)
+    subject.restore()
+    assert np.array_equal(reference.host(out), x)
+    subject.fn = lambda *of, **options: options["out"]
+    with pytest.raises(WrongResult, match="4200 of 4200"):
+        subject.verify(spec)
+
+
+def test_inputs_that_share_memory_in_other_ways(device: Any) -> None:
+    """Views through the buffer protocol, and sub-buffers."""
+    values = WHOLE.copy()
+    pairs: list[Any] = [(memoryview(values), values)]
+    whole = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, WHOLE.nbytes)
+    cl.enqueue_copy(device.queue, whole, WHOLE)
+    part = [cl.array.Array(device.queue, WHOLE.shape, WHOLE.dtype, data=whole.get_sub_region(0, WHOLE.nbytes)),
+            cl.array.Array(device.queue, WHOLE.shape, WHOLE.dtype, data=whole)]  # fmt: skip
+    for x, out in (*pairs, part, part[::-1]):
+        subject, spec = _prepared(pydp.scan, (x,), out=out, device=device)
+        subject.verify(spec)
+        subject.restore()
+        assert np.array_equal(reference.host(out), WHOLE)
