@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,16 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.lane_events import Access
 
-KINDS = ("read", "write", "atomic")
 MIX = np.int64(1_000_003)  # folds the indexes of an argument's axes into one number; a clash only widens a barrier
 Side = tuple[Access, int]
 
 
 class Summary:
-    """Accesses of an array. `context`: the conditions of unknown outcome around all of them."""
+    """Accesses of an array. `context`: the conditions of unknown outcome around all of them. doubting: what a statement
+    writes in several turns of a loop may be others' values where they are not known to be equal."""
 
-    def __init__(self) -> None:
+    def __init__(self, doubting: bool) -> None:
+        self._doubting = doubting
         self.accesses: list[tuple[Access, Any, np.ndarray, np.ndarray]] = []  # access, key, lanes, elements
         self._tables: dict[Any, _Table] | None = None
         self._context: tuple[int, ...] | None = None
@@ -28,10 +29,12 @@ class Summary:
     def content(self) -> Hashable:
         """Equal for summaries that need equal widths towards any other."""
         if self._content is None:
+            sites: dict[Hashable, int] = {}
             self._content = tuple(
-                (one.kind, id(one.site), one.certain and not one.context, key, lanes.tobytes(), elements.tobytes())
+                (one.kind, id(one.site), self._site(one, sites), one.certain and not one.context, key, lanes.tobytes(),
+                 elements.tobytes())
                 for one, key, lanes, elements in self.accesses
-            )
+            )  # fmt: skip
         return self._content
 
     @property
@@ -46,11 +49,16 @@ class Summary:
         if len(lanes):
             self.accesses.append((access, key, lanes, elements))
 
+    def _site(self, access: Access, sites: dict[Hashable, int]) -> int:
+        """A number for the statement and the values of a write, of those that are numbered already where it is one."""
+        return sites.setdefault((id(access.site), _written(access, self._doubting)), len(sites))
+
     def tables(self) -> dict[Any, _Table]:
         """Elements with the lanes that touch them, for each combination of symbols; None: elements not known."""
         if self._tables is None:
             keys = {key for _, key, _, _ in self.accesses}
-            self._tables = {key: _Table([a for a in self.accesses if a[1] == key], key is not None) for key in keys}
+            made = ((key, [a for a in self.accesses if a[1] == key]) for key in keys)
+            self._tables = {key: _Table(accesses, key is not None, self._site) for key, accesses in made}
         return self._tables
 
     def width_towards(self, later: Summary, widths: Sequence[int]) -> int:
@@ -88,32 +96,39 @@ class Summary:
 
 
 class _Table:
-    """For each element and kind of access the lowest and the highest lane, -1 for none.
+    """For each element and kind of access (see `_kind`) the lowest and the highest lane, -1 for none.
 
-    `alike`: elements that one statement alone writes, surely. Lanes that write such an element in one interval write
-    equal values, or race: a lane that reads it later needs to have met just one of them.
+    `alike`: elements that one statement alone writes, surely, and the same in all turns of loops. Lanes that write such
+    an element in one interval write equal values, or race: a lane that reads it later needs to have met just one of
+    them. What turns overwrite would be seen by lanes that have met those alone who are through with it.
     """
 
-    def __init__(self, accesses: Sequence[tuple[Access, Any, np.ndarray, np.ndarray]], known: bool) -> None:
+    def __init__(
+        self,
+        accesses: Sequence[tuple[Access, Any, np.ndarray, np.ndarray]],
+        known: bool,
+        numbered: Callable[[Access, dict[Hashable, int]], int],
+    ) -> None:
         elements = [a[3] if known else np.zeros(len(a[2]), np.int64) for a in accesses]
         self.elements, place = np.unique(np.concatenate(elements), return_inverse=True)
         count = len(self.elements)
-        self.low = {kind: np.full(count, np.iinfo(np.int64).max) for kind in KINDS}
-        self.high = {kind: np.full(count, -1) for kind in KINDS}
+        kinds = {_kind(a[0]) for a in accesses}
+        self.low = {kind: np.full(count, np.iinfo(np.int64).max) for kind in kinds}
+        self.high = {kind: np.full(count, -1) for kind in kinds}
         self.lanes = np.concatenate([a[2] for a in accesses])
         self.place = place
         self.writes = np.concatenate([np.full(len(a[2]), a[0].kind == "write") for a in accesses])
         self.reads = np.concatenate([np.full(len(a[2]), a[0].kind == "read") for a in accesses])
         first_site, last_site = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
-        sites: dict[int, int] = {}
+        sites: dict[Hashable, int] = {}
         start = 0
         for access, _, lanes, _ in accesses:
             at = place[start : start + len(lanes)]
             start += len(lanes)
-            np.minimum.at(self.low[access.kind], at, lanes)
-            np.maximum.at(self.high[access.kind], at, lanes)
+            np.minimum.at(self.low[_kind(access)], at, lanes)
+            np.maximum.at(self.high[_kind(access)], at, lanes)
             if access.kind == "write":
-                site = sites.setdefault(id(access.site), len(sites))
+                site = numbered(access, sites)
                 first_site[at] = np.minimum(first_site[at], site)
                 last_site[at] = np.maximum(last_site[at], site)
                 if not access.certain or access.context:
@@ -152,9 +167,9 @@ class _Table:
 
     def _pairs(self, other: _Table, here: np.ndarray, there: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         pairs = []
-        for kind in KINDS:
-            for kind_there in KINDS:
-                if kind == kind_there and kind != "write":
+        for kind in self.low:
+            for kind_there in other.low:
+                if kind == kind_there and kind not in ("write", "atomic"):
                     continue
                 low, high = self.low[kind][here], self.high[kind][here]
                 low_there, high_there = other.low[kind_there][there], other.high[kind_there][there]
@@ -164,6 +179,25 @@ class _Table:
                 if both.any():
                     pairs.append((np.minimum(low, low_there)[both], np.maximum(high, high_there)[both]))
         return pairs
+
+
+def _kind(access: Access) -> str:
+    """The kind of an access; of updates whose order is all the same, with the operation: those by one operation on
+    integers, and least and greatest values, of which nobody takes what was there before."""
+    site = access.site
+    if not isinstance(site, ir.Atomic) or site.old is not None:
+        return access.kind
+    return f"atomic {site.op}" if site.op in ("min", "max") or site.array.dtype.kind != "f" else access.kind
+
+
+def _written(access: Access, doubting: bool) -> Hashable:
+    """Equal for writes of equal values by every lane, as far as they are known; doubting: for no others."""
+    if access.value is not None:
+        lanes = np.asarray(access.value.lanes)
+        return lanes.dtype.str, lanes.tobytes(), access.value.symbols
+    if access.signature is not None:
+        return np.asarray(access.signature).tobytes()
+    return id(access) if doubting else None
 
 
 def _common(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:

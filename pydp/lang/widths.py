@@ -1,10 +1,11 @@
 """The width that each barrier needs, from the index expressions on its two sides (SPEC S4).
 
 A barrier of width W makes each aligned run of W lanes meet (lane number = row-major local index). A dependency is
-two accesses of one element by different lanes, one of them a change, with barriers between them. As runs are nested, it
-is kept where the widest of those barriers has both lanes in one run. From all dependencies of a group follow the
-narrowest widths that keep every one of them: one for each turn of loops of known length, one for all turns elsewhere.
-Where the elements are not known before the run, every lane is taken to depend on every other.
+two accesses of one element by different lanes, one of them a change, with barriers between them; atomic updates whose
+order is all the same are none of each other. As runs are nested, it is kept where the widest of those barriers has both
+lanes in one run. From all dependencies of a group follow the narrowest widths that keep every one of them: one for each
+turn of loops of known length, one for all turns elsewhere. Where the elements are not known before the run, every lane
+is taken to depend on every other.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -93,7 +95,7 @@ def check_given(function: ir.Function, events: Sequence[Event] | None = None) ->
     extents = function.group or (1,)
     size = math.prod(extents)
     found = trace(function) if events is None else events
-    group = _Group([e for e in found if not isinstance(e, Access) or e.certain], size, ())
+    group = _Group([e for e in found if not isinstance(e, Access) or e.certain], size, (), doubting=False)
     given = [_given(meeting, size) for meeting in group.meetings]
     count = len(given)
     spans = count if count <= MOST_MEETINGS else max(1, MOST_MEETINGS**2 // (2 * count))
@@ -121,9 +123,15 @@ def _given(meeting: Meeting, size: int) -> int:
 
 
 class _Group:
-    """A group's accesses, interval by interval, and the meetings between them: number k ends interval k."""
+    """A group's accesses, interval by interval, and the meetings between them: number k ends interval k.
 
-    def __init__(self, events: Sequence[Event], size: int, sharing: Iterable[Collection[str]]) -> None:
+    doubting: see :class:`pydp.lang.width_summary.Summary`.
+    """
+
+    def __init__(
+        self, events: Sequence[Event], size: int, sharing: Iterable[Collection[str]], doubting: bool = True
+    ) -> None:
+        begun = partial(defaultdict[str, Summary], partial(Summary, doubting))
         self.size = size
         self.widths = [w for w in (1 << k for k in range(size.bit_length())) if size % w == 0]
         if self.widths[-1] != size:
@@ -131,14 +139,14 @@ class _Group:
         self.meetings: list[Meeting] = []
         self.skipped: set[int] = set()  # barriers of loops that were not run to their end
         self.gaps: set[int] = set()  # intervals in which that happened
-        self.intervals: list[dict[str, Summary]] = [defaultdict(Summary)]
+        self.intervals: list[dict[str, Summary]] = [begun()]
         self._contents: dict[Hashable, int] = {}
         self._numbers: dict[int, int] = {}
         names = {name: min(shared) for shared in sharing for name in shared}
         for event in events:
             if isinstance(event, Meeting):
                 self.meetings.append(event)
-                self.intervals.append(defaultdict(Summary))
+                self.intervals.append(begun())
             elif isinstance(event, Gap):
                 self.skipped.update(id(barrier) for barrier in event.barriers)
                 self.gaps.add(len(self.meetings))

@@ -171,6 +171,22 @@ def as_many_as_are_small(idx, out, x, order, limit):
         out[idx] = s[order[idx] % 16] + n
 
 
+@pydp.vector
+def updated_in_order(idx, out, x):
+    """What updates leave rests on their order where they are of several operations, or give what was there before."""
+    s = pydp.local_field(np.int32, 2)
+    if idx.local[0] < 2:
+        s[idx.local[0]] = 0
+    pydp.group_barrier()
+    pydp.atomic_add(s, 0, x[idx])
+    pydp.atomic_add(s, 1, 1)
+    pydp.group_barrier()
+    pydp.atomic_max(s, 0, 100)
+    seen = pydp.atomic_add(s, 1, 1)
+    pydp.group_barrier()
+    out[idx] = s[0] * 2 + (1 if seen >= 64 else 0)
+
+
 def _sums(rng):
     x = rng.integers(-999, 999, 250).astype(np.int32)
     want = np.pad(x, (0, 6)).reshape(4, 64).sum(1, dtype=np.int32)
@@ -266,6 +282,13 @@ def _small(rng):
     return (48,), (16,), as_many_as_are_small, [np.zeros_like(x), x, order, 40], want
 
 
+def _updated(rng):
+    x = rng.integers(0, 5, 256).astype(np.int32)
+    x[:64] = 1
+    want = np.maximum(x.reshape(4, 64).sum(1, dtype=np.int32), 100).repeat(64) * 2 + 1
+    return (256,), (64,), updated_in_order, [np.zeros_like(x), x], want
+
+
 EXAMPLES = {
     "eight": _eight,
     "sums": _sums,
@@ -281,4 +304,5 @@ EXAMPLES = {
     "pairs": _pairs,
     "rows of 16": _neighbours,
     "counted": _small,
+    "updated": _updated,
 }

@@ -26,12 +26,13 @@ def dependencies(log, group):
     places = defaultdict(set)
     for name, at, _, interval, local, kind, site, *_ in log:
         lane = int(np.ravel_multi_index(local, group))
+        kind = f"atomic {site.op}" if kind == "atomic" else kind
         places[name, at].add((interval, lane, kind, id(site)))
     for entries in places.values():
         for first, lane, kind, _ in entries:
             for last, other, other_kind, _ in entries:
-                apart = {kind, other_kind} in ({"read"}, {"atomic"}) or (kind, other_kind) == ("write", "read")
-                if first < last and not apart:
+                alike = kind == other_kind != "write"  # reads, and updates of integers by one operation
+                if first < last and not alike and (kind, other_kind) != ("write", "read"):
                     yield first, last, (lane,), other
         yield from _writes_to_reads(entries)
 

@@ -63,7 +63,7 @@ def statement(dice: random.Random, group: tuple[int, ...], field: ir.LocalArray,
     if pick < 3:
         made: ir.Stmt = store(field, [where], dice.choice([local(0), c(1), place(0)]))
     elif pick == 3:
-        made = ir.Atomic(HERE, "add", field, (where,), c(1))
+        made = ir.Atomic(HERE, dice.choice(["add", "add", "max"]), field, (where,), c(1))
     else:
         made = assign(kept, load(field, where))
     if dice.random() < 0.3:

@@ -371,6 +371,65 @@ def test_three_barriers_share_what_any_of_them_can_keep():
     assert sorted(width.widest for width in found.values()) == [1, 1, 8]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "dtype", "wanted"),
+    [
+        ("add", "add", np.int32, 1),
+        ("max", "max", np.float32, 1),
+        ("add", "max", np.int32, 64),
+        ("min", "max", np.int32, 64),
+        ("and", "or", np.int32, 64),
+        ("add", "add", np.float32, 64),
+    ],
+)
+def test_updates_whose_order_matters_are_kept_apart(first, second, dtype, wanted):
+    slots = shared("s", 1, dtype=dtype)
+    updates = [ir.Atomic(ir.NOWHERE, name, slots, (c(0),), c(1, dtype)) for name in (first, second)]
+    made = function([updates[0], barrier(0), updates[1]], group=(64,), locals=[slots])
+    assert widths.infer(made)[0].turns == (wanted,)
+
+
+def test_what_was_there_before_an_update_rests_on_all_earlier_ones():
+    def taken(idx, out):
+        s = pydp.local_field(np.int32, 1)
+        s[0] = 0
+        pydp.group_barrier()
+        pydp.atomic_add(s, 0, 1)
+        pydp.group_barrier()
+        out[idx] = pydp.atomic_add(s, 0, 1)
+
+    assert shown(taken, [I1], (64,)) == ["64", "64"]
+
+
+def test_what_is_written_again_may_be_overwritten_by_lanes_that_did_not_come():
+    def again(idx, out, t):
+        i, first = idx.local[0], idx.group[0] * 32
+        for k in range(2):
+            t[first + i % 32] = k
+        pydp.group_barrier()
+        out[idx] = t[first + (i + 1) % 32]
+
+    def the_same(idx, out, t):
+        i, first = idx.local[0], idx.group[0] * 32
+        for _ in range(2):
+            t[first + i % 32] = 7
+        pydp.group_barrier()
+        out[idx] = t[first + (i + 1) % 32]
+
+    def in_turns(idx, out, t):
+        i, first = idx.local[0], idx.group[0] * 32
+        for k in range(2):
+            for j in range(2):
+                t[first + i % 32] = k * j
+            pydp.group_barrier()
+            out[idx] = t[first + (i + 1) % 32]
+            pydp.group_barrier()
+
+    assert shown(again, [I1, I1], (64,)) == ["64"]
+    assert shown(the_same, [I1, I1], (64,)) == ["32"]
+    assert shown(in_turns, [I1, I1], (64,)) == ["32, 64", "64, none"]
+
+
 def random_patterns(seeds):
     for seed in seeds:
         open_ended = seed % 4 == 0
