@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pydp.bench import bench_specializations
+from pydp.bench import bench_specializations, specialization_cases
 from pydp.bench.bench_specializations import Quality, pooled
 from pydp.bench.quality import ranks, spearman
 from pydp.bench.specialization_report import by_family, candidates_table, heat, heat_tables, plot, summary
@@ -50,6 +50,14 @@ def test_spearman_is_that_of_scipy() -> None:
     for _ in range(50):
         x, y = rng.integers(0, 8, 20).astype(float), rng.integers(0, 8, 20).astype(float)
         assert spearman(x.tolist(), y.tolist()) == pytest.approx(stats.spearmanr(x, y).statistic)
+
+
+def test_sums_that_must_be_equal_in_every_bit_are_exact_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[np.ndarray] = []
+    monkeypatch.setattr(specialization_cases.pydp, "field", lambda x, device: given.append(x))
+    monkeypatch.setattr(specialization_cases.pydp, "zeros", lambda *shape, device: None)
+    specialization_cases._reduce("", None, 1 << 24)
+    assert 0 < given[0].sum(dtype=np.float64) <= 2.0**24 and np.array_equal(given[0], np.rint(given[0]))
 
 
 def test_what_the_picks_reach() -> None:
