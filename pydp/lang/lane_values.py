@@ -94,7 +94,7 @@ def binary(op: str, left: Value, right: Value, dtype: np.dtype[Any]) -> Value:
     """left op right (see :class:`pydp.lang.ir.Binary`)."""
     if left is None or right is None:
         return None
-    if left.is_exact and right.is_exact:
+    if left.is_exact and right.is_exact and not _differs(op, dtype):
         return Known(BINARY[op](left.lanes, right.lanes))
     if dtype.kind in "iu":
         if op in ("add", "sub"):
@@ -106,6 +106,11 @@ def binary(op: str, left: Value, right: Value, dtype: np.dtype[Any]) -> Value:
                 factor = int(other.lanes) if op == "mul" else 1 << int(other.lanes)
                 return Known(BINARY[op](left.lanes, right.lanes), _scaled(one, factor))
     return _uniform_symbol(op, (left, right), dtype)
+
+
+def _differs(op: str, dtype: np.dtype[Any]) -> bool:
+    """Whether the last digits of an operator's result may differ from device to device."""
+    return dtype.kind == "f" and (op == "pow" or (op == "truediv" and dtype.itemsize < 8))
 
 
 def _keeps_order(dtype: np.dtype[Any]) -> bool:
@@ -149,9 +154,9 @@ def cast(value: Value, dtype: np.dtype[Any]) -> Value:
     return _uniform_symbol("cast", (value,), dtype)
 
 
-def apply(name: str, compute: Callable[..., Any], values: Sequence[Value], dtype: np.dtype[Any]) -> Value:
-    """A function of values."""
-    if all(value is not None and value.is_exact for value in values):
+def apply(name: str, compute: Callable[..., Any] | None, values: Sequence[Value], dtype: np.dtype[Any]) -> Value:
+    """A function of values; compute None: one whose last digits differ from device to device."""
+    if compute is not None and all(value is not None and value.is_exact for value in values):
         result = compute(*(value.lanes for value in values if value is not None))
         return Known(result if result.dtype == dtype else result.astype(dtype))
     return _uniform_symbol(name, values, dtype)

@@ -430,6 +430,34 @@ def test_what_is_written_again_may_be_overwritten_by_lanes_that_did_not_come():
     assert shown(in_turns, [I1, I1], (64,)) == ["32, 64", "64, none"]
 
 
+def test_functions_whose_last_digits_differ_from_device_to_device_are_unknown():
+    """NumPy's cbrt(27) is a little less than 3, so that 16 lanes would seem to meet where it is 32."""
+
+    def root(idx, out):
+        s = pydp.local_field(np.int32, 64)
+        i = idx.local[0]
+        s[i] = i
+        pydp.group_barrier()
+        out[idx] = s[i ^ ((int(np.cbrt(np.float32(27 + i * 0))) + 1) * 4)]
+
+    def floors(idx, out):
+        s = pydp.local_field(np.int32, 64)
+        i = idx.local[0]
+        s[i] = i
+        pydp.group_barrier()
+        out[idx] = s[int(np.floor(i * 0.25)) * 4]
+
+    def chosen(idx, out):
+        s = pydp.local_field(np.int32, 64)
+        i = idx.local[0]
+        s[i] = i
+        pydp.group_barrier()
+        k = i ^ 1 if np.float32(i) ** np.float32(0.5) < 9 else i ^ 32
+        out[idx] = s[k]
+
+    assert [shown(fn, [I1], (64,)) for fn in (root, floors, chosen)] == [["64"], ["4"], ["64"]]
+
+
 def random_patterns(seeds):
     for seed in seeds:
         open_ended = seed % 4 == 0
