@@ -3,6 +3,7 @@
 ## Launch: whole groups; dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is all of them).
 ## Parameters: name; declarations, functions (C text: record types, helpers); barriers (see wg_barrier.mako);
 ##   arguments (C declarations), local_arrays (same), shape (the group, by dimension), body (C text);
+##   shared_types (of arrays that share memory with arrays of other types: what is written as one is read as another);
 ##   int64_atomics, subgroups (enable the extension); attribute (of the kernel: the subgroups' size, or "").
 <%namespace name="wg" file="wg_barrier.mako"/>\
 % if int64_atomics:
@@ -13,6 +14,9 @@
 ${wg.enable_subgroups()}
 % endif
 ${declarations}
+% for type in shared_types:
+typedef ${type} ${type}_shared __attribute__((may_alias));
+% endfor
 #pragma OPENCL FP_CONTRACT OFF
 // The work-item's number in the whole launch, dimension 0 fastest.
 #define LANE_NUMBER (get_global_id(0) + (long)get_global_size(0) * ((long)get_global_size(1) * get_global_id(2) + get_global_id(1)))

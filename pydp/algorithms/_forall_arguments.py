@@ -6,13 +6,16 @@ numbers themselves are given to a kept kernel at each call.
 
 from __future__ import annotations
 
+import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from pydp.dtypes import c_name
 from pydp.errors import InvalidArgument
+from pydp.lang import ir
 from pydp.lang.front import FieldType, NumberType, TupleType
 from pydp.runtime.call import Call
 from pydp.runtime.field import Field
@@ -187,6 +190,42 @@ def language_type(part: Any) -> FieldType | NumberType | TupleType:
 def unit_axis(part: Any) -> int:
     """The axis of an array's description whose stride is 1, or -1."""
     return int(part[3])
+
+
+def unlike(arrays: Sequence[ir.GlobalArray], written: Collection[str]) -> list[tuple[int, int]]:
+    """The positions of arrays of different types, the first of which is written; bytes are of any type in C, and a
+    signed integer of that of the unsigned one."""
+    names = [(array, c_name(array.dtype).removeprefix("u")) for array in arrays]
+    names = [(array, name) for array, name in names if name != "char"]
+    return [
+        (one.position, other.position)
+        for one, name in names
+        for other, other_name in names
+        if one.name in written and other_name != name
+    ]
+
+
+def types_meet(call: Call, operands: Mapping[int, Operand], pairs: Sequence[tuple[int, int]]) -> bool:
+    """Whether some pair of arrays may share bytes: their spans meet, and their strides do not keep them apart."""
+    return any(call.overlaps(operands[p], operands[q]) and not _interleaved(operands[p], operands[q]) for p, q in pairs)
+
+
+def _interleaved(one: Operand, other: Operand) -> bool:
+    """Whether elements lie side by side in every period of the strides, as the members of records do."""
+    if one.buffer is not other.buffer:
+        return False
+    sizes = one.dtype.itemsize, other.dtype.itemsize
+    steps = [
+        stride * size
+        for array, size in zip((one, other), sizes, strict=True)
+        for stride, extent in zip(array.strides, array.shape, strict=True)
+        if extent > 1
+    ]
+    period = math.gcd(*steps)
+    if not period:
+        return False
+    ahead = (other.offset * sizes[1] - one.offset * sizes[0]) % period
+    return ahead >= sizes[0] and period - ahead >= sizes[1]
 
 
 def written_apart(call: Call, operands: Mapping[int, Operand], written: Sequence[int]) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pydp import dtypes
-from pydp.algorithms._forall_arguments import language_type, unit_axis
+from pydp.algorithms._forall_arguments import language_type, unit_axis, unlike
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups.barrier import CHOICES
 from pydp.lang import ir, lower_simt, lower_vector, static_checks, strip_shape
@@ -131,6 +131,7 @@ class Translation:
         }
         self.arrays = [(array.position, array.name) for array in function.arrays]
         self.written = tuple(name for _, name in self.arrays if name in written)
+        self.unlike = unlike(function.arrays, written)
         self.parts = parts
         self.loops = LoopBound(function)
         self.widths = LaunchWidths(function)
@@ -141,9 +142,10 @@ class Translation:
         self.plans: dict[Any, Plan] = {}
         self.kernels: dict[Any, Plan] = {}
 
-    def plan(self, device: Device, spec: Any, extent: tuple[int, ...]) -> Plan:
-        """The plan for a device, the caller's `spec` (or None) and a grid's extent."""
-        key = (device, None if spec is None else _spec_key(spec), extent)
+    def plan(self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False) -> Plan:
+        """The plan for a device, the caller's `spec` (or None) and a grid's extent; shared: for arrays of several types
+        that share memory."""
+        key = (device, None if spec is None else _spec_key(spec), extent, shared)
         found = self.plans.get(key)
         if found is None:
             with _lock:
@@ -151,10 +153,10 @@ class Translation:
                 if found is None:
                     if len(self.plans) >= _MOST_KEPT:
                         self.plans.clear()
-                    found = self.plans[key] = self._planned(device, spec, extent)
+                    found = self.plans[key] = self._planned(device, spec, extent, shared)
         return found
 
-    def _planned(self, device: Device, given: Any, extent: tuple[int, ...]) -> Plan:
+    def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool) -> Plan:
         """The plan of the caller's mapping, or of the policy's, and where that cannot be, of the other one."""
         for dtype in set(dtypes_of(self.function)):
             dtypes.check_supported(dtype, device, self.function.name)
@@ -172,6 +174,11 @@ class Translation:
         spec, reason = chosen_spec(given, device)
         if spec.group is not None and self.function.group is None:
             spec = replace(spec, group=check_group(spec.group, self.function.grid_rank))
+        if shared:
+            # In C an element is of one type: compilers keep values across writes as another, and the functions that
+            # load and store vectors cannot be told not to.
+            why = "arrays of different types share memory, which takes an access for each element"
+            return self._kept(device, replace(spec, mapping="simt", barriers="group"), why, extent, shared)
         try:
             return self._kept(device, spec, reason, extent)
         except UnsupportedOnDevice as error:
@@ -183,19 +190,21 @@ class Translation:
             except UnsupportedOnDevice:
                 raise error from None
 
-    def _kept(self, device: Device, spec: ForallSpec, reason: str, extent: tuple[int, ...]) -> Plan:
+    def _kept(
+        self, device: Device, spec: ForallSpec, reason: str, extent: tuple[int, ...], shared: bool = False
+    ) -> Plan:
         """A plan for the group of this extent: one kernel serves all extents that get the same group."""
         group = self.function.group or spec.group
         if group is None:
             pick = lower_simt.pick_group if spec.mapping == "simt" else strip_shape.pick_group
             group = pick(self.function.grid_rank, _coarse(extent), device.profile)
         many = device.kind == "gpu" and any(count > program.MOST_GROUPS for count in group_counts(extent, group)[:-1])
-        key = (device, spec.mapping, group, many, spec.barriers, spec.subgroup)
+        key = (device, spec.mapping, group, many, spec.barriers, spec.subgroup, shared)
         found = self.kernels.get(key)
         if found is None:
             if len(self.kernels) >= _MOST_KEPT:
                 self.kernels.clear()
-            found = self.kernels[key] = Plan(self, device, replace(spec, group=group), reason, many)
+            found = self.kernels[key] = Plan(self, device, replace(spec, group=group), reason, many, shared)
         return found
 
 
@@ -232,9 +241,11 @@ def check_group(group: Any, rank: int) -> tuple[int, ...]:
 class Plan:
     """A kernel on a device, with the way to fill its arguments."""
 
-    def __init__(self, made_from: Translation, device: Device, spec: ForallSpec, reason: str, flat: bool) -> None:
+    def __init__(
+        self, made_from: Translation, device: Device, spec: ForallSpec, reason: str, flat: bool, shared: bool = False
+    ) -> None:
         self.translation, self.device, self.spec, self.reason = made_from, device, spec, reason
-        self.lowered = lowered = lower(made_from, device, spec, flat)
+        self.lowered = lowered = lower(made_from, device, spec, flat, shared)
         try:
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         except BuildFailed:
@@ -278,7 +289,7 @@ class Plan:
         return found
 
 
-def lower(made_from: Translation, device: Device, spec: ForallSpec, flat: bool) -> Lowered:
+def lower(made_from: Translation, device: Device, spec: ForallSpec, flat: bool, shared: bool = False) -> Lowered:
     """The function in the mapping and with the group of `spec`."""
     function = replace(made_from.function, group=spec.group)
     units = frozenset(
@@ -288,7 +299,10 @@ def lower(made_from: Translation, device: Device, spec: ForallSpec, flat: bool) 
     )
     if spec.mapping == "vector":
         return lower_vector.lower(function, device.profile, units, flat=flat)
-    return lower_simt.lower(function, device.profile, units, flat=flat, barriers=spec.barriers, subgroup=spec.subgroup)
+    barriers, subgroup = spec.barriers, spec.subgroup
+    return lower_simt.lower(
+        function, device.profile, units, flat=flat, barriers=barriers, subgroup=subgroup, shared=shared
+    )
 
 
 @dataclass

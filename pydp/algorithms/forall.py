@@ -16,7 +16,7 @@ import numpy as np
 import pyopencl as cl
 
 from pydp.algorithms import _forall_host
-from pydp.algorithms._forall_arguments import Arguments, written_apart
+from pydp.algorithms._forall_arguments import Arguments, types_meet, written_apart
 from pydp.algorithms._forall_check import check_places, check_races
 from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, check_spec, translation
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
@@ -50,7 +50,8 @@ def forall(
     grid: a Grid, an extent (tuple or integer), or anything with a grid or shape (a Field, an ndarray); ranks 0 to 6.
     Where a Grid has an offset, indexes start there.
     args: NumPy arrays, Fields, pyopencl Arrays, their tiles (`pydp.tile`) and views, numbers, NumPy scalars, records,
-    tuples of numbers. Arrays are changed in place where `fn` assigns to them; several may share memory.
+    tuples of numbers. Arrays are changed in place where `fn` assigns to them; several may share memory (those of
+    different types are run in the mapping "simt").
     group: the extents of the groups, for functions that use ``idx.group``, ``idx.local``, local fields or barriers.
     device: where to run (the arguments' device, else the default); "host" runs the same function in NumPy.
     spec: a `ForallSpec`, or a dict of its fields, for example ``{"mapping": "simt"}``.
@@ -90,9 +91,9 @@ def forall(
     )
     offset = tuple(space.offset)
     plan = made.plan(call.device, spec, extent)
-    operands: dict[int, Operand] = {}
-    for position, name in names:
-        operands[position] = call.inout(name) if name in made.written else call.input(name)
+    operands = _operands(call, made)
+    if made.unlike and types_meet(call, operands, made.unlike):
+        plan = made.plan(call.device, spec, extent, shared=True)
     if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):
         plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent)
     if plan.limit is not None and made.loops.has_loops:
@@ -105,6 +106,14 @@ def forall(
         call.launch(plan.kernel, global_size, local_size, *arguments)
     call.finish()
     return None if call.blocking else call.event
+
+
+def _operands(call: Call, made: Translation) -> dict[int, Operand]:
+    """The arrays of a call, by their positions."""
+    operands: dict[int, Operand] = {}
+    for position, name in made.arrays:
+        operands[position] = call.inout(name) if name in made.written else call.input(name)
+    return operands
 
 
 def _grid(grid: Any) -> Grid:
@@ -186,7 +195,8 @@ def _explain(given: Given) -> Explanation:
     inputs = {name: arguments.values[position] for position, name in made.arrays}
     where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for}
     call = Call.begin(inputs, **where, writable=made.written)
-    plan = made.plan(call.device, given.spec, extent)
+    shared = bool(made.unlike) and types_meet(call, _operands(call, made), made.unlike)
+    plan = made.plan(call.device, given.spec, extent, shared)
     lowered = plan.lowered
     global_size, local_size = plan.launch_shape(extent)
     facts = {

@@ -38,13 +38,15 @@ def lower(
     grid_extent: Sequence[int] = (),
     barriers: str = "auto",
     subgroup: int | None = None,
+    shared: bool = False,
 ) -> Lowered:
     """`function` as a kernel of the "simt" mapping.
 
     unit_strides: (array name, axis) pairs whose stride is known to be 1. flat: number groups and lanes along
     dimension 0 alone, which is done as well where barriers profit. grid_extent: helps to pick a group where the
-    function has none. barriers, subgroup: how barriers are run (see :mod:`pydp.groups.barrier`). Raises
-    UnsupportedOnDevice for what the device cannot run, before anything is built.
+    function has none. barriers, subgroup: how barriers are run (see :mod:`pydp.groups.barrier`). shared: an element
+    may be read and written as one of several types. Raises UnsupportedOnDevice for what the device cannot run, before
+    anything is built.
     """
     group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
     flat = flat or math.prod(group[:-2]) > 64
@@ -55,7 +57,7 @@ def lower(
     runs = not flat and plan.row != rows[0]
     flat = flat or runs
     layouts = local_layouts(function, profile)
-    writer = _SimtC(function, group, flat, unit_strides, plan, layouts)
+    writer = _SimtC(function, group, flat, unit_strides, plan, layouts, shared)
     if profile.loop_limit is not None and not LoopBound(function).is_known:
         writer.watch()
     writer.write()
@@ -131,10 +133,11 @@ class _SimtC(BodyC):
         unit_strides: frozenset[tuple[str, int]],
         plan: BarrierPlan,
         layouts: Mapping[str, Layout],
+        shared: bool,
     ) -> None:
         super().__init__(Block(1))
         self.function, self.group, self.flat, self.unit_strides, self.plan = function, group, flat, unit_strides, plan
-        self.layouts = layouts
+        self.layouts, self.shared = layouts, shared
         self.names = argument_names(function)
         self.slots = standard_slots(function, self.names, unit_strides)
         self.atomics: set[tuple[str, str, str, str]] = set()
@@ -192,10 +195,11 @@ class _SimtC(BodyC):
         return {
             "name": identifier("forall_", self.function.name),
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
+            "shared_types": sorted({dtypes.c_name(a.dtype) for a in self.function.arrays}) if self.shared else [],
             "functions": functions,
             "barriers": self.plan.lowered,
             **self.plan.build,
-            "arguments": [declaration(slot, self.function) for slot in self.slots],
+            "arguments": [declaration(slot, self.function, self.shared) for slot in self.slots],
             "local_arrays": [self._local(array) for array in self.function.locals],
             "shape": list(shape),
             "body": str(self.block),

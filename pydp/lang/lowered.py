@@ -146,12 +146,12 @@ def argument_names(function: ir.Function) -> dict[tuple[str, int], str]:
     return names
 
 
-def declaration(slot: Slot, function: ir.Function) -> str:
-    """The C declaration of a kernel's argument."""
+def declaration(slot: Slot, function: ir.Function, shared: bool = False) -> str:
+    """The C declaration of a kernel's argument; shared: arrays are of the types that may lie in memory of others."""
     c_type = dtypes.c_name(slot.dtype)
     if slot.kind == "overran":
         return f"volatile __global int* {slot.name}"
     if slot.kind != "array":
         return f"const {c_type} {slot.name}"
     written = next(array.writable for array in function.arrays if array.position == slot.position)
-    return f"__global {'' if written else 'const '}{c_type}* {slot.name}"
+    return f"__global {'' if written else 'const '}{c_type}{'_shared' if shared else ''}* {slot.name}"

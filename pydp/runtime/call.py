@@ -225,13 +225,13 @@ class Call:
 
     def overlaps(self, a: Operand, b: Operand) -> bool:
         """Whether two operands may share elements (their spans of one buffer meet; interleaved ones count)."""
+        if a.buffer is not b.buffer and _is_whole(a.owner) and _is_whole(b.owner):
+            return False
         (low_a, high_a), (low_b, high_b) = a.span, b.span
         if high_a <= low_a or high_b <= low_b:
             return False
         base_a, base_b = 0, 0
         if a.buffer is not b.buffer:
-            if _is_whole(a.owner) and _is_whole(b.owner):
-                return False
             parent_a, base_a = memory_of(a.buffer)
             parent_b, base_b = memory_of(b.buffer)
             if parent_a != parent_b:

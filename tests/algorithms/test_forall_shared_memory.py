@@ -115,3 +115,52 @@ def test_memory_that_is_only_read_is_not_looked_at(device, monkeypatch):
     x, out = np.arange(5), np.zeros(4, int)
     pydp.forall(4, _sums, out, x, x[::-1], device=device)
     np.testing.assert_array_equal(out, x[:4] + x[::-1][1:])
+
+
+def bits_of_numbers(idx, bits, numbers, out):
+    total = np.float32(0)
+    for k in range(8):
+        bits[idx] = 0x3F800000 + (k << 20)
+        total += numbers[idx]
+    out[idx] = total
+
+
+def records_and_numbers(idx, records, numbers):
+    at = 2 * idx[0]
+    for _ in range(5):
+        numbers[at] = numbers[at] + 1
+        one = records[idx]
+        one.x = one.x * 2
+        one.n = one.n + int(one.x)
+        records[idx] = one
+
+
+def add_member(idx, x, n):
+    x[idx] = x[idx] + n[idx]
+
+
+MAPPINGS: list[Any] = [None, {"mapping": "simt"}]
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("spec", MAPPINGS, ids=["default", "simt"])
+def test_what_is_written_as_one_type_is_read_as_another(where: Any, spec: Any) -> None:
+    bits, out = np.zeros(40, np.int32), np.zeros(40, np.float32)
+    pydp.forall(40, bits_of_numbers, bits, bits.view(np.float32), out, device=where, spec=spec)
+    want = (0x3F800000 + (np.arange(8) << 20)).astype(np.int32)
+    assert (bits == want[-1]).all() and (out == want.view(np.float32).sum()).all()
+    records = np.zeros(40, [("x", "f4"), ("n", "i4")])
+    pydp.forall(40, records_and_numbers, records, records.view(np.float32), device=where, spec=spec)
+    assert (records["x"] == 62).all() and (records["n"] == 2 + 6 + 14 + 30 + 62).all()
+
+
+def test_types_of_arrays_that_share_no_bytes_are_run_as_others(device: Any) -> None:
+    records = np.zeros(40, [("x", "f4"), ("n", "i4")])
+    usual = pydp.explain(pydp.forall, 40, add_member, records["x"], records["n"])
+    assert "_shared" not in usual.sources[f"forall_{usual.facts['mapping']}.mako"]
+    bits = np.zeros(40, np.int32)
+    for given in ((bits.view(np.float32), bits), (bits.view(np.float32)[1:], bits[:-1])):
+        found = pydp.explain(pydp.forall, 39, add_member, *given)
+        assert "float_shared*" in found.sources["forall_simt.mako"] and "share memory" in str(found)
+    found = pydp.explain(pydp.forall, 20, add_member, bits[:20].view(np.float32), bits[20:])
+    assert "_shared" not in found.sources[f"forall_{found.facts['mapping']}.mako"]
