@@ -26,7 +26,7 @@ from pydp.runtime.elementwise import turned as turned_words
 from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.profile import Profile
 from pydp.runtime.program import Kernel
-from pydp.specialize.choose import Choice, choose, rests_on_choices
+from pydp.specialize.choose import Asking, Choice, choose, rests_on_choices
 from pydp.specialize.explanation import Explanation, Given, explained_by
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.shape_class import size_class
@@ -134,7 +134,7 @@ def _kept(
 ) -> Choice | None:
     source, target = (Operand("x", None, 0, shape, steps, dtype) for steps in (strides, to))
     found = turned_words(source, target) if source.size else None
-    if found is None and unkeyed(spec) is None:
+    if found is None and (unkeyed(spec) is None or isinstance(unkeyed(spec), Asking)):
         return None
     nbytes, along, across = found or (4, 1, 1)
     sizes = (size_class(along), size_class(across))

@@ -61,6 +61,12 @@ def test_out_and_overlap(device: Any) -> None:
     assert np.array_equal(wide[:, ::2], x.T) and not wide[:, 1::2].any()
 
 
+def test_plain_copies_have_nothing_to_tune(device: Any) -> None:
+    for x in (np.zeros(70, np.int32), np.zeros((30, 20)).T, np.zeros((0, 3)), np.zeros((1, 9))):
+        with pytest.raises(pydp.errors.InvalidArgument, match="this call of transpose has nothing to choose"):
+            pydp.tune(pydp.transpose, x, device=device)
+
+
 def test_wrong_arguments(device: Any) -> None:
     x = np.zeros((2, 3), np.float32)
     for axes in ((0,), (0, 0), (0, 2), 5, ("a", "b"), (True, False)):
