@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ Side = tuple[Access, int]
 
 class Summary:
     """Accesses of an array. `context`: the conditions of unknown outcome around all of them. doubting: what a statement
-    writes in several turns of a loop may be others' values where they are not known to be equal."""
+    writes in several turns of a loop may be others' values where they are not known to be equal, and lanes may lie
+    outside the grid, whose writes to arguments are dropped."""
 
     def __init__(self, doubting: bool) -> None:
         self._doubting = doubting
@@ -31,8 +32,8 @@ class Summary:
         if self._content is None:
             sites: dict[Hashable, int] = {}
             self._content = tuple(
-                (one.kind, id(one.site), self._site(one, sites), one.certain and not one.context, key, lanes.tobytes(),
-                 elements.tobytes())
+                (one.kind, id(one.site), _site(one, sites, self._doubting), one.certain and not one.context, key,
+                 lanes.tobytes(), elements.tobytes())
                 for one, key, lanes, elements in self.accesses
             )  # fmt: skip
         return self._content
@@ -49,16 +50,12 @@ class Summary:
         if len(lanes):
             self.accesses.append((access, key, lanes, elements))
 
-    def _site(self, access: Access, sites: dict[Hashable, int]) -> int:
-        """A number for the statement and the values of a write, of those that are numbered already where it is one."""
-        return sites.setdefault((id(access.site), _written(access, self._doubting)), len(sites))
-
     def tables(self) -> dict[Any, _Table]:
         """Elements with the lanes that touch them, for each combination of symbols; None: elements not known."""
         if self._tables is None:
             keys = {key for _, key, _, _ in self.accesses}
             made = ((key, [a for a in self.accesses if a[1] == key]) for key in keys)
-            self._tables = {key: _Table(accesses, key is not None, self._site) for key, accesses in made}
+            self._tables = {key: _Table(accesses, key is not None, self._doubting) for key, accesses in made}
         return self._tables
 
     def width_towards(self, later: Summary, widths: Sequence[int]) -> int:
@@ -104,10 +101,7 @@ class _Table:
     """
 
     def __init__(
-        self,
-        accesses: Sequence[tuple[Access, Any, np.ndarray, np.ndarray]],
-        known: bool,
-        numbered: Callable[[Access, dict[Hashable, int]], int],
+        self, accesses: Sequence[tuple[Access, Any, np.ndarray, np.ndarray]], known: bool, doubting: bool
     ) -> None:
         elements = [a[3] if known else np.zeros(len(a[2]), np.int64) for a in accesses]
         self.elements, place = np.unique(np.concatenate(elements), return_inverse=True)
@@ -128,10 +122,11 @@ class _Table:
             np.minimum.at(self.low[_kind(access)], at, lanes)
             np.maximum.at(self.high[_kind(access)], at, lanes)
             if access.kind == "write":
-                site = numbered(access, sites)
+                site = _site(access, sites, doubting)
                 first_site[at] = np.minimum(first_site[at], site)
                 last_site[at] = np.maximum(last_site[at], site)
-                if not access.certain or access.context:
+                dropped = doubting and isinstance(access.array, ir.GlobalArray)  # as lanes outside the grid do it
+                if dropped or not access.certain or access.context:
                     last_site[at] = np.iinfo(np.int64).max
         self.alike = first_site == last_site
 
@@ -188,6 +183,11 @@ def _kind(access: Access) -> str:
     if not isinstance(site, ir.Atomic) or site.old is not None:
         return access.kind
     return f"atomic {site.op}" if site.op in ("min", "max") or site.array.dtype.kind != "f" else access.kind
+
+
+def _site(access: Access, sites: dict[Hashable, int], doubting: bool) -> int:
+    """A number for the statement and the values of a write, of those that are numbered already where it is one."""
+    return sites.setdefault((id(access.site), _written(access, doubting)), len(sites))
 
 
 def _written(access: Access, doubting: bool) -> Hashable:

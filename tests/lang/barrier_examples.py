@@ -187,6 +187,17 @@ def updated_in_order(idx, out, x):
     out[idx] = s[0] * 2 + (1 if seen >= 64 else 0)
 
 
+@pydp.vector
+def halves_exchanged(idx, out, t, x):
+    """In a grid of 8 columns one of the two lanes that write an element is outside."""
+    own = (idx.local[1] + 8 * idx.local[0]) % 16
+    t[own] = x[own]
+    pydp.group_barrier()
+    out[idx] = t[(own + 8) % 16]
+    pydp.group_barrier()
+    t[own] = 0
+
+
 def _sums(rng):
     x = rng.integers(-999, 999, 250).astype(np.int32)
     want = np.pad(x, (0, 6)).reshape(4, 64).sum(1, dtype=np.int32)
@@ -289,6 +300,12 @@ def _updated(rng):
     return (256,), (64,), updated_in_order, [np.zeros_like(x), x], want
 
 
+def _halves(rng):
+    x = rng.integers(1, 99, 16).astype(np.int32)
+    out, t = np.zeros((2, 8), np.int32), np.zeros_like(x)
+    return (2, 8), (2, 16), halves_exchanged, [out, t, x], x.reshape(2, 8)[::-1]
+
+
 EXAMPLES = {
     "eight": _eight,
     "sums": _sums,
@@ -305,4 +322,5 @@ EXAMPLES = {
     "rows of 16": _neighbours,
     "counted": _small,
     "updated": _updated,
+    "halves": _halves,
 }

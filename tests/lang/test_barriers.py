@@ -43,7 +43,8 @@ def test_every_lowering_gives_the_same(device, name):
 
 @pytest.mark.oclgrind
 @pytest.mark.parametrize(
-    "name", ["eight", "four", "argument 8", "released", "every other", "three", "mirrored", "counted", "updated"]
+    "name",
+    ["eight", "four", "argument 8", "released", "every other", "three", "mirrored", "counted", "updated", "halves"],
 )
 def test_examples_in_the_chosen_lowering(device, name):
     extent, group, fn, args, want = EXAMPLES[name](np.random.default_rng(8))

@@ -402,32 +402,43 @@ def test_what_was_there_before_an_update_rests_on_all_earlier_ones():
 
 
 def test_what_is_written_again_may_be_overwritten_by_lanes_that_did_not_come():
-    def again(idx, out, t):
-        i, first = idx.local[0], idx.group[0] * 32
+    def again(idx, out):
+        s = pydp.local_field(np.int32, 32)
+        i = idx.local[0]
         for k in range(2):
-            t[first + i % 32] = k
+            s[i % 32] = k
         pydp.group_barrier()
-        out[idx] = t[first + (i + 1) % 32]
+        out[idx] = s[(i + 1) % 32]
 
-    def the_same(idx, out, t):
-        i, first = idx.local[0], idx.group[0] * 32
+    def the_same(idx, out):
+        s = pydp.local_field(np.int32, 32)
+        i = idx.local[0]
         for _ in range(2):
-            t[first + i % 32] = 7
+            s[i % 32] = 7
         pydp.group_barrier()
-        out[idx] = t[first + (i + 1) % 32]
+        out[idx] = s[(i + 1) % 32]
 
-    def in_turns(idx, out, t):
-        i, first = idx.local[0], idx.group[0] * 32
+    def in_turns(idx, out):
+        s = pydp.local_field(np.int32, 32)
+        i = idx.local[0]
         for k in range(2):
             for j in range(2):
-                t[first + i % 32] = k * j
+                s[i % 32] = k * j
             pydp.group_barrier()
-            out[idx] = t[first + (i + 1) % 32]
+            out[idx] = s[(i + 1) % 32]
             pydp.group_barrier()
 
-    assert shown(again, [I1, I1], (64,)) == ["64"]
-    assert shown(the_same, [I1, I1], (64,)) == ["32"]
-    assert shown(in_turns, [I1, I1], (64,)) == ["32, 64", "64, none"]
+    assert [shown(fn, [I1], (64,)) for fn in (again, the_same, in_turns)] == [["64"], ["32"], ["32, 64", "64, none"]]
+
+
+def test_writes_of_lanes_outside_the_grid_serve_nobody():
+    def halves(idx, out, t):
+        t[(idx.local[1] + 8 * idx.local[0]) % 16] = 1
+        pydp.group_barrier()
+        out[idx] = t[(idx.local[1] + 8 - 8 * idx.local[0]) % 16]
+
+    # in a grid of 8 columns lanes 0 to 7 read what of lanes 8 to 15 and 16 to 23 the latter alone write
+    assert shown(halves, [FieldType(np.dtype(np.int32), 2), I1], (2, 16)) == ["32"]
 
 
 def test_functions_whose_last_digits_differ_from_device_to_device_are_unknown():
