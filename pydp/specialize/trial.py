@@ -238,15 +238,20 @@ def resized(subject: Subject, share: float) -> Subject | None:
     """The same call at another size of the shape class: every axis longer than 8 has about `share` of the class's
     largest length, its elements repeated or cut off. None where that is no call of the same class."""
 
+    made: dict[int, Any] = {}  # by what they are made of: an `out` may be an input too
+
     def other(value: Any) -> Any:
         if not hasattr(value, "shape") or not hasattr(value, "dtype") or not value.shape:
             return value
-        values = reference.host(value)
-        for axis, length in enumerate(values.shape):
-            if length > 8:
-                values = np.take(values, np.arange(int(size_class(length) * share) | 1) % length, axis)
-        return values if isinstance(value, np.ndarray) else field(values, device=subject.device)
+        if id(value) not in made:
+            values = reference.host(value)
+            for axis, length in enumerate(values.shape):
+                if length > 8:
+                    values = np.take(values, np.arange(int(size_class(length) * share) | 1) % length, axis)
+            made[id(value)] = values if isinstance(value, np.ndarray) else field(values, device=subject.device)
+        return made[id(value)]
 
+    subject.restore()  # what is computed in place has been computed over and over
     try:
         found = Subject(subject.fn, tuple(map(other, subject.args)), {k: other(v) for k, v in subject.kw.items()})
     except PydpError:

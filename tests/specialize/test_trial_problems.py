@@ -11,7 +11,7 @@ import pytest
 
 import pydp
 from pydp.specialize import reference
-from pydp.specialize.trial import Subject, WrongResult
+from pydp.specialize.trial import Subject, WrongResult, resized
 from pydp.specialize.untuned import untuned
 
 X = np.arange(4096, dtype=np.float32).reshape(64, 64)
@@ -138,3 +138,16 @@ def test_inputs_that_share_memory_in_other_ways(device: Any) -> None:
         subject.verify(spec)
         subject.restore()
         assert np.array_equal(reference.host(out), WHOLE)
+
+
+def test_other_sizes_of_what_is_computed_in_place(device: Any) -> None:
+    """They are made of the caller's values, not of what hundreds of runs have left."""
+    x = np.linspace(-1, 2, 4096, dtype=np.float32)
+    subject, spec = _prepared(pydp.scan, (x,), out=x, device=device)
+    for _ in range(30):
+        subject.run(spec)
+    other = resized(subject, 0.8)
+    assert other is not None and other.kw["out"] is other.args[0] is not x
+    assert np.abs(other.args[0]).max() <= 2
+    other.prepare(spec)
+    other.verify(spec)
