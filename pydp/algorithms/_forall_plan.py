@@ -177,8 +177,11 @@ class Translation:
         if shared:
             # In C an element is of one type: compilers keep values across writes as another, and the functions that
             # load and store vectors cannot be told not to.
-            why = "arrays of different types share memory, which takes an access for each element"
-            return self._kept(device, replace(spec, mapping="simt", barriers="group"), why, extent, shared)
+            why = "arrays of different types share memory, which takes a work-item for each lane"
+            try:
+                return self._kept(device, replace(spec, mapping="simt", barriers="group"), why, extent, shared)
+            except UnsupportedOnDevice as error:
+                raise UnsupportedOnDevice(f"{why}; copies are accepted, for: {error}") from None
         try:
             return self._kept(device, spec, reason, extent)
         except UnsupportedOnDevice as error:
