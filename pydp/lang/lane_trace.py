@@ -70,6 +70,7 @@ class Tracer:
         self.written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
         self.events: list[Event] = []
         self.loops: list[np.ndarray] = []  # for each loop, the lanes that have gone on to its next turn
+        self.bodies: list[list[ir.Stmt]] = []  # of these loops
         self.work = 0
         self.serial = 0
 
@@ -154,8 +155,7 @@ class Tracer:
                 self.signatures.pop(inner.variable.name, None)
         left_by = list(leaving([*statement.then, *statement.orelse]))
         if left_by:
-            self._may_have_left(self._is_shared(condition, statement.then))
-            self.vague = self.vague or any(isinstance(s, ir.Continue) for s in left_by)
+            self._left_by(left_by, self._is_shared(condition, statement.then))
 
     def _is_shared(self, condition: Value, body: list[ir.Stmt]) -> bool:
         """Whether a condition of unknown outcome has the same outcome in all lanes."""
@@ -168,6 +168,17 @@ class Tracer:
         self._may_have_left(shared)
         yield
         self.certain, self.context, self.exact = state
+
+    def _left_by(self, jumps: list[ir.Stmt], shared: bool) -> None:
+        """What follows in a loop that is perhaps left: lanes that meet in it leave it together, and what they then do
+        not come to are barriers too."""
+        continued = any(isinstance(jump, ir.Continue) for jump in jumps)
+        self.vague = self.vague or continued
+        meets = bool(ir.barriers(self.bodies[-1]))
+        shared = shared or (meets and not continued)
+        self._may_have_left(shared)
+        if meets and not shared:
+            self._may_have_left(True)
 
     def _may_have_left(self, shared: bool) -> None:
         self.exact = False
@@ -227,8 +238,15 @@ class Tracer:
     def _once(self, body: list[ir.Stmt]) -> np.ndarray:
         """One turn of a loop's body for the active lanes; those that go on to the next turn."""
         self.loops.append(np.zeros(self.size, bool))
+        self.bodies.append(body)
+        before = self.context
         self.block(body)
         continued = self.loops.pop()
+        self.bodies.pop()
+        if self.context != before and any(isinstance(jump, ir.Continue) for jump in leaving(body)):
+            self.context = before  # the next turn comes, whether the rest of this one did or not
+            if any(isinstance(jump, ir.Break) for jump in leaving(body)):
+                self._may_have_left(True)
         return self.active if not continued.any() else self.active | continued
 
     def _skip(self, statement: ir.For | ir.While) -> None:
@@ -245,7 +263,8 @@ class Tracer:
                 self.events.append(Access("read", part.array, lanes, None, False, self.context, part.where))
         self.exact = False
         if any(isinstance(one, ir.Break) for one in leaving(statement.body)):
-            self.certain = False  # lanes may have left in turns that are not run
+            self.certain = False  # lanes may have left in turns that are not run, and not come to later barriers
+            self._may_have_left(True)
 
     def _forget(self, body: list[ir.Stmt]) -> None:
         for statement in ir.statements(body):

@@ -62,6 +62,42 @@ def test_the_host_and_the_vector_mapping_agree(device):
             np.testing.assert_array_equal(args[0], want, err_msg=f"{name} {options}")
 
 
+def test_loops_that_all_lanes_leave_or_go_on_with(device):
+    def left(idx, out, x, u):
+        s = pydp.local_field(np.int32, 128)
+        i = idx.local[0]
+        for k in range(2):
+            s[i] = x[idx] + k
+            pydp.group_barrier()
+            if u[0] > 0:
+                break
+            pydp.group_barrier()
+        out[idx] = s[127 - i]
+
+    def gone_on(idx, out, x, u):
+        s = pydp.local_field(np.int32, 128)
+        i = idx.local[0]
+        v = 0
+        for k in range(2):
+            if k == 0:
+                s[i] = x[idx]
+            else:
+                v = s[127 - i]
+            pydp.group_barrier()
+            if u[0] > 0:
+                continue
+            pydp.group_barrier()
+        out[idx] = v
+
+    x, u = np.arange(1, 257, dtype=np.int32), np.ones(1, np.int32)
+    several = specs(device.profile, (128,)) if device.profile.barriers_under_conditions else [None]
+    for fn in (left, gone_on):
+        for spec in several:
+            out = np.zeros_like(x)
+            pydp.forall(256, fn, out, x, u, group=128, spec=spec)
+            np.testing.assert_array_equal(out, x.reshape(2, 128)[:, ::-1].ravel(), err_msg=f"{fn.__name__} {spec}")
+
+
 # --- what is chosen, and said --------------------------------------------------------------------------------
 
 
