@@ -127,6 +127,19 @@ def test_sums_of_both_signs_are_not_taken_for_right_whatever_they_are(whole: boo
             assert right is not None and difference([found], right) is None
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_overflows_or_is_no_number_is_no_cause_to_warn() -> None:
+    x = np.array([3e38, 3e38, np.inf, -np.inf, np.nan, 1], np.float32)
+    for name, args in (("scan", (x,)), ("reduce", (x,)), ("matmul", (np.full((2, 2), 3e38, np.float32),) * 2)):
+        with np.errstate(all="ignore"):
+            right = {"scan": np.cumsum, "reduce": np.sum}.get(name, np.matmul)(*args)
+        want = expected(name, args, {})
+        assert want is not None and difference([np.asarray(right)], want) is None
+    bools = x > 0
+    counted = expected("histogram", (bools, 4), {})
+    assert counted is not None and counted[0].values.tolist() == [2, 0, 0, 4]
+
+
 @pytest.mark.parametrize(
     "name, args, kw",
     [
