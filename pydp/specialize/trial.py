@@ -254,7 +254,7 @@ def resized(subject: Subject, share: float) -> Subject | None:
     subject.restore()  # what is computed in place has been computed over and over
     try:
         found = Subject(subject.fn, tuple(map(other, subject.args)), {k: other(v) for k, v in subject.kw.items()})
-    except PydpError:
+    except (PydpError, MemoryError):
         return None
     return found if shape_of(found.family, found.problem) == shape_of(subject.family, subject.problem) else None
 

@@ -252,7 +252,10 @@ class _Search:
             other = resized(self.subject, share)
             if other is None:
                 continue
-            other.prepare(base)
+            try:
+                other.prepare(base)
+            except MemoryError:  # the class's larger sizes may not fit where the call's own does
+                continue
             right = [spec for spec in specs if self._right(other, spec)]
             raced = other.final(right, base, _AGAIN_SECONDS * (1 + len(right)))
             specs = [

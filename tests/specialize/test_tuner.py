@@ -20,7 +20,7 @@ import toy_tuning as toy
 from toy_tuning import ToySpec
 
 import pydp
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, OutOfResources
 from pydp.specialize import store, trial, tuned, tuner
 from pydp.specialize.shape_class import ShapeClass
 from pydp.specialize.store import Trial
@@ -115,6 +115,23 @@ def test_a_winner_is_ahead_by_more_than_noise(
     monkeypatch.setattr(trial.Subject, "final", lambda self, specs, base, seconds: [(measured, noise) for _ in specs])
     found = tune(toy.double, X, device=toys)
     assert (found.spec, found.ratio) == ((ToySpec(4), measured) if wins else (ToySpec(8), 1.0))
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("error", [OutOfResources("no room"), MemoryError()])
+def test_other_sizes_that_do_not_fit_spoil_nothing(
+    toys: Any, monkeypatch: pytest.MonkeyPatch, error: MemoryError
+) -> None:
+    prepare = trial.Subject.prepare
+
+    def full(self: Any, baseline: ToySpec) -> None:
+        if self.args[0].size > X.size:
+            raise error
+        prepare(self, baseline)
+
+    monkeypatch.setattr(trial.Subject, "prepare", full)
+    found = tune(toy.double, X, device=toys, budget=20)
+    assert found.spec.mode == "right" and found.spec.wait == 1 and found.kept
 
 
 @pytest.mark.host
