@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -10,6 +11,10 @@ from .returns import later
 
 if TYPE_CHECKING:
     from .device import Device
+
+# Of the events of all storages: threads that use one on several queues must lose none of them. Finalizers may come by.
+_order = threading.RLock()
+_MOST_OTHERS = 8  # queues whose events are kept without a look whether they have ended
 
 
 class Storage:
@@ -42,35 +47,42 @@ class Storage:
     def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
         """The events that a command on `queue` must wait for before it touches the memory; `loose` says that
         the queue does not keep its commands in order."""
-        found: list[cl.Event] = []
-        if self.event is not None and (loose or self.queue is not queue):
-            if self.queue is not None:
-                self.queue.flush()  # some drivers start a queue's work only when asked
-            found.append(self.event)
-        if self.others is not None:
-            for other, event in self.others.items():
-                if other != queue:
-                    other.flush()
-                    found.append(event)
+        last: list[tuple[cl.CommandQueue | None, cl.Event]] = []
+        with _order:
+            if self.event is not None and (loose or self.queue is not queue):
+                last.append((self.queue, self.event))
+            if self.others is not None:
+                last += [(other, event) for other, event in self.others.items() if other != queue]
+        for other, _ in last:
+            if other is not None:
+                other.flush()  # some drivers start a queue's work only when asked
+        found = [event for _, event in last]
         if self.array is not None and self.array.events:
             found += _of_other_queues(self.array.events, None if loose else queue)
         return found
 
     def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
         """Remember that a command on `queue` that ends with `event` has read or written the memory."""
-        if self.queue is not queue and self.queue is not None and self.event is not None:
-            if self.others is None:
-                self.others = {}
-            self.others[self.queue] = self.event
-            self.others.pop(queue, None)
-        self.queue = queue
-        self.event = event
+        with _order:
+            if self.queue is not queue and self.queue is not None and self.event is not None:
+                others = self.others or {}
+                others[self.queue] = self.event
+                others.pop(queue, None)
+                self.others = others if len(others) <= _MOST_OTHERS else _running(others)
+            self.queue = queue
+            self.event = event
         if self.array is not None and (written or self.array.queue is not queue):
             self.array.add_event(event)
 
     def __del__(self) -> None:
         if self.pooled and self.others is None and self.array is None and self.queue in (None, self.device.queue):
             later(self.buffer, self.event)
+
+
+def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, cl.Event]:
+    """The events that have not ended: programs that make a queue for each call would keep all of them."""
+    done = cl.command_execution_status.COMPLETE
+    return {queue: event for queue, event in events.items() if event.command_execution_status > done}
 
 
 def _of_other_queues(events: list[cl.Event], queue: cl.CommandQueue | None) -> list[cl.Event]:

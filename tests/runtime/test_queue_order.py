@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import weakref
@@ -201,3 +202,50 @@ def test_transfers_that_have_ended_hold_no_memory_of_the_host(device: Device) ->
         del values
     assert all(one() is None for one in kept)
     field.event.wait()
+
+
+def test_threads_with_queues_of_their_own_share_what_they_read(device: Device) -> None:
+    x, wrong = pydp.field(np.arange(1000, dtype=np.float32)), []
+
+    def calls(number: int) -> None:
+        try:
+            for factor in range(number, number + 40):
+                queue = cl.CommandQueue(device.context, device.cl) if factor % 3 else None
+                out = pydp.zeros(1000, np.float32)
+                pydp.forall(1000, _times, x, out, factor, queue=queue)
+                if queue is not None:
+                    queue.finish()
+                if not np.array_equal(out.get(), np.arange(1000) * factor):
+                    wrong.append(factor)
+        except Exception as error:
+            wrong.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=calls, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong
+
+
+def _times(idx, x, out, factor):
+    out[idx] = x[idx] * factor
+
+
+def test_queues_that_have_ended_are_forgotten(device: Device) -> None:
+    memory = Storage(None, device)
+    running = _open(device)
+    held = cl.CommandQueue(device.context, device.cl)
+    memory.note(running, held, written=False)
+    for _ in range(40):
+        queue = cl.CommandQueue(device.context, device.cl)
+        event = cl.enqueue_marker(queue)
+        memory.note(event, queue, written=False)
+        event.wait()
+    assert memory.others is not None and len(memory.others) < 12 and memory.others[held] is running
+    running.set_status(cl.command_execution_status.COMPLETE)
