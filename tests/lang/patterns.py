@@ -74,10 +74,17 @@ def statement(dice: random.Random, group: tuple[int, ...], field: ir.LocalArray,
 PARAMETER = ir.Parameter(I32, "p", 1)
 
 
+def jump(dice: random.Random, zeros: ir.GlobalArray) -> ir.Stmt:
+    """A break or continue of all lanes, decided by the parameter, at times with what an array holds."""
+    value = PARAMETER if dice.random() < 0.5 else add(load(zeros, c(0)), PARAMETER)
+    made = dice.choice([ir.Break, ir.Continue])(HERE)
+    return when(cmp(dice.choice(["lt", "ge"]), value, dice.randint(1, 2)), [made])
+
+
 def pattern(seed: int, group: tuple[int, ...] | None = None, length: int = 5, open_ended: bool = False) -> ir.Function:
     """A function of one local field, filled first, then touched by a few statements with barriers between.
 
-    `open_ended`: the turns of some loops, and whether some branches are taken, depend on a parameter.
+    `open_ended`: the turns of some loops, and whether branches are taken and turns ended, depend on a parameter.
     """
     dice = random.Random(seed)
     group = group or dice.choice([(4,), (8,), (16,), (2, 4), (4, 4), (12,)])
@@ -97,6 +104,8 @@ def pattern(seed: int, group: tuple[int, ...] | None = None, length: int = 5, op
             turn = var(f"turn{number}")
             inner = [statement(dice, group, field, read(turn)), barrier(number)]
             number += 1
+            if open_ended and dice.random() < 0.6:
+                inner.append(jump(dice, out))
             if dice.random() < 0.7:
                 inner.append(statement(dice, group, field, read(turn)))
             if dice.random() < 0.5:
