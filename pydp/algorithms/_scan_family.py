@@ -136,6 +136,9 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
         return f"part {spec.part} is not between 1 and 2**30 - 1"
     if not 1 <= spec.width <= 256 or (spec.vector and spec.width % spec.vector):
         return f"width {spec.width} is not a multiple of vector {spec.vector} from 1 to 256"
+    elements = spec.part if spec.mapping == "vector" else spec.lanes * spec.items
+    if spec.strategy == "reduce_then_scan" and elements == 1:
+        return "'reduce_then_scan' scans the partitions' sums in turn: partitions of at least 2 elements are accepted"
     if spec.mapping == "vector":
         return None
     if not 1 <= spec.lanes <= profile.max_group_size:

@@ -63,6 +63,16 @@ WRONG = {
     "uneven lists": (([[1], [1, 2]],), {}, "x is no array"),
     "uneven segments": ((INTS,), {"segments": [[1], [1, 2]]}, "segments is no array"),
     "objects": ((np.array([None, 1]),), {}, "object"),
+    "as many partitions as elements": (
+        (INTS,),
+        {"spec": {"mapping": "vector", "part": 1, "strategy": "reduce_then_scan"}},
+        "at least 2 elements",
+    ),
+    "lanes of one element": (
+        (INTS,),
+        {"spec": {"mapping": "simt", "lanes": 1, "columns": 1, "items": 1, "pad": 0, "strategy": "reduce_then_scan"}},
+        "at least 2 elements",
+    ),
 }
 
 
