@@ -204,7 +204,7 @@ class Subject:
     def final(self, specs: Sequence[Any], baseline: Any, seconds: float) -> list[tuple[float, float]]:
         """(time over the baseline's, how far that may be off) of each, from so many seconds of rounds in turns.
 
-        At least five rounds, and of short calls hundreds: those scatter most, and a dozen rounds would not tell a tenth.
+        At least five rounds, and of short calls hundreds: those scatter most, and forty would not tell a tenth.
         """
         everyone = [baseline, *specs]
         times: list[list[float]] = [[] for _ in everyone]
