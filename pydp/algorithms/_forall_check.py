@@ -44,8 +44,8 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
 
 def check_places(made: Translation, space: Grid, given: Arguments, numbers: Callable[[ir.Expr], int | None]) -> None:
     """Raise VectorError where this launch's numbers and extents show an index outside a local or private field."""
-    where = (*(size.bit_length() for size in space.extent), *space.offset)
-    made.places.check(numbers, where, lambda: _launch(made, space, given.values, given.arrays, {}))
+    extent, offset = tuple(space.extent), tuple(space.offset)
+    made.places.check(numbers, extent, offset, lambda: _launch(made, space, given.values, given.arrays, {}))
 
 
 def _launch(made: Translation, space: Grid, values: list[Any], arrays: list[int], places: dict[str, Any]) -> Launch:

@@ -128,7 +128,7 @@ class _LaunchTracer(Tracer):
         if access.array.name not in self.written:
             self.events.pop()
             return None
-        if event is not None and not self.all_inside:
+        if event is not None and not self.all_inside and isinstance(access.array, ir.GlobalArray):
             event.lanes = event.lanes[self.sample.inside[event.lanes]]
         return event
 

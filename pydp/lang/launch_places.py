@@ -18,32 +18,38 @@ from pydp.lang.launch_widths import steering
 from pydp.lang.static_checks import outside_text
 
 _LEAVES = (ir.Parameter, ir.ArrayExtent, ir.GridExtent)
+_PLACES = (ir.GlobalIndex, ir.GroupIndex)
 _MOST_KEPT = 512
 
 
 class LaunchPlaces:
-    """The indexes of a function's local and private fields. any: a launch's numbers decide which of them are used."""
+    """The indexes of a function's local and private fields. any: a launch tells which of them are used."""
 
     def __init__(self, function: ir.Function, doubtful: bool) -> None:
         """doubtful: an index lies outside under conditions that constants do not tell (see :mod:`static_checks`)."""
         self.function = function
         self._fields = {array.name for array in function.locals} | {array.name for array in function.privates}
-        decided = bool(self._fields) and (doubtful or _is_decided(function.body))
-        self._leaves = steering(function.body) if decided else []
-        self.any = bool(self._leaves)
+        self._by_place = doubtful or (bool(self._fields) and _is_decided(function.body, _PLACES))
+        self.any = self._by_place or (bool(self._fields) and _is_decided(function.body, _LEAVES))
+        self._leaves = steering(function.body) if self.any else []
         self._passed: set[tuple[int | None, ...]] = set()
         self._alike: Counter[tuple[int | None, ...]] = Counter()
 
     def check(
-        self, values: Callable[[ir.Expr], int | None], where: tuple[int, ...], told: Callable[[], Launch]
+        self,
+        values: Callable[[ir.Expr], int | None],
+        extent: tuple[int, ...],
+        offset: tuple[int, ...],
+        told: Callable[[], Launch],
     ) -> None:
         """Raise VectorError where lanes of a launch surely use an index outside a local or private field.
 
-        `values` gives numbers and extents; where: what tells grids apart; told: all of the launch, asked for where
-        these are new. Of numbers that are others at each call, steps of a simulation, the first of about each size are
-        looked at.
+        `values` gives numbers and extents; extent, offset: of the grid; told: all of the launch, asked for where these
+        are new. Of numbers that are others at each call, steps of a simulation, the first of about each size are looked
+        at, and of grids as well where places in them are parts of indexes.
         """
-        key = (*where, *(values(leaf) for leaf in self._leaves))
+        sizes = extent if self._by_place else tuple(map(magnitude, extent))
+        key = (*sizes, *offset, *(values(leaf) for leaf in self._leaves))
         if key in self._passed:
             return
         if len(self._passed) >= _MOST_KEPT:
@@ -76,9 +82,9 @@ def _look_at(access: Access, sample: Sample) -> None:
             raise VectorError(outside_text(access, axis, int(places[at]), lane), access.where)
 
 
-def _is_decided(body: list[ir.Stmt]) -> bool:
-    """Whether indexes of local and private fields are made of numbers or extents, or of what conditions on these and
-    bounds of loops let variables become."""
+def _is_decided(body: list[ir.Stmt], leaves: tuple[type[ir.Expr], ...]) -> bool:
+    """Whether indexes of local and private fields are made of such expressions, of integers, or of what conditions on
+    these and bounds of loops let variables become."""
     given = _given(body)
     open_: list[ir.Expr] = []
     for statement in ir.statements(body):
@@ -91,7 +97,7 @@ def _is_decided(body: list[ir.Stmt]) -> bool:
         for part in ir.walk(open_.pop()):
             if isinstance(part, ir.Read):
                 open_ += given.pop(part.variable.name, [])
-            elif isinstance(part, _LEAVES) and part.dtype.kind in "iub":
+            elif isinstance(part, leaves) and part.dtype.kind in "iub":
                 return True
     return False
 

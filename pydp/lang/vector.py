@@ -102,9 +102,9 @@ def local_field(*extents: Any, dtype: Any = None) -> Any:
     """An array in local memory, shared by the lanes of a group, not initialised.
 
     ``local_field(np.float32, 16, 16)`` or ``local_field((16, 16), np.float32)``; the extents are constants. Unlike an
-    argument's, its indexes are not guarded: one outside is refused where constants, or a launch's first numbers, tell,
-    and named by ``pydp.checked()`` where it depends on lanes or data; without that it may read or destroy any memory
-    of the process.
+    argument's, its indexes are not guarded: one outside is refused where constants, places in the grid or a launch's
+    first numbers tell, and named by ``pydp.checked()`` where it depends on data; without that it may read or destroy
+    any memory of the process. Lanes of a group that lie outside the grid use local fields too.
     """
     _on_lanes_only("local_field")
 

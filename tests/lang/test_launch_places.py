@@ -165,3 +165,58 @@ def test_conditions_on_numbers_that_lead_outside_are_refused(device, fn, where):
         assert out.min() >= 16
         with pytest.raises(VectorError, match="at index 16 of axis 0"):
             pydp.forall(32, fn, out, 20, group=16, **where)
+
+
+def by_the_grids_index(idx, x, out):
+    s = pydp.local_field(np.int32, 16)
+    s[idx[0]] = x[idx]
+    pydp.group_barrier()
+    out[idx] = s[15 - idx.local[0]]
+
+
+def by_the_grids_index_alone(idx, x, out):
+    s = pydp.local_field(np.int32, 16)
+    s[idx[0]] = x[idx]
+    out[idx] = s[idx[0]]
+
+
+def by_the_group(idx, x, out):
+    p = pydp.private_field(np.int32, 2)
+    p[idx.group[0]] = x[idx]
+    out[idx] = p[idx.group[0]]
+
+
+def by_the_group_in_a_condition(idx, x, out):
+    s = pydp.local_field(np.int32, 16)
+    s[idx.local] = x[idx]
+    pydp.group_barrier()
+    i = idx.local[0]
+    if idx.group[0] > 1:
+        i += 1
+    out[idx] = s[i]
+
+
+def by_the_place_in_the_group(idx, x, out):
+    s = pydp.local_field(np.int32, 16)
+    s[idx[0] - 16 * idx.group[0]] = x[idx]
+    pydp.group_barrier()
+    out[idx] = s[idx[0] % 16]
+
+
+@pytest.mark.parametrize("where", WHERE, ids=["host", "simt", "default"])
+def test_places_in_the_grid_that_lead_outside_are_refused(device, where):
+    for fn, most in ((by_the_grids_index, 16), (by_the_group, 32), (by_the_group_in_a_condition, 32)):
+        for size in (most - 1, most + 1, most, 1000, most):
+            x, out = np.full(size, 7, np.int32), np.zeros(size, np.int32)
+            if size > most + 1 or (size > most and fn is not by_the_group_in_a_condition):
+                with pytest.raises(VectorError, match="has indexes 0 to"):
+                    pydp.forall(size, fn, x, out, group=16, **where)
+            elif size == most:
+                pydp.forall(size, fn, x, out, group=16, **where)
+                assert (out == 7).all()
+    with pytest.raises(VectorError, match="at index 16 of"):  # by a lane of the group that is not in the grid
+        pydp.forall(7, by_the_grids_index_alone, np.zeros(7, np.int32), np.zeros(7, np.int32), group=32, **where)
+    for size in (1, 16, 17, 1000):
+        x, out = np.arange(size, dtype=np.int32), np.zeros(size, np.int32)
+        pydp.forall(size, by_the_place_in_the_group, x, out, group=16, **where)
+        assert (out == x).all()
