@@ -101,6 +101,19 @@ def _vector_space() -> list[SortSpec]:
     ]
 
 
+def _rounds(run: int, small: int, chains: int) -> int:
+    """The most rounds that all loops of a work-item take together where it sorts a run, those in which a loop finds its
+    end counted too: the run is read and written, pieces are sorted by insertion, and merged."""
+    pieces = run // small
+    rounds = 2 * (run + 1) + pieces * (1 + small + small * (small - 1) // 2 + small) + 2
+    width = small
+    while width < run:
+        searches = chains + (chains - 1) * width.bit_length() if 2 * width >= chains else chains
+        rounds += run + -(-run // (2 * width)) * (searches + chains + 2) + 2
+        width *= 2
+    return rounds
+
+
 def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     """Why a specialization cannot run, or None."""
     powers = (spec.run, spec.small, spec.lanes, spec.items, spec.stretch, spec.chains)
@@ -112,9 +125,14 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
         return wrong
-    limit, turns = profile.loop_limit, spec.run * (spec.small // 2 + 12) if spec.mapping == "vector" else 0
-    if limit is not None and max(turns, 2 * spec.stretch) > limit:  # of insertions at worst, and a dozen merges
-        return f"run is {spec.run}, small {spec.small} and stretch {spec.stretch}, more than this driver's loops take"
+    limit = profile.loop_limit
+    if limit is not None:
+        rounds = _rounds(spec.run, spec.small, spec.chains) if spec.mapping == "vector" else 0
+        if max(rounds, 2 * spec.stretch + 64 * spec.chains) > limit:
+            return (
+                f"run is {spec.run}, small {spec.small}, chains {spec.chains} and stretch {spec.stretch}, more than "
+                "this driver's loops take"
+            )
     size = problem.sizes[2]
     if LOST in problem.flags and (spec.mapping, spec.run) != ("vector", 1):
         return (

@@ -261,6 +261,24 @@ def test_explain(device: Any) -> None:
             pydp.explain(pydp.sort, x, **named)
 
 
+def test_runs_as_long_as_the_drivers_loops_take(device: Any) -> None:
+    """Where loops are cut short, the longest runs that are accepted are sorted to their end, whatever lies in them."""
+    limit = device.profile.loop_limit
+    n = 8192
+    rng = np.random.default_rng(8)
+    arrays = [rng.integers(-(1 << 30), 1 << 30, n).astype(np.int32), np.arange(n, dtype=np.int32)[::-1].copy()]
+    refused = 0
+    for run, small, chains in ((4096, 1, 1), (4096, 4, 4), (2048, 1, 4), (2048, 1, 16), (2048, 32, 1)):
+        spec = {"mapping": "vector", "run": run, "small": small, "chains": chains}
+        for x in arrays:
+            try:
+                assert np.array_equal(pydp.sort(x, spec=spec, device=device), np.sort(x)), spec
+            except pydp.InvalidArgument as error:
+                assert limit is not None and "more than this driver's loops take" in str(error)
+                refused += 1
+    assert refused == (0 if limit is None else 6)
+
+
 @pytest.mark.host
 def test_drivers_that_lose_records_or_compile_large_ones_slowly_merge_alone() -> None:
     careful = profile(mapping="vector", loop_limit=65535, l1_bytes=32 << 10, compute_units=2)
