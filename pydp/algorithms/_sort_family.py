@@ -114,6 +114,13 @@ def _rounds(run: int, small: int, chains: int) -> int:
     return rounds
 
 
+def _lane_rounds(lanes: int, items: int) -> int:
+    """The same of a lane that sorts a run with its group: neighbours trade places in `items` turns, and runs of twice
+    the length each time are placed, searched and merged."""
+    widths, bits = lanes.bit_length() - 1, (lanes * items).bit_length()
+    return 3 * (items + 1) + items * (items // 2 + 1) + widths * (2 * (items + 1) + bits + 2) + 1
+
+
 def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     """Why a specialization cannot run, or None."""
     powers = (spec.run, spec.small, spec.lanes, spec.items, spec.stretch, spec.chains)
@@ -127,11 +134,12 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
         return wrong
     limit = profile.loop_limit
     if limit is not None:
-        rounds = _rounds(spec.run, spec.small, spec.chains) if spec.mapping == "vector" else 0
+        alone = spec.mapping == "vector"
+        rounds = _rounds(spec.run, spec.small, spec.chains) if alone else _lane_rounds(spec.lanes, spec.items)
         if max(rounds, 2 * spec.stretch + 64 * spec.chains) > limit:
             return (
-                f"run is {spec.run}, small {spec.small}, chains {spec.chains} and stretch {spec.stretch}, more than "
-                "this driver's loops take"
+                f"run is {spec.run}, small {spec.small}, items {spec.items}, chains {spec.chains} and stretch "
+                f"{spec.stretch}, more than this driver's loops take"
             )
     size = problem.sizes[2]
     if LOST in problem.flags and (spec.mapping, spec.run) != ("vector", 1):
