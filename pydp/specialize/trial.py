@@ -181,10 +181,18 @@ class Subject:
         """The time of one call, the median of five samples."""
         return statistics.median(self._seconds(spec, self._inner) for _ in range(5))
 
-    def _seconds(self, spec: Any, inner: int) -> float:
+    @property
+    def is_queued(self) -> bool:
+        """Whether calls are so short that several are timed in a row, before the last is waited for."""
+        return self._inner > 1
+
+    def _seconds(self, spec: Any, inner: int, waiting: bool = False) -> float:
         start = time.perf_counter()
         for _ in range(inner - 1):
-            self.fn(*self.args, **self.kw, spec=spec)
+            if waiting:
+                self.run(spec)
+            else:
+                self.fn(*self.args, **self.kw, spec=spec)
         self.run(spec)
         return (time.perf_counter() - start) / inner
 
@@ -201,10 +209,13 @@ class Subject:
                 break
         return statistics.median(times[0]) / statistics.median(times[1])
 
-    def final(self, specs: Sequence[Any], baseline: Any, seconds: float) -> list[tuple[float, float]]:
+    def final(
+        self, specs: Sequence[Any], baseline: Any, seconds: float, waiting: bool = False
+    ) -> list[tuple[float, float]]:
         """(time over the baseline's, how far that may be off) of each, from so many seconds of rounds in turns.
 
         At least five rounds, and of short calls hundreds: those scatter most, and forty would not tell a tenth.
+        waiting: every call is waited for, not the last of a row alone.
         """
         everyone = [baseline, *specs]
         times: list[list[float]] = [[] for _ in everyone]
@@ -213,7 +224,7 @@ class Subject:
         while turn < 5 or time.perf_counter() - began < seconds:
             places = range(len(everyone))
             for place in places if turn % 2 else reversed(places):
-                times[place].append(self._seconds(everyone[place], self._inner))
+                times[place].append(self._seconds(everyone[place], self._inner, waiting))
             turn += 1
         return [_compared(own, times[0]) for own in times[1:]]
 
@@ -232,7 +243,7 @@ def _may_share(one: Any, other: Any) -> bool:
     if mine is None and theirs is None:
         return np.may_share_memory(one, other)  # which takes whatever NumPy makes an array of, without a copy or with
     if mine is None or theirs is None:
-        return False
+        return self._inner > 1
     buffers = (reference.placed(value)._storage.buffer for value in (one, other))
     return len({memory_of(buffer)[0] for buffer in buffers}) == 1
 

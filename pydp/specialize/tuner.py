@@ -95,9 +95,9 @@ def tune(
 
     A candidate's time counts only if its result is NumPy's, or that of the untuned call where NumPy has no such
     function. What fails or takes too long is kept with the reason and not tried again. A search that was interrupted
-    goes on at the next call. The winner is stored if it beats the untuned choice by more than noise, and is right and
-    not slower at two other sizes of the class; else the untuned choice is stored as the best, so that tuning slows no
-    call down.
+    goes on at the next call. The winner is stored if it beats the untuned choice by more than noise, is right and not
+    slower at two other sizes of the class, and not slower where each call is waited for; else the untuned choice is
+    stored as the best, so that tuning slows no call down.
 
     Raises InvalidArgument where there is nothing to choose, WrongResult (a PydpError) where the untuned result is not
     NumPy's, Stuck (a PydpError) where a candidate never ends.
@@ -246,8 +246,12 @@ class _Search:
             return Trial(self.shape, fields, None, _reason(error))
 
     def _fast_everywhere(self, specs: list[Any]) -> list[Any]:
-        """Those that are right, and not slower than the untuned choice, at other sizes of the shape class too."""
+        """Those that are right, and not slower than the untuned choice, at other sizes of the shape class too, nor
+        where each call is waited for: a longer kernel may keep a driver awake for the next one in a row."""
         base = self.baseline.spec
+        if specs and self.subject.is_queued:
+            seconds = _AGAIN_SECONDS * (1 + len(specs))
+            specs = _no_slower(specs, self.subject.final(specs, base, seconds, waiting=True))
         for share in _SHARES if specs else ():
             other = resized(self.subject, share)
             if other is None:
@@ -257,10 +261,7 @@ class _Search:
             except MemoryError:  # the class's larger sizes may not fit where the call's own does
                 continue
             right = [spec for spec in specs if self._right(other, spec)]
-            raced = other.final(right, base, _AGAIN_SECONDS * (1 + len(right)))
-            specs = [
-                spec for spec, (ratio, noise) in zip(right, raced, strict=True) if ratio <= _SLOWER + min(noise, 0.05)
-            ]
+            specs = _no_slower(right, other.final(right, base, _AGAIN_SECONDS * (1 + len(right))))
         return specs
 
     def _right(self, other: Subject, spec: Any) -> bool:
@@ -295,6 +296,11 @@ class _Search:
         forget()
         tried = len(self.ratios) + len(self.failures)
         return Tuning(self.shape, self.device.name, winner, ratio, tried, self.failures, kept)
+
+
+def _no_slower(specs: list[Any], raced: list[tuple[float, float]]) -> list[Any]:
+    """Those whose time over the baseline's, but for noise, is not above 1."""
+    return [spec for spec, (ratio, noise) in zip(specs, raced, strict=True) if ratio <= _SLOWER + min(noise, 0.05)]
 
 
 def _lost(trial: Trial | None) -> int | None:

@@ -16,7 +16,8 @@ from pydp.specialize.family import Family, Problem
 
 @dataclass(frozen=True)
 class ToySpec:
-    """One that takes `wait` milliseconds; mode "right", "wrong", "raises" or "hangs" (for `seconds`)."""
+    """One that takes `wait` milliseconds; mode "right", "wrong", "raises", "hangs" (for `seconds`), or "late" (whose
+    result is there after `seconds`)."""
 
     wait: int = 8
     mode: str = "right"
@@ -53,6 +54,10 @@ def about(of: Any) -> dict[str, str]:
 RUNS: list[ToySpec] = []
 
 
+class _Late(np.ndarray):
+    event: Any = None
+
+
 def double(x: Any, *, device: Any, out: Any = None, spec: Any = None) -> Any:
     """Twice `x`, in `out` where it is given."""
     if not x.size:
@@ -65,6 +70,9 @@ def double(x: Any, *, device: Any, out: Any = None, spec: Any = None) -> Any:
     if chosen.mode == "hangs":
         time.sleep(chosen.seconds)
     result = 2 * x + (1 if chosen.mode == "wrong" else 0)
+    if chosen.mode == "late":
+        result = result.view(_Late)
+        result.event = SimpleNamespace(wait=lambda: time.sleep(chosen.seconds))
     if out is None:
         return result
     out[...] = result
