@@ -243,7 +243,7 @@ def _may_share(one: Any, other: Any) -> bool:
     if mine is None and theirs is None:
         return np.may_share_memory(one, other)  # which takes whatever NumPy makes an array of, without a copy or with
     if mine is None or theirs is None:
-        return self._inner > 1
+        return False
     buffers = (reference.placed(value)._storage.buffer for value in (one, other))
     return len({memory_of(buffer)[0] for buffer in buffers}) == 1
 
