@@ -102,15 +102,18 @@ def difference(got: list[np.ndarray], want: list[Expected]) -> str | None:
 
 
 def _wrong(got: np.ndarray, right: Expected) -> np.ndarray | None:
-    """Where elements are wrong; None where all bytes are the same."""
+    """Where elements are wrong; None where all bytes are the same. Where there is an infinite value the tolerance is
+    infinite too, so that only finite ones are compared by it; which parts of a complex number infinities leave no
+    number depends on how it was multiplied."""
     want = right.values
     if got.tobytes() == want.tobytes():
         return None
     wrong = np.asarray(got != want)
     if got.dtype.kind in "fc":
         with np.errstate(all="ignore"):
-            near = np.abs(_wide(got) - _wide(want)) <= right.tolerance
-        wrong &= ~(near | (np.isnan(got) & np.isnan(want)))
+            near = (np.abs(_wide(got) - _wide(want)) <= right.tolerance) & np.isfinite(got) & np.isfinite(want)
+        no_number = [np.isnan(one) if one.dtype.kind == "f" else ~np.isfinite(one) for one in (got, want)]
+        wrong &= ~(near | (no_number[0] & no_number[1]))
     return wrong
 
 

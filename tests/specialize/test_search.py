@@ -140,6 +140,20 @@ def test_what_overflows_or_is_no_number_is_no_cause_to_warn() -> None:
     assert counted is not None and counted[0].values.tolist() == [2, 0, 0, 4]
 
 
+def test_infinite_values_let_no_others_pass() -> None:
+    x = np.array([1, np.inf, 2, 3], np.float32)
+    for name, args in (("scan", (x,)), ("reduce", (x,)), ("matmul", (x, x))):
+        want = expected(name, args, {})
+        assert want is not None and difference([want[0].values], want) is None
+        for other in (7, -np.inf, np.nan):
+            wrong = np.where(np.isinf(want[0].values), np.float32(other), want[0].values)
+            assert "elements are wrong" in str(difference([wrong], want))
+    z = np.array([complex(np.inf, np.inf)], np.complex64)
+    want = alike([z])
+    assert difference([np.array([complex(np.nan, np.nan)], np.complex64)], want) is None
+    assert "1 of 1" in str(difference([np.array([7], np.complex64)], want))
+
+
 @pytest.mark.parametrize(
     "name, args, kw",
     [
