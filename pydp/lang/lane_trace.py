@@ -371,8 +371,9 @@ class Tracer:
     def of_logical(self, e: ir.Logical) -> Value:
         left = self.evaluate(e.left)
         right = self._where(left, e.right, wanted=e.op == "and")
-        if left is not None and left.is_exact and left.is_uniform:
-            return left if bool(left.lanes) == (e.op == "or") else right
+        outcome = self._outcome(left)
+        if outcome is not None:
+            return left if outcome == (e.op == "or") else right
         if left is None or right is None or not (left.is_exact and right.is_exact):
             return None
         return Known((np.logical_and if e.op == "and" else np.logical_or)(left.lanes, right.lanes))
@@ -383,9 +384,19 @@ class Tracer:
         no = self._where(condition, e.no, wanted=False)
         if condition is None or not condition.is_exact:
             return yes if same(yes, no) else None
-        if condition.is_uniform:
-            return yes if condition.lanes else no
+        outcome = self._outcome(condition)
+        if outcome is not None:
+            return yes if outcome else no
         return merge(condition.lanes, yes, no)
+
+    def _outcome(self, condition: Value) -> bool | None:
+        """What a condition is in all lanes that are active, None where they differ or it is not known."""
+        if condition is None or not condition.is_exact:
+            return None
+        if condition.is_uniform:
+            return bool(condition.lanes)
+        truths = condition.lanes[self.active]
+        return bool(truths[0]) if len(truths) and (truths == truths[0]).all() else None
 
     def _where(self, condition: Value, expression: ir.Expr, wanted: bool) -> Value:
         """An expression that only lanes read in which the condition has the wanted outcome."""

@@ -220,3 +220,39 @@ def test_places_in_the_grid_that_lead_outside_are_refused(device, where):
         x, out = np.arange(size, dtype=np.int32), np.zeros(size, np.int32)
         pydp.forall(size, by_the_place_in_the_group, x, out, group=16, **where)
         assert (out == x).all()
+
+
+def by_a_choice_of_all_lanes(idx, out, n):
+    s = pydp.local_field(np.int32, 16)
+    s[idx.local] = idx.local[0]
+    pydp.group_barrier()
+    out[idx] = s[n - 1 if idx.local[0] >= 0 else 0]
+
+
+def by_the_first_of_two_conditions(idx, out, n):
+    p = pydp.private_field(np.int32, 16)
+    place = 0
+    if idx.local[0] < 99 or out[idx] == 3:
+        place = n - 1
+    if idx.local[0] > 99 and out[idx] == 3:
+        place = 0
+    p[place] = 4
+    out[idx] = p[place]
+
+
+def by_the_choice_of_some_lanes(idx, out, n):
+    s = pydp.local_field(np.int32, 16)
+    s[idx.local] = idx.local[0]
+    pydp.group_barrier()
+    i = idx.local[0]
+    out[idx] = s[i + n - 12 if i < 11 else i]
+
+
+@pytest.mark.parametrize("fn", [by_a_choice_of_all_lanes, by_the_first_of_two_conditions, by_the_choice_of_some_lanes])
+def test_choices_that_come_out_alike_in_all_lanes_are_told(device, fn):
+    for where in WHERE:
+        out = np.zeros(32, np.int32)
+        for n in (16, 15):
+            pydp.forall(32, fn, out, n, group=16, **where)
+        with pytest.raises(VectorError, match=r"(reads s|writes p) at index 1[67] of axis 0"):
+            pydp.forall(32, fn, out, 18, group=16, **where)
