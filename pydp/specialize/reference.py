@@ -78,7 +78,7 @@ def unlike(values: np.ndarray) -> np.ndarray:
     """Values of the same shape and dtype none of which passes for the one in its place: other bytes where those of an
     element are compared (a byte that is not 0 is True), no number where a tolerance counts."""
     if values.dtype.kind in "fc":
-        return np.where(np.isnan(values), values.dtype.type(0), values.dtype.type(np.nan))
+        return np.where(np.isfinite(values), values.dtype.type(np.nan), values.dtype.type(0))
     others = (np.frombuffer(values.tobytes(), np.uint8) == 0).view(np.uint8)
     others *= 85
     return others.view(values.dtype).reshape(values.shape)

@@ -140,6 +140,17 @@ def test_inputs_that_share_memory_in_other_ways(device: Any) -> None:
         assert np.array_equal(reference.host(out), WHOLE)
 
 
+@pytest.mark.parametrize("kinds", [(np.array, pydp.field), (pydp.field, np.array)])
+def test_inputs_and_results_of_different_kinds(device: Any, kinds: Any) -> None:
+    with pydp.using(device):
+        x, out = (kind(WHOLE) for kind in kinds)
+        subject, spec = _prepared(pydp.scan, (x,), out=out, device=device)
+        subject.verify(spec)
+        subject.fn = lambda *of, **options: options["out"]
+        with pytest.raises(WrongResult, match="wrong result"):
+            subject.verify(spec)
+
+
 def test_other_sizes_of_what_is_computed_in_place(device: Any) -> None:
     """They are made of the caller's values, not of what hundreds of runs have left."""
     x = np.linspace(-1, 2, 4096, dtype=np.float32)
