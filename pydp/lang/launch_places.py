@@ -52,8 +52,9 @@ class LaunchPlaces:
         key = (*sizes, *offset, *(values(leaf) for leaf in self._leaves))
         if key in self._passed:
             return
-        if len(self._passed) >= _MOST_KEPT:
-            self._passed.clear()
+        for kept in (self._passed, self._alike):
+            if len(kept) >= _MOST_KEPT:
+                kept.clear()
         alike = tuple(magnitude(number) for number in key)
         if self._alike[alike] >= MOST_ALIKE:
             self._passed.add(key)

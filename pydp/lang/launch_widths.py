@@ -87,8 +87,9 @@ class LaunchWidths:
             if self._shares and not all(alone):  # in the first group places are numbers, so that `i ^ 8` is known
                 self._trace(values, inside, [True] * len(alone), offset)
             self._alike[alike] += 1
-        if len(self._passed) >= _MOST_KEPT:
-            self._passed.clear()
+        for kept in (self._passed, self._alike):
+            if len(kept) >= _MOST_KEPT:
+                kept.clear()
         self._passed.add(key)
 
     def _trace(

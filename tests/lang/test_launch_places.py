@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import pydp
+from pydp.lang import launch_places
 from pydp.lang.diagnostics import VectorError
+from pydp.lang.launch_places import LaunchPlaces
 
 
 def sums(idx, out, n):
@@ -256,3 +258,22 @@ def test_choices_that_come_out_alike_in_all_lanes_are_told(device, fn):
             pydp.forall(32, fn, out, n, group=16, **where)
         with pytest.raises(VectorError, match=r"(reads s|writes p) at index 1[67] of axis 0"):
             pydp.forall(32, fn, out, 18, group=16, **where)
+
+
+@pytest.mark.host
+def test_what_passed_at_launches_of_all_sizes_is_bounded(monkeypatch):
+    kept = []
+    monkeypatch.setattr(launch_places, "_MOST_KEPT", 8)
+    check = LaunchPlaces.check
+    monkeypatch.setattr(LaunchPlaces, "check", lambda self, *given: (kept.append(self), check(self, *given))[1])
+    for size in range(30):
+        pydp.forall(32, neighbours_by_mask, np.zeros(32, np.int32), 1 << size, group=16, device="host")
+    assert len(kept) == 30
+    assert max(len(kept[-1]._passed), len(kept[-1]._alike)) <= 8
+
+
+def neighbours_by_mask(idx, out, n):
+    s = pydp.local_field(np.int32, 16)
+    s[idx.local] = 1
+    pydp.group_barrier()
+    out[idx] = s[(idx.local[0] + n) % 16]
