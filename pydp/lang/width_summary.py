@@ -76,7 +76,7 @@ class Summary:
         """An access here and one of the later interval, with their lanes, that certainly need more than `widths`."""
         for access, key, lanes, elements in self.accesses:
             for other, other_key, other_lanes, other_elements in later.accesses:
-                if key is None or key != other_key or {access.kind, other.kind} in ({"read"}, {"atomic"}):
+                if key is None or key != other_key or _is_harmless(access, other):
                     continue
                 shorter = min(len(access.context), len(other.context))
                 if access.context[:shorter] != other.context[:shorter]:
@@ -174,6 +174,13 @@ class _Table:
                 if both.any():
                     pairs.append((np.minimum(low, low_there)[both], np.maximum(high, high_there)[both]))
         return pairs
+
+
+def _is_harmless(one: Access, other: Access) -> bool:
+    """Whether two accesses never race: reads, and updates by one operation."""
+    if isinstance(one.site, ir.Atomic) and isinstance(other.site, ir.Atomic):
+        return one.site.op == other.site.op
+    return one.kind == other.kind == "read"
 
 
 def _kind(access: Access) -> str:

@@ -106,3 +106,30 @@ def test_a_width_that_does_not_divide_the_group():
 
     with pytest.raises(VectorError, match="width is 12; numbers that divide the group's 32 lanes"):
         widths.check_given(translate(f, 1, (32,), [I1]))
+
+
+def test_a_given_width_that_lets_updates_of_two_operations_race():
+    def bounded(idx, out, x):
+        s = pydp.local_field(np.int32, 1)
+        s[0] = 0
+        pydp.group_barrier()
+        pydp.atomic_add(s, 0, x[idx])
+        pydp.group_barrier(8)
+        pydp.atomic_max(s, 0, 100)
+        pydp.group_barrier()
+        out[idx] = s[0]
+
+    def counted(idx, out, x):
+        s = pydp.local_field(np.int32, 1)
+        s[0] = 0
+        pydp.group_barrier()
+        pydp.atomic_add(s, 0, x[idx])
+        pydp.group_barrier(8)
+        out[idx] = pydp.atomic_add(s, 0, 1)
+
+    field = FieldType(np.dtype(np.int32), 1)
+    with pytest.raises(
+        VectorError, match=r"width 8 is too narrow: lane \[0\] updates s .* lane \[8\] updates the same"
+    ):
+        widths.check_given(translate(bounded, 1, (64,), [field, field]))
+    widths.check_given(translate(counted, 1, (64,), [field, field]))
