@@ -180,8 +180,9 @@ class Translation:
             why = "arrays of different types share memory, which takes a work-item for each lane"
             try:
                 return self._kept(device, replace(spec, mapping="simt", barriers="group"), why, extent, shared)
-            except UnsupportedOnDevice as error:
-                raise UnsupportedOnDevice(f"{why}; copies are accepted, for: {error}") from None
+            except (InvalidArgument, UnsupportedOnDevice) as error:
+                refusal = UnsupportedOnDevice if isinstance(error, UnsupportedOnDevice) else InvalidArgument
+                raise refusal(f"{why}; copies are accepted, for: {error}") from None
         try:
             return self._kept(device, spec, reason, extent)
         except UnsupportedOnDevice as error:

@@ -164,3 +164,12 @@ def test_types_of_arrays_that_share_no_bytes_are_run_as_others(device: Any) -> N
         assert "float_shared*" in found.sources["forall_simt.mako"] and "share memory" in str(found)
     found = pydp.explain(pydp.forall, 20, add_member, bits[:20].view(np.float32), bits[20:])
     assert "_shared" not in found.sources[f"forall_{found.facts['mapping']}.mako"]
+
+
+def test_a_group_that_types_in_one_memory_forbid_is_told_why(device: Any) -> None:
+    bits, lanes = np.zeros(40, np.int32), 2 * device.profile.max_group_size
+    with pytest.raises(pydp.errors.InvalidArgument, match=f"group=.{lanes}") as refused:
+        pydp.forall(40, add_member, bits.view(np.float32), bits, group=lanes)
+    if device.profile.mapping == "vector" and device.profile.loop_limit is None:  # others take no such group at all
+        pydp.forall(40, add_member, bits.astype(np.float32), bits, group=lanes)
+        assert "share memory" in str(refused.value) and "copies are accepted" in str(refused.value)
