@@ -10,6 +10,7 @@ import numpy as np
 
 from pydp.algorithms._conversion import conversion
 from pydp.algorithms._keys import unkeyed
+from pydp.algorithms._loop_room import room
 from pydp.algorithms._reduce_family import FAMILY
 from pydp.algorithms._reduce_passes import Pass, by_columns, passes
 from pydp.algorithms._reduce_spec import ReduceSpec
@@ -101,7 +102,7 @@ def plan(
     choice = choose(FAMILY, device, problem, spec)
     steps: list[Step] = []
     given = source
-    choice = _within_loops(device.profile.loop_limit, choice)
+    choice = _within_loops(room(device.profile.loop_limit, operator.rounds, f"op {operator.name!r}"), choice)
     for action in passes(kept, reduced, choice.spec):
         text = convert if not steps else "x"
         steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))
@@ -110,11 +111,11 @@ def plan(
 
 
 def _within_loops(limit: int | None, choice: Choice) -> Choice:
-    """The choice with parts that half of the driver's longest loop goes through, element by element."""
+    """The choice with parts that half of the driver's longest loop (`limit` calls of the operator) goes through."""
     spec: ReduceSpec = choice.spec
     if limit is None:
         return choice
-    columns = min(spec.columns, 4096)
+    columns = min(spec.columns, 4096, limit // 8)
     cut = replace(spec, columns=columns, longest=min(spec.longest, -(-limit // 2) // columns))
     if cut == spec:
         return choice

@@ -9,6 +9,7 @@ import numpy as np
 
 from pydp.algorithms._conversion import conversion
 from pydp.algorithms._lookback import descriptors, words_per_slot
+from pydp.algorithms._loop_room import room
 from pydp.algorithms._scan_counts import partition
 from pydp.algorithms._scan_layout import Layout
 from pydp.algorithms._scan_spec import ScanSpec
@@ -39,6 +40,10 @@ class Job:
     def value(self) -> np.dtype:
         """The dtype of sums and results."""
         return self.operator.dtype
+
+    def calls(self, profile: Any) -> int | None:
+        """Calls of the operator that the driver lets a work-item loop over; None: as many as it likes."""
+        return room(profile.loop_limit, self.operator.rounds, f"op {self.operator.name!r}")
 
     def apart(self) -> Job:
         """The same with x out of the way of y."""
@@ -165,8 +170,9 @@ class WalkPlan:
         """Elements of a partition: enough partitions for the cores, whole rows where rows are short."""
         spec, n = self.spec, self.job.layout.n
         part = partition(spec, self.size, device.profile.compute_units)
-        if device.profile.loop_limit is not None:  # it is walked twice: back to its last head, and forward
-            part = min(part, device.profile.loop_limit // 4)
+        calls = self.job.calls(device.profile)
+        if calls is not None:  # it is walked twice: back to its last head, and forward
+            part = min(part, calls // 4)
         short = n <= part if spec.mapping == "vector" else n * 4 <= part
         return part - part % n if self.rows and short else part
 
@@ -310,17 +316,22 @@ def _init_arguments(kind: str, arrays: Arrays) -> list[Any]:
     return [arrays.init[0], np.int64(arrays.init[1])] if kind == "buffer" else []
 
 
-def down_columns(profile: Any, layout: Layout, mapping: str) -> bool:
+def down_columns(profile: Any, job: Job, spec: ScanSpec) -> bool:
     """Whether the columns kernel suits: neighbours side by side, enough columns, no more steps than loops may have."""
-    if not layout.columns or (profile.loop_limit is not None and layout.n >= profile.loop_limit - 1000):
+    layout = job.layout
+    if not layout.columns:
         return False
-    if mapping == "simt":
+    if job.calls(profile) is not None:
+        rounds = 1 + spec.width * (job.operator.rounds or 0)  # a step takes a row of the work-item's columns
+        if layout.n * rounds >= profile.loop_limit - 1000:
+            return False
+    if spec.mapping == "simt":
         return layout.rows >= 32 * profile.compute_units or layout.n <= 32
     return layout.columns >= 8 or layout.n <= 4
 
 
 def make_plan(device: Any, job: Job, spec: ScanSpec) -> WalkPlan | ColumnsPlan:
     """The prepared launches of `job`."""
-    if not job.total and job.start != "carry" and down_columns(device.profile, job.layout, spec.mapping):
+    if not job.total and job.start != "carry" and down_columns(device.profile, job, spec):
         return ColumnsPlan(device, job, spec)
     return WalkPlan(device, job, spec)

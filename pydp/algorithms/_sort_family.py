@@ -14,6 +14,7 @@ from pydp.runtime.profile import Profile
 from pydp.specialize.family import Family, Problem
 
 LOST = "records_lost_in_arrays"  # the flag of problems whose elements the driver loses in private and local arrays
+ROUNDS = "rounds="  # the flag that gives the iterations of loops in a comparison, where the driver ends long loops
 _RUN_BYTES = 1 << 17  # most of a run that a work-item of a CPU sorts in its own memory
 
 
@@ -59,13 +60,18 @@ def default(profile: Profile, problem: Problem) -> SortSpec:
         # Both copies of a run stay in half of L1; a run is not longer than what gives every core one.
         run = _power_of_two(min(max(16, profile.l1_bytes // (4 * size)), _RUN_BYTES // size), 1, 1024)
         stretch = _power_of_two(n * rows // (4 * profile.compute_units), 1024, 16384)
-        if profile.loop_limit is not None:
-            run, stretch = min(run, 256), 1024
+        chains, calls = 4, _calls(profile, problem)
+        if calls is not None:
+            run, stretch, chains = min(run, 256), 1024, 4 if calls > 4096 else 1
+            while run > 1 and _rounds(run, min(run, 16), chains) > calls:
+                run //= 2
+            while stretch > 1 and _merged(stretch, chains) > calls:
+                stretch //= 2
         # llvmpipe, which the limit of loops tells, compiles very slowly private arrays of large records.
         slow = profile.loop_limit is not None and (size & (size - 1) or size > 32)
         if slow or LOST in problem.flags:
-            run, stretch = 1, 1024
-        return SortSpec("vector", run, min(run, 16), 1, 1, stretch, 4)
+            run, stretch = 1, min(stretch, 1024)
+        return SortSpec("vector", run, min(run, 16), 1, 1, stretch, chains)
     items = _power_of_two(profile.local_bytes // (2 * lanes * size), 1, 8)
     return SortSpec("simt", lanes * items, items, lanes, items, min(16, 2 * lanes * items), 1)
 
@@ -114,6 +120,17 @@ def _rounds(run: int, small: int, chains: int) -> int:
     return rounds
 
 
+def _merged(stretch: int, chains: int) -> int:
+    """The same of a work-item that merges, its searches included."""
+    return 2 * stretch + 64 * chains
+
+
+def _calls(profile: Profile, problem: Problem) -> int | None:
+    """How often a work-item may compare; None: as often as it likes."""
+    rounds = next((int(flag.removeprefix(ROUNDS)) for flag in problem.flags if flag.startswith(ROUNDS)), 0)
+    return None if profile.loop_limit is None else profile.loop_limit // (1 + rounds)
+
+
 def _lane_rounds(lanes: int, items: int) -> int:
     """The same of a lane that sorts a run with its group: neighbours trade places in `items` turns, and runs of twice
     the length each time are placed, searched and merged."""
@@ -132,11 +149,11 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
         return wrong
-    limit = profile.loop_limit
-    if limit is not None:
+    calls = _calls(profile, problem)
+    if calls is not None:
         alone = spec.mapping == "vector"
         rounds = _rounds(spec.run, spec.small, spec.chains) if alone else _lane_rounds(spec.lanes, spec.items)
-        if max(rounds, 2 * spec.stretch + 64 * spec.chains) > limit:
+        if max(rounds, _merged(spec.stretch, spec.chains)) > calls:
             return (
                 f"run is {spec.run}, small {spec.small}, items {spec.items}, chains {spec.chains} and stretch "
                 f"{spec.stretch}, more than this driver's loops take"

@@ -87,8 +87,8 @@ def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:
     return (*names, *(name for name in known if name not in names))
 
 
-def ordering(dtype: np.dtype, order: Order) -> tuple[dict[str, object], set[np.dtype]]:
-    """The order as `sort_order.mako` takes it, and the dtypes that it uses.
+def ordering(dtype: np.dtype, order: Order) -> tuple[dict[str, object], set[np.dtype], int | None]:
+    """The order as `sort_order.mako` takes it, the dtypes that it uses, and the iterations of loops in a comparison.
 
     A key that gives a tuple gives a record, whose members are compared in turn.
     """
@@ -97,9 +97,11 @@ def ordering(dtype: np.dtype, order: Order) -> tuple[dict[str, object], set[np.d
     needed = {dtype}
     compared = dtype
     key_name = function = None
+    rounds: list[int | None] = []
     if callable(key):
         lowered = _function(key, (dtype,), None, texts, needed)
         key_name, compared = lowered.name, lowered.result
+        rounds += [lowered.rounds, lowered.rounds]  # of both elements
     if less is not None:
         lowered = _function(less, (compared, compared), None, texts, needed)
         if lowered.result != np.dtype(bool):  # a comparison of three ways would be taken for true wherever it is not 0
@@ -107,6 +109,7 @@ def ordering(dtype: np.dtype, order: Order) -> tuple[dict[str, object], set[np.d
                 f"less gives {lowered.result}; a bool is accepted, true where the first element comes before the other"
             )
         function = lowered.name
+        rounds.append(lowered.rounds)
     values: dict[str, object] = {
         "text": "\n".join(texts),
         "function": function,
@@ -115,7 +118,7 @@ def ordering(dtype: np.dtype, order: Order) -> tuple[dict[str, object], set[np.d
         "parts": [] if function else list(_parts("@", compared, key if isinstance(key, tuple) else None)),
         "descending": order.descending,
     }
-    return values, needed | {compared}
+    return values, needed | {compared}, None if None in rounds else sum(one for one in rounds if one)
 
 
 def _function(function: Any, dtypes: tuple[np.dtype, ...], result: Any, texts: list[str], needed: set[np.dtype]) -> Any:

@@ -65,7 +65,8 @@ class Operator:
     ``$S`` for the signed one of its width. `identity` is a value e with ``combine(e, x) == x`` bit for bit, `start`
     what a scan or reduction of nothing gives (0.0 where the identity is -0.0); both are None where none is known.
     `declarations` stands before the function (not the record structs: those come from `c_declarations`).
-    `operands_in_order` is True when a and b must not change places.
+    `operands_in_order` is True when a and b must not change places. `rounds`: iterations of the loops inside, None
+    where values decide.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Operator:
     start: Any = None
     operands_in_order: bool = True
     declarations: str = ""
+    rounds: int | None = 0
 
     @functools.cached_property
     def key(self) -> tuple[str, ...]:
@@ -203,7 +205,8 @@ def _lowered(op: Any, dtype: np.dtype) -> Operator:
     lowered = vector_operator(op, (dtype, dtype), dtype)
     others = _missing_declarations(dtype, lowered.dtypes)
     name = getattr(op, "__name__", type(op).__name__)
-    return Operator(name, dtype, f"return {lowered.name}(a, b);", declarations=others + lowered.text + "\n")
+    body = f"return {lowered.name}(a, b);"
+    return Operator(name, dtype, body, declarations=others + lowered.text + "\n", rounds=lowered.rounds)
 
 
 def _missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms._keys import by_key, unkeyed
-from pydp.algorithms._sort_family import FAMILY, LOST, needs, passes, skewed
+from pydp.algorithms._loop_room import room
+from pydp.algorithms._sort_family import FAMILY, LOST, ROUNDS, needs, passes, skewed
 from pydp.algorithms._sort_order import Order, order_of, ordering
 from pydp.algorithms._sort_spec import SortSpec
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, is_record, lost_in_arrays, movable
@@ -169,14 +170,18 @@ def _plan(
     check_kept_whole(dtype, device)
     if carried is not None:
         check_supported(carried, device, "sort_by_key", storage_only=True)
-    how, used = ordering(dtype, order)
+    how, used, rounds = ordering(dtype, order)
+    room(device.profile.loop_limit, rounds, "a comparison by key and less")
     if not order.n or not order.rows:
         return _Plan(order, dtype, carried, None, None, None)
     size = dtype.itemsize + (carried.itemsize if carried else 0)
     sizes = (size_class(order.n), size_class(order.rows), size)
     words = movable(carried) if carried else None
     lost = any(one is not None and lost_in_arrays(one, device) for one in (dtype, words))
-    problem = Problem("sort", str(dtype), sizes, (LOST,) if lost else ())
+    flags: tuple[str, ...] = (LOST,) if lost else ()
+    if rounds and device.profile.loop_limit is not None:
+        flags += (f"{ROUNDS}{rounds}",)
+    problem = Problem("sort", str(dtype), sizes, flags)
     choice = choose(FAMILY, device, problem, unkeyed(spec))
     chosen: SortSpec = choice.spec
     params: dict[str, object] = {

@@ -14,6 +14,7 @@ from pydp.lang import helpers, ir
 from pydp.lang.c_body import BodyC
 from pydp.lang.c_text import Block, identifier, private_type
 from pydp.lang.lowered import dtypes_of
+from pydp.lang.trip_counts import LoopBound, powers
 from pydp.runtime import program
 
 _HELPER_CALL = re.compile(r"(?<![\w.])lane_(?=\w+\()")
@@ -26,6 +27,7 @@ class ValueText:
     name: to call it by (it holds a hash of the text: equal names are equal functions). arguments, result: dtypes.
     text: its definition, with the helpers that it calls. declarations: record types and extensions, which must
     stand before it; :func:`pydp.dtypes.c_declarations` of `dtypes` gives the same (and joins with those of others).
+    rounds: iterations of all loops of a call, None where values decide.
     """
 
     name: str
@@ -34,6 +36,7 @@ class ValueText:
     text: str
     declarations: str
     dtypes: tuple[np.dtype[Any], ...]
+    rounds: int | None
 
 
 def lower_value(function: ir.ValueFunction) -> ValueText:
@@ -56,6 +59,7 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
     text = program.render("value_function.mako", {**params, "name": name})
     text = _HELPER_CALL.sub(f"{name}_lane_", text)
     used = tuple(sorted(set(dtypes_of(function)), key=str))
+    looped = LoopBound(function).count(lambda leaf: None)
     return ValueText(
         name=name,
         arguments=tuple(one.dtype for one in function.arguments),
@@ -63,4 +67,5 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
         text=text,
         declarations=dtypes.c_declarations(used),
         dtypes=used,
+        rounds=None if looped is None else looped + powers([function.result]),
     )

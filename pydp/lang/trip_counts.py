@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pydp.lang import ir
@@ -11,9 +11,10 @@ Values = Callable[[ir.Expr], int | None]
 
 
 class LoopBound:
-    """The most iterations of all loops of a lane, as a function of the launch's extents and numbers."""
+    """The most iterations of all loops of a lane, as a function of the launch's extents and numbers; those of integer
+    powers count as well."""
 
-    def __init__(self, function: ir.Function) -> None:
+    def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
         self.function = function
         self.has_loops = any(isinstance(one, (ir.For, ir.While)) for one in ir.statements(function.body))
 
@@ -49,9 +50,16 @@ class _Known:
         self.counters -= assigned
 
 
+def powers(expressions: Iterable[ir.Expr]) -> int:
+    """Iterations of the loops by which integer powers are computed: one for each bit of the exponent."""
+    parts = (part for one in expressions for part in ir.walk(one) if isinstance(part, ir.Binary) and part.op == "pow")
+    return sum(8 * part.dtype.itemsize for part in parts if part.dtype.kind in "iu")
+
+
 def _block(body: Sequence[ir.Stmt], known: _Known, values: Values) -> int | None:
     total = 0
     for statement in body:
+        total += powers(ir.expressions(statement))
         if isinstance(statement, ir.While):
             return None
         if isinstance(statement, ir.For):

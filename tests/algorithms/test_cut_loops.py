@@ -53,6 +53,56 @@ def test_large_tiles_of_products(device: Any, m: int, k: int, method: str) -> No
     assert (text in str(pydp.explain(pydp.matmul, a, b, spec=spec))) == (limit is not None)
 
 
+def _added_late(a: Any, b: Any) -> Any:
+    total = a
+    for turn in range(120):
+        total += b * (turn == 7)
+    return total
+
+
+def _negated_late(x: Any) -> Any:
+    total = x - x
+    for turn in range(120):
+        total += x * (turn == 7)
+    return -total
+
+
+def _common_divisor(a: Any, b: Any) -> Any:
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
+def _power_sum(a: Any, b: Any) -> Any:
+    total = a - a
+    for _ in range(9):
+        total += a**b
+    return total
+
+
+def test_operators_and_keys_that_loop(device: Any) -> None:
+    x = np.random.default_rng(4).integers(0, 9, (1 << 9, 1 << 9)).astype(np.int32)
+    for axis in (0, 1):
+        assert np.array_equal(pydp.scan(x, _added_late, axis=axis), np.cumsum(x, axis, dtype=np.int32))
+        assert np.array_equal(pydp.reduce(x, _added_late, axis=axis), x.sum(axis))
+    flat = np.arange(1 << 18, dtype=np.int32)[::-1]
+    assert np.array_equal(pydp.scan(flat, _added_late, spec={"part": 1 << 17}), np.cumsum(flat, dtype=np.int32))
+    assert np.array_equal(pydp.sort(flat[:8192], key=_negated_late), flat[:8192])
+    assert np.array_equal(pydp.argsort(flat[:8192], key=_negated_late), np.arange(8192))
+
+
+@pytest.mark.parametrize("op", [_common_divisor, _power_sum])
+def test_loops_that_are_too_long_or_of_unknown_length(device: Any, op: Any) -> None:
+    x = np.arange(1, 1000, dtype=np.int32)
+    calls = [lambda: pydp.scan(x, op), lambda: pydp.reduce(x, op), lambda: pydp.sort(x, less=lambda a, b: op(a, b) > 2)]
+    for call in calls:
+        if device.profile.loop_limit is None:
+            call()
+        else:
+            with pytest.raises(pydp.UnsupportedOnDevice, match="this driver ends a work-item's loops after 65535"):
+                call()
+
+
 @pytest.mark.host
 def test_long_sorts_are_refused_where_loops_are_cut() -> None:
     profile, problem = by_target("avx512")[0], Problem("sort", "int32", (1 << 20, 1, 4))
