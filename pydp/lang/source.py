@@ -11,6 +11,7 @@ from typing import Any
 
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.ir import Where
+from pydp.runtime.template import parsing
 
 Tree = ast.FunctionDef | ast.Lambda
 
@@ -74,7 +75,8 @@ def _find(function: FunctionType) -> Source:
 
 def _functions(lines: list[str], here: Where) -> list[Tree]:
     try:
-        module = ast.parse("".join(lines))
+        with parsing:
+            module = ast.parse("".join(lines))
     except SyntaxError as error:
         raise VectorError(f"the source of {here.function} cannot be parsed: {error.msg}", here) from error
     return [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.Lambda)]

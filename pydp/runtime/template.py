@@ -15,6 +15,9 @@ from typing import Any
 from pydp.errors import BuildFailed
 
 _lock = threading.Lock()
+# CPython 3.11 counts the depth of the syntax trees that all threads make in one place, and raises SystemError where two
+# make one at once: Mako does when it compiles a template, and whoever reads Python functions takes this as well.
+parsing = threading.RLock()
 _extra_folders: list[str] = []
 
 
@@ -61,7 +64,8 @@ def render(template: str, params: Mapping[str, object]) -> str:
     with _lock:
         lookup = _lookup()
     try:
-        return str(lookup.get_template(template).render_unicode(**params))
+        with parsing:  # the templates that a template takes blocks from are compiled as it is rendered
+            return str(lookup.get_template(template).render_unicode(**params))
     except exceptions.TopLevelLookupException as error:
         raise BuildFailed(f"there is no template {template!r} in {folder()}", template=template) from error
     except Exception as error:
