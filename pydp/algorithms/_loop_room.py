@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydp.errors import UnsupportedOnDevice
 
-MOST_ROUNDS = 255  # iterations of a call; with more, parts would be a few elements long
+MOST_ROUNDS = 600  # iterations of a call; with more, parts would be a few elements long
 
 
 def room(limit: int | None, rounds: int | None, what: str) -> int | None:

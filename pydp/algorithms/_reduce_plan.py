@@ -102,7 +102,8 @@ def plan(
     choice = choose(FAMILY, device, problem, spec)
     steps: list[Step] = []
     given = source
-    choice = _within_loops(room(device.profile.loop_limit, operator.rounds, f"op {operator.name!r}"), choice)
+    limit = device.profile.loop_limit
+    choice = _within_loops(limit, room(limit, operator.rounds, f"op {operator.name!r}"), choice)
     for action in passes(kept, reduced, choice.spec):
         text = convert if not steps else "x"
         steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))
@@ -110,13 +111,13 @@ def plan(
     return Plan(accumulator, operator, tuple(steps), False, None, choice)
 
 
-def _within_loops(limit: int | None, choice: Choice) -> Choice:
-    """The choice with parts that half of the driver's longest loop (`limit` calls of the operator) goes through."""
+def _within_loops(limit: int | None, calls: int | None, choice: Choice) -> Choice:
+    """The choice with parts that half of the driver's longest loop, `calls` of the operator, goes through."""
     spec: ReduceSpec = choice.spec
-    if limit is None:
+    if calls is None:
         return choice
-    columns = min(spec.columns, 4096, limit // 8)
-    cut = replace(spec, columns=columns, longest=min(spec.longest, -(-limit // 2) // columns))
+    columns = min(spec.columns, 4096, calls // 8)
+    cut = replace(spec, columns=columns, longest=min(spec.longest, -(-calls // 2) // columns))
     if cut == spec:
         return choice
     why = f"columns {columns} and longest {cut.longest} keep to loops of {limit} iterations, where the driver ends them"

@@ -53,6 +53,7 @@ _PYTHON: dict[Any, str] = {
 }
 _MOST_FUNCTIONS = 256
 _functions: dict[tuple[int, np.dtype], Operator] = {}
+_REMAINDER = re.compile(r"\b(?:fmod|remainder|remquo)\b")
 _STRUCT = re.compile(r"(?=typedef struct)")
 _ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
 
@@ -161,7 +162,12 @@ def _from_text(op: str, dtype: np.dtype) -> Operator:
     if op.isidentifier() and op not in ("a", "b"):
         raise InvalidArgument(f"op {op!r} is no operator's name; {_ACCEPTED}")
     text = checked_expression(op, dtype, "op")
-    return Operator(op, dtype, f"return {text};")
+    return Operator(op, dtype, f"return {text};", rounds=_rounds(text))
+
+
+def _rounds(text: str) -> int:
+    """Iterations of loops in an OpenCL C expression: some drivers' remainders take one for each bit of the quotient."""
+    return 278 * len(_REMAINDER.findall(text))
 
 
 def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
@@ -184,7 +190,8 @@ def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator
         text = checked_expression(expression, dtype, f"op[{field!r}]")
         lines.append(f"r.{c_member(field)} = {text};")
     name = "{" + ", ".join(f"{field}: {text}" for field, text in sorted(items)) + "}"
-    return Operator(name, dtype, " ".join([*lines, "return r;"]))
+    body = " ".join([*lines, "return r;"])
+    return Operator(name, dtype, body, rounds=_rounds(body))
 
 
 def _from_function(op: Any, dtype: np.dtype) -> Operator:

@@ -14,7 +14,7 @@ from pydp.lang import helpers, ir
 from pydp.lang.c_body import BodyC
 from pydp.lang.c_text import Block, identifier, private_type
 from pydp.lang.lowered import dtypes_of
-from pydp.lang.trip_counts import LoopBound, powers
+from pydp.lang.trip_counts import LoopBound, hidden
 from pydp.runtime import program
 
 _HELPER_CALL = re.compile(r"(?<![\w.])lane_(?=\w+\()")
@@ -67,5 +67,5 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
         text=text,
         declarations=dtypes.c_declarations(used),
         dtypes=used,
-        rounds=None if looped is None else looped + powers([function.result]),
+        rounds=None if looped is None else looped + hidden([function.result]),
     )

@@ -8,11 +8,12 @@ from typing import Any
 from pydp.lang import ir
 
 Values = Callable[[ir.Expr], int | None]
+_EXPONENTS = {2: 41, 4: 278, 8: 2099}  # by the bytes of a float: differences of exponents, those of denormals included
 
 
 class LoopBound:
-    """The most iterations of all loops of a lane, as a function of the launch's extents and numbers; those of integer
-    powers count as well."""
+    """The most iterations of all loops of a lane, as a function of the launch's extents and numbers; those that
+    no statement shows (see `hidden`), and the turns in which loops find their end, count as well."""
 
     def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
         self.function = function
@@ -50,16 +51,40 @@ class _Known:
         self.counters -= assigned
 
 
-def powers(expressions: Iterable[ir.Expr]) -> int:
-    """Iterations of the loops by which integer powers are computed: one for each bit of the exponent."""
-    parts = (part for one in expressions for part in ir.walk(one) if isinstance(part, ir.Binary) and part.op == "pow")
-    return sum(8 * part.dtype.itemsize for part in parts if part.dtype.kind in "iu")
+def hidden(expressions: Iterable[ir.Expr]) -> int:
+    """Iterations of loops that no statement shows: integer powers take one for each bit of the exponent, remainders of
+    floats (on llvmpipe) one for each bit by which exponents differ."""
+    return sum(_hidden(part) for one in expressions for part in ir.walk(one))
+
+
+def _hidden(part: ir.Expr) -> int:
+    if _is_remainder(part):
+        return _EXPONENTS[part.dtype.itemsize]
+    return 1 + 8 * part.dtype.itemsize if isinstance(part, ir.Binary) and part.op == "pow" and _is_integer(part) else 0
+
+
+def _is_integer(part: ir.Expr) -> bool:
+    return part.dtype.kind in "iu"
+
+
+def _is_remainder(part: ir.Expr) -> bool:
+    """Whether an expression is computed by `fmod`."""
+    named = isinstance(part, ir.Binary) and part.op in ("mod", "floordiv")
+    return part.dtype.kind == "f" and (named or (isinstance(part, ir.Math) and part.name == "fmod"))
+
+
+def _values_decide(statement: ir.Stmt) -> bool:
+    """Whether a statement goes round a hidden loop as often as values have it: in a loop of its own, the most that this
+    could be would be far more than it is. Atomic updates of floats try until no other lane came between."""
+    if isinstance(statement, ir.Atomic) and statement.array.dtype.kind == "f":
+        return True
+    return any(_is_remainder(part) for one in ir.expressions(statement) for part in ir.walk(one))
 
 
 def _block(body: Sequence[ir.Stmt], known: _Known, values: Values) -> int | None:
     total = 0
     for statement in body:
-        total += powers(ir.expressions(statement))
+        total += hidden(ir.expressions(statement))
         if isinstance(statement, ir.While):
             return None
         if isinstance(statement, ir.For):
@@ -67,7 +92,8 @@ def _block(body: Sequence[ir.Stmt], known: _Known, values: Values) -> int | None
         else:
             parts = [_block(block, known, values) for block in ir.blocks(statement)]
             counts = [part for part in parts if part is not None]
-            part = max(counts, default=0) if len(counts) == len(parts) else None
+            # The lanes of a vector go through both sides of a condition, and the driver counts them together.
+            part = sum(counts) if len(counts) == len(parts) else None
         if part is None:
             return None
         total += part
@@ -81,14 +107,16 @@ def _loop(loop: ir.For, known: _Known, values: Values) -> int | None:
     by = step[0]
     trips = max(0, -(-(stop[1] - start[0]) // by) if by > 0 else -(-(start[1] - stop[0]) // -by))
     if trips == 0:
-        return 0
+        return 1  # in which the loop finds its end
+    if any(map(_values_decide, ir.statements(loop.body))):
+        return None
     ends = (start[0], stop[1] - 1) if by > 0 else (stop[0] + 1, start[1])
     name = loop.variable.name
     if name in known.counters:
         known.ranges[name] = ends
     inner = _block(loop.body, known, values)
     known.ranges.pop(name, None)
-    return None if inner is None else trips * (1 + inner)
+    return None if inner is None else trips * (1 + inner) + 1
 
 
 def _range(expr: ir.Expr, known: _Known, values: Values) -> tuple[int, int] | None:

@@ -69,7 +69,8 @@ def render(template: str, params: Mapping[str, object]) -> str:
     except exceptions.TopLevelLookupException as error:
         raise BuildFailed(f"there is no template {template!r} in {folder()}", template=template) from error
     except Exception as error:
-        where = exceptions.text_error_template().render().strip()
+        with parsing:
+            where = exceptions.text_error_template().render().strip()
         raise BuildFailed(
             f"template {template!r} cannot be rendered: {error}\n{where}", template=template, params=dict(params)
         ) from error

@@ -252,7 +252,9 @@ class _Search:
         if specs and self.subject.is_queued:
             seconds = _AGAIN_SECONDS * (1 + len(specs))
             specs = _no_slower(specs, self.subject.final(specs, base, seconds, waiting=True))
-        for share in _SHARES if specs else ():
+        for share in _SHARES:
+            if not specs:
+                break
             other = resized(self.subject, share)
             if other is None:
                 continue
@@ -261,6 +263,8 @@ class _Search:
             except MemoryError:  # the class's larger sizes may not fit where the call's own does
                 continue
             right = [spec for spec in specs if self._right(other, spec)]
+            if not right:
+                return []
             specs = _no_slower(right, other.final(right, base, _AGAIN_SECONDS * (1 + len(right))))
         return specs
 

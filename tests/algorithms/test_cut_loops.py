@@ -75,7 +75,7 @@ def _common_divisor(a: Any, b: Any) -> Any:
 
 def _power_sum(a: Any, b: Any) -> Any:
     total = a - a
-    for _ in range(9):
+    for _ in range(30):
         total += a**b
     return total
 
@@ -93,14 +93,91 @@ def test_operators_and_keys_that_loop(device: Any) -> None:
 
 @pytest.mark.parametrize("op", [_common_divisor, _power_sum])
 def test_loops_that_are_too_long_or_of_unknown_length(device: Any, op: Any) -> None:
-    x = np.arange(1, 1000, dtype=np.int32)
+    x = np.random.default_rng(5).integers(0, 1000, 999).astype(np.int32)
+    if device.profile.loop_limit is None:
+        if op is _common_divisor:
+            assert np.array_equal(pydp.scan(x, op), np.gcd.accumulate(x))
+            assert pydp.reduce(x, op) == np.gcd.reduce(x)
+            assert np.array_equal(
+                pydp.sort(x, less=lambda a, b: op(a, 30) < op(b, 30)), x[np.argsort(np.gcd(x, 30), kind="stable")]
+            )
+        return
     calls = [lambda: pydp.scan(x, op), lambda: pydp.reduce(x, op), lambda: pydp.sort(x, less=lambda a, b: op(a, b) > 2)]
     for call in calls:
-        if device.profile.loop_limit is None:
+        with pytest.raises(pydp.UnsupportedOnDevice, match="this driver ends a work-item's loops after 65535"):
             call()
-        else:
-            with pytest.raises(pydp.UnsupportedOnDevice, match="this driver ends a work-item's loops after 65535"):
-                call()
+
+
+def test_remainders_in_keys_and_operators(device: Any) -> None:
+    """Drivers compute them in loops, by the bits of the quotient."""
+    x = (np.random.default_rng(6).random(4096) * 1e6).astype(np.float32)
+    got = pydp.sort(x, key=lambda v: v % 1)
+    assert np.array_equal(got, x[np.argsort(x % np.float32(1), kind="stable")])
+    for op in ("fmod(a + b, 8.0f)", lambda a, b: (a + b) % 8):
+        whole = np.floor(x / 1000).reshape(64, 64)
+        for axis in (0, 1):
+            assert np.array_equal(pydp.reduce(whole, op, axis=axis), whole.sum(axis) % 8)
+            assert np.array_equal(pydp.scan(whole, op, axis=axis)[1:, 1:], (np.cumsum(whole, axis) % 8)[1:, 1:])
+
+
+def _both_sides(a: Any, b: Any) -> Any:
+    total = a
+    if b > 4:
+        for turn in range(100):
+            total += b * (turn == 99)
+    else:
+        for turn in range(101):
+            total += b * (turn == 98)
+    return total
+
+
+@pytest.mark.parametrize("n", [600, 1843])
+def test_columns_of_operators_whose_lanes_part(device: Any, n: int) -> None:
+    x = np.random.default_rng(7).integers(0, 9, (n, 64)).astype(np.int32)
+    for spec in ({"width": 1, "vector": 0}, {"mapping": "simt", "width": 1, "lanes": 64, "items": 1}):
+        assert np.array_equal(pydp.scan(x, _both_sides, axis=0, spec=spec), np.cumsum(x, 0, dtype=np.int32))
+
+
+def _counted(idx: Any, y: Any, x: Any, n: Any, m: Any) -> None:
+    total = 0
+    if x[idx] > 0:
+        for _ in range(n):
+            for _ in range(m):
+                total += 1
+    else:
+        for _ in range(n):
+            total += 1
+    y[idx] = total
+
+
+def _summed(idx: Any, y: Any, s: Any, n: Any) -> None:
+    turns = 0
+    for _ in range(n):
+        pydp.atomic_add(s, 0, np.float32(1))
+        turns += 1
+    y[idx] = turns
+
+
+@pytest.mark.parametrize(("n", "m"), [(100, 5), (10_000, 5), (40_000, 1), (32_000, 1)])
+def test_loops_are_whole_or_refused(device: Any, n: int, m: int) -> None:
+    x, y = np.arange(64, dtype=np.int32) % 2, np.zeros(64, np.int32)
+    try:
+        pydp.forall(64, _counted, y, x, n, m)
+    except pydp.UnsupportedOnDevice:
+        assert device.profile.loop_limit is not None and n > 100
+    else:
+        assert np.array_equal(y, np.where(x > 0, n * m, n))
+
+
+@pytest.mark.parametrize("n", [100, 10_000])
+def test_updates_that_try_again_are_whole_or_refused(device: Any, n: int) -> None:
+    y, s = np.zeros(64, np.int32), np.zeros(1, np.float32)
+    try:
+        pydp.forall(64, _summed, y, s, n)
+    except pydp.PydpError:
+        assert device.profile.loop_limit is not None and n > 100
+    else:
+        assert np.array_equal(y, np.full(64, n)) and s[0] == 64 * n
 
 
 @pytest.mark.host

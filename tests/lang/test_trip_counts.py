@@ -26,21 +26,21 @@ def count(body, length=10):
 def test_loops_over_extents_and_constants():
     i, j, n = var("i"), var("j"), var("n")
     inner = [store(A, (read(i), read(j)), 1)]
-    assert count([loop(i, 0, LENGTH, inner)]) == 10
-    assert count([loop(i, 0, LENGTH, inner, step=3)]) == 4
-    assert count([loop(i, LENGTH, 0, inner, step=-1)]) == 10
-    assert count([loop(i, 5, 2, inner)]) == 0
-    assert count([loop(i, 0, LENGTH, [loop(j, 0, 4, inner)])]) == 10 * 5
-    assert count([loop(i, 0, 3, inner), loop(j, 0, 4, inner)]) == 7
-    assert count([assign(n, add(mul(LENGTH, 2), 1)), loop(i, 0, read(n), inner)]) == 21
+    assert count([loop(i, 0, LENGTH, inner)]) == 11  # the turn in which it ends is one
+    assert count([loop(i, 0, LENGTH, inner, step=3)]) == 5
+    assert count([loop(i, LENGTH, 0, inner, step=-1)]) == 11
+    assert count([loop(i, 5, 2, inner)]) == 1
+    assert count([loop(i, 0, LENGTH, [loop(j, 0, 4, inner)])]) == 10 * (1 + 5) + 1
+    assert count([loop(i, 0, 3, inner), loop(j, 0, 4, inner)]) == 4 + 5
+    assert count([assign(n, add(mul(LENGTH, 2), 1)), loop(i, 0, read(n), inner)]) == 22
     # The longest inner loop stands for all of them.
-    assert count([loop(i, 0, LENGTH, [loop(j, 0, read(i), inner)])]) == 10 * 10
+    assert count([loop(i, 0, LENGTH, [loop(j, 0, read(i), inner)])]) == 10 * (1 + 10) + 1
 
 
-def test_branches_take_the_longer_side():
+def test_branches_take_both_sides():
     i, j = var("i"), var("j")
     inner = [store(A, (read(i), read(j)), 1)]
-    assert count([when(cmp("lt", place(), 3), [loop(i, 0, 3, inner)], [loop(j, 0, 8, inner)])]) == 8
+    assert count([when(cmp("lt", place(), 3), [loop(i, 0, 3, inner)], [loop(j, 0, 8, inner)])]) == 4 + 9
 
 
 def test_what_only_the_lane_knows_is_unknown():
