@@ -21,7 +21,7 @@ def room(limit: int | None, rounds: int | None, what: str) -> int | None:
     if rounds is None:
         raise UnsupportedOnDevice(
             f"{what} has loops whose length depends on values, and this driver ends a work-item's loops after {limit} "
-            "iterations; loops over constant ranges are accepted"
+            "iterations; loops over constant ranges that hold no remainders of floats are accepted"
         )
     if rounds > MOST_ROUNDS:
         raise UnsupportedOnDevice(

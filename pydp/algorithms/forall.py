@@ -152,10 +152,14 @@ def _launch_values(values: Sequence[Any], extent: tuple[int, ...]) -> Callable[[
 def _check_loops(plan: Plan, values: Sequence[Any], extent: tuple[int, ...]) -> None:
     """Refuse a launch whose loops the driver would end too early, where the count can be told."""
     count = plan.translation.loops.count(_launch_values(values, extent))
-    if plan.limit is not None and count is not None and count > plan.limit:
+    name, limit = plan.translation.function.name, plan.limit
+    if limit is not None and count is not None and count > limit:
         raise UnsupportedOnDevice(
-            f"{plan.translation.function.name} runs {count} loop iterations in each lane; this driver ends a "
-            f"work-item's loops after {plan.limit}"
+            f"{name} runs {count} loop iterations in each lane; this driver ends a work-item's loops after {limit}"
+        )
+    if limit is not None and count is None and not plan.watched:
+        raise UnsupportedOnDevice(
+            f"the loops of {name} cannot be counted for these numbers; this driver ends a lane's loops after {limit}"
         )
 
 

@@ -53,7 +53,7 @@ _PYTHON: dict[Any, str] = {
 }
 _MOST_FUNCTIONS = 256
 _functions: dict[tuple[int, np.dtype], Operator] = {}
-_REMAINDER = re.compile(r"\b(?:fmod|remainder|remquo)\b")
+_REMAINDER = re.compile(r"(?<!\.)\b(?:fmod|remainder)\b(?=\s*\()")
 _STRUCT = re.compile(r"(?=typedef struct)")
 _ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
 

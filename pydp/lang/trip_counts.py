@@ -21,8 +21,9 @@ class LoopBound:
 
     @property
     def is_known(self) -> bool:
-        """Whether the extents and numbers of a launch tell the count."""
-        return self.count(lambda leaf: None if _of_lane(leaf) else 1) is not None
+        """Whether the extents and numbers of a launch tell the count, whatever they are."""
+        known = _Known(self.function.body, least=1)  # or what is in `range(1, n)` would not be looked at
+        return _block(self.function.body, known, lambda leaf: None if _of_lane(leaf) else 1) is not None
 
     def count(self, values: Values) -> int | None:
         """The count, or None where it depends on data or lanes. `values` gives leaves: extents and parameters."""
@@ -36,9 +37,11 @@ def _of_lane(leaf: ir.Expr) -> bool:
 
 
 class _Known:
-    """What is known of variables: the ranges of loop counters, and the only definitions of others."""
+    """What is known of variables: the ranges of loop counters, and the only definitions of others. least: turns that
+    every loop is taken to have."""
 
-    def __init__(self, body: Sequence[ir.Stmt]) -> None:
+    def __init__(self, body: Sequence[ir.Stmt], least: int = 0) -> None:
+        self.least = least
         self.ranges: dict[str, tuple[int, int]] = {}
         self.definitions: dict[str, ir.Expr | None] = {}
         for one in ir.statements(list(body)):
@@ -60,11 +63,11 @@ def hidden(expressions: Iterable[ir.Expr]) -> int:
 def _hidden(part: ir.Expr) -> int:
     if _is_remainder(part):
         return _EXPONENTS[part.dtype.itemsize]
-    return 1 + 8 * part.dtype.itemsize if isinstance(part, ir.Binary) and part.op == "pow" and _is_integer(part) else 0
-
-
-def _is_integer(part: ir.Expr) -> bool:
-    return part.dtype.kind in "iu"
+    if not isinstance(part, ir.Binary) or part.op != "pow" or part.dtype.kind not in "iu":
+        return 0
+    if isinstance(part.right, ir.Const):
+        return 1 + max(int(part.right.value), 0).bit_length()
+    return 1 + 8 * part.dtype.itemsize
 
 
 def _is_remainder(part: ir.Expr) -> bool:
@@ -75,7 +78,10 @@ def _is_remainder(part: ir.Expr) -> bool:
 
 def _values_decide(statement: ir.Stmt) -> bool:
     """Whether a statement goes round a hidden loop as often as values have it: in a loop of its own, the most that this
-    could be would be far more than it is. Atomic updates of floats try until no other lane came between."""
+    could be would be far more than it is. Atomic updates of floats try until no other lane came between.
+
+    Launches of such loops are watched, which sees that a loop was ended early; one hidden iteration after the last
+    turn of all loops, where they have taken nearly as many as the driver allows, it does not see."""
     if isinstance(statement, ir.Atomic) and statement.array.dtype.kind == "f":
         return True
     return any(_is_remainder(part) for one in ir.expressions(statement) for part in ir.walk(one))
@@ -105,7 +111,7 @@ def _loop(loop: ir.For, known: _Known, values: Values) -> int | None:
     if start is None or stop is None or step is None or step[0] != step[1] or step[0] == 0:
         return None
     by = step[0]
-    trips = max(0, -(-(stop[1] - start[0]) // by) if by > 0 else -(-(start[1] - stop[0]) // -by))
+    trips = max(known.least, -(-(stop[1] - start[0]) // by) if by > 0 else -(-(start[1] - stop[0]) // -by))
     if trips == 0:
         return 1  # in which the loop finds its end
     if any(map(_values_decide, ir.statements(loop.body))):

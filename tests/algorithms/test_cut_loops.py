@@ -169,11 +169,53 @@ def test_loops_are_whole_or_refused(device: Any, n: int, m: int) -> None:
         assert np.array_equal(y, np.where(x > 0, n * m, n))
 
 
-@pytest.mark.parametrize("n", [100, 10_000])
-def test_updates_that_try_again_are_whole_or_refused(device: Any, n: int) -> None:
+def _summed_but_one(idx: Any, y: Any, s: Any, n: Any) -> None:
+    turns = 1
+    for _ in range(1, n):
+        pydp.atomic_add(s, 0, np.float32(1))
+        turns += 1
+    pydp.atomic_add(s, 0, np.float32(1))
+    y[idx] = turns
+
+
+def _searched(idx: Any, y: Any, s: Any, n: Any) -> None:
+    turns = 0
+    for _ in range(n // 2):
+        k = 0
+        while k < 2 + idx[0] // 64:
+            k += 1
+            turns += 1
+    y[idx] = turns
+    pydp.atomic_add(s, 0, np.float32(turns))
+
+
+def _cubes(idx: Any, y: Any, x: Any, n: Any) -> None:
+    total = 0
+    for i in range(n):
+        total += x[i] ** 3
+    y[idx] = total
+
+
+def test_constant_powers_in_loops(device: Any) -> None:
+    x, y = np.arange(3000, dtype=np.int32) % 7, np.zeros(64, np.int32)
+    pydp.forall(64, _cubes, y, x, 3000)
+    assert np.array_equal(y, np.full(64, (x**3).sum()))
+
+
+def test_members_that_are_named_like_functions(device: Any) -> None:
+    kind = np.dtype([("quotient", np.int32), ("remainder", np.int32)])
+    x = np.zeros(1000, kind)
+    x["remainder"] = 1
+    got = pydp.reduce(x, {"quotient": "a.quotient + b.quotient", "remainder": "a.remainder + b.remainder"})
+    assert got["remainder"] == 1000
+
+
+@pytest.mark.parametrize("function", [_summed, _summed_but_one, _searched])
+@pytest.mark.parametrize("n", [100, 10_000, 50_000])
+def test_updates_that_try_again_are_whole_or_refused(device: Any, function: Any, n: int) -> None:
     y, s = np.zeros(64, np.int32), np.zeros(1, np.float32)
     try:
-        pydp.forall(64, _summed, y, s, n)
+        pydp.forall(64, function, y, s, n)
     except pydp.PydpError:
         assert device.profile.loop_limit is not None and n > 100
     else:
