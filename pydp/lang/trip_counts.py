@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pydp.lang import ir
 
 Values = Callable[[ir.Expr], int | None]
@@ -110,6 +112,8 @@ def _loop(loop: ir.For, known: _Known, values: Values) -> int | None:
     start, stop, step = (_range(one, known, values) for one in (loop.start, loop.stop, loop.step))
     if start is None or stop is None or step is None or step[0] != step[1] or step[0] == 0:
         return None
+    if known.least and not isinstance(loop.step, ir.Const):
+        return None  # numbers may make it 0, or counters others
     by = step[0]
     trips = max(known.least, -(-(stop[1] - start[0]) // by) if by > 0 else -(-(start[1] - stop[0]) // -by))
     if trips == 0:
@@ -126,7 +130,16 @@ def _loop(loop: ir.For, known: _Known, values: Values) -> int | None:
 
 
 def _range(expr: ir.Expr, known: _Known, values: Values) -> tuple[int, int] | None:
-    """The least and the greatest value of an integer expression, or None."""
+    """The least and the greatest value of an integer expression; None where they are not known, or wrap."""
+    found = _exact(expr, known, values)
+    if found is None or expr.dtype.kind not in "iu":
+        return None
+    limits = np.iinfo(expr.dtype)
+    return found if limits.min <= min(found) and max(found) <= limits.max else None
+
+
+def _exact(expr: ir.Expr, known: _Known, values: Values) -> tuple[int, int] | None:
+    """The same of numbers that have no limits, but for the parts of the expression."""
     if isinstance(expr, ir.Const):
         return int(expr.value), int(expr.value)
     if isinstance(expr, ir.Read):
@@ -155,7 +168,7 @@ def _binary(expr: ir.Binary, known: _Known, values: Values) -> tuple[int, int] |
     if expr.op == "mul":
         products = [a * b for a, b in corners]
         return min(products), max(products)
-    if expr.op == "floordiv" and right[0] > 0:
+    if expr.op == "floordiv" and right[0] > 0 and (isinstance(expr.right, ir.Const) or not known.least):
         quotients = [a // b for a, b in corners]
         return min(quotients), max(quotients)
     return None

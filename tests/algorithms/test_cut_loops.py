@@ -189,6 +189,65 @@ def _searched(idx: Any, y: Any, s: Any, n: Any) -> None:
     pydp.atomic_add(s, 0, np.float32(turns))
 
 
+def _harmonic(idx: Any, y: Any, n: Any, m: Any) -> None:
+    total = 0
+    for i in range(1, n):
+        for _ in range(m // i):
+            total += 1
+    y[idx] = total
+
+
+def _sieve(idx: Any, y: Any, n: Any, m: Any) -> None:
+    total = 0
+    for i in range(1, n + 1):
+        for _ in range(0, m, i):
+            total += 1
+    y[idx] = total
+
+
+def _guarded(idx: Any, y: Any, n: Any, k: Any) -> None:
+    total = 0
+    if k > 0:
+        for _ in range(0, n, k):
+            total += 1
+    y[idx] = total
+
+
+def _divided(idx: Any, y: Any, n: Any, k: Any) -> None:
+    total = 0
+    for _ in range(n // k):
+        total += 1
+    y[idx] = total
+
+
+def _wrapped(idx: Any, y: Any, n: Any, m: Any) -> None:
+    total = 0
+    for _ in range(np.uint16(n)):
+        for j in range(m):
+            total += 1 + (j * total & 1) * 0
+    y[idx] = total
+
+
+@pytest.mark.parametrize(("function", "n", "m", "turns"), [
+    (_harmonic, 10, 20, 54), (_sieve, 10, 20, 61), (_guarded, 9, 2, 5), (_guarded, 9, 0, 0), (_divided, -10, -2, 5),
+    (_wrapped, 100, 2, 200),
+])  # fmt: skip
+def test_loops_by_numbers_of_all_kinds(device: Any, function: Any, n: int, m: int, turns: int) -> None:
+    y = np.full(64, -1, np.int32)
+    pydp.forall(64, function, y, n, m)
+    assert np.array_equal(y, np.full(64, turns))
+
+
+def test_bounds_that_wrap_are_whole_or_refused(device: Any) -> None:
+    y = np.zeros(64, np.int32)
+    try:
+        pydp.forall(64, _wrapped, y, -1, 2)
+    except pydp.UnsupportedOnDevice:
+        assert device.profile.loop_limit is not None
+    else:
+        assert np.array_equal(y, np.full(64, 2 * 65535))
+
+
 def _cubes(idx: Any, y: Any, x: Any, n: Any) -> None:
     total = 0
     for i in range(n):
