@@ -1,0 +1,105 @@
+"""The widths of barriers that `break` and `continue` may pass over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp.lang import widths
+from pydp.lang.front import FieldType, translate
+
+pytestmark = pytest.mark.host
+
+I1 = FieldType(np.dtype(np.int32), 1)
+
+
+def left_by_data(idx, out, u):
+    s = pydp.local_field(np.int32, 64)
+    i = idx.local[0]
+    for k in range(2):
+        s[i] = k
+        pydp.group_barrier()
+        if u[0] > 0:
+            break
+        pydp.group_barrier()
+    out[idx] = s[63 - i]
+
+
+def gone_on_by_data(idx, out, u):
+    s = pydp.local_field(np.int32, 64)
+    i = idx.local[0]
+    v = 0
+    for k in range(2):
+        if k == 0:
+            s[i] = i
+        else:
+            v = s[63 - i]
+        pydp.group_barrier()
+        if u[0] > 0:
+            continue
+        pydp.group_barrier()
+    out[idx] = v
+
+
+def gone_on_by_an_extent(idx, out, u):
+    s = pydp.local_field(np.int32, 64)
+    i = idx.local[0]
+    v = 0
+    for k in range(2):
+        if k == 0:
+            s[i] = i
+        else:
+            v = s[63 - i]
+        pydp.group_barrier()
+        if u.extent[0] > 3:
+            continue
+        pydp.group_barrier()
+    out[idx] = v
+
+
+def gone_on_or_left(idx, out, u):
+    s = pydp.local_field(np.int32, 64)
+    i = idx.local[0]
+    v = 0
+    for k in range(3):
+        if k == 0:
+            s[i] = i
+        else:
+            v = s[63 - i]
+        pydp.group_barrier()
+        if u[0] > 0:
+            continue
+        pydp.group_barrier()
+        if u[1] > 0:
+            break
+        pydp.group_barrier()
+    out[idx] = v
+
+
+def gone_on_in_a_loop_of_unknown_length(idx, out, u):
+    s = pydp.local_field(np.int32, 64)
+    i = idx.local[0]
+    v, k = 0, 0
+    while k < u[2]:
+        k += 1
+        if k == 1:
+            s[i] = i
+        else:
+            v = s[63 - i]
+        pydp.group_barrier()
+        if u[0] > 0:
+            continue
+        pydp.group_barrier()
+    out[idx] = v
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [left_by_data, gone_on_by_data, gone_on_by_an_extent, gone_on_or_left, gone_on_in_a_loop_of_unknown_length],
+    ids=lambda fn: fn.__name__,
+)
+def test_barriers_that_breaks_and_continues_pass_over_keep_nothing(fn):
+    """The first barrier alone is always met between the writes and the reads."""
+    found = widths.infer(translate(fn, 1, (64,), [I1, I1]))
+    assert str(next(iter(found.values()))) == "64"
