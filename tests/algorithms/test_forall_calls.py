@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import numpy as np
 import pyopencl as cl
@@ -11,6 +12,7 @@ import pytest
 from forall_kernels import copy, mxm_tiled, stencil
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threads import together
 
 import pydp
 from pydp.algorithms import _forall_plan
@@ -197,8 +199,6 @@ def test_large_python_integers_choose_64_bits(device):
 
 
 def test_threads_do_not_mix_their_functions(device):
-    wrong = []
-
     def work(amount):
         def add(idx, a):
             a[idx] = a[idx] + amount
@@ -206,15 +206,9 @@ def test_threads_do_not_mix_their_functions(device):
         for _ in range(10):
             a = np.zeros(50, np.int32)
             pydp.forall(a.shape, add, a, device=device)
-            if not (a == amount).all():
-                wrong.append(amount)
+            assert (a == amount).all()
 
-    threads = [threading.Thread(target=work, args=(amount,)) for amount in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    assert not together(partial(work, amount) for amount in range(4))
 
 
 # --- errors ------------------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import threading
+from functools import partial
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
 import pytest
+from threads import together
 
 import pydp
 from pydp.algorithms import _lookback
@@ -271,12 +272,10 @@ def test_tags_run_out_without_harm(device):
 def test_many_threads_and_queues(device):
     x = integers(30_000, 15)
     want = np.cumsum(x, dtype=np.int32)
-    wrong = []
 
     def work(queue):
         for _ in range(10):
-            if not np.array_equal(pydp.scan(x, queue=queue, spec={"part": 1000}), want):
-                wrong.append(queue)
+            np.testing.assert_array_equal(pydp.scan(x, queue=queue, spec={"part": 1000}), want)
 
     unordered = (
         cl.CommandQueue(device.context, device.cl, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
@@ -284,9 +283,4 @@ def test_many_threads_and_queues(device):
         else None
     )
     queues = [None, None, cl.CommandQueue(device.context, device.cl), unordered]
-    threads = [threading.Thread(target=work, args=(queue,)) for queue in queues]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    assert not together(partial(work, queue) for queue in queues)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
-import threading
 
 import pytest
+from threads import together
 
 from pydp.lang import source
 from pydp.lang.helpers import describe
@@ -30,33 +29,17 @@ class _Cycle:
 
 def test_threads_parse_one_after_the_other() -> None:
     helpers = [describe("floordiv", "int"), describe("pow", "int")]
-    lines, here, wrong = inspect.getsource(ast).splitlines(keepends=True), Where("ast.py", 1, 0, "", "parse"), []
+    lines, here = inspect.getsource(ast).splitlines(keepends=True), Where("ast.py", 1, 0, "", "parse")
 
     def parse() -> None:
-        try:
-            for _ in range(5):
-                kept = [_Cycle() for _ in range(2000)]
-                del kept
-                assert len(source._functions(lines, here)) > 100
-        except BaseException as error:
-            wrong.append(error)
+        for _ in range(5):
+            kept = [_Cycle() for _ in range(2000)]
+            del kept
+            assert len(source._functions(lines, here)) > 100
 
     def render() -> None:
-        try:
-            for _ in range(3):
-                template._lookup.cache_clear()
-                assert template.render("lane_functions.mako", {"helpers": helpers}).strip()
-        except BaseException as error:
-            wrong.append(error)
+        for _ in range(3):
+            template._lookup.cache_clear()
+            assert template.render("lane_functions.mako", {"helpers": helpers}).strip()
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=one) for one in (parse, render) * 4]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
-    assert not wrong
+    assert not together((parse, render) * 4)

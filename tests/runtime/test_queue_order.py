@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cla
 import pytest
+from threads import together
 
 import pydp
 from pydp.runtime.device import Device
@@ -205,32 +206,18 @@ def test_transfers_that_have_ended_hold_no_memory_of_the_host(device: Device) ->
 
 
 def test_threads_with_queues_of_their_own_share_what_they_read(device: Device) -> None:
-    x, wrong = pydp.field(np.arange(1000, dtype=np.float32)), []
+    x = pydp.field(np.arange(1000, dtype=np.float32))
 
     def calls(number: int) -> None:
-        try:
-            for factor in range(number, number + 40):
-                queue = cl.CommandQueue(device.context, device.cl) if factor % 3 else None
-                out = pydp.zeros(1000, np.float32)
-                pydp.forall(1000, _times, x, out, factor, queue=queue)
-                if queue is not None:
-                    queue.finish()
-                if not np.array_equal(out.get(), np.arange(1000) * factor):
-                    wrong.append(factor)
-        except Exception as error:
-            wrong.append(error)
+        for factor in range(number, number + 40):
+            queue = cl.CommandQueue(device.context, device.cl) if factor % 3 else None
+            out = pydp.zeros(1000, np.float32)
+            pydp.forall(1000, _times, x, out, factor, queue=queue)
+            if queue is not None:
+                queue.finish()
+            np.testing.assert_array_equal(out.get(), np.arange(1000) * factor)
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=calls, args=(number,)) for number in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
-    assert not wrong
+    assert not together(partial(calls, number) for number in range(6))
 
 
 def _times(idx, x, out, factor):
