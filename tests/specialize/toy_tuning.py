@@ -12,6 +12,7 @@ import numpy as np
 from pydp.specialize.choose import choose
 from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Family, Problem
+from pydp.specialize.shape_class import ShapeClass
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,13 @@ def about(of: Any) -> dict[str, str]:
 
 
 RUNS: list[ToySpec] = []
+X = np.arange(10, dtype=np.int64)
+SHAPE = ShapeClass("toy", "int64", (16,))  # of X
+
+
+def failures(found: Any) -> dict[str, str]:
+    """Why each failed, by its mode, of what `tune` gave."""
+    return {trial.spec["mode"]: trial.failure for trial in found.failures}
 
 
 class _Late(np.ndarray):

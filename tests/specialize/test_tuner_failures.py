@@ -1,0 +1,61 @@
+"""What is wrong or takes too long wins nothing: it is noted with the reason and not tried again."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import toy_tuning as toy
+from toy_tuning import ToySpec, X
+
+from pydp.specialize import trial
+from pydp.specialize.tuner import Stuck, tune
+
+pytestmark = pytest.mark.host
+
+
+def test_a_wrong_result_at_another_size_is_noted(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy, "SPACE", [ToySpec(8), ToySpec(2), ToySpec(4)])
+    monkeypatch.setattr(toy, "CLOSED", True)
+    verify = trial.Subject.verify
+
+    def wrong(self: Any, spec: ToySpec) -> None:
+        if spec.wait == 2 and self.args[0].size != X.size:
+            raise trial.WrongResult("wrong result: 1 of 9 elements")
+        verify(self, spec)
+
+    monkeypatch.setattr(trial.Subject, "verify", wrong)
+    found = tune(toy.double, X, device=toys)
+    assert found.spec == ToySpec(4) and [one.spec["wait"] for one in found.failures] == [2]
+    assert found.failures[0].failure == "at another size of the class: wrong result: 1 of 9 elements"
+
+
+def test_a_wrong_default_is_told(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(trial.reference._BY_NAME, "double", lambda x: [trial.reference.Expected(3 * x)])
+    with pytest.raises(trial.WrongResult, match="untuned result of double is not NumPy's, so nothing is tuned: 9 of"):
+        tune(toy.double, X, device=toys)
+
+
+@pytest.mark.parametrize("seconds, stuck", [(0.9, False), (4.0, True)])
+def test_one_that_takes_too_long(toys: Any, monkeypatch: pytest.MonkeyPatch, seconds: float, stuck: bool) -> None:
+    hanging = ToySpec(2, "hangs", seconds)
+    monkeypatch.setattr(toy, "SPACE", [ToySpec(8), hanging, ToySpec(4)])
+    monkeypatch.setattr(toy, "CLOSED", True)
+    prepare = trial.Subject.prepare
+
+    def short(self: Any, baseline: Any) -> None:
+        prepare(self, baseline)
+        self.limit = 0.6
+
+    monkeypatch.setattr(trial.Subject, "prepare", short)
+    if stuck:
+        with pytest.raises(Stuck, match=r"no result within 0\.6 s and still runs; start again"):
+            tune(toy.double, X, device=toys)
+        for thread in threading.enumerate():
+            if thread.name == "pydp-trial":
+                thread.join()
+        toy.RUNS.clear()
+    found = tune(toy.double, X, device=toys)
+    assert found.spec == ToySpec(4) and [one.failure for one in found.failures] == ["no result within 0.6 s"]
+    assert toy.RUNS.count(hanging) == (0 if stuck else 1)  # and never again
