@@ -93,10 +93,10 @@ class Tracer(Evaluator):
             if self.active.all():
                 self.active = self.everyone
             return
-        before, outer = dict(self.values), self.active
+        before, signatures, outer = dict(self.values), dict(self.signatures), self.active
         ends = []
         for body in (statement.then, statement.orelse):
-            self.values, self.active = dict(before), outer
+            self.values, self.signatures, self.active = dict(before), dict(signatures), outer
             with self.unsure(self._is_shared(condition, body)):
                 self.block(body)
             ends.append((self.values, self.active))

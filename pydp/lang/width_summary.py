@@ -177,7 +177,9 @@ class _Table:
 
 
 def _is_harmless(one: Access, other: Access) -> bool:
-    """Whether two accesses never race: reads, and updates by one operation."""
+    """Whether two accesses never race: reads, updates by one operation, and what is done to other members."""
+    if one.is_apart(other):
+        return True
     if isinstance(one.site, ir.Atomic) and isinstance(other.site, ir.Atomic):
         return one.site.op == other.site.op
     return one.kind == other.kind == "read"

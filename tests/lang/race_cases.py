@@ -332,6 +332,17 @@ def loops_as_long_as_the_group_says(idx, o, a):
     o[(k - 8) * 16 + idx.local[0]] = a[idx]
 
 
+@right(64, (4,), (64,), group=16)
+def what_the_other_branch_gives_a_variable(idx, o, a):
+    v = a[idx.group[0]]
+    if a[idx.group[0]] > 1:
+        v = a[idx]
+        pydp.group_barrier()
+    else:
+        o[idx.group[0]] = v
+        pydp.group_barrier()
+
+
 @wrong("no barrier holds between groups", 640, (640,), (64,), group=16)
 def loops_that_end_alike(idx, o, a):
     k = 0

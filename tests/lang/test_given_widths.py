@@ -133,3 +133,32 @@ def test_a_given_width_that_lets_updates_of_two_operations_race():
     ):
         widths.check_given(translate(bounded, 1, (64,), [field, field]))
     widths.check_given(translate(counted, 1, (64,), [field, field]))
+
+
+def test_members_of_records_are_apart():
+    """Lane 32's write of b is none of lane 0's read of a; its write of a is."""
+    pair = np.dtype([("a", np.int32), ("b", np.int32)])
+
+    def apart(idx, out):
+        s = pydp.local_field(pair, 64)
+        i = idx.local[0]
+        s[i] = pydp.record(pair, i, i)
+        pydp.group_barrier()
+        out[idx] = s[(i + 32) % 64].a
+        pydp.group_barrier(2)
+        s[i].b = 5
+
+    def together(idx, out):
+        s = pydp.local_field(pair, 64)
+        i = idx.local[0]
+        s[i] = pydp.record(pair, i, i)
+        pydp.group_barrier()
+        out[idx] = s[(i + 32) % 64].a
+        pydp.group_barrier(2)
+        s[i].a = 5
+
+    out = np.zeros(64, np.int32)
+    pydp.forall(64, apart, out, group=64, device="host")
+    assert out.tolist() == [*range(32, 64), *range(32)]
+    with pytest.raises(VectorError, match=r"width 2 is too narrow: lane \[0\] reads s in line"):
+        pydp.forall(64, together, out, group=64, device="host")
