@@ -19,6 +19,7 @@ from pydp.lang.front_math import ARITY, TABLE, TESTS, fold
 from pydp.lang.front_vectors import components, member_name
 from pydp.lang.result_type import BOOL
 from pydp.lang.values import Constant, Items, Number, Value, View, arguments_text, describe
+from pydp.lang.vector import fma
 from pydp.lang.views_in import Element
 
 
@@ -189,7 +190,8 @@ class Calls(Expressions):
         """The lesser or greater of two numbers, NaN where one is (as numpy.minimum)."""
         pair = known(left), known(right)
         if pair[0] is not None and pair[1] is not None:
-            return self.literal(min(pair) if name == "minimum" else max(pair), node)
+            wrong = [value for value in pair if value != value]  # NaN, which Python's min may leave out
+            return self.literal(wrong[0] if wrong else min(pair) if name == "minimum" else max(pair), node)
         if left.expr.dtype.names or right.expr.dtype.names:
             self.fail("records have no order; compare their members", node)
         kind = self.common_type(self.counted(left), self.counted(right), node)
@@ -319,7 +321,7 @@ class Calls(Expressions):
         numbers = self._numbers(node, 3)
         values = [known(number) for number in numbers]
         if None not in values:
-            return self.literal(float(values[0] * values[1] + values[2]), node)
+            return self.literal(float(fma(*values)), node)
         return self.math("fma", numbers, node)
 
     def _pydp_where(self, node: ast.Call) -> Value:

@@ -1,4 +1,4 @@
-"""Values at the edges of operations, in every lowering: exponents below 0, NaN among atomics."""
+"""Values at the edges of operations, in every lowering: exponents below 0, NaN among atomics and constants."""
 
 from __future__ import annotations
 
@@ -50,3 +50,26 @@ def test_nan_stays_among_atomic_extremes(device: Device, way: str) -> None:
         least, most = values[:1].copy(), values[:1].copy()
         _run(device, way, 300, extremes, least, most, values)
         np.testing.assert_array_equal([least[0], most[0]], [np.min(values), np.max(values)])
+
+
+NAN = float("nan")
+
+
+def constants(idx, out):
+    if idx[0] == 0:
+        out[idx] = min(1.0, NAN)
+    elif idx[0] == 1:
+        out[idx] = np.maximum(1.0, NAN)
+    elif idx[0] == 2:
+        out[idx] = max(NAN, 2, 3.0)
+    elif idx[0] == 3:
+        out[idx] = np.clip(5.0, NAN, 7.0)
+    else:
+        out[idx] = pydp.fma(0.1, 10.0, -1.0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_constants_give_what_values_give(device: Device, way: str) -> None:
+    out = np.zeros(5, np.float32)
+    _run(device, way, 5, constants, out)
+    np.testing.assert_array_equal(out, np.array([NAN, NAN, NAN, NAN, 2.0**-54], np.float32))
