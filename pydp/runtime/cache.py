@@ -19,13 +19,18 @@ _lock = threading.Lock()
 
 
 def cache_dir() -> Path:
-    """The folder of pydp's files: PYDP_CACHE_DIR, else the user's cache folder of the platform. May not exist yet."""
+    """The folder of pydp's files: PYDP_CACHE_DIR, else the user's cache folder of the platform. May not exist yet, and
+    cannot where neither is known: a user without a home, for example."""
     chosen = os.environ.get("PYDP_CACHE_DIR")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    import platformdirs
+    try:
+        if chosen:
+            return Path(chosen).expanduser().absolute()
+        import platformdirs
 
-    return Path(platformdirs.user_cache_dir("pydp", appauthor=False))
+        return Path(platformdirs.user_cache_dir("pydp", appauthor=False))
+    except (OSError, RuntimeError) as error:
+        log_once(f"no folder for files (PYDP_CACHE_DIR is {chosen!r}): {error}; going on without")
+        return Path(os.devnull) / "pydp"
 
 
 def log_once(message: str, *, level: int = logging.WARNING) -> None:
@@ -63,8 +68,17 @@ def read(path: str | os.PathLike[str]) -> bytes | None:
     """The bytes of `path`, or None where there is no such file or it cannot be read (the latter is logged)."""
     try:
         return Path(path).read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         log_once(f"cannot read {path}: {error.strerror or error}; going on without")
         return None
+
+
+def listed(folder: Path, pattern: str) -> list[Path]:
+    """The files of a folder whose names fit, in order; none where it cannot be looked into (which is logged)."""
+    try:
+        return sorted(folder.glob(pattern))
+    except OSError as error:
+        log_once(f"cannot look into {folder}: {error.strerror or error}; going on without")
+        return []

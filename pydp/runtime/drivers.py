@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from pydp.runtime.cache import atomic_write, cache_dir, log_once
+from pydp.runtime.cache import atomic_write, cache_dir, listed, log_once
 
 _SYSTEM = Path("/etc/OpenCL/vendors")
 _LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
@@ -44,7 +44,7 @@ def vendor_files() -> dict[str, str]:
     """The ``.icd`` files that pydp shows the loader: name -> content (one library)."""
     files: dict[str, str] = {}
     for folder in (_SYSTEM, Path(sys.prefix) / "etc" / "OpenCL" / "vendors"):
-        for path in sorted(folder.glob("*.icd")) if folder.is_dir() else []:
+        for path in listed(folder, "*.icd"):
             try:
                 library = path.read_text().strip()
             except (OSError, UnicodeDecodeError):
@@ -71,11 +71,11 @@ def _pip_drivers() -> dict[str, str]:
     files = {}
     for root in dict.fromkeys((sys.prefix, sys.base_prefix, site.getuserbase())):
         library = Path(root) / "lib" / "libintelocl.so"
-        if library.exists():
+        if os.path.exists(library):
             files["intel-pip.icd"] = str(library)
             break
     for folder in [*site.getsitepackages(), site.getusersitepackages()]:
-        for icd in sorted(Path(folder).glob("pyopencl/.libs/*.icd")):  # where pocl-binary-distribution puts its own
+        for icd in listed(Path(folder), "pyopencl/.libs/*.icd"):  # where pocl-binary-distribution puts its own
             name = icd.read_text().strip()
             beside = icd.parent / name
             files[f"pip-{icd.name}"] = str(beside) if beside.exists() else name
@@ -98,7 +98,7 @@ def _icd_folder(files: dict[str, str]) -> str | None:
     name = "icd-" + hashlib.sha256(content.encode()).hexdigest()[:16]
     for parent in (cache_dir(), Path(tempfile.gettempdir()) / f"pydp-{os.getuid() if hasattr(os, 'getuid') else 0}"):
         folder = parent / name
-        present = folder.is_dir() and {path.name for path in folder.glob("*.icd")} == set(files)
+        present = {path.name for path in listed(folder, "*.icd")} == set(files)
         if present or all(atomic_write(folder / file, f"{library}\n".encode()) for file, library in files.items()):
             return str(folder)
     return None

@@ -106,14 +106,16 @@ class Store:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with FileLock(str(self.path) + ".lock", timeout=LOCK_SECONDS, poll_interval=0.002):
-                    self._refresh(anew=True)
+                    if not self._refresh(anew=True):  # what others have measured is not written over unread
+                        return False
                     merged = self._merged()
                     saved = atomic_write(self.path, dump(self.about, merged.values()))
             except Timeout:
                 log_once(f"{self.path} is locked for over {LOCK_SECONDS:.0f} s; results are kept for this process only")
                 return False
-            except OSError as error:
-                log_once(f"cannot keep files in {self.path.parent}: {error.strerror or error}; going on without")
+            except (OSError, NotImplementedError) as error:  # some file systems have no locks
+                reason = getattr(error, "strerror", None) or error
+                log_once(f"cannot keep files in {self.path.parent}: {reason}; going on without")
                 return False
             if saved:
                 self._trials, self._unsaved = merged, []
@@ -129,14 +131,16 @@ class Store:
             merged.update({trial.identity: trial for trial in trials})
         return merged
 
-    def _refresh(self, anew: bool = False) -> None:
-        """Reads the file where it has changed since, or `anew` in any case."""
+    def _refresh(self, anew: bool = False) -> bool:
+        """Reads the file where it has changed since, or `anew` in any case; False where it is there and cannot be."""
         now = stamp(self.path)
         if now == self._stamp and not anew:
-            return
+            return True
         self._stamp = now
-        _, found = load(self.path) if now is not None else ({}, [])
+        data = read(self.path) if now is not None else None
+        _, found = parse(data, str(self.path)) if data is not None else ({}, [])
         self._trials = {trial.identity: trial for trial in found}
+        return data is not None or stamp(self.path) is None
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
@@ -204,7 +208,8 @@ def _trial(record: Any) -> Trial | None:
     except (KeyError, TypeError, ValueError):
         return None
     measured = isinstance(ratio, float) and math.isfinite(ratio) and ratio > 0 and failure is None
-    if not isinstance(spec, dict) or not (measured or (ratio is None and isinstance(failure, str))):
+    plain = isinstance(spec, dict) and not any(isinstance(value, dict | list) for value in spec.values())
+    if not plain or not (measured or (ratio is None and isinstance(failure, str))):
         return None
     return Trial(shape, spec, ratio, failure)
 
@@ -218,7 +223,10 @@ def _unsigned(values: Any) -> dict[str, Any] | None:
     if not isinstance(values, dict):
         return None
     kept = {name: value for name, value in values.items() if name != "sum"}
-    return kept if values.get("sum") == _checksum(kept) else None
+    try:
+        return kept if values.get("sum") == _checksum(kept) else None
+    except RecursionError:  # lists in lists, as deep as they can just be read
+        return None
 
 
 def _checksum(values: Mapping[str, Any]) -> str:

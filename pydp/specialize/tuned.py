@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydp.errors import InvalidArgument, PydpError
-from pydp.runtime.cache import cache_dir
+from pydp.runtime.cache import cache_dir, listed
 from pydp.specialize import store as stores
 from pydp.specialize.architectures import architecture_of
 from pydp.specialize.choices import forget
@@ -104,7 +104,7 @@ class _Library:
         self.shelves = [
             (rank, path, *stores.load(path))
             for rank, place in ((0, folder), (1, STARTER))
-            for path in sorted(place.glob("*.json"))
+            for path in listed(place, "*.json")
         ]
 
 
@@ -158,7 +158,7 @@ def reread() -> None:
 
 
 def _stamps(folder: Path) -> dict[Path, tuple[int, int, int] | None]:
-    return {path: stores.stamp(path) for path in folder.glob("*.json")}
+    return {path: stores.stamp(path) for path in listed(folder, "*.json")}
 
 
 def _known() -> _Library:
@@ -212,13 +212,12 @@ def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float |
 
 def shelves() -> list[tuple[dict[str, str], list[Trial]]]:
     """(about, trials) of every store of the user's."""
-    return [stores.load(path) for path in sorted((cache_dir() / TUNED).glob("*.json"))]
+    return [stores.load(path) for path in listed(cache_dir() / TUNED, "*.json")]
 
 
 def exported() -> tuple[bytes, int]:
     """Every store of the user's as one file, for `imported` on another machine; and how many trials there are."""
-    paths = sorted((cache_dir() / TUNED).glob("*.json"))
-    found = [(path.stem, *stores.load(path)) for path in paths]
+    found = [(path.stem, *stores.load(path)) for path in listed(cache_dir() / TUNED, "*.json")]
     documents = {name: stores.document(theirs, trials) for name, theirs, trials in found if trials}
     data = {"schema": EXPORT, "stores": documents}
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), sum(len(trials) for _, _, trials in found)
@@ -248,7 +247,7 @@ def clear(device: Device | None = None) -> int:
     pattern = f"{device.uid}-*" if device is not None else "*"
     count = 0
     for folder in (TUNED, TUNING):
-        for path in (cache_dir() / folder).glob(f"{pattern}.json"):  # locks stay: another may hold one
+        for path in listed(cache_dir() / folder, f"{pattern}.json"):  # locks stay: another may hold one
             try:
                 path.unlink()
             except OSError as error:

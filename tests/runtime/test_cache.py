@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pydp.runtime import cache
-from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
+from pydp.runtime.cache import atomic_write, cache_dir, listed, log_once, read
 
 pytestmark = pytest.mark.host
 
@@ -21,6 +21,32 @@ def test_the_folder_follows_the_variable(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("PYDP_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_dir().name == "pydp"
+
+
+@pytest.mark.parametrize("chosen", ["~nobody-of-this-name/x", None])
+def test_users_without_a_home_go_on_without_files(
+    chosen: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unknown(*_: object, **__: object) -> str:
+        raise RuntimeError("could not determine the home directory")
+
+    if chosen is None:
+        monkeypatch.delenv("PYDP_CACHE_DIR", raising=False)
+        monkeypatch.setattr("platformdirs.user_cache_dir", unknown)
+    else:
+        monkeypatch.setenv("PYDP_CACHE_DIR", chosen)
+    path = cache_dir() / "file"
+    assert read(path) is None and not atomic_write(path, b"x") and listed(path.parent, "*") == []
+    assert "no folder for files" in caplog.text
+
+
+def test_folders_that_cannot_be_looked_into(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert listed(tmp_path, "*.json") == listed(tmp_path / "none", "*.json") == []
+    (tmp_path / "b.json").write_text("")
+    (tmp_path / "a.json").write_text("")
+    assert [path.name for path in listed(tmp_path, "*.json")] == ["a.json", "b.json"]
+    assert not caplog.text
+    assert listed(tmp_path / ("a" * 5000), "*.json") == []
 
 
 def test_written_and_read(tmp_path: Path) -> None:

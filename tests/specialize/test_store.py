@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pydp.errors import InvalidArgument
+from pydp.specialize import store as stores
 from pydp.specialize.family import Problem
 from pydp.specialize.shape_class import ShapeClass, shape_class, size_class
 from pydp.specialize.store import SCHEMA, Store, Trial, dump, parse
@@ -109,6 +110,42 @@ def test_damaged_files_are_a_miss(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         assert store.trials() == []
         assert store.add(_trials(1)) and store.trials() == _trials(1)
     assert caplog.records
+
+
+def test_lists_in_lists_are_a_miss_however_deep(tmp_path: Path) -> None:
+    """Of some depths they can be read and not be written again."""
+    path = tmp_path / "dev.json"
+    about = json.loads(dump(ABOUT, []))["about"]
+    for depth in range(800, 1000):
+        spec = f'"spec": {"[" * depth}{"]" * depth}, "sum": "x"'
+        for data in (
+            f'{{"schema": "{SCHEMA}", "about": {json.dumps(about)}, "trials": [{{{spec}}}]}}',
+            f'{{"schema": "{SCHEMA}", "about": {{{spec}}}, "trials": []}}',
+        ):
+            path.write_text(data)
+            assert Store("dev", ABOUT, tmp_path).trials() == []
+    assert parse(dump(ABOUT, [Trial(K, {"tile": [1]}, 0.5), *_trials(1)]), "x") == (ABOUT, _trials(1))
+
+
+def test_what_cannot_be_read_is_not_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user's, for example, in a folder that several share."""
+    assert Store("dev", ABOUT, tmp_path).add(_trials(3))
+    with monkeypatch.context() as patched:
+        patched.setattr(stores, "read", lambda path: None)
+        store = Store("dev", ABOUT, tmp_path)
+        assert not store.add([Trial(OTHER, {"tile": 9}, 0.5)])
+        assert store.trials() == [Trial(OTHER, {"tile": 9}, 0.5)]
+    assert Store("dev", ABOUT, tmp_path).trials() == _trials(3)
+    assert store.keep() and len(Store("dev", ABOUT, tmp_path).trials()) == 4
+
+
+def test_file_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **__: object) -> None:
+        raise NotImplementedError("no locks there")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", none)
+    store = Store("dev", ABOUT, tmp_path)
+    assert not store.add(_trials(1)) and store.trials() == _trials(1)
 
 
 def test_what_cannot_be_written_is_kept_for_the_process(tmp_path: Path) -> None:
