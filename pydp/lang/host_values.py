@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 Mask = Any  # True (all lanes), False (none) or an array of bools over the lanes
+_ALL_BITS = 2**64 - 1  # of the widest integers: products wrap, however large the numbers that they are made of
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,13 @@ class Affine:
     def array(self) -> np.ndarray:
         """The value in each lane, of extent 1 along axes where it does not change."""
         rank = len(self.shape)
-        value = np.full((1,) * rank, self.base, np.int64)
+        value = np.full((1,) * rank, self.base & _ALL_BITS, np.uint64)
         for axis, step in enumerate(self.steps):
             if step:
                 along = [1] * rank
                 along[axis] = self.shape[axis]
-                value = value + (np.arange(self.shape[axis], dtype=np.int64) * step).reshape(along)
+                places = np.arange(self.shape[axis], dtype=np.uint64) * np.uint64(step & _ALL_BITS)
+                value = value + places.reshape(along)
         return value.astype(self.dtype)
 
 
@@ -60,7 +62,7 @@ def affine(base: int, steps: tuple[int, ...], shape: tuple[int, ...], dtype: np.
     lowest, highest = _limits(dtype)
     if lowest <= value.low and value.high <= highest:
         return value if any(steps) else dtype.type(base)
-    return value.array() if any(steps) else np.asarray(base & (2**64 - 1), np.uint64).astype(dtype)[()]
+    return value.array() if any(steps) else np.asarray(base & _ALL_BITS, np.uint64).astype(dtype)[()]
 
 
 def is_uniform(value: Any) -> bool:

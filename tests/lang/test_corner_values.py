@@ -1,4 +1,4 @@
-"""Values at the edges of operations, in every lowering: exponents below 0, NaN among atomics and constants."""
+"""Values at the edges of operations, in every lowering: exponents below 0, NaN among atomics and constants, products that wrap."""
 
 from __future__ import annotations
 
@@ -73,3 +73,19 @@ def test_constants_give_what_values_give(device: Device, way: str) -> None:
     out = np.zeros(5, np.float32)
     _run(device, way, 5, constants, out)
     np.testing.assert_array_equal(out, np.array([NAN, NAN, NAN, NAN, 2.0**-54], np.float32))
+
+
+def mixed(idx, out, seed):
+    state = (np.uint64(idx[0]) + np.uint64(seed)) * np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9) - np.uint64(idx[0])
+    out[idx, 0], out[idx, 1] = state, np.int64(idx[0]) * np.int64(-0x7FFFFFFFFFFFFFFF)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_products_of_indexes_and_large_numbers_wrap(device: Device, way: str) -> None:
+    out = np.zeros((37, 2), np.uint64)
+    _run(device, way, 37, mixed, out, 12345)
+    lanes = np.arange(37, dtype=np.uint64)
+    state = (lanes + np.uint64(12345)) * np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9) - lanes
+    np.testing.assert_array_equal(out, np.stack([state, lanes * np.uint64(0x8000000000000001)], axis=1))
