@@ -2,7 +2,7 @@
 ## Phases: the lane's indexes, then the user's statements; barriers are reached by all lanes of a group.
 ## Launch: whole groups; dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is all of them).
 ## Parameters: name; declarations, functions (C text: record types, helpers); barriers (see wg_barrier.mako);
-##   arguments (C declarations), local_arrays (same), shape (the group, by dimension), body (C text);
+##   arguments (C declarations), private_fields (whether the body has any), local_arrays (C declarations), shape (the group, by dimension), body (C text);
 ##   shared_types (of arrays that share memory with arrays of other types: what is written as one is read as another);
 ##   int64_atomics, subgroups (enable the extension); attribute (of the kernel: the subgroups' size, or "").
 <%namespace name="wg" file="wg_barrier.mako"/>\
@@ -17,6 +17,14 @@ ${declarations}
 % for type in shared_types:
 typedef ${type} ${type}_shared __attribute__((may_alias));
 % endfor
+% if private_fields:
+// One driver joins the private arrays of neighbouring work-items, and reads them at places that no work-item asked for.
+#ifdef PRIVATE_FIELDS_APART
+#define PRIVATE_FIELD volatile
+#else
+#define PRIVATE_FIELD
+#endif
+% endif
 #pragma OPENCL FP_CONTRACT OFF
 // The work-item's number in the whole launch, dimension 0 fastest.
 #define LANE_NUMBER (get_global_id(0) + (long)get_global_size(0) * ((long)get_global_size(1) * get_global_id(2) + get_global_id(1)))

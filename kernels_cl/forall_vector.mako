@@ -10,6 +10,13 @@
 #pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
 % endif
 ${declarations}
+// DIVIDING_LOOP: before a loop that divides integers by others than constants. One driver's compiler ends the process where
+// it would make vectors of the rounds of some of them; lanes are vectors already.
+#ifdef DIVIDING_LOOPS_AS_WRITTEN
+#define DIVIDING_LOOP _Pragma("clang loop vectorize(disable)")
+#else
+#define DIVIDING_LOOP
+#endif
 #pragma OPENCL FP_CONTRACT OFF
 ${functions}
 ${strips.functions(accesses)}

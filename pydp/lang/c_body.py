@@ -31,6 +31,7 @@ class BodyC(ScalarC):
     """
 
     watched = False
+    private = ""  # stands before the declarations of private arrays
 
     def __init__(self, block: Block, helpers: set[Helper] | None = None) -> None:
         super().__init__(block, helpers)
@@ -104,7 +105,7 @@ class BodyC(ScalarC):
             self.block.line(f"{private_type(variable.dtype)} {self.variable(variable)};")
         for array in privates:
             size = int(np.prod(array.shape, dtype=np.int64))
-            self.block.line(f"{dtypes.c_name(array.dtype)} {self.array_name(array)}[{size}];")
+            self.block.line(f"{self.private}{dtypes.c_name(array.dtype)} {self.array_name(array)}[{size}];")
 
     def _assign(self, statement: ir.Assign) -> None:
         value = self.expr(statement.value)

@@ -125,6 +125,8 @@ def _notes(flat: bool, runs: bool, watched: bool, plan: BarrierPlan) -> list[str
 class _SimtC(BodyC):
     """Writes the body of a kernel whose work-items are lanes."""
 
+    private = "PRIVATE_FIELD "  # which the template defines
+
     def __init__(
         self,
         function: ir.Function,
@@ -200,6 +202,7 @@ class _SimtC(BodyC):
             "barriers": self.plan.lowered,
             **self.plan.build,
             "arguments": [declaration(slot, self.function, self.shared) for slot in self.slots],
+            "private_fields": bool(self.function.privates),
             "local_arrays": [self._local(array) for array in self.function.locals],
             "shape": list(shape),
             "body": str(self.block),

@@ -21,7 +21,7 @@ from pydp.lang.lowered import Lowered, argument_names, declaration, dtypes_of, s
 from pydp.lang.strip_arrange import Arrangement, arrange
 from pydp.lang.strip_expr import leaves
 from pydp.lang.strip_families import Families
-from pydp.lang.strip_flow import Flow, declare
+from pydp.lang.strip_flow import Flow, declare, loop
 from pydp.lang.strip_interval import IntervalWriter, private_names, private_uses
 from pydp.lang.strip_layout import Layout, pick_width
 from pydp.lang.strip_shape import pick_group, pick_layout_rows, widest
@@ -295,7 +295,7 @@ class _VectorC:
             self.block.line(f"{writer.variable(statement.variable).texts[0]} = {counter};")
             self._nodes(node.body)
         elif isinstance(statement, ir.While):
-            self.block.open("for (;;)")
+            self.block.open(f"{loop(statement)} (;;)")
             self.block.line(f"if (!({self._one(writer, statement.condition).texts[0]})) break;")
             self._nodes(node.body)
         else:

@@ -160,7 +160,7 @@ class Flow(Memory):
         facet = self.kernel.facets.control[id(statement)]
         if not facet.masks:
             self._loops.append(_Loop(None, None))
-            self.block.open("for (;;)")
+            self.block.open(f"{loop(statement)} (;;)")
             self.block.line(f"if (!({self.expr(statement.condition).texts[0]})) break;")
             self._inside(statement.body, self.mask, self.level)
             self.block.close()
@@ -169,7 +169,7 @@ class Flow(Memory):
         live = self._live(facet)
         before = self.mask, self.level
         self.mask, self.level = live, self._new_level()
-        self.block.open("for (;;)")
+        self.block.open(f"{loop(statement)} (;;)")
         test = self.vector(self.expr(statement.condition))
         for row, name in enumerate(live.texts):
             self.block.line(f"{name} &= {test.row(row)};")
@@ -265,7 +265,8 @@ class Flow(Memory):
         if known is not None and (abs(known) == 1 or dtype.itemsize < 8):
             kind = c_type if abs(known) == 1 and dtype.itemsize >= 4 else "long"
             sign = "<" if known > 0 else ">"
-            self.block.open(f"for ({kind} {name} = {start}; {name} {sign} {stop}; {name} += {known})")
+            rounds = f"{kind} {name} = {start}; {name} {sign} {stop}; {name} += {known}"
+            self.block.open(f"{loop(statement)} ({rounds})")
             return name if kind == c_type else f"(({c_type}){name})"
         # The number of rounds is counted down, so that no counter passes its type's end.
         wide = "ulong"
@@ -274,7 +275,8 @@ class Flow(Memory):
         rounds = f"({step} > 0 ? {up} : {step} < 0 ? {down} : 0)"
         left = self.block.fresh("left")
         self.block.line(f"{wide} {left} = {rounds};")
-        self.block.open(f"for ({wide} {name} = ({wide}){start}; {left} > 0; {left}--, {name} += ({wide}){step})")
+        first, step = f"{wide} {name} = ({wide}){start}", f"{left}--, {name} += ({wide}){step}"
+        self.block.open(f"{loop(statement)} ({first}; {left} > 0; {step})")
         return f"(({c_type}){name})"
 
     def _for_parted(self, statement: ir.For, values: list[Value], facet: Facet) -> None:
@@ -289,7 +291,7 @@ class Flow(Memory):
             self.block.line(f"{name} &= {self._ahead(start.row(row), stop.row(row), step.row(row), statement)};")
         before = self.mask, self.level
         self.mask, self.level = live, self._new_level()
-        self.block.open("for (;;)")
+        self.block.open(f"{loop(statement)} (;;)")
 
         def set_counter() -> None:
             target = self.variable(statement.variable)
@@ -351,6 +353,18 @@ class Flow(Memory):
         for names in (loop.live, loop.now) if for_good else (loop.now,):
             for row, name in enumerate(names.texts):
                 self.block.line(f"{name} &= ~{self.mask.row(row)};")
+
+
+def loop(statement: ir.For | ir.While) -> str:
+    """The word that begins C's loop; the template says what DIVIDING_LOOP is."""
+    parts = (part for one in ir.statements(statement.body) for expr in ir.expressions(one) for part in ir.walk(expr))
+    return "DIVIDING_LOOP for" if any(map(_divides, parts)) else "for"
+
+
+def _divides(part: ir.Expr) -> bool:
+    if not isinstance(part, ir.Binary) or part.op not in ("floordiv", "mod"):
+        return False
+    return part.dtype.kind in "iu" and not isinstance(part.right, ir.Const)
 
 
 def declare(writer: Memory, variable: ir.Variable, *, prefix: str = "") -> None:

@@ -94,13 +94,18 @@ def _intel(driver: str, version: tuple[int, ...], device_name: str, kind: str) -
         driver,
         version,
         subgroup_sizes=(8, 16, 32, 64) if kind == "cpu" else (8, 16, 32),
+        build_options=("-DPRIVATE_FIELDS_APART", "-DDIVIDING_LOOPS_AS_WRITTEN") if kind == "cpu" else (),
         rank=10,
         notes=(
             "each built program keeps several megabytes",
             "loops over one-element private arrays of records are miscompiled",
             "unsigned comparisons with a work-item id may be folded wrongly: ids are taken as int or long",
         ),
-        reasons={"subgroup_sizes": "sizes that intel_reqd_sub_group_size takes on this family"},
+        reasons={
+            "subgroup_sizes": "sizes that intel_reqd_sub_group_size takes on this family",
+            "build_options": "private arrays of work-items that run as vectors are read at places that none asked for, "
+            "and the compiler ends the process where it makes vectors of the rounds of some loops that divide",
+        },
     )
 
 

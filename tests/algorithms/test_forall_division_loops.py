@@ -1,0 +1,62 @@
+"""Loops whose rounds divide integers: one driver's compiler ended the process on their sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp.errors import UnsupportedOnDevice
+
+
+def divisors(idx, out, n, m):
+    total = 0
+    for i in range(1, n):
+        for _ in range(m // i):
+            total += 1
+    out[idx] = total
+
+
+def quotients(idx, out, n, m):
+    total = 0
+    for _ in range(1, n):
+        for _ in range(3):
+            for i in range(1, n):
+                total += m // i
+    out[idx] = total
+
+
+def quotients_of_counters(idx, out, n, m):
+    total = 0
+    for i in range(1, n):
+        for k in range(1, n):
+            total += i // max(1, k)
+        total += 1
+    for _ in range(m):
+        total -= 2
+    out[idx] = total
+
+
+def remainders(idx, out, n, m):
+    total = 0
+    while m > 0:
+        for i in range(1, n):
+            total += m % i
+        m -= 1
+    out[idx] = total
+
+
+@pytest.mark.parametrize("fn", [divisors, quotients, quotients_of_counters, remainders])
+@pytest.mark.parametrize("mapping", ["vector", "simt"])
+def test_loops_that_divide(fn, mapping, device) -> None:
+    if mapping == "vector" and device.profile.loop_limit is not None:
+        with pytest.raises(UnsupportedOnDevice, match="the simt mapping is accepted"):
+            pydp.forall(37, fn, np.zeros(37, np.int32), 5, 11, spec={"mapping": mapping})
+        return
+    out, want = np.zeros(37, np.int32), np.zeros(37, np.int32)
+    pydp.forall(37, fn, out, 5, 11, spec={"mapping": mapping})
+    pydp.forall(37, fn, want, 5, 11, device="host")
+    plain = np.zeros(1, np.int32)
+    fn(0, plain, 5, 11)
+    np.testing.assert_array_equal(out, want)
+    assert set(out.tolist()) == set(plain.tolist())
