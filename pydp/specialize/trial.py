@@ -28,7 +28,9 @@ from pydp.specialize.tuned import shape_of
 LIMIT = 30.0  # seconds for building and running a candidate, on top of what the untuned call needs 50 times
 _SAMPLE = 2e-3  # seconds of one sample at least: shorter calls are repeated within it
 _ROUNDS, _RACE_SECONDS = 7, 1.0
+_SHORT_SECONDS = 0.25  # of a race of short calls: a sample of theirs scatters by a fifth, so that seven tell nothing
 _STOPPING = 5.0  # seconds that an interrupted candidate may take to give up
+_SLOWER = 1.01  # of the baseline's time: who takes more, and more than noise, is slower
 _HOPELESS = 1.3  # a candidate that is slower by this after two rounds is not timed further
 _Result = TypeVar("_Result")
 
@@ -181,11 +183,6 @@ class Subject:
         """The time of one call, the median of five samples."""
         return statistics.median(self._seconds(spec, self._inner) for _ in range(5))
 
-    @property
-    def is_queued(self) -> bool:
-        """Whether calls are so short that several are timed in a row, before the last is waited for."""
-        return self._inner > 1
-
     def _seconds(self, spec: Any, inner: int, waiting: bool = False) -> float:
         start = time.perf_counter()
         for _ in range(inner - 1):
@@ -200,13 +197,16 @@ class Subject:
         """The time of one specialization over another's; both have been run before."""
         times: tuple[list[float], list[float]] = ([], [])
         began = time.perf_counter()
-        for turn in range(_ROUNDS):
+        least = _SHORT_SECONDS if self._inner > 1 else 0.0
+        turn = 0
+        while turn < _ROUNDS or time.perf_counter() - began < least:
             for which in (0, 1) if turn % 2 else (1, 0):
                 times[which].append(self._seconds((spec, other)[which], self._inner))
             if turn >= 1 and min(times[0]) > _HOPELESS * max(times[1]):
                 break
             if turn >= 2 and time.perf_counter() - began > _RACE_SECONDS:
                 break
+            turn += 1
         return statistics.median(times[0]) / statistics.median(times[1])
 
     def final(
@@ -227,6 +227,16 @@ class Subject:
                 times[place].append(self._seconds(everyone[place], self._inner, waiting))
             turn += 1
         return [_compared(own, times[0]) for own in times[1:]]
+
+    def slower_alone(self, specs: Sequence[Any], baseline: Any, seconds: float) -> dict[Any, float]:
+        """Those that are slower than the baseline where each call is waited for, with their time over its.
+
+        Calls in a row do not tell: a longer kernel may keep a driver awake for the next one, and win there alone. Where
+        calls are so long that each is waited for anyway, there are none.
+        """
+        if self._inner == 1 or not specs:
+            return {}
+        return slower(specs, self.final(specs, baseline, seconds, waiting=True))
 
 
 def _write(one: Any, values: np.ndarray) -> None:
@@ -271,6 +281,12 @@ def resized(subject: Subject, share: float) -> Subject | None:
     except (PydpError, MemoryError):
         return None
     return found if shape_of(found.family, found.problem) == shape_of(subject.family, subject.problem) else None
+
+
+def slower(specs: Sequence[Any], raced: Sequence[tuple[float, float]]) -> dict[Any, float]:
+    """Those whose time over the baseline's, as `final` gives it, is above 1 by more than noise, with that time."""
+    measured = zip(specs, raced, strict=True)
+    return {spec: ratio for spec, (ratio, noise) in measured if ratio > _SLOWER + min(noise, 0.05)}
 
 
 def _compared(times: Sequence[float], others: Sequence[float]) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from pydp.specialize.ranking import rank
 from pydp.specialize.search import neighbourhood, search
 from pydp.specialize.shape_class import ShapeClass
 from pydp.specialize.store import TUNING, Store, Trial, spec_text
-from pydp.specialize.trial import Subject, TooLong, WrongResult, resized
+from pydp.specialize.trial import Subject, TooLong, WrongResult, resized, slower
 from pydp.specialize.tuned import fields_of, rebuild, reread, shape_of, store_of
 
 __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
@@ -35,7 +35,6 @@ _STOPPED = "stopped"  # one that its own process gave up, as Ctrl-C does
 _ENDED = "the process ended twice while it ran"
 _WORTH = 0.98  # a winner's time is at most this share of the untuned choice's
 _SHARES = (0.55, 0.8)  # of a class's largest size: where a winner must not be slower either
-_SLOWER = 1.01
 _FAST = 8  # candidates that are timed at those sizes
 _FINALISTS, _FINAL_SECONDS, _AGAIN_SECONDS = 3, 3.0, 0.5
 
@@ -246,12 +245,11 @@ class _Search:
             return Trial(self.shape, fields, None, _reason(error))
 
     def _fast_everywhere(self, specs: list[Any]) -> list[Any]:
-        """Those that are right, and not slower than the untuned choice, at other sizes of the shape class too, nor
-        where each call is waited for: a longer kernel may keep a driver awake for the next one in a row."""
+        """Those that are not slower than the untuned choice where each call is waited for, and right and not slower at
+        other sizes of the shape class too."""
         base = self.baseline.spec
-        if specs and self.subject.is_queued:
-            seconds = _AGAIN_SECONDS * (1 + len(specs))
-            specs = _no_slower(specs, self.subject.final(specs, base, seconds, waiting=True))
+        worse = self.subject.slower_alone(specs, base, _AGAIN_SECONDS * (1 + len(specs)))
+        specs = [spec for spec in specs if spec not in worse]
         for share in _SHARES:
             if not specs:
                 break
@@ -265,7 +263,8 @@ class _Search:
             right = [spec for spec in specs if self._right(other, spec)]
             if not right:
                 return []
-            specs = _no_slower(right, other.final(right, base, _AGAIN_SECONDS * (1 + len(right))))
+            worse = slower(right, other.final(right, base, _AGAIN_SECONDS * (1 + len(right))))
+            specs = [spec for spec in right if spec not in worse]
         return specs
 
     def _right(self, other: Subject, spec: Any) -> bool:
@@ -300,11 +299,6 @@ class _Search:
         forget()
         tried = len(self.ratios) + len(self.failures)
         return Tuning(self.shape, self.device.name, winner, ratio, tried, self.failures, kept)
-
-
-def _no_slower(specs: list[Any], raced: list[tuple[float, float]]) -> list[Any]:
-    """Those whose time over the baseline's, but for noise, is not above 1."""
-    return [spec for spec, (ratio, noise) in zip(specs, raced, strict=True) if ratio <= _SLOWER + min(noise, 0.05)]
 
 
 def _lost(trial: Trial | None) -> int | None:

@@ -91,3 +91,16 @@ def test_calls_at_other_sizes(device: Any) -> None:
     other = trial.resized(subject, 0.8)
     assert other is not None and [one.shape for one in other.args] == [(13, 103), (103, 5)]
     np.testing.assert_array_equal(np.asarray(other.run()), np.full((13, 5), 103, np.float32))
+
+
+@pytest.mark.host
+def test_races_of_short_calls_take_more_rounds(toys: Any) -> None:
+    """They scatter most."""
+    subject = trial.Subject(toy.double, (X,), {"device": toys})
+    runs = {}
+    for wait in (1, 8):
+        subject.prepare(ToySpec(wait))
+        toy.RUNS.clear()
+        subject.race(ToySpec(wait), ToySpec(wait))
+        runs[wait] = len(toy.RUNS)
+    assert runs[8] == 2 * trial._ROUNDS and runs[1] > 3 * 2 * 2 * trial._ROUNDS  # of samples of two calls each
