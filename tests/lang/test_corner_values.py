@@ -1,4 +1,4 @@
-"""Values at the edges of operations, in every lowering: exponents below 0, NaN among atomics and constants, products that wrap."""
+"""Values at the edges: exponents below 0, NaN among atomics and constants, products that wrap; in every lowering."""
 
 from __future__ import annotations
 
