@@ -142,10 +142,12 @@ class Translation:
         self.plans: dict[Any, Plan] = {}
         self.kernels: dict[Any, Plan] = {}
 
-    def plan(self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False) -> Plan:
+    def plan(
+        self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False, watched: bool = False
+    ) -> Plan:
         """The plan for a device, the caller's `spec` (or None) and a grid's extent; shared: for arrays of several types
-        that share memory."""
-        key = (device, None if spec is None else _spec_key(spec), extent, shared)
+        that share memory; watched: for loops that may be longer than the driver allows."""
+        key = (device, None if spec is None else _spec_key(spec), extent, shared, watched)
         found = self.plans.get(key)
         if found is None:
             with _lock:
@@ -153,10 +155,10 @@ class Translation:
                 if found is None:
                     if len(self.plans) >= _MOST_KEPT:
                         self.plans.clear()
-                    found = self.plans[key] = self._planned(device, spec, extent, shared)
+                    found = self.plans[key] = self._planned(device, spec, extent, shared, watched)
         return found
 
-    def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool) -> Plan:
+    def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, watched: bool) -> Plan:
         """The plan of the caller's mapping, or of the policy's, and where that cannot be, of the other one."""
         for dtype in set(dtypes_of(self.function)):
             dtypes.check_supported(dtype, device, self.function.name)
@@ -179,23 +181,30 @@ class Translation:
             # load and store vectors cannot be told not to.
             why = "arrays of different types share memory, which takes a work-item for each lane"
             try:
-                return self._kept(device, replace(spec, mapping="simt", barriers="group"), why, extent, shared)
+                return self._kept(device, replace(spec, mapping="simt", barriers="group"), why, extent, shared, watched)
             except (InvalidArgument, UnsupportedOnDevice) as error:
                 refusal = UnsupportedOnDevice if isinstance(error, UnsupportedOnDevice) else InvalidArgument
                 raise refusal(f"{why}; copies are accepted, for: {error}") from None
         try:
-            return self._kept(device, spec, reason, extent)
+            return self._kept(device, spec, reason, extent, watched=watched)
         except UnsupportedOnDevice as error:
             if given is not None:
                 raise
             other = replace(spec, mapping="simt" if spec.mapping == "vector" else "vector")
+            why = f"the mapping {spec.mapping!r} cannot run it: {error}"
             try:
-                return self._kept(device, other, f"the mapping {spec.mapping!r} cannot run it: {error}", extent)
+                return self._kept(device, other, why, extent, watched=watched)
             except UnsupportedOnDevice:
                 raise error from None
 
     def _kept(
-        self, device: Device, spec: ForallSpec, reason: str, extent: tuple[int, ...], shared: bool = False
+        self,
+        device: Device,
+        spec: ForallSpec,
+        reason: str,
+        extent: tuple[int, ...],
+        shared: bool = False,
+        watched: bool = False,
     ) -> Plan:
         """A plan for the group of this extent: one kernel serves all extents that get the same group."""
         group = self.function.group or spec.group
@@ -203,12 +212,12 @@ class Translation:
             pick = lower_simt.pick_group if spec.mapping == "simt" else strip_shape.pick_group
             group = pick(self.function.grid_rank, _coarse(extent), device.profile)
         many = device.kind == "gpu" and any(count > program.MOST_GROUPS for count in group_counts(extent, group)[:-1])
-        key = (device, spec.mapping, group, many, spec.barriers, spec.subgroup, shared)
+        key = (device, spec.mapping, group, many, spec.barriers, spec.subgroup, shared, watched)
         found = self.kernels.get(key)
         if found is None:
             if len(self.kernels) >= _MOST_KEPT:
                 self.kernels.clear()
-            found = self.kernels[key] = Plan(self, device, replace(spec, group=group), reason, many, shared)
+            found = self.kernels[key] = Plan(self, device, replace(spec, group=group), reason, many, shared, watched)
         return found
 
 
@@ -246,21 +255,27 @@ class Plan:
     """A kernel on a device, with the way to fill its arguments."""
 
     def __init__(
-        self, made_from: Translation, device: Device, spec: ForallSpec, reason: str, flat: bool, shared: bool = False
+        self,
+        made_from: Translation,
+        device: Device,
+        spec: ForallSpec,
+        reason: str,
+        flat: bool,
+        shared: bool = False,
+        watched: bool = False,
     ) -> None:
         self.translation, self.device, self.spec, self.reason = made_from, device, spec, reason
-        self.lowered = lowered = lower(made_from, device, spec, flat, shared)
+        self.lowered = lowered = lower(made_from, device, spec, flat, shared, watched)
         try:
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         except BuildFailed:
             if not lowered.uses_ptx or spec.barriers != "auto":
                 raise
             _log.warning("barriers of warps do not build on %s; those of whole groups are used", device.name)
-            self.lowered = lowered = lower(made_from, device, replace(spec, barriers="group"), flat)
+            self.lowered = lowered = lower(made_from, device, replace(spec, barriers="group"), flat, shared, watched)
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         self.runs = _runs(lowered.arguments)
-        self.limit = device.profile.loop_limit
-        self.watched = any(slot.kind == "overran" for slot in lowered.arguments)
+        self.watched = watched
         self._shapes: dict[tuple[int, ...], Any] = {}
 
     def launch_shape(self, extent: tuple[int, ...]) -> Any:
@@ -293,7 +308,9 @@ class Plan:
         return found
 
 
-def lower(made_from: Translation, device: Device, spec: ForallSpec, flat: bool, shared: bool = False) -> Lowered:
+def lower(
+    made_from: Translation, device: Device, spec: ForallSpec, flat: bool, shared: bool = False, watched: bool = False
+) -> Lowered:
     """The function in the mapping and with the group of `spec`."""
     function = replace(made_from.function, group=spec.group)
     units = frozenset(
@@ -303,9 +320,15 @@ def lower(made_from: Translation, device: Device, spec: ForallSpec, flat: bool, 
     )
     if spec.mapping == "vector":
         return lower_vector.lower(function, device.profile, units, flat=flat)
-    barriers, subgroup = spec.barriers, spec.subgroup
     return lower_simt.lower(
-        function, device.profile, units, flat=flat, barriers=barriers, subgroup=subgroup, shared=shared
+        function,
+        device.profile,
+        units,
+        flat=flat,
+        barriers=spec.barriers,
+        subgroup=spec.subgroup,
+        shared=shared,
+        watched=watched,
     )
 
 

@@ -25,6 +25,7 @@ from pydp.lang.checked import is_checked
 from pydp.lang.fingerprint import fingerprint
 from pydp.lang.ir_text import ir_text
 from pydp.runtime.call import Call
+from pydp.runtime.device import Device
 from pydp.runtime.operand import Operand
 from pydp.space import Grid
 from pydp.space import grid as make_grid
@@ -71,14 +72,14 @@ def forall(
     space = grid if type(grid) is Grid else _grid(grid)
     given = Arguments(args)
     made = _translate(space, fn, given, group)
-    extent, watched = tuple(space.extent), is_checked()
+    extent, checked = tuple(space.extent), is_checked()
     if made.widths.any:
         made.widths.check(_launch_values(given.values, extent), space.offset)
-    if not watched:
+    if not checked:
         check_races(made, extent, space, given)
         if made.places.any:
             check_places(made, space, given, _launch_values(given.values, extent))
-    if device == "host" or watched:
+    if device == "host" or checked:
         check_spec(spec)
         return _forall_host.run(made, space, given, device, queue, wait_for)
     names, values = made.arrays, given.values
@@ -90,17 +91,16 @@ def forall(
         writable=made.written,
     )
     offset = tuple(space.offset)
-    plan = made.plan(call.device, spec, extent)
+    watched = _must_watch(made, call.device, values, extent)
+    plan = made.plan(call.device, spec, extent, watched=watched)
     operands = _operands(call, made)
     if made.unlike and types_meet(call, operands, made.unlike):
-        plan = made.plan(call.device, spec, extent, shared=True)
+        plan = made.plan(call.device, spec, extent, shared=True, watched=watched)
     if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):
-        plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent)
-    if plan.limit is not None and made.loops.has_loops:
-        _check_loops(plan, values, extent)
+        plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, watched=watched)
     global_size, local_size = plan.launch_shape(extent)
     arguments = plan.arguments(operands, values, extent, offset)
-    if plan.watched:
+    if watched:
         _watched_launch(call, plan, global_size, local_size, arguments)
     else:
         call.launch(plan.kernel, global_size, local_size, *arguments)
@@ -149,18 +149,23 @@ def _launch_values(values: Sequence[Any], extent: tuple[int, ...]) -> Callable[[
     return leaf
 
 
-def _check_loops(plan: Plan, values: Sequence[Any], extent: tuple[int, ...]) -> None:
-    """Refuse a launch whose loops the driver would end too early, where the count can be told."""
-    count = plan.translation.loops.count(_launch_values(values, extent))
-    name, limit = plan.translation.function.name, plan.limit
-    if limit is not None and count is not None and count > limit:
+def _must_watch(made: Translation, device: Device, values: Sequence[Any], extent: tuple[int, ...]) -> bool:
+    """Whether the loops of a launch may be longer than the driver allows: it sees by itself then if one was ended.
+    Launches whose loops are longer for sure are refused."""
+    limit = device.profile.loop_limit
+    if limit is None or not made.loops.has_loops:
+        return False
+    leaf = _launch_values(values, extent)
+    count = made.loops.count(leaf)
+    if count is not None and count <= limit:
+        return False
+    least = made.loops.least(leaf)
+    if least > limit and 0 not in extent:
         raise UnsupportedOnDevice(
-            f"{name} runs {count} loop iterations in each lane; this driver ends a work-item's loops after {limit}"
+            f"{made.function.name} runs {least} loop iterations or more in each lane; "
+            f"this driver ends a work-item's loops after {limit}"
         )
-    if limit is not None and count is None and not plan.watched:
-        raise UnsupportedOnDevice(
-            f"the loops of {name} cannot be counted for these numbers; this driver ends a lane's loops after {limit}"
-        )
+    return True
 
 
 def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, arguments: list[Any]) -> None:
@@ -169,9 +174,10 @@ def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, a
     call.enqueue(cl.enqueue_fill_buffer, flag, np.int32(0), 0, 4)
     arguments[-1] = flag
     call.launch(plan.kernel, global_size, local_size, *arguments)
+    limit = call.device.profile.loop_limit
     if call.fetch(flag.view((1,), (1,)))[0]:
         raise UnsupportedOnDevice(
-            f"a loop of {plan.translation.function.name} was ended by the driver, which runs at most {plan.limit} "
+            f"a loop of {plan.translation.function.name} was ended by the driver, which runs at most {limit} "
             "loop iterations in a work-item; the arrays that it writes are not complete"
         )
 
@@ -200,7 +206,8 @@ def _explain(given: Given) -> Explanation:
     where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for}
     call = Call.begin(inputs, **where, writable=made.written)
     shared = bool(made.unlike) and types_meet(call, _operands(call, made), made.unlike)
-    plan = made.plan(call.device, given.spec, extent, shared)
+    watched = _must_watch(made, call.device, arguments.values, extent)
+    plan = made.plan(call.device, given.spec, extent, shared, watched)
     lowered = plan.lowered
     global_size, local_size = plan.launch_shape(extent)
     facts = {

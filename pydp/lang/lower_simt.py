@@ -20,7 +20,6 @@ from pydp.lang.c_body import BodyC
 from pydp.lang.c_text import Block, identifier
 from pydp.lang.local_layout import field_bytes, local_layouts
 from pydp.lang.lowered import Lowered, Slot, argument_names, declaration, dtypes_of, standard_slots
-from pydp.lang.trip_counts import LoopBound
 from pydp.lds import Layout
 from pydp.runtime import program
 from pydp.runtime.profile import Profile
@@ -39,14 +38,15 @@ def lower(
     barriers: str = "auto",
     subgroup: int | None = None,
     shared: bool = False,
+    watched: bool = False,
 ) -> Lowered:
     """`function` as a kernel of the "simt" mapping.
 
     unit_strides: (array name, axis) pairs whose stride is known to be 1. flat: number groups and lanes along
     dimension 0 alone, which is done as well where barriers profit. grid_extent: helps to pick a group where the
     function has none. barriers, subgroup: how barriers are run (see :mod:`pydp.groups.barrier`). shared: an element
-    may be read and written as one of several types. Raises UnsupportedOnDevice for what the device cannot run, before
-    anything is built.
+    may be read and written as one of several types. watched: the kernel notes in its last argument whether the driver
+    ended a loop early. Raises UnsupportedOnDevice for what the device cannot run, before anything is built.
     """
     group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
     flat = flat or math.prod(group[:-2]) > 64
@@ -58,7 +58,7 @@ def lower(
     flat = flat or runs
     layouts = local_layouts(function, profile)
     writer = _SimtC(function, group, flat, unit_strides, plan, layouts, shared)
-    if profile.loop_limit is not None and not LoopBound(function).is_known:
+    if watched:
         writer.watch()
     writer.write()
     local_bytes = sum(field_bytes(array, layouts) for array in function.locals)
@@ -115,7 +115,7 @@ def _notes(flat: bool, runs: bool, watched: bool, plan: BarrierPlan) -> list[str
     if plan.assumes_apart:
         notes.append("barriers are for arguments that share no memory; a call with others has the whole group meet")
     if watched:
-        notes.append("loops are watched, for this driver ends long ones early: the call waits and looks")
+        notes.append("loops are watched, for they may be longer than this driver allows: the call waits and looks")
     if flat:
         why = ", so that subgroups are runs of lanes and fewer barriers are of the whole group" if runs else ""
         notes.append(f"groups are numbered along dimension 0 alone{why}")
@@ -159,7 +159,10 @@ class _SimtC(BodyC):
             self.block.line("volatile __global int* ended = overran_any + 1 + LANE_NUMBER;")
         self._write()
         if self.watched:
-            self.block.line("if (overran) atomic_or(overran_any, 1);")
+            # One more loop, for those that are not watched (in powers, remainders and updates): all draw on one number.
+            self.block.line("*ended = 2;")
+            self.block.line("while (*ended > 0) *ended -= 1;")
+            self.block.line("if (overran || *ended) atomic_or(overran_any, 1);")
 
     def _write(self) -> None:
         for array in self.function.arrays:

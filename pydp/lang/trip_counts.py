@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,41 +11,33 @@ import numpy as np
 from pydp.lang import ir
 
 Values = Callable[[ir.Expr], int | None]
+Range = tuple[int, int]  # the least and the greatest value
 _EXPONENTS = {2: 41, 4: 278, 8: 2099}  # by the bytes of a float: differences of exponents, those of denormals included
 
 
 class LoopBound:
-    """The most iterations of all loops of a lane, as a function of the launch's extents and numbers; those that
-    no statement shows (see `hidden`), and the turns in which loops find their end, count as well."""
+    """How many iterations all loops of a lane take together, from the launch's extents and numbers. `values` gives
+    leaves: extents and parameters. The turns in which loops find their end count as well."""
 
     def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
         self.function = function
         self.has_loops = any(isinstance(one, (ir.For, ir.While)) for one in ir.statements(function.body))
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the extents and numbers of a launch tell the count, whatever they are."""
-        known = _Known(self.function.body, least=1)  # or what is in `range(1, n)` would not be looked at
-        return _block(self.function.body, known, lambda leaf: None if _of_lane(leaf) else 1) is not None
-
     def count(self, values: Values) -> int | None:
-        """The count, or None where it depends on data or lanes. `values` gives leaves: extents and parameters."""
+        """The most that they can be, those that no statement shows (see `hidden`) included; None where that depends on
+        data or lanes."""
         return _block(self.function.body, _Known(self.function.body), values)
 
-
-def _of_lane(leaf: ir.Expr) -> bool:
-    return not isinstance(leaf, (ir.ArrayExtent, ir.GridExtent)) and not (
-        isinstance(leaf, ir.Parameter) and leaf.dtype.kind in "iu"
-    )
+    def least(self, values: Values) -> int:
+        """What every lane takes for sure."""
+        return _least(self.function.body, _Known(self.function.body), values)
 
 
 class _Known:
-    """What is known of variables: the ranges of loop counters, and the only definitions of others. least: turns that
-    every loop is taken to have."""
+    """What is known of variables: the ranges of loop counters, and the only definitions of others."""
 
-    def __init__(self, body: Sequence[ir.Stmt], least: int = 0) -> None:
-        self.least = least
-        self.ranges: dict[str, tuple[int, int]] = {}
+    def __init__(self, body: Sequence[ir.Stmt]) -> None:
+        self.ranges: dict[str, Range] = {}
         self.definitions: dict[str, ir.Expr | None] = {}
         for one in ir.statements(list(body)):
             name = one.variable.name if isinstance(one, (ir.Assign, ir.For)) else None
@@ -54,6 +47,15 @@ class _Known:
         self.counters = {one.variable.name for one in ir.statements(list(body)) if isinstance(one, ir.For)}
         assigned = {one.variable.name for one in ir.statements(list(body)) if isinstance(one, ir.Assign)}
         self.counters -= assigned
+
+    @contextmanager
+    def inside(self, loop: ir.For, ends: Range) -> Iterator[None]:
+        """The loop's counter is between `ends`."""
+        name = loop.variable.name
+        if name in self.counters:
+            self.ranges[name] = ends
+        yield
+        self.ranges.pop(name, None)
 
 
 def hidden(expressions: Iterable[ir.Expr]) -> int:
@@ -82,8 +84,7 @@ def _values_decide(statement: ir.Stmt) -> bool:
     """Whether a statement goes round a hidden loop as often as values have it: in a loop of its own, the most that this
     could be would be far more than it is. Atomic updates of floats try until no other lane came between.
 
-    Launches of such loops are watched, which sees that a loop was ended early; one hidden iteration after the last
-    turn of all loops, where they have taken nearly as many as the driver allows, it does not see."""
+    Launches of such loops are watched, which sees that the driver ended one of them early."""
     if isinstance(statement, ir.Atomic) and statement.array.dtype.kind == "f":
         return True
     return any(_is_remainder(part) for one in ir.expressions(statement) for part in ir.walk(one))
@@ -109,27 +110,89 @@ def _block(body: Sequence[ir.Stmt], known: _Known, values: Values) -> int | None
 
 
 def _loop(loop: ir.For, known: _Known, values: Values) -> int | None:
-    start, stop, step = (_range(one, known, values) for one in (loop.start, loop.stop, loop.step))
-    if start is None or stop is None or step is None or step[0] != step[1] or step[0] == 0:
+    turns = _turns(loop, known, values)
+    if turns is None:
         return None
-    if known.least and not isinstance(loop.step, ir.Const):
-        return None  # numbers may make it 0, or counters others
-    by = step[0]
-    trips = max(known.least, -(-(stop[1] - start[0]) // by) if by > 0 else -(-(start[1] - stop[0]) // -by))
-    if trips == 0:
+    (_, most), ends = turns
+    if most == 0:
         return 1  # in which the loop finds its end
     if any(map(_values_decide, ir.statements(loop.body))):
         return None
-    ends = (start[0], stop[1] - 1) if by > 0 else (stop[0] + 1, start[1])
-    name = loop.variable.name
-    if name in known.counters:
-        known.ranges[name] = ends
-    inner = _block(loop.body, known, values)
-    known.ranges.pop(name, None)
-    return None if inner is None else trips * (1 + inner) + 1
+    with known.inside(loop, ends):
+        inner = _block(loop.body, known, values)
+    return None if inner is None else most * (1 + inner) + 1
 
 
-def _range(expr: ir.Expr, known: _Known, values: Values) -> tuple[int, int] | None:
+def _least(body: Sequence[ir.Stmt], known: _Known, values: Values) -> int:
+    total = 0
+    for statement in body:
+        if isinstance(statement, ir.If):
+            total += min(_least(block, known, values) for block in ir.blocks(statement))
+        if isinstance(statement, (ir.For, ir.While)):
+            total += 1  # that of its end
+        elif _leaves(statement):
+            return total  # what comes after may be left out
+        turns = _turns(statement, known, values) if isinstance(statement, ir.For) else None
+        if isinstance(statement, ir.For) and turns is not None and not any(map(_leaves, ir.statements(statement.body))):
+            (least, _), ends = turns
+            with known.inside(statement, ends):
+                total += least * (1 + _least(statement.body, known, values)) if least else 0
+    return total
+
+
+def _leaves(statement: ir.Stmt) -> bool:
+    """Whether a statement, or one inside it, leaves a loop or a turn of it."""
+    return any(isinstance(one, (ir.Break, ir.Continue)) for one in ir.statements([statement]))
+
+
+def _turns(loop: ir.For, known: _Known, values: Values) -> tuple[Range, Range] | None:
+    """((the least, the most turns), (the least, the greatest value of the counter)); None where they are not known."""
+    start, stop, step = (_range(one, known, values) for one in (loop.start, loop.stop, loop.step))
+    if start is None or stop is None or step is None or step[0] != step[1] or step[0] == 0:
+        return None
+    by = step[0]
+    least, most = _apart(loop.stop, loop.start, known, values)
+    if by < 0:
+        least, most = -most, -least
+    turns = max(0, -(-least // abs(by))), max(0, -(-most // abs(by)))
+    return turns, ((start[0], stop[1] - 1) if by > 0 else (stop[0] + 1, start[1]))
+
+
+def _apart(stop: ir.Expr, start: ir.Expr, known: _Known, values: Values) -> Range:
+    """The least and the greatest of stop - start, whose ranges are known, so that nothing in them wraps: what both have
+    of a counter takes itself away."""
+    factors: dict[str, int] = {}
+    parts = [_parted(stop, 1, factors, known, values), _parted(start, -1, factors, known, values)]
+    parts += [_times(known.ranges[name], factor) for name, factor in factors.items()]
+    return sum(part[0] for part in parts), sum(part[1] for part in parts)
+
+
+def _parted(expr: ir.Expr, factor: int, factors: dict[str, int], known: _Known, values: Values) -> Range:
+    """`factor` times an expression: what it has of counters is added to `factors`, the range of the rest returned."""
+    if isinstance(expr, ir.Read) and expr.variable.name in known.ranges:
+        factors[expr.variable.name] = factors.get(expr.variable.name, 0) + factor
+        return 0, 0
+    if isinstance(expr, ir.Cast):
+        return _parted(expr.value, factor, factors, known, values)
+    found = _range(expr, known, values)
+    assert found is not None, expr
+    if isinstance(expr, ir.Binary) and expr.op in ("add", "sub"):
+        left = _parted(expr.left, factor, factors, known, values)
+        right = _parted(expr.right, factor if expr.op == "add" else -factor, factors, known, values)
+        return left[0] + right[0], left[1] + right[1]
+    if isinstance(expr, ir.Binary) and expr.op == "mul":
+        for one, other in ((expr.left, expr.right), (expr.right, expr.left)):
+            times = _range(other, known, values)
+            if times is not None and times[0] == times[1]:
+                return _parted(one, factor * times[0], factors, known, values)
+    return _times(found, factor)
+
+
+def _times(ends: Range, factor: int) -> Range:
+    return min(end * factor for end in ends), max(end * factor for end in ends)
+
+
+def _range(expr: ir.Expr, known: _Known, values: Values) -> Range | None:
     """The least and the greatest value of an integer expression; None where they are not known, or wrap."""
     found = _exact(expr, known, values)
     if found is None or expr.dtype.kind not in "iu":
@@ -138,7 +201,7 @@ def _range(expr: ir.Expr, known: _Known, values: Values) -> tuple[int, int] | No
     return found if limits.min <= min(found) and max(found) <= limits.max else None
 
 
-def _exact(expr: ir.Expr, known: _Known, values: Values) -> tuple[int, int] | None:
+def _exact(expr: ir.Expr, known: _Known, values: Values) -> Range | None:
     """The same of numbers that have no limits, but for the parts of the expression."""
     if isinstance(expr, ir.Const):
         return int(expr.value), int(expr.value)
@@ -156,7 +219,7 @@ def _exact(expr: ir.Expr, known: _Known, values: Values) -> tuple[int, int] | No
     return None if value is None else (int(value), int(value))
 
 
-def _binary(expr: ir.Binary, known: _Known, values: Values) -> tuple[int, int] | None:
+def _binary(expr: ir.Binary, known: _Known, values: Values) -> Range | None:
     left, right = _range(expr.left, known, values), _range(expr.right, known, values)
     if left is None or right is None or expr.dtype.kind not in "iu":
         return None
@@ -168,7 +231,7 @@ def _binary(expr: ir.Binary, known: _Known, values: Values) -> tuple[int, int] |
     if expr.op == "mul":
         products = [a * b for a, b in corners]
         return min(products), max(products)
-    if expr.op == "floordiv" and right[0] > 0 and (isinstance(expr.right, ir.Const) or not known.least):
+    if expr.op == "floordiv" and right[0] > 0:
         quotients = [a // b for a, b in corners]
         return min(quotients), max(quotients)
     return None

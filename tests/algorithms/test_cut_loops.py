@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -228,15 +229,62 @@ def _wrapped(idx: Any, y: Any, n: Any, m: Any) -> None:
     y[idx] = total
 
 
+def _windows(idx: Any, y: Any, n: Any, m: Any) -> None:
+    total = 0
+    for i in range(n):
+        for _ in range(i, i + m):
+            total += 1
+    y[idx] = total
+
+
+def _left_over(idx: Any, y: Any, n: Any, m: Any) -> None:
+    total = 0
+    for i in range(n):
+        for j in range(n - i):
+            for _ in range(n - i - j):
+                total += 1
+    y[idx] = total + m
+
+
 @pytest.mark.parametrize(("function", "n", "m", "turns"), [
     (_harmonic, 10, 20, 54), (_sieve, 10, 20, 61), (_guarded, 9, 2, 5), (_guarded, 9, 0, 0), (_divided, -10, -2, 5),
-    (_wrapped, 100, 2, 200),
+    (_wrapped, 100, 2, 200), (_harmonic, 1000, 1000, 7068), (_sieve, 1000, 1000, 8053), (_windows, 3000, 16, 48_000),
+    (_left_over, np.uint64(20), 0, 1540), (_left_over, np.uint8(20), 0, 1540), (_left_over, 50, 0, 22_100),
 ])  # fmt: skip
 def test_loops_by_numbers_of_all_kinds(device: Any, function: Any, n: int, m: int, turns: int) -> None:
     y = np.full(64, -1, np.int32)
     # As lanes everywhere: Intel's compiler crashes on the vectors of some loops that hold nothing but a sum.
     pydp.forall(64, function, y, n, m, spec={"mapping": "simt"})
     assert np.array_equal(y, np.full(64, turns))
+
+
+def _searched_powers(idx: Any, y: Any, x: Any, n: Any, k: Any) -> None:
+    turns = 0
+    while turns < n:
+        turns += 1
+    y[idx] = x[idx] ** (k + turns - n)
+
+
+@pytest.mark.parametrize("n", [65_480, 65_500, 65_520, 65_525, 65_530, 65_532, 65_534])
+def test_powers_after_the_last_loop_are_whole_or_refused(device: Any, n: int) -> None:
+    """Their bits are gone through in a loop, which the one before may have left nothing."""
+    x, y = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
+    try:
+        pydp.forall(64, _searched_powers, y, x, n, 5)
+    except pydp.UnsupportedOnDevice:
+        assert device.profile.loop_limit is not None
+    else:
+        assert np.array_equal(y, x**5)
+
+
+def test_what_is_surely_too_long_is_refused_before_it_is_run(device: Any) -> None:
+    y = np.full(64, -1, np.int32)
+    pydp.forall(0, _windows, y, 70_000, 1)  # no lanes, no loops
+    if device.profile.loop_limit is not None:
+        for way in (pydp.forall, functools.partial(pydp.explain, pydp.forall)):
+            with pytest.raises(pydp.UnsupportedOnDevice, match="_windows runs 210001 loop iterations or more"):
+                way(64, _windows, y, 70_000, 1)
+        assert np.array_equal(y, np.full(64, -1))
 
 
 def test_bounds_that_wrap_are_whole_or_refused(device: Any) -> None:
