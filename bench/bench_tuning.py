@@ -64,6 +64,7 @@ def measured(device: Any, name: str, size: str, dtype: str) -> Row:
     notes = [f"{len(rivals) + 1} candidates"]
     notes += [f"{failed} failed"] if failed else []
     notes += [] if found.known else [f"{found.tried} tried"]
+    notes += [f"the best is {_named(best, base) or 'the untuned one'}"] if best != tuned else []
     notes += [f"the tuned one takes {late:.3f} of the untuned time where waited for"] if late is not None else []
     for (spec, waited), (ratio, _) in zip(alone.items(), apart, strict=True):
         if ratio < 1:

@@ -49,7 +49,8 @@ def test_what_is_faster_in_a_row_alone_is_no_rival_but_named(measured: Any) -> N
 
 def test_what_tuning_missed_counts(measured: Any) -> None:
     row = measured([ToySpec(8), ToySpec(4), ToySpec(16, "wrong")], ToySpec(8), 1.0)
-    assert row.ratios["best of all"] == pytest.approx(0.5, abs=0.1) and row.notes == "2 candidates, 1 failed"
+    assert row.ratios["best of all"] == pytest.approx(0.5, abs=0.1)
+    assert row.notes == "2 candidates, 1 failed, the best is wait=4"
 
 
 def test_a_tuned_choice_that_is_slower_where_waited_for_is_named(measured: Any) -> None:
