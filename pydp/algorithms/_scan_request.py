@@ -10,6 +10,7 @@ import numpy as np
 from pydp.algorithms import _scan_arguments as arguments
 from pydp.algorithms._axis import axis_of, switch
 from pydp.algorithms._conversion import conversion
+from pydp.algorithms._keys import by_key
 from pydp.algorithms._scan_family import FAMILY, problem_of
 from pydp.algorithms._scan_layout import layout_of
 from pydp.algorithms._scan_plan import ColumnsPlan, Job, WalkPlan, make_plan
@@ -155,7 +156,6 @@ def plan_of(
     total: bool,
 ) -> WalkPlan | ColumnsPlan | None:
     """The kept plan of this description; None where the arrays' axes cannot be walked as they are."""
-    spec = request.spec
     in_place = x.buffer is y.buffer
     init_kind = "none" if init is None else "buffer" if type(init) is Operand else "value"
     key = (
@@ -175,7 +175,7 @@ def plan_of(
         total,
         in_place,
         request.strategy,
-        spec if spec is None or isinstance(spec, ScanSpec) else repr(spec),
+        by_key(request.spec),
     )
     plans = device.kernels
     found = plans.get(key)

@@ -12,6 +12,7 @@ import pytest
 import pydp
 from pydp.algorithms import _scan_stream
 from pydp.algorithms._scan_request import untangled
+from pydp.algorithms._scan_spec import ScanSpec
 from pydp.runtime.call import Call
 
 INTS = np.arange(10, dtype=np.int32)
@@ -205,3 +206,10 @@ def test_arrays_are_neither_operators_nor_strategies(device: Any, fold: Any) -> 
             fold(x, np.zeros(2), device=device)
     with pytest.raises(pydp.InvalidArgument, match=r"strategy=array.* is not one of"):
         pydp.scan(x, strategy=np.arange(2), device=device)
+
+
+def test_values_of_a_specialization_that_are_no_keys_are_refused_as_others_are(device: Any) -> None:
+    given: tuple[Any, ...] = ([16], {}, np.array(16))
+    for value in given:
+        with pytest.raises(pydp.InvalidArgument, match=r"part is .*; int is accepted"):
+            pydp.scan(np.ones(10, np.int32), device=device, spec=ScanSpec("vector", "lookback", part=value))
