@@ -148,12 +148,9 @@ def count(
         fold(call, call.temporary((0, plan.bins), plan.value), "+", (0,), result)
         return
     x, step = _line(call, source)
-    copies = 1 if plan.local or plan.bins > 4096 else plan.spec.copies
     if weights is None and step != 1 and source.dtype.itemsize == 1:
         x, step = call.contiguous(source), 1
-    parts = _parts(plan, n, copies)
-    part = -(-n // parts)
-    parts = -(-n // part)
+    parts, part, copies = division(plan, n)
     sums = call.temporary((parts * copies, plan.bins), plan.value)
     group = plan.spec.lanes if plan.local else 1
     arguments: list[Any] = [x, np.uint64(x.offset), np.int64(step), np.uint64(n), np.uint64(part), sums]
@@ -172,11 +169,14 @@ def count(
     fold(call, sums, "+", (0,), result)
 
 
-def _parts(plan: Plan, n: int, copies: int) -> int:
-    """Parts of the input: as specialized, but worth their bins, of sizes that the kernel counts, in bounded memory."""
+def division(plan: Plan, n: int) -> tuple[int, int, int]:
+    """(parts of the input, the most elements of one, sets of bins of one in memory): as specialized, but parts worth
+    their bins, of sizes that the kernel counts, in bounded memory. n: elements, at least 1."""
+    copies = 1 if plan.local or plan.bins > 4096 else plan.spec.copies
     worth = max(1, n // max(1024, plan.bins))
-    room = max(1, 2**26 // (plan.bins * copies * plan.value.itemsize))
-    return max(min(plan.spec.parts, worth, room), -(-n // plan.longest), 1)
+    room = max(1, 2**26 // max(1, plan.bins * copies * plan.value.itemsize))
+    part = -(-n // max(min(plan.spec.parts, worth, room), -(-n // plan.longest), 1))
+    return -(-n // part), part, copies
 
 
 def _line(call: Call, operand: Operand) -> tuple[Operand, int]:

@@ -14,7 +14,7 @@ import pyopencl as cl
 
 from pydp.algorithms._axis import integer, switch
 from pydp.algorithms._histogram_edges import are_values, edges_of, ends_of, no_values, reached
-from pydp.algorithms._histogram_plan import COUNT, count, plan_of, shared_plan
+from pydp.algorithms._histogram_plan import COUNT, count, division, plan_of, shared_plan
 from pydp.algorithms._histogram_spec import HistogramSpec
 from pydp.algorithms._keys import by_key
 from pydp.algorithms.reduce import reduce
@@ -228,8 +228,11 @@ def _explain_histogram(given: Given) -> Explanation:
     edges = edges_of(no_values(source.dtype), bins, given.range)
     exact = np.ndim(bins) + (given.range is not None) and are_values(source.dtype, edges)
     edges = reached(source.dtype, edges)
-    return _explained("histogram", call, source, weights, None if weights is None else weights.dtype, len(edges) - 1,
-                      None if exact else np.ndim(bins) == 0, given.spec, {"bins": len(edges) - 1})  # fmt: skip
+    found = _explained("histogram", call, source, weights, None if weights is None else weights.dtype, len(edges) - 1,
+                       None if exact else np.ndim(bins) == 0, given.spec, {"bins": len(edges) - 1})  # fmt: skip
+    if np.ndim(bins) == 0 and given.range is None and source.size:
+        found.choices.append("range is not given: reductions find the least and the greatest value first")
+    return found
 
 
 def _explain_bincount(given: Given) -> Explanation:
@@ -240,8 +243,11 @@ def _explain_bincount(given: Given) -> Explanation:
     weights = _weights(call, source, "biuf")
     bins = max(256, least)
     told_bins = bins if _few(source.dtype) else f"as many as the values ask for; what follows is that of {bins}"
-    return _explained("bincount", call, source, weights, None if weights is None else np.dtype(np.float64), bins, None,
-                      given.spec, {"bins": told_bins})  # fmt: skip
+    found = _explained("bincount", call, source, weights, None if weights is None else np.dtype(np.float64), bins, None,
+                       given.spec, {"bins": told_bins})  # fmt: skip
+    if source.size and not _few(source.dtype):
+        found.choices.append("a reduction finds the greatest value first, and another the least where there are signs")
+    return found
 
 
 def _explained(
@@ -253,15 +259,17 @@ def _explained(
                  source.size, by_key(spec))  # fmt: skip
     facts: dict[str, object] = {"device": call.device.name, "elements": source.size, **told_bins,
                                 "specialization": plan.spec}  # fmt: skip
+    if plan.kernel is None:
+        return Explanation(which, facts, [plan.choice.reason, "nothing to count: all bins are 0"])
     choices = [plan.choice.reason]
+    parts, part, copies = division(plan, source.size)
     if plan.local:
-        assert plan.kernel is not None
         choices += [_COUNTED[plan.spec.counters].format(plan.spec.sets), *told(plan.kernel)]
         choices.append(f"{plan.spec.waves} virtual wavefront(s) a turn" + ", edges in registers" * plan.spec.constants)
     else:
-        copies = plan.spec.copies if plan.bins <= 4096 else 1
         choices.append(f"every part has {copies} set(s) of bins of its own: no atomics")
-    return Explanation(which, facts, choices, {plan.kernel.name: plan.kernel.source} if plan.kernel else {})
+    choices.append(f"{parts} part(s) of at most {part} elements, whose bins a reduction adds up")
+    return Explanation(which, facts, choices, {plan.kernel.name: plan.kernel.source})
 
 
 explained_by(histogram, _explain_histogram)

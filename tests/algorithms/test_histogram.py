@@ -278,6 +278,20 @@ def test_explain(device: Any) -> None:
         (text,) = pydp.explain(pydp.histogram, x, weights=weights, spec=spec).sources.values()
         assert "w_step" in text and "histogram_parts" in text  # sums of weights are no counts in local memory
     assert pydp.explain(pydp.bincount, x, None, 300).facts["bins"] == 300
+    many = np.zeros(100_000, np.int32)
+    for spec, words in ((None, "no atomics"), ({"mapping": "simt"}, "virtual wavefront(s)")):
+        said = str(pydp.explain(pydp.histogram, many, 20, (0, 9), spec=spec))
+        assert words in said and "whose bins a reduction adds up" in said and "range is not given" not in said
+    said = str(pydp.explain(pydp.histogram, many, 20, (0, 9), spec={"parts": 3, "mapping": "vector"}))
+    assert "3 part(s) of at most 33334 elements" in said
+    assert "range is not given" in str(pydp.explain(pydp.histogram, many))
+    assert "the greatest value first" in str(pydp.explain(pydp.bincount, many))
+    empty = pydp.explain(pydp.histogram, many[:0], 20, (0, 9))
+    assert "nothing to count: all bins are 0" in empty.choices and not empty.sources
+    for ends in ((300, 400), (-9, -1), (250, 300)):
+        assert pydp.explain(pydp.histogram, x, 5, ends).facts["bins"] == 5, ends
+        assert pydp.histogram(x, 5, ends)[0].sum() == 0
+    assert pydp.explain(pydp.histogram, np.zeros(9, np.uint64), 5, (2.0**65, 2.0**66)).facts["elements"] == 9
     for fn, wrong in ((pydp.histogram, ("auto",)), (pydp.histogram, ([3, 1],)), (pydp.bincount, (x[:3],))):
         with pytest.raises(pydp.InvalidArgument):
             pydp.explain(fn, x, *wrong)
