@@ -1,9 +1,10 @@
 """What `pydp tune` finds, beside the choice without it and the best of all candidates, in turns of one run.
 
 The best of all is judged as the tuner judges: it is the fastest of calls in a row among those that are not slower than
-the untuned choice where each call is waited for. Without that, whoever keeps a driver awake would count as the best:
-under PoCL, kernels that take a fifth longer when waited for win short calls in a row by a twentieth, and a tuner that
-stored them would slow programs down. What is faster than the tuned choice in a row alone is named in the row's notes.
+the untuned choice where each call is waited for, nor at the other sizes of the shape class for which the choice is
+kept. Without the first, whoever keeps a driver awake would count as the best: under PoCL, kernels that take a fifth
+longer when waited for win short calls in a row by a twentieth, and a tuner that stored them would slow programs down.
+What is faster than the tuned choice at the row's size in a row alone is named in the row's notes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pydp
 from pydp.commands_tune import arguments
 from pydp.errors import PydpError
 from pydp.specialize.choose import untuned
-from pydp.specialize.trial import Subject
+from pydp.specialize.trial import Subject, elsewhere, slower
 from pydp.specialize.tuned import fields_of, rebuild, shape_of, store_of
 
 CASES = (  # algorithm, size, dtype; tuned now where it was not before
@@ -39,8 +40,8 @@ def run(device: Any, quick: bool = False) -> list[Row]:
 
 
 def measured(device: Any, name: str, size: str, dtype: str) -> Row:
-    """The row of one case. Notes name who is faster than the tuned one in a row but slower than the untuned one where
-    waited for, each by what differs from the untuned choice."""
+    """The row of one case. Notes name who is faster than the tuned one but slower than the untuned one where waited
+    for, or at another size of the class, each by what differs from the untuned choice."""
     args, kw = arguments(device, name, size, dtype)
     fn = getattr(pydp, name)
     found = pydp.tune(fn, *args, budget=_BUDGET, **kw)
@@ -50,33 +51,54 @@ def measured(device: Any, name: str, size: str, dtype: str) -> Row:
     subject.prepare(base)
     kept = store_of(device).best(shape_of(family, problem))
     tuned = rebuild(family.spec_type, kept.spec) if kept is not None and (kept.ratio or 1.0) < 1 else base
-    rivals, failed = _rivals(subject, tuned)
-    near = [spec for spec, ratio in rivals.items() if ratio < _NEAR]
-    alone = subject.slower_alone([spec for spec in (tuned, *near) if spec != base], base, _WAITED * (1 + len(near)))
-    late = alone.pop(tuned, None)
-    eligible = [tuned, *[spec for spec in near if spec not in alone][:_RIVALS]]
+    rivals, tried, failed = _rivals(subject, tuned)
+    barred = _barred(subject, [spec for spec in (tuned, *rivals) if spec != base], base)
+    late = barred.pop(tuned, None)
+    eligible = [tuned, *[spec for spec in rivals if spec not in barred][:_RIVALS]]
     # The fastest of several measurements has had luck: which it is is found out first, how fast it is afterwards.
     raced = subject.final(eligible, base, _SECONDS)
     _, best = min(zip(raced, eligible, strict=True), key=lambda one: one[0][0])
-    (untuned_ratio, _), (best_ratio, _), *apart = subject.final([base, best, *alone], tuned, _JUDGED)
+    (untuned_ratio, _), (best_ratio, _), *apart = subject.final([base, best, *barred], tuned, _JUDGED)
     seconds = subject.seconds(tuned)
     against = {"untuned": untuned_ratio, "best of all": 1.0 if best == tuned else min(1.0, best_ratio)}
-    notes = [f"{len(rivals) + 1} candidates"]
+    notes = [f"{tried} candidates"]
     notes += [f"{failed} failed"] if failed else []
     notes += [] if found.known else [f"{found.tried} tried"]
     notes += [f"the best is {_named(best, base) or 'the untuned one'}"] if best != tuned else []
-    notes += [f"the tuned one takes {late:.3f} of the untuned time where waited for"] if late is not None else []
-    for (spec, waited), (ratio, _) in zip(alone.items(), apart, strict=True):
+    notes += [f"the tuned one {late}"] if late is not None else []
+    for (spec, why), (ratio, _) in zip(barred.items(), apart, strict=True):
         if ratio < 1:
-            times = f"{ratio:.3f} of the tuned time in a row, {waited:.3f} of the untuned where waited for"
-            notes.append(f"{_named(spec, base)}: {times}")
+            notes.append(f"{_named(spec, base)} takes {ratio:.3f} of the tuned time, but {why}")
     case, told = f"{name} {dtype} {size}", ", ".join(notes)
     return Row("tuning", case, device.name, seconds, 1 / seconds, "calls/s", against, told)
 
 
-def _rivals(subject: Subject, tuned: Any) -> tuple[dict[Any, float], int]:
-    """The other candidates with their first race against the tuned one, the fastest first; how many gave none."""
-    found, failed = {}, 0
+def _barred(subject: Subject, specs: list[Any], base: Any) -> dict[Any, str]:
+    """Those that a tuner may not keep for the shape class, and why: slower than the untuned choice where it counts."""
+
+    def takes(ratio: float, where: str) -> str:
+        return f"{ratio:.3f} of the untuned time {where}"
+
+    late = subject.slower_alone(specs, base, _WAITED * (1 + len(specs)))
+    found = {spec: takes(ratio, "where waited for") for spec, ratio in late.items()}
+    for share, other in elsewhere(subject, base):
+        where, right = f"at {share} of the class's largest size", []
+        for spec in specs:
+            if spec not in found:
+                try:
+                    other.verify(spec)
+                    right.append(spec)
+                except PydpError as error:
+                    found[spec] = f"fails {where} ({type(error).__name__})"
+        raced = other.final(right, base, _WAITED * (1 + len(right)))
+        found |= {spec: takes(ratio, where) for spec, ratio in slower(right, raced).items()}
+    return found
+
+
+def _rivals(subject: Subject, tuned: Any) -> tuple[list[Any], int, int]:
+    """The other candidates that may be the best, the fastest in a first race against the tuned one first; how many
+    candidates run, and how many fail."""
+    found, failed = {tuned: 1.0}, 0
     for spec in subject.family.candidates(subject.device.profile, subject.problem):
         if spec != tuned:
             try:
@@ -84,7 +106,8 @@ def _rivals(subject: Subject, tuned: Any) -> tuple[dict[Any, float], int]:
                 found[spec] = subject.race(spec, tuned)
             except PydpError:  # no rival: the tuner has noted why
                 failed += 1
-    return dict(sorted(found.items(), key=lambda one: one[1])), failed
+    near = sorted((spec for spec, ratio in found.items() if ratio < _NEAR and spec != tuned), key=found.__getitem__)
+    return near, len(found), failed
 
 
 def _named(spec: Any, base: Any) -> str:

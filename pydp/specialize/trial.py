@@ -10,7 +10,7 @@ import math
 import statistics
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ _ROUNDS, _RACE_SECONDS = 7, 1.0
 _SHORT_SECONDS = 0.25  # of a race of short calls: a sample of theirs scatters by a fifth, so that seven tell nothing
 _STOPPING = 5.0  # seconds that an interrupted candidate may take to give up
 _SLOWER = 1.01  # of the baseline's time: who takes more, and more than noise, is slower
+_SHARES = (0.55, 0.8)  # of a class's largest size: where a winner must not be slower either
 _HOPELESS = 1.3  # a candidate that is slower by this after two rounds is not timed further
 _Result = TypeVar("_Result")
 
@@ -281,6 +282,20 @@ def resized(subject: Subject, share: float) -> Subject | None:
     except (PydpError, MemoryError):
         return None
     return found if shape_of(found.family, found.problem) == shape_of(subject.family, subject.problem) else None
+
+
+def elsewhere(subject: Subject, baseline: Any) -> Iterator[tuple[float, Subject]]:
+    """The same call at other sizes of the shape class, with their shares of its largest, ready to be compared with the
+    baseline; without those that are no calls of the class, or do not fit the memory."""
+    for share in _SHARES:
+        other = resized(subject, share)
+        if other is None:
+            continue
+        try:
+            other.prepare(baseline)
+        except MemoryError:
+            continue
+        yield share, other
 
 
 def slower(specs: Sequence[Any], raced: Sequence[tuple[float, float]]) -> dict[Any, float]:

@@ -24,7 +24,7 @@ from pydp.specialize.ranking import rank
 from pydp.specialize.search import neighbourhood, search
 from pydp.specialize.shape_class import ShapeClass
 from pydp.specialize.store import TUNING, Store, Trial, spec_text
-from pydp.specialize.trial import Subject, TooLong, WrongResult, resized, slower
+from pydp.specialize.trial import Subject, TooLong, WrongResult, elsewhere, slower
 from pydp.specialize.tuned import fields_of, rebuild, reread, shape_of, store_of
 
 __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
@@ -34,7 +34,6 @@ _RUNNING = re.compile(r"begun( again)?(?: by process (\d+)(?:-(\d+))? of (.*))?\
 _STOPPED = "stopped"  # one that its own process gave up, as Ctrl-C does
 _ENDED = "the process ended twice while it ran"
 _WORTH = 0.98  # a winner's time is at most this share of the untuned choice's
-_SHARES = (0.55, 0.8)  # of a class's largest size: where a winner must not be slower either
 _FAST = 8  # candidates that are timed at those sizes
 _FINALISTS, _FINAL_SECONDS, _AGAIN_SECONDS = 3, 3.0, 0.5
 
@@ -250,21 +249,16 @@ class _Search:
         base = self.baseline.spec
         worse = self.subject.slower_alone(specs, base, _AGAIN_SECONDS * (1 + len(specs)))
         specs = [spec for spec in specs if spec not in worse]
-        for share in _SHARES:
-            if not specs:
-                break
-            other = resized(self.subject, share)
-            if other is None:
-                continue
-            try:
-                other.prepare(base)
-            except MemoryError:  # the class's larger sizes may not fit where the call's own does
-                continue
+        if not specs:
+            return []
+        for _, other in elsewhere(self.subject, base):
             right = [spec for spec in specs if self._right(other, spec)]
             if not right:
                 return []
             worse = slower(right, other.final(right, base, _AGAIN_SECONDS * (1 + len(right))))
             specs = [spec for spec in right if spec not in worse]
+            if not specs:
+                break
         return specs
 
     def _right(self, other: Subject, spec: Any) -> bool:

@@ -17,8 +17,8 @@ from pydp.specialize.shape_class import ShapeClass
 
 @dataclass(frozen=True)
 class ToySpec:
-    """One that takes `wait` milliseconds; mode "right", "wrong", "raises", "hangs" (for `seconds`), or "late" (whose
-    result is there after `seconds`)."""
+    """One that takes `wait` milliseconds; mode "right", "wrong", "raises", "hangs" (for `seconds`), "late" (whose
+    result is there after `seconds`), or "here" (which takes `seconds` for other sizes than X's)."""
 
     wait: int = 8
     mode: str = "right"
@@ -72,7 +72,7 @@ def double(x: Any, *, device: Any, out: Any = None, spec: Any = None) -> Any:
         return x
     chosen = choose(FAMILY, device, Problem("toy", str(x.dtype), (x.size,)), spec).spec
     RUNS.append(chosen)
-    time.sleep(chosen.wait / 1000)
+    time.sleep(chosen.seconds if chosen.mode == "here" and x.size != X.size else chosen.wait / 1000)
     if chosen.mode == "raises":
         raise RuntimeError("no such instruction\nmore of the log")
     if chosen.mode == "hangs":
