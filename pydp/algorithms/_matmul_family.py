@@ -96,7 +96,8 @@ def _thin(profile: Profile, problem: Problem) -> MatmulSpec:
     if not dots and blocks == 1 and n * k >= 1 << 17 and k < 512:
         tile_n = max(width, -(-n // profile.compute_units) // width * width)
     unroll = 4 if rows == 1 else 2  # rows of B added at a time: enough loads under way, little code
-    return MatmulSpec("vector", "thin", rows, tile_n, k or 1, rows, span, 1, 1, width, unroll, 0, parts)
+    depth = min(max(k, 1), 1 << 30)  # nothing is staged or packed: it tells what is added up
+    return MatmulSpec("vector", "thin", rows, tile_n, depth, rows, span, 1, 1, width, unroll, 0, parts)
 
 
 def _staged(profile: Profile, problem: Problem) -> MatmulSpec:

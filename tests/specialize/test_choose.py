@@ -161,6 +161,18 @@ def test_values_that_no_kernel_takes_are_refused(
     assert why is not None and next(iter(fields)) in why
 
 
+@pytest.mark.parametrize("target", ["avx512", "avx2", "sm_90"])
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1 << 31), (1, 4, 64, 1 << 32), (1, 1, 1 << 33, 4), (1 << 33, 3, 4, 5)])
+def test_products_of_any_size_have_a_default(target: str, sizes: tuple[int, ...]) -> None:
+    """Sums of over 2**30 products along k had none of its own, and were left to lanes on a CPU."""
+    family = importlib.import_module("pydp.algorithms._matmul_family").FAMILY
+    profile = by_target(target)[0]
+    for flags in (("thin",), ("thin", "dots"), ()):
+        problem = Problem("matmul", "uint8", sizes, flags)
+        spec = family.default(profile, problem)
+        assert spec.mapping == profile.mapping and family.check(profile, problem, spec) is None
+
+
 @pytest.mark.parametrize(("stem", "dtype", "sizes"), [(stem, dtype, sizes) for stem, dtype, sizes, _ in _HUGE[2:]])
 def test_the_other_mapping_can_be_asked_for_by_its_name(stem: str, dtype: str, sizes: tuple[int, ...]) -> None:
     family = importlib.import_module(f"pydp.algorithms.{stem}").FAMILY
