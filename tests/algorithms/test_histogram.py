@@ -283,7 +283,8 @@ def test_explain(device: Any) -> None:
         said = str(pydp.explain(pydp.histogram, many, 20, (0, 9), spec=spec))
         assert words in said and "whose bins a reduction adds up" in said and "range is not given" not in said
     said = str(pydp.explain(pydp.histogram, many, 20, (0, 9), spec={"parts": 3, "mapping": "vector"}))
-    assert "3 part(s) of at most 33334 elements" in said
+    shorter = device.profile.loop_limit is not None  # than parts that are asked for
+    assert ("3 part(s) of at most 33334 elements" in said) is not shorter
     assert "range is not given" in str(pydp.explain(pydp.histogram, many))
     assert "the greatest value first" in str(pydp.explain(pydp.bincount, many))
     empty = pydp.explain(pydp.histogram, many[:0], 20, (0, 9))
