@@ -124,6 +124,7 @@ def _query() -> list[tuple[Any, Any]]:
 def _enumerate() -> list[tuple[Any, Any]]:
     import pyopencl as cl
 
+    _without_files(cl)
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:  # no platform at all is an error to the loader
@@ -138,3 +139,18 @@ def _enumerate() -> list[tuple[Any, Any]]:
             continue
         found += [(platform, device) for device in devices]
     return found
+
+
+def _without_files(cl: Any) -> None:
+    """pyopencl's kernels need a folder for a cache of its own, and none can be had where there is nowhere to write, or
+    no home: then it goes without."""
+    import platformdirs
+
+    try:
+        folder = Path(platformdirs.user_cache_dir("pytools", "pytools"))  # of the package that keeps it
+        folder.mkdir(parents=True, exist_ok=True)
+        able = os.access(folder, os.W_OK | os.X_OK)
+    except (OSError, RuntimeError):
+        able = False
+    if not able and hasattr(cl, "_PYOPENCL_NO_CACHE"):
+        cl._PYOPENCL_NO_CACHE = True

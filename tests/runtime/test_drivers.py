@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -178,6 +179,22 @@ def test_the_doctor_finds_the_drivers_and_what_is_wrong(device: Device, monkeypa
     broken = CliRunner().invoke(main, ["doctor"])
     assert broken.exit_code == 1
     assert f"not used: {device.name}" in broken.output
+
+
+@pytest.mark.host
+def test_pyopencl_goes_without_a_cache_where_it_cannot_have_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object) -> str:
+        raise RuntimeError("could not determine the home directory")
+
+    (tmp_path / "file").write_text("")
+    for folder, goes in ((tmp_path / "folder", False), (tmp_path / "file" / "folder", True), (None, True)):
+        cl = SimpleNamespace(_PYOPENCL_NO_CACHE=False)
+        place = unknown if folder is None else lambda *_, folder=folder: str(folder)
+        monkeypatch.setattr("platformdirs.user_cache_dir", place)
+        drivers._without_files(cl)
+        assert cl._PYOPENCL_NO_CACHE is goes
 
 
 def test_an_error_of_pydps_is_one_line_of_the_command(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
