@@ -34,7 +34,7 @@ _RUNNING = re.compile(r"begun( again)?(?: by process (\d+)(?:-(\d+))? of (.*))?\
 _STOPPED = "stopped"  # one that its own process gave up, as Ctrl-C does
 _ENDED = "the process ended twice while it ran"
 _WORTH = 0.98  # a winner's time is at most this share of the untuned choice's
-_FAST = 8  # candidates that are timed at those sizes
+_FAST, _AT_ONCE = 16, 8  # candidates that are timed where calls are waited for and at other sizes
 _FINALISTS, _FINAL_SECONDS, _AGAIN_SECONDS = 3, 3.0, 0.5
 
 
@@ -278,8 +278,10 @@ class _Search:
         """The last race of the best few against the untuned choice; stores what it comes to."""
         base = self.baseline.spec
         best = sorted(self.ratios, key=lambda spec: self.ratios[spec])
-        fast = [spec for spec in best if spec != base and self.ratios[spec] < _WORTH][:_FAST]
-        finalists = self._fast_everywhere(fast)[:_FINALISTS]
+        fast = [spec for spec in best if spec != base and self.ratios[spec] < _WORTH]
+        finalists: list[Any] = []
+        for first in range(0, _FAST, _AT_ONCE):  # the next ones, where all that are faster have a fault of this kind
+            finalists = finalists or self._fast_everywhere(fast[first : first + _AT_ONCE])[:_FINALISTS]
         winner, ratio = base, 1.0
         if finalists:
             raced = self.subject.final(finalists, base, _FINAL_SECONDS)

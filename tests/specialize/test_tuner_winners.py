@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,23 @@ def test_a_winner_is_not_slower_at_other_sizes_of_its_class(toys: Any, monkeypat
     x = np.arange(12, dtype=np.int64)
     found = tune(toy.double, x, device=toys, out=np.zeros(12, np.int64))
     assert (found.spec, found.ratio) == (ToySpec(4), 0.5) and {9, 12, 13} == set(sizes)
+
+
+@pytest.mark.host
+def test_where_the_fastest_are_slower_elsewhere_the_next_ones_are_looked_at(
+    toys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = [ToySpec(2 + extra, "here", 0.06) for extra in range(9)]
+    monkeypatch.setattr(toy, "SPACE", [ToySpec(16), *here, ToySpec(12)])
+    monkeypatch.setattr(toy, "CLOSED", True)
+    monkeypatch.setattr(toy, "FAMILY", replace(toy.FAMILY, default=lambda *_: ToySpec(16)))
+
+    def final(self: Any, specs: Any, *_: Any, **__: Any) -> list[tuple[float, float]]:
+        away = self.args[0].size != X.size
+        return [(5.0 if away and spec.mode == "here" else spec.wait / 16, 0.0) for spec in specs]
+
+    monkeypatch.setattr(trial.Subject, "final", final)
+    assert tune(toy.double, X, device=toys).spec == ToySpec(12)
 
 
 @pytest.mark.host
