@@ -69,6 +69,18 @@ ${T} lane_mod_${T}(${T} first, ${T} second) {
     const ${F} moved = ((rest != zero) & ((b < zero) ^ (rest < zero))) ? rest + b : rest;
     return convert_${T}((rest == zero) ? copysign(zero, b) : moved);
 }
+% elif kind == "kept":
+// The value, of which the compiler learns nothing where one driver's needs that: it makes vectors of loops' rounds, and takes
+// wrong elements of memory where a counter that was multiplied and masked is an index.
+#ifdef KEEP_MASKED_INTEGERS
+${T} lane_kept_${T}(${T} a) {
+    ${W} kept = a;
+    __asm__("" : "+r"(kept));
+    return (${T})kept;
+}
+#else
+#define lane_kept_${T}(a) (a)
+#endif
 % elif kind in ("floordiv", "mod"):
 ${T} lane_${kind}_${T}(${T} first, ${T} second) {
     const ${W} a = convert_${W}(first), b = convert_${W}(second), zero = (${W})0, one = (${W})1;

@@ -49,7 +49,13 @@ _ABS = {"f": "fabs", "u": "", "b": ""}
 
 
 class ScalarC:
-    """Writes expressions as C. A lowering gives meaning to `leaf` nodes: indexes, extents, parameters, loads."""
+    """Writes expressions as C. A lowering gives meaning to `leaf` nodes: indexes, extents, parameters, loads.
+
+    indexes: what is written may be an index of memory. Integers of which an operation leaves some bits alone are then
+    kept from the compiler's eyes where a driver needs it (see :meth:`kept`).
+    """
+
+    indexes = False
 
     def __init__(self, block: Block, helpers: set[Helper] | None = None) -> None:
         self.block = block
@@ -80,6 +86,11 @@ class ScalarC:
         self.helpers.add((kind, c_type))
         return f"lane_{kind}_{c_type}({', '.join(arguments)})"
 
+    def kept(self, text: str, dtype: np.dtype[Any]) -> str:
+        """An integer that may have lost bits: one driver's compiler, which makes vectors of the rounds of loops, takes
+        the elements for consecutive ones that it finds at ``counter * 7 % 64`` in memory."""
+        return self.helper("kept", dtypes.c_name(dtype), text) if self.indexes and dtype.kind in "iu" else text
+
     def _const(self, expr: ir.Const) -> str:
         text = constant(expr.value, expr.dtype)
         if expr.dtype.names is None or dtypes.vector_parts(expr.dtype) is not None:
@@ -96,11 +107,11 @@ class ScalarC:
         value, dtype = self.expr(expr.value), expr.dtype
         if expr.op == "not" or dtype == np.bool_:
             return f"(!{value})"
-        if expr.op == "invert":
-            return f"(({dtypes.c_name(dtype)})~{value})"
-        if dtype.kind in "iu":
-            return f"(({dtypes.c_name(dtype)})(0u - ({unsigned_type(dtype)}){value}))"
-        return f"(-{value})"
+        if dtype.kind == "f":
+            return f"(-{value})"
+        text = f"~{value}" if expr.op == "invert" else f"(0u - ({unsigned_type(dtype)}){value})"
+        text = f"(({dtypes.c_name(dtype)}){text})"
+        return self.kept(text, dtype) if dtype.itemsize < 4 else text
 
     def _binary(self, expr: ir.Binary) -> str:
         op, dtype = expr.op, expr.dtype
@@ -108,7 +119,9 @@ class ScalarC:
         if op in ("shl", "shr", "floordiv", "mod") and isinstance(expr.right, ir.Const) and dtype.kind in "iu":
             short = self._by_constant(op, left, int(expr.right.value), dtype)
             if short is not None:
-                return short
+                return self.kept(short, dtype) if op != "shl" else short
+            # By no power of two: nothing is masked.
+            return self.helper(op, private_type(dtype), left, self.expr(expr.right))
         return self.combine(op, left, self.expr(expr.right), dtype)
 
     def combine(self, op: str, left: str, right: str, dtype: np.dtype[Any]) -> str:
@@ -116,7 +129,8 @@ class ScalarC:
         c_type = private_type(dtype)
         if op in _BITS:
             text = f"({left} {_BITS[op]} {right})"
-            return text if dtype.itemsize >= 4 else f"(({c_type}){text})"
+            text = text if dtype.itemsize >= 4 else f"(({c_type}){text})"
+            return self.kept(text, dtype) if op == "and" else text
         if op == "pow" and dtype.kind == "f":
             return f"pow({left}, {right})"
         if op in _ARITHMETIC:
@@ -124,8 +138,10 @@ class ScalarC:
             if dtype.kind == "f" or (dtype.kind == "u" and dtype.itemsize >= 4):
                 return f"({left} {sign} {right})"
             wide = unsigned_type(dtype)
-            return f"(({c_type})(({wide}){left} {sign} ({wide}){right}))"
-        return self.helper(op, c_type, left, right)
+            text = f"(({c_type})(({wide}){left} {sign} ({wide}){right}))"
+            return self.kept(text, dtype) if dtype.itemsize < 4 else text
+        text = self.helper(op, c_type, left, right)
+        return self.kept(text, dtype) if op in ("mod", "floordiv", "shr") else text
 
     def _by_constant(self, op: str, left: str, right: int, dtype: np.dtype[Any]) -> str | None:
         """Shifts by a constant; division and remainder by a power of two (rounding down is a shift)."""
@@ -204,7 +220,8 @@ class ScalarC:
             value = self.helper("wide", dtypes.c_name(source), value)
         if source.kind == "f" and target.kind in "iu":
             return self.helper(f"{dtypes.c_name(source)}_to", c_type, value)
-        return f"(({c_type}){value})"
+        text = f"(({c_type}){value})"
+        return self.kept(text, target) if target.itemsize < min(4, source.itemsize) else text
 
     def _math(self, expr: ir.Math) -> str:
         values = [self.expr(value) for value in expr.values]

@@ -125,6 +125,7 @@ def _notes(flat: bool, runs: bool, watched: bool, plan: BarrierPlan) -> list[str
 class _SimtC(BodyC):
     """Writes the body of a kernel whose work-items are lanes."""
 
+    indexes = True
     private = "PRIVATE_FIELD "  # which the template defines
 
     def __init__(

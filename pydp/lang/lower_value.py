@@ -42,6 +42,7 @@ class ValueText:
 def lower_value(function: ir.ValueFunction) -> ValueText:
     """The C function of `function`; bool arguments and results are ints of 0 and 1."""
     writer = BodyC(Block(1))
+    writer.indexes = bool(function.privates)
     arguments = {variable.name for variable in function.arguments}
     writer.declare([one for one in function.variables if one.name not in arguments], function.privates)
     writer.statements(function.body)

@@ -50,6 +50,8 @@ class Text(Expr):
 class _Scalars(ScalarC):
     """The writer of scalars, for operands that are text already."""
 
+    indexes = True
+
     def leaf(self, expr: Expr) -> str:
         assert isinstance(expr, Text)
         return expr.text
