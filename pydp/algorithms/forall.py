@@ -54,6 +54,8 @@ def forall(
     tuples of numbers. Arrays are changed in place where `fn` assigns to them; several may share memory (those of
     different types are run in the mapping "simt").
     group: the extents of the groups, for functions that use ``idx.group``, ``idx.local``, local fields or barriers.
+    Where the last group reaches beyond the grid, its lanes there meet at barriers and use local fields too, but write
+    nothing: what a group writes for all its lanes (sums, bins) asks for a grid of whole groups.
     device: where to run (the arguments' device, else the default); "host" runs the same function in NumPy.
     spec: a `ForallSpec`, or a dict of its fields, for example ``{"mapping": "simt"}``.
 
