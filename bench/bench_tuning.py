@@ -34,7 +34,7 @@ _NEAR = 1.1  # a rival whose first race came out above this is none
 
 def run(device: Any, quick: bool = False) -> list[Row]:
     """One row a case: calls a second of the tuned specialization, with its ratios to the untuned choice and to the
-    fastest of all candidates (1: tuning found it) that are not slower than the untuned one where waited for."""
+    fastest of all candidates that a tuner may keep (1: tuning found it)."""
     cases = [case for case in (_QUICK if quick else CASES) if case[2] != "float64" or device.profile.fp64]
     return [measured(device, *case) for case in cases]
 
@@ -77,7 +77,7 @@ def _barred(subject: Subject, specs: list[Any], base: Any) -> dict[Any, str]:
     """Those that a tuner may not keep for the shape class, and why: slower than the untuned choice where it counts."""
 
     def takes(ratio: float, where: str) -> str:
-        return f"{ratio:.3f} of the untuned time {where}"
+        return f"takes {ratio:.3f} of the untuned time {where}"
 
     late = subject.slower_alone(specs, base, _WAITED * (1 + len(specs)))
     found = {spec: takes(ratio, "where waited for") for spec, ratio in late.items()}

@@ -44,7 +44,7 @@ _STANDARD: dict[str, tuple[str, tuple[str, ...]]] = {  # algorithm -> (type of i
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 @click.option("-t", "--dtype", default=None, help="Type of the elements.")
 @click.option("-b", "--budget", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
-              help="Seconds for each size.")  # fmt: skip
+              help="Seconds of search for each size; last races follow.")  # fmt: skip
 @click.option("--again", is_flag=True, help="Measure anew what was tuned before.")
 @click.option("--list", "listed", is_flag=True, help="Show what has been tuned.")
 @click.option("--export", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
@@ -104,7 +104,7 @@ def _tune_all(jobs: list[tuple[str, str, str]], which: str | None, budget: float
     failed = False
     for number, (name, size, dtype) in enumerate(jobs, 1):
         left = (len(jobs) - number + 1) * budget
-        click.echo(f"{number} of {len(jobs)}: {name} {size} {dtype} (all within about {_minutes(left)})")
+        click.echo(f"{number} of {len(jobs)}: {name} {size} {dtype} (searches of {_minutes(left)} at most are left)")
         words = [name, size, "--dtype", dtype, "--budget", str(budget), *(["--device", which] if which else [])]
         failed |= not _tune_apart(words, again)
     if failed:

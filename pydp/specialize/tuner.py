@@ -88,8 +88,9 @@ def tune(
     """Looks for the fastest specialization of ``fn(*args, **kw)`` and keeps it for calls of the same shape class.
 
     fn: a function of pydp that takes ``spec=``, with the call's own arguments, which are not changed (an `out` gets its
-    old contents back). budget: seconds to search for; what has begun then is finished, and the best few are timed once
-    more. again: search although the class was tuned before. progress: called before each candidate.
+    old contents back). budget: seconds to search for; what has begun then is finished, and the best are timed once
+    more, here and at other sizes: that takes up to half a minute of short calls, some hundreds of long ones, and what
+    is still to be built. again: search although the class was tuned before. progress: called before each candidate.
 
     A candidate's time counts only if its result is NumPy's, or that of the untuned call where NumPy has no such
     function. What fails or takes too long is kept with the reason and not tried again. A search that was interrupted

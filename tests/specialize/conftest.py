@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import toy_tuning as toy
 
-from pydp.specialize import tuned, tuner
+from pydp.specialize import trial, tuned, tuner
 
 
 @pytest.fixture
@@ -29,3 +30,16 @@ def toys(own_cache: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The device of `toy_tuning`."""
     monkeypatch.setattr(tuned, "about", toy.about)
     return toy.device()
+
+
+@pytest.fixture
+def exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy's specializations take exactly as long as they say, whatever else the machine does, and no time."""
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(toy, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(trial, "time", SimpleNamespace(perf_counter=lambda: now))

@@ -139,6 +139,16 @@ def test_what_cannot_be_read_is_not_written_over(tmp_path: Path, monkeypatch: py
     assert store.keep() and len(Store("dev", ABOUT, tmp_path).trials()) == 4
 
 
+def test_what_could_not_be_read_for_a_while_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process with too many open files, for example: the file stays the same."""
+    assert Store("dev", ABOUT, tmp_path).add(_trials(3))
+    store = Store("dev", ABOUT, tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(stores, "read", lambda path: None)
+        assert store.trials() == []
+    assert store.trials() == _trials(3)
+
+
 def test_file_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object, **__: object) -> None:
         raise NotImplementedError("no locks there")
