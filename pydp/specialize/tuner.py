@@ -132,6 +132,7 @@ class _Search:
             return Tuning(self.shape, self.device.name, spec, before.ratio or 1.0, kept=self.store.keep(), known=True)
         if again:
             self.journal.settle(self.shape, [])
+        self.earlier = self.store.trials(self.shape)
         try:
             found = self._run([] if again else [one for one in self.store.trials(self.shape) if one.ratio is None])
         except Stuck:  # nothing can be asked of the device any more
@@ -289,13 +290,27 @@ class _Search:
             (measured, noise), spec = min(zip(raced, finalists, strict=True), key=lambda one: one[0][0])
             if measured + noise < 1 and measured < _WORTH:
                 winner, ratio = spec, measured
-        kept = self.store.settle(self.shape, [Trial(self.shape, fields_of(winner), ratio), *self.failures])
+        mine = {one.identity: one for one in (Trial(self.shape, fields_of(winner), ratio), *self.failures)}
+        theirs = [one for one in self._meanwhile() if one.identity not in mine]
+        kept = self.store.settle(self.shape, [*theirs, *mine.values()])
+        for one in theirs:
+            if one.ratio is not None and one.ratio < ratio:
+                winner, ratio = rebuild(self.family.spec_type, one.spec), one.ratio
         if kept:  # else what was tried serves the next search
             self.journal.settle(self.shape, [])
         reread()
         forget()
         tried = len(self.ratios) + len(self.failures)
         return Tuning(self.shape, self.device.name, winner, ratio, tried, self.failures, kept)
+
+    def _meanwhile(self) -> list[Trial]:
+        """What other processes have found for the class since this search began: they may have had more time."""
+
+        def usable(spec: Any) -> bool:
+            return spec is not None and self.family.check(self.device.profile, self.problem, spec) is None
+
+        found = [one for one in self.store.trials(self.shape) if one.ratio is not None and one not in self.earlier]
+        return [one for one in found if usable(rebuild(self.family.spec_type, one.spec))]
 
 
 def _lost(trial: Trial | None) -> int | None:

@@ -12,7 +12,8 @@ from toy_tuning import SHAPE, ToySpec, X
 
 import pydp
 from pydp.errors import OutOfResources
-from pydp.specialize import trial, tuned
+from pydp.specialize import trial, tuned, tuner
+from pydp.specialize.store import Store, Trial
 from pydp.specialize.tuner import tune
 
 
@@ -79,6 +80,24 @@ def test_where_the_fastest_are_slower_elsewhere_the_next_ones_are_looked_at(
     monkeypatch.setattr(toy, "FAMILY", replace(toy.FAMILY, default=lambda *_: ToySpec(16)))
     found = tune(toy.double, X, device=toys)
     assert found.spec == ToySpec(12) and found.ratio == pytest.approx(12 / 16)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("again", [False, True])
+def test_what_another_process_found_meanwhile_is_kept(
+    toys: Any, exact: None, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    """One with more time, for example; what had been found before a search that is to be done again goes."""
+    store = Store(tuned.store_of(toys).name, toy.about(toys))
+    if again:
+        store.add([Trial(SHAPE, tuned.fields_of(ToySpec(3)), 0.1)])
+    theirs = Trial(SHAPE, tuned.fields_of(ToySpec(4)), 0.5)
+    monkeypatch.setattr(toy, "CLOSED", True)
+    monkeypatch.setattr(toy, "SPACE", [ToySpec(8), ToySpec(16), ToySpec(4)])
+    monkeypatch.setattr(toy, "FAMILY", replace(toy.FAMILY, space=lambda *_: [ToySpec(8), ToySpec(16)]))
+    monkeypatch.setattr(tuner, "neighbourhood", lambda *_: lambda spec: [])
+    found = tune(toy.double, X, device=toys, again=again, progress=lambda now: store.add([theirs]))
+    assert (found.spec, found.ratio) == (ToySpec(4), 0.5) and tuned.store_of(toys).best(SHAPE) == theirs
 
 
 @pytest.mark.host
