@@ -69,17 +69,27 @@ ${T} lane_mod_${T}(${T} first, ${T} second) {
     const ${F} moved = ((rest != zero) & ((b < zero) ^ (rest < zero))) ? rest + b : rest;
     return convert_${T}((rest == zero) ? copysign(zero, b) : moved);
 }
-% elif kind == "kept":
+% elif kind in ("kept", "quotient"):
+% if kind == "kept":
 // The value, of which the compiler learns nothing where one driver's needs that: it makes vectors of loops' rounds, and takes
 // wrong elements of memory where a counter that was multiplied and masked is an index.
 #ifdef KEEP_MASKED_INTEGERS
-${T} lane_kept_${T}(${T} a) {
+% else:
+// The same for another driver, whose compiler ends the process where it makes vectors of work-items in loops inside loops
+// that go on as a quotient has it.
+#ifdef KEEP_QUOTIENTS
+% endif
+${T} lane_${kind}_${T}(${T} a) {
+% if kind == "kept":
     ${W} kept = a;
     __asm__("" : "+r"(kept));
+% else:
+    volatile ${W} kept = a;  // after assembly, lanes' values were lost
+% endif
     return (${T})kept;
 }
 #else
-#define lane_kept_${T}(a) (a)
+#define lane_${kind}_${T}(a) (a)
 #endif
 % elif kind in ("floordiv", "mod"):
 ${T} lane_${kind}_${T}(${T} first, ${T} second) {

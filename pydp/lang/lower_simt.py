@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -320,6 +321,11 @@ class _SimtC(BodyC):
             _, slot = self.place(statement.old, (ir.Const(self.function.index_dtype, 0),))
             call = f"{slot} = {call}"
         self.block.line(f"{guard}{call};")
+
+    def combine(self, op: str, left: str, right: str, dtype: np.dtype[Any]) -> str:
+        text = super().combine(op, left, right, dtype)
+        divides = op in ("floordiv", "mod") and dtype.kind in "iu"
+        return self.helper("quotient", dtypes.c_name(dtype), text) if divides else text
 
     def _update(self, op: str, old: str, value: str, dtype: np.dtype) -> str:
         if op in ("min", "max"):

@@ -97,7 +97,9 @@ def _intel(driver: str, version: tuple[int, ...], device_name: str, kind: str) -
         driver,
         version,
         subgroup_sizes=(8, 16, 32, 64) if kind == "cpu" else (8, 16, 32),
-        build_options=("-DPRIVATE_FIELDS_APART", "-DDIVIDING_LOOPS_AS_WRITTEN") if kind == "cpu" else (),
+        build_options=(
+            ("-DPRIVATE_FIELDS_APART", "-DDIVIDING_LOOPS_AS_WRITTEN", "-DKEEP_QUOTIENTS") if kind == "cpu" else ()
+        ),
         rank=10,
         notes=(
             "each built program keeps several megabytes",
@@ -107,7 +109,8 @@ def _intel(driver: str, version: tuple[int, ...], device_name: str, kind: str) -
         reasons={
             "subgroup_sizes": "sizes that intel_reqd_sub_group_size takes on this family",
             "build_options": "private arrays of work-items that run as vectors are read at places that none asked for, "
-            "and the compiler ends the process where it makes vectors of the rounds of some loops that divide",
+            "and the compiler ends the process where it makes vectors of the rounds of some loops that divide, or of "
+            "work-items in loops inside loops that go on as a quotient has it",
         },
     )
 

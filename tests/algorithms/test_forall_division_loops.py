@@ -60,3 +60,40 @@ def test_loops_that_divide(fn, mapping, device) -> None:
     fn(0, plain, 5, 11)
     np.testing.assert_array_equal(out, want)
     assert set(out.tolist()) == set(plain.tolist())
+
+
+def ends_by_quotients(idx, out, m):
+    total = 1
+    k = idx[0] % 7
+    while k > max(1, m // max(1, k) - 4):
+        i = m
+        while i > max(1, m // i - 4):
+            total -= 3
+            i -= 1
+        k -= 1
+    out[idx[0]] = total
+
+
+def ends_by_remainders(idx, out, m):
+    total = 1
+    k = idx[0] % 7
+    while k > max(0, k % 5 - 3):
+        i = 9
+        while i > max(1, m % i):
+            total += 2
+            i //= 2
+        k -= 1
+    for _ in range(idx[0] % 6 + 1):
+        total += m % (k + 3)
+    out[idx[0]] = total
+
+
+@pytest.mark.parametrize("fn", [ends_by_quotients, ends_by_remainders])
+@pytest.mark.parametrize("spec", [None, {"mapping": "simt"}], ids=["default", "simt"])
+def test_loops_inside_loops_that_go_on_as_quotients_have_it(fn, spec, device) -> None:
+    """The same compiler ended the process where it made vectors of work-items."""
+    out, want = np.zeros(37, np.int32), np.zeros(37, np.int32)
+    for lane in range(37):
+        fn((lane,), want, 11)
+    pydp.forall(37, fn, out, 11, spec=spec)
+    np.testing.assert_array_equal(out, want)
