@@ -120,7 +120,7 @@ class ScalarC:
             short = self._by_constant(op, left, int(expr.right.value), dtype)
             if short is not None:
                 return self.kept(short, dtype) if op != "shl" else short
-            # By no power of two: nothing is masked.
+            # By another number than a power of two the compiler masks nothing, or picks from two masked values (-64).
             return self.helper(op, private_type(dtype), left, self.expr(expr.right))
         return self.combine(op, left, self.expr(expr.right), dtype)
 
