@@ -2,7 +2,8 @@
 ## Phases: the lane's indexes, then the user's statements; barriers are reached by all lanes of a group.
 ## Launch: whole groups; dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is all of them).
 ## Parameters: name; declarations, functions (C text: record types, helpers); barriers (see wg_barrier.mako);
-##   arguments (C declarations), private_fields (whether the body has any), local_arrays (C declarations), shape (the group, by dimension), body (C text);
+##   arguments (C declarations), private_fields (whether the body has any), local_arrays (C declarations),
+##   shape (the group, by dimension), body (C text);
 ##   shared_types (of arrays that share memory with arrays of other types: what is written as one is read as another);
 ##   int64_atomics, subgroups (enable the extension); attribute (of the kernel: the subgroups' size, or "").
 <%namespace name="wg" file="wg_barrier.mako"/>\

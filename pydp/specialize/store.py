@@ -113,7 +113,7 @@ class Store:
             except Timeout:
                 log_once(f"{self.path} is locked for over {LOCK_SECONDS:.0f} s; results are kept for this process only")
                 return False
-            except (OSError, NotImplementedError) as error:  # some file systems have no locks
+            except (OSError, NotImplementedError) as error:  # the latter is filelock's where a file system has no locks
                 reason = getattr(error, "strerror", None) or error
                 log_once(f"cannot keep files in {self.path.parent}: {reason}; going on without")
                 return False

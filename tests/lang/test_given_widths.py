@@ -139,26 +139,23 @@ def test_members_of_records_are_apart():
     """Lane 32's write of b is none of lane 0's read of a; its write of a is."""
     pair = np.dtype([("a", np.int32), ("b", np.int32)])
 
-    def apart(idx, out):
-        s = pydp.local_field(pair, 64)
-        i = idx.local[0]
-        s[i] = pydp.record(pair, i, i)
-        pydp.group_barrier()
-        out[idx] = s[(i + 32) % 64].a
-        pydp.group_barrier(2)
-        s[i].b = 5
+    def written(same):
+        def member(idx, out):
+            s = pydp.local_field(pair, 64)
+            i = idx.local[0]
+            s[i] = pydp.record(pair, i, i)
+            pydp.group_barrier()
+            out[idx] = s[(i + 32) % 64].a
+            pydp.group_barrier(2)
+            if same:
+                s[i].a = 5
+            else:
+                s[i].b = 5
 
-    def together(idx, out):
-        s = pydp.local_field(pair, 64)
-        i = idx.local[0]
-        s[i] = pydp.record(pair, i, i)
-        pydp.group_barrier()
-        out[idx] = s[(i + 32) % 64].a
-        pydp.group_barrier(2)
-        s[i].a = 5
+        return member
 
     out = np.zeros(64, np.int32)
-    pydp.forall(64, apart, out, group=64, device="host")
+    pydp.forall(64, written(False), out, group=64, device="host")
     assert out.tolist() == [*range(32, 64), *range(32)]
     with pytest.raises(VectorError, match=r"width 2 is too narrow: lane \[0\] reads s in line"):
-        pydp.forall(64, together, out, group=64, device="host")
+        pydp.forall(64, written(True), out, group=64, device="host")

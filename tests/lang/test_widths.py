@@ -1,13 +1,11 @@
-"""The widths of barriers: known answers, and random index patterns against brute force."""
+"""The widths of barriers: known answers."""
 
 from __future__ import annotations
 
-import interpreter
 import numpy as np
-import ordering
 import pytest
 from builder import add, barrier, c, div, function, load, local, mod, mul, op, shared, store, sub, var
-from patterns import pattern
+from shown_widths import I1, shown
 
 import pydp
 from pydp.lang import ir, widths
@@ -16,7 +14,6 @@ from pydp.lang.front import FieldType, NumberType, translate
 
 pytestmark = pytest.mark.host
 
-I1 = FieldType(np.dtype(np.int32), 1)
 N = NumberType(np.dtype(np.int32), True)
 
 
@@ -82,10 +79,6 @@ def test_one_step_narrower_is_refused(write, read, width):
         else:
             with pytest.raises(VectorError, match=rf"width {given} is too narrow: lane .* writes s .* lane .* reads"):
                 widths.check_given(made)
-
-
-def shown(fn, types, group):
-    return [str(width) for width in widths.infer(translate(fn, len(group), group, types)).values()]
 
 
 def test_a_reduction_of_eight_by_four_lanes():
@@ -369,132 +362,3 @@ def test_three_barriers_share_what_any_of_them_can_keep():
     body.append(ir.Assign(ir.NOWHERE, var("v"), load(slots, xor(L, 4))))
     found = widths.infer(function(body, group=(64,), locals=[slots]))
     assert sorted(width.widest for width in found.values()) == [1, 1, 8]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "dtype", "wanted"),
-    [
-        ("add", "add", np.int32, 1),
-        ("max", "max", np.float32, 1),
-        ("add", "max", np.int32, 64),
-        ("min", "max", np.int32, 64),
-        ("and", "or", np.int32, 64),
-        ("add", "add", np.float32, 64),
-    ],
-)
-def test_updates_whose_order_matters_are_kept_apart(first, second, dtype, wanted):
-    slots = shared("s", 1, dtype=dtype)
-    updates = [ir.Atomic(ir.NOWHERE, name, slots, (c(0),), c(1, dtype)) for name in (first, second)]
-    made = function([updates[0], barrier(0), updates[1]], group=(64,), locals=[slots])
-    assert widths.infer(made)[0].turns == (wanted,)
-
-
-def test_what_was_there_before_an_update_rests_on_all_earlier_ones():
-    def taken(idx, out):
-        s = pydp.local_field(np.int32, 1)
-        s[0] = 0
-        pydp.group_barrier()
-        pydp.atomic_add(s, 0, 1)
-        pydp.group_barrier()
-        out[idx] = pydp.atomic_add(s, 0, 1)
-
-    assert shown(taken, [I1], (64,)) == ["64", "64"]
-
-
-def test_what_is_written_again_may_be_overwritten_by_lanes_that_did_not_come():
-    def again(idx, out):
-        s = pydp.local_field(np.int32, 32)
-        i = idx.local[0]
-        for k in range(2):
-            s[i % 32] = k
-        pydp.group_barrier()
-        out[idx] = s[(i + 1) % 32]
-
-    def the_same(idx, out):
-        s = pydp.local_field(np.int32, 32)
-        i = idx.local[0]
-        for _ in range(2):
-            s[i % 32] = 7
-        pydp.group_barrier()
-        out[idx] = s[(i + 1) % 32]
-
-    def in_turns(idx, out):
-        s = pydp.local_field(np.int32, 32)
-        i = idx.local[0]
-        for k in range(2):
-            for j in range(2):
-                s[i % 32] = k * j
-            pydp.group_barrier()
-            out[idx] = s[(i + 1) % 32]
-            pydp.group_barrier()
-
-    assert [shown(fn, [I1], (64,)) for fn in (again, the_same, in_turns)] == [["64"], ["32"], ["32, 64", "64, none"]]
-
-
-def test_writes_of_lanes_outside_the_grid_serve_nobody():
-    def halves(idx, out, t):
-        t[(idx.local[1] + 8 * idx.local[0]) % 16] = 1
-        pydp.group_barrier()
-        out[idx] = t[(idx.local[1] + 8 - 8 * idx.local[0]) % 16]
-
-    # in a grid of 8 columns lanes 0 to 7 read what of lanes 8 to 15 and 16 to 23 the latter alone write
-    assert shown(halves, [FieldType(np.dtype(np.int32), 2), I1], (2, 16)) == ["32"]
-
-
-def test_functions_whose_last_digits_differ_from_device_to_device_are_unknown():
-    """NumPy's cbrt(27) is a little less than 3, so that 16 lanes would seem to meet where it is 32."""
-
-    def root(idx, out):
-        s = pydp.local_field(np.int32, 64)
-        i = idx.local[0]
-        s[i] = i
-        pydp.group_barrier()
-        out[idx] = s[i ^ ((int(np.cbrt(np.float32(27 + i * 0))) + 1) * 4)]
-
-    def floors(idx, out):
-        s = pydp.local_field(np.int32, 64)
-        i = idx.local[0]
-        s[i] = i
-        pydp.group_barrier()
-        out[idx] = s[int(np.floor(i * 0.25)) * 4]
-
-    def chosen(idx, out):
-        s = pydp.local_field(np.int32, 64)
-        i = idx.local[0]
-        s[i] = i
-        pydp.group_barrier()
-        k = i ^ 1 if np.float32(i) ** np.float32(0.5) < 9 else i ^ 32
-        out[idx] = s[k]
-
-    assert [shown(fn, [I1], (64,)) for fn in (root, floors, chosen)] == [["64"], ["4"], ["64"]]
-
-
-def random_patterns(seeds):
-    for seed in seeds:
-        open_ended = seed % 4 == 0
-        made = pattern(seed, open_ended=open_ended)
-        found = widths.infer(made)
-        for value in (0, 1, 2, 5) if open_ended else (0,):
-            log, meetings = [], []
-            interpreter.run(made, made.group, None, [np.zeros(64, np.int32)], {1: value}, seed, log, meetings)
-            needs = set(ordering.dependencies(log, made.group))
-            met = ordering.widths_met(meetings, found)
-            assert not ordering.broken(needs, met), seed
-            if not open_ended:
-                assert_narrowest(seed, needs, met, int(np.prod(made.group)))
-
-
-def assert_narrowest(seed, needs, met, size):
-    """No barrier could be the next width narrower, all others as they are."""
-    accepted = sorted({size, *(1 << k for k in range(8) if size % (1 << k) == 0)})
-    for number, width in enumerate(met):
-        if width > 1:
-            narrower = list(met)
-            narrower[number] = accepted[accepted.index(width) - 1]
-            assert ordering.broken(needs, narrower), (seed, number)
-
-
-@pytest.mark.parametrize("first", range(0, 2000, 250))
-def test_two_thousand_random_index_patterns(first):
-    """Never too narrow by brute force, and where all is known before the run never wider than need be."""
-    random_patterns(range(first, first + 250))

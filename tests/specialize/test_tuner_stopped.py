@@ -109,7 +109,7 @@ def test_stopping_in_the_same_candidate_again_and_again(toys: Any, monkeypatch: 
     assert ToySpec(4) in toy.RUNS and set(failures(found)) == {"wrong", "raises"}
 
 
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals cannot be sent to a thread there")
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="Windows cannot send a signal to a thread")
 def test_stopping_waits_for_what_runs() -> None:
     late, ended = threading.Event(), []
 

@@ -1,0 +1,14 @@
+"""The widths of a vector function's barriers, as explanations show them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pydp.lang import widths
+from pydp.lang.front import FieldType, translate
+
+I1 = FieldType(np.dtype(np.int32), 1)  # a one-dimensional field of int32
+
+
+def shown(fn, types, group):
+    return [str(width) for width in widths.infer(translate(fn, len(group), group, types)).values()]
