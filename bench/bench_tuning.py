@@ -1,10 +1,10 @@
 """What `pydp tune` finds, beside the choice without it and the best of all candidates, in turns of one run.
 
-The best of all is judged as the tuner judges: it is the fastest of calls in a row among those that are not slower than
-the untuned choice where each call is waited for, nor at the other sizes of the shape class for which the choice is
-kept. Without the first, whoever keeps a driver awake would count as the best: under PoCL, kernels that take a fifth
-longer when waited for win short calls in a row by a twentieth, and a tuner that stored them would slow programs down.
-What is faster than the tuned choice at the row's size in a row alone is named in the row's notes.
+Short calls are judged as the tuner judges: by the worse of two ratios, of calls in a row and of calls that are each
+waited for. Otherwise whoever keeps a driver awake would count as the best: under PoCL, kernels that take a tenth longer
+when waited for win short calls in a row by a sixth, and a tuner that stored them would slow programs down. Nor is a
+rival who is slower than the untuned choice at another size of the shape class for which the choice is kept. What is
+faster than the tuned choice in a row, or at the row's size, alone is named in the row's notes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import pydp
 from pydp.commands_tune import arguments
 from pydp.errors import PydpError
 from pydp.specialize.choose import untuned
-from pydp.specialize.trial import Subject, elsewhere, slower
+from pydp.specialize.comparison import Ratio, slower
+from pydp.specialize.trial import Subject, elsewhere
 from pydp.specialize.tuned import fields_of, rebuild, shape_of, store_of
 
 CASES = (  # algorithm, size, dtype; tuned now where it was not before
@@ -28,8 +29,9 @@ CASES = (  # algorithm, size, dtype; tuned now where it was not before
     ("sort", "65536", "int32"),
 )
 _QUICK = (("matmul", "256x256x256", "float32"), ("scan", "65536", "int32"))
-_BUDGET, _SECONDS, _WAITED, _JUDGED, _RIVALS = 60.0, 2.0, 0.5, 4.0, 4
-_NEAR = 1.1  # a rival whose first race came out above this is none
+_BUDGET, _SECONDS, _ELSEWHERE, _JUDGED, _RIVALS, _NAMED = 60.0, 2.0, 0.5, 4.0, 4, 2
+_SAME = Ratio(1.0, 1.0, 0.0)
+_NEAR = 1.1  # times the tuned choice's ratio: a rival whose first race came out above this is none
 
 
 def run(device: Any, quick: bool = False) -> list[Row]:
@@ -40,8 +42,8 @@ def run(device: Any, quick: bool = False) -> list[Row]:
 
 
 def measured(device: Any, name: str, size: str, dtype: str) -> Row:
-    """The row of one case. Notes name who is faster than the tuned one but slower than the untuned one where waited
-    for, or at another size of the class, each by what differs from the untuned choice."""
+    """The row of one case. Notes name who is faster than the tuned one in a row alone, or at this size of the class
+    alone, each by what differs from the untuned choice."""
     args, kw = arguments(device, name, size, dtype)
     fn = getattr(pydp, name)
     found = pydp.tune(fn, *args, budget=_BUDGET, **kw)
@@ -51,36 +53,52 @@ def measured(device: Any, name: str, size: str, dtype: str) -> Row:
     subject.prepare(base)
     kept = store_of(device).best(shape_of(family, problem))
     tuned = rebuild(family.spec_type, kept.spec) if kept is not None and (kept.ratio or 1.0) < 1 else base
-    rivals, tried, failed = _rivals(subject, tuned)
-    barred = _barred(subject, [spec for spec in (tuned, *rivals) if spec != base], base)
+    raced, failed = _raced(subject, base, tuned)
+    near = sorted((spec for spec in raced if spec != tuned), key=lambda spec: raced[spec].worse)
+    near = [spec for spec in near if raced[spec].worse < _NEAR * raced[tuned].worse]
+    barred = _barred(subject, [spec for spec in (tuned, *near) if spec != base], base)
     late = barred.pop(tuned, None)
-    eligible = [tuned, *[spec for spec in rivals if spec not in barred][:_RIVALS]]
     # The fastest of several measurements has had luck: which it is is found out first, how fast it is afterwards.
-    raced = subject.final(eligible, base, _SECONDS)
-    _, best = min(zip(raced, eligible, strict=True), key=lambda one: one[0][0])
-    (untuned_ratio, _), (best_ratio, _), *apart = subject.final([base, best, *barred], tuned, _JUDGED)
-    seconds = subject.seconds(tuned)
-    against = {"untuned": untuned_ratio, "best of all": 1.0 if best == tuned else min(1.0, best_ratio)}
-    notes = [f"{tried} candidates"]
+    rivals = [tuned, base, *[spec for spec in near if spec not in barred][:_RIVALS]]
+    first = _judged(subject, rivals, base, _SECONDS)
+    best = min(first, key=lambda spec: first[spec].worse)
+    in_a_row = sorted((spec for spec in raced if spec not in (*near, tuned)), key=lambda spec: raced[spec].in_a_row)
+    apart = [*barred, *in_a_row[:_NAMED]]
+    judged = _judged(subject, [tuned, best, *apart], base, _JUDGED)
+    own, seconds = judged[tuned], subject.seconds(tuned)
+    against = {"untuned": 1 / own.worse, "best of all": min(1.0, judged[best].worse / own.worse)}
+    notes = [f"{len(raced)} candidates"]
     notes += [f"{failed} failed"] if failed else []
     notes += [] if found.known else [f"{found.tried} tried"]
-    notes += [f"the best is {_named(best, base) or 'the untuned one'}"] if best != tuned else []
+    notes += [f"the best is {_named(best, base)}"] if best != tuned else []
     notes += [f"the tuned one {late}"] if late is not None else []
-    for (spec, why), (ratio, _) in zip(barred.items(), apart, strict=True):
-        if ratio < 1:
-            notes.append(f"{_named(spec, base)} takes {ratio:.3f} of the tuned time, but {why}")
+    for spec in apart:
+        why = _apart(judged[spec], own, barred.get(spec))
+        notes += [f"{_named(spec, base)} takes {why}"] if why is not None else []
     case, told = f"{name} {dtype} {size}", ", ".join(notes)
     return Row("tuning", case, device.name, seconds, 1 / seconds, "calls/s", against, told)
 
 
+def _judged(subject: Subject, specs: list[Any], base: Any, seconds: float) -> dict[Any, Ratio]:
+    """Each by its time over the untuned choice's, measured in one run; that one's own is 1."""
+    others = list(dict.fromkeys(spec for spec in specs if spec != base))
+    found = dict(zip(others, subject.final(others, base, seconds), strict=True)) if others else {}
+    return {spec: found.get(spec, _SAME) for spec in specs}
+
+
+def _apart(ratio: Ratio, own: Ratio, barred: str | None) -> str | None:
+    """In which way alone one is faster than the tuned choice, whose own ratio is given; None where it is in none."""
+    if barred is not None and ratio.worse < own.worse:
+        return f"{ratio.worse / own.worse:.3f} of the tuned time, but {barred}"
+    if ratio.in_a_row < own.in_a_row:
+        row, waited = ratio.in_a_row / own.in_a_row, ratio.waited / own.waited
+        return f"{row:.3f} of the tuned time in a row, but {waited:.3f} of it where each call is waited for"
+    return None
+
+
 def _barred(subject: Subject, specs: list[Any], base: Any) -> dict[Any, str]:
-    """Those that a tuner may not keep for the shape class, and why: slower than the untuned choice where it counts."""
-
-    def takes(ratio: float, where: str) -> str:
-        return f"takes {ratio:.3f} of the untuned time {where}"
-
-    late = subject.slower_alone(specs, base, _WAITED * (1 + len(specs)))
-    found = {spec: takes(ratio, "where waited for") for spec, ratio in late.items()}
+    """Those that a tuner may not keep for the shape class, and why: slower than the untuned choice at another size."""
+    found: dict[Any, str] = {}
     for share, other in elsewhere(subject, base):
         where, right = f"at {share} of the class's largest size", []
         for spec in specs:
@@ -90,30 +108,31 @@ def _barred(subject: Subject, specs: list[Any], base: Any) -> dict[Any, str]:
                     right.append(spec)
                 except PydpError as error:
                     found[spec] = f"fails {where} ({type(error).__name__})"
-        raced = other.final(right, base, _WAITED * (1 + len(right)))
-        found |= {spec: takes(ratio, where) for spec, ratio in slower(right, raced).items()}
+        late = slower(right, other.final(right, base, _ELSEWHERE * (1 + len(right)))) if right else {}
+        found |= {spec: f"takes {ratio.worse:.3f} of the untuned time {where}" for spec, ratio in late.items()}
     return found
 
 
-def _rivals(subject: Subject, tuned: Any) -> tuple[list[Any], int, int]:
-    """The other candidates that may be the best, the fastest in a first race against the tuned one first; how many
-    candidates run, and how many fail."""
-    found, failed = {tuned: 1.0}, 0
-    for spec in subject.family.candidates(subject.device.profile, subject.problem):
-        if spec != tuned:
+def _raced(subject: Subject, base: Any, tuned: Any) -> tuple[dict[Any, Ratio], int]:
+    """The candidates that run, with the ratio of a first race; how many fail."""
+    found, failed = {base: _SAME}, 0
+    for spec in [tuned, *subject.family.candidates(subject.device.profile, subject.problem)]:
+        if spec not in found:
             try:
                 subject.verify(spec)
-                found[spec] = subject.race(spec, tuned)
-            except PydpError:  # no rival: the tuner has noted why
-                failed += 1
-    near = sorted((spec for spec, ratio in found.items() if ratio < _NEAR and spec != tuned), key=found.__getitem__)
-    return near, len(found), failed
+                found[spec] = subject.race(spec, base, found[tuned].worse if tuned in found else 1.0)
+            except PydpError:
+                if spec == tuned:
+                    raise
+                failed += 1  # no rival: the tuner has noted why
+    return found, failed
 
 
 def _named(spec: Any, base: Any) -> str:
     """A specialization by what differs from the untuned choice."""
     usual = fields_of(base)
-    return " ".join(f"{name}={value}" for name, value in fields_of(spec).items() if value != usual[name])
+    other = [f"{name}={value}" for name, value in fields_of(spec).items() if value != usual[name]]
+    return " ".join(other) or "the untuned one"
 
 
 if __name__ == "__main__":

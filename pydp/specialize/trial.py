@@ -1,7 +1,4 @@
-"""Trying one specialization of a call: run it within a time limit, check its result, time it beside another.
-
-Times are compared as ratios of medians taken in turns, so that whatever else the machine does meets both alike.
-"""
+"""Trying one specialization of a call: run it within a time limit, check its result, time it beside another."""
 
 from __future__ import annotations
 
@@ -22,17 +19,16 @@ from pydp.runtime.construct import field
 from pydp.runtime.placement import home_of
 from pydp.specialize import reference
 from pydp.specialize.choose import Asked, Asking
+from pydp.specialize.comparison import Ratio, Samples, hopeless, ratios, rounds
 from pydp.specialize.shape_class import size_class
 from pydp.specialize.tuned import shape_of
 
 LIMIT = 30.0  # seconds for building and running a candidate, on top of what the untuned call needs 50 times
 _SAMPLE = 2e-3  # seconds of one sample at least: shorter calls are repeated within it
 _ROUNDS, _RACE_SECONDS = 7, 1.0
-_SHORT_SECONDS = 0.25  # of a race of short calls: a sample of theirs scatters by a fifth, so that seven tell nothing
+_SHORT_SECONDS = 0.4  # of a race of short calls: a sample of theirs scatters by a fifth, so that seven tell nothing
 _STOPPING = 5.0  # seconds that an interrupted candidate may take to give up
-_SLOWER = 1.01  # of the baseline's time: who takes more, and more than noise, is slower
 _SHARES = (0.55, 0.8)  # of a class's largest size: where a winner must not be slower either
-_HOPELESS = 1.3  # a candidate that is slower by this after two rounds is not timed further
 _Result = TypeVar("_Result")
 
 
@@ -194,50 +190,36 @@ class Subject:
         self.run(spec)
         return (time.perf_counter() - start) / inner
 
-    def race(self, spec: Any, other: Any) -> float:
-        """The time of one specialization over another's; both have been run before."""
-        times: tuple[list[float], list[float]] = ([], [])
-        began = time.perf_counter()
-        least = _SHORT_SECONDS if self._inner > 1 else 0.0
-        turn = 0
-        while turn < _ROUNDS or time.perf_counter() - began < least:
-            for which in (0, 1) if turn % 2 else (1, 0):
-                times[which].append(self._seconds((spec, other)[which], self._inner))
-            if turn >= 1 and min(times[0]) > _HOPELESS * max(times[1]):
-                break
-            if turn >= 2 and time.perf_counter() - began > _RACE_SECONDS:
-                break
-            turn += 1
-        return statistics.median(times[0]) / statistics.median(times[1])
+    def race(self, spec: Any, baseline: Any, best: float = 1.0) -> Ratio:
+        """The time of a specialization over the baseline's; both have been run before.
 
-    def final(
-        self, specs: Sequence[Any], baseline: Any, seconds: float, waiting: bool = False
-    ) -> list[tuple[float, float]]:
-        """(time over the baseline's, how far that may be off) of each, from so many seconds of rounds in turns.
+        best: the best ratio so far; who is far behind it is not timed as long.
+        """
+        least = _SHORT_SECONDS if self._inner > 1 else 0.0
+
+        def enough(done: int, spent: float, times: Samples) -> bool:
+            if done >= 2 and hopeless(times, best):
+                return True
+            return (done >= _ROUNDS and spent >= least) or (done >= 3 and spent > _RACE_SECONDS)
+
+        return self._timed([baseline, spec], enough)[0]
+
+    def final(self, specs: Sequence[Any], baseline: Any, seconds: float) -> list[Ratio]:
+        """The time of each over the baseline's, from so many seconds of rounds.
 
         At least five rounds, and of short calls hundreds: those scatter most, and forty would not tell a tenth.
-        waiting: every call is waited for, not the last of a row alone.
         """
-        everyone = [baseline, *specs]
-        times: list[list[float]] = [[] for _ in everyone]
+        return self._timed([baseline, *specs], lambda done, spent, _: done >= 5 and spent >= seconds)
+
+    def _timed(self, specs: Sequence[Any], enough: Callable[[int, float, Samples], bool]) -> list[Ratio]:
+        """The ratios of all but the first, from as many rounds as it takes: `enough` is given their number, the seconds
+        spent and the samples."""
         began = time.perf_counter()
-        turn = 0
-        while turn < 5 or time.perf_counter() - began < seconds:
-            places = range(len(everyone))
-            for place in places if turn % 2 else reversed(places):
-                times[place].append(self._seconds(everyone[place], self._inner, waiting))
-            turn += 1
-        return [_compared(own, times[0]) for own in times[1:]]
-
-    def slower_alone(self, specs: Sequence[Any], baseline: Any, seconds: float) -> dict[Any, float]:
-        """Those that are slower than the baseline where each call is waited for, with their time over its.
-
-        Calls in a row do not tell: a longer kernel may keep a driver awake for the next one, and win there alone. Where
-        calls are so long that each is waited for anyway, there are none.
-        """
-        if self._inner == 1 or not specs:
-            return {}
-        return slower(specs, self.final(specs, baseline, seconds, waiting=True))
+        turns = rounds(lambda spec, waited: self._seconds(spec, self._inner, waited), specs, short=self._inner > 1)
+        for done, times in enumerate(turns, 1):
+            if enough(done, time.perf_counter() - began, times):
+                break
+        return ratios(times)
 
 
 def _write(one: Any, values: np.ndarray) -> None:
@@ -296,17 +278,3 @@ def elsewhere(subject: Subject, baseline: Any) -> Iterator[tuple[float, Subject]
         except MemoryError:
             continue
         yield share, other
-
-
-def slower(specs: Sequence[Any], raced: Sequence[tuple[float, float]]) -> dict[Any, float]:
-    """Those whose time over the baseline's, as `final` gives it, is above 1 by more than noise, with that time."""
-    measured = zip(specs, raced, strict=True)
-    return {spec: ratio for spec, (ratio, noise) in measured if ratio > _SLOWER + min(noise, 0.05)}
-
-
-def _compared(times: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
-    """The median ratio of paired times, and twice the standard error of that median, by the spread of the middle."""
-    ratios = [one / other for one, other in zip(times, others, strict=True)]
-    middle = statistics.median(ratios)
-    spread = 1.4826 * statistics.median(abs(ratio - middle) for ratio in ratios)
-    return middle, 2 * 1.2533 * spread / math.sqrt(len(ratios))

@@ -20,11 +20,12 @@ from pydp.errors import InvalidArgument, PydpError
 from pydp.runtime.cache import cache_dir
 from pydp.specialize.calibration import calibrated, kept
 from pydp.specialize.choose import Choice, forget, untuned
+from pydp.specialize.comparison import slower
 from pydp.specialize.ranking import rank
 from pydp.specialize.search import neighbourhood, search
 from pydp.specialize.shape_class import ShapeClass
 from pydp.specialize.store import TUNING, Store, Trial, spec_text
-from pydp.specialize.trial import Subject, TooLong, WrongResult, elsewhere, slower
+from pydp.specialize.trial import Subject, TooLong, WrongResult, elsewhere
 from pydp.specialize.tuned import fields_of, rebuild, reread, shape_of, store_of
 
 __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
@@ -33,8 +34,8 @@ __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
 _RUNNING = re.compile(r"begun( again)?(?: by process (\d+)(?:-(\d+))? of (.*))?\Z")
 _STOPPED = "stopped"  # one that its own process gave up, as Ctrl-C does
 _ENDED = "the process ended twice while it ran"
-_WORTH = 0.98  # a winner's time is at most this share of the untuned choice's
-_FAST, _AT_ONCE = 16, 8  # candidates that are timed where calls are waited for and at other sizes
+_WORTH = 0.985  # a winner's time is at most this share of the untuned choice's
+_FAST, _AT_ONCE = 16, 8  # candidates that are timed at other sizes
 _FINALISTS, _FINAL_SECONDS, _AGAIN_SECONDS = 3, 3.0, 0.5
 
 
@@ -94,9 +95,10 @@ def tune(
 
     A candidate's time counts only if its result is NumPy's, or that of the untuned call where NumPy has no such
     function. What fails or takes too long is kept with the reason and not tried again. A search that was interrupted
-    goes on at the next call. The winner is stored if it beats the untuned choice by more than noise, is right and not
-    slower at two other sizes of the class, and not slower where each call is waited for; else the untuned choice is
-    stored as the best, so that tuning slows no call down.
+    goes on at the next call. Short calls count by the worse of two ratios to the untuned choice, of calls in a row and
+    of calls that are each waited for. The winner is stored if it beats the untuned choice by more than noise, and is
+    right and not slower at two other sizes of the class; else the untuned choice is stored as the best, so that tuning
+    slows no call down.
 
     Raises InvalidArgument where there is nothing to choose, WrongResult (a PydpError) where the untuned result is not
     NumPy's, Stuck (a PydpError) where a candidate never ends.
@@ -225,12 +227,12 @@ class _Search:
 
         def work() -> float:
             subject.verify(spec)
-            ratio = subject.race(spec, best)
-            if ratio >= 1:
-                return ratio * self.ratios[best]
+            ratio = subject.race(spec, base, self.ratios[best]).worse
+            if ratio >= self.ratios[best]:
+                return ratio
             # Whoever wins a race has had some luck: it counts what both need when they are timed again.
             pair = [spec] if best == base else [spec, best]
-            again = [measured for measured, _ in subject.final(pair, base, _AGAIN_SECONDS)]
+            again = [measured.worse for measured in subject.final(pair, base, _AGAIN_SECONDS)]
             self.ratios[best] = again[-1] if best != base else 1.0
             return again[0]
 
@@ -246,18 +248,11 @@ class _Search:
             return Trial(self.shape, fields, None, _reason(error))
 
     def _fast_everywhere(self, specs: list[Any]) -> list[Any]:
-        """Those that are not slower than the untuned choice where each call is waited for, and right and not slower at
-        other sizes of the shape class too."""
+        """Those that are right and not slower than the untuned choice at other sizes of the shape class too."""
         base = self.baseline.spec
-        worse = self.subject.slower_alone(specs, base, _AGAIN_SECONDS * (1 + len(specs)))
-        specs = [spec for spec in specs if spec not in worse]
-        if not specs:
-            return []
-        for _, other in elsewhere(self.subject, base):
+        for _, other in elsewhere(self.subject, base) if specs else ():
             right = [spec for spec in specs if self._right(other, spec)]
-            if not right:
-                return []
-            worse = slower(right, other.final(right, base, _AGAIN_SECONDS * (1 + len(right))))
+            worse = slower(right, other.final(right, base, _AGAIN_SECONDS * (1 + len(right)))) if right else {}
             specs = [spec for spec in right if spec not in worse]
             if not specs:
                 break
@@ -287,9 +282,9 @@ class _Search:
         winner, ratio = base, 1.0
         if finalists:
             raced = self.subject.final(finalists, base, _FINAL_SECONDS)
-            (measured, noise), spec = min(zip(raced, finalists, strict=True), key=lambda one: one[0][0])
-            if measured + noise < 1 and measured < _WORTH:
-                winner, ratio = spec, measured
+            measured, spec = min(zip(raced, finalists, strict=True), key=lambda one: one[0].worse)
+            if measured.worse + measured.noise < 1 and measured.worse < _WORTH:
+                winner, ratio = spec, measured.worse
         mine = {one.identity: one for one in (Trial(self.shape, fields_of(winner), ratio), *self.failures)}
         theirs = [one for one in self._meanwhile() if one.identity not in mine]
         kept = self.store.settle(self.shape, [*theirs, *mine.values()])

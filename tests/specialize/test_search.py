@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,16 +179,6 @@ def test_differences() -> None:
     assert difference([one + 1e-3], [Expected(one, 2e-3)]) is None
     assert "2 of 3" in str(difference([one + 1e-3], [Expected(one, 1e-4)]))
     assert [values.tolist() for values in hosts((np.arange(2), 3))] == [[0, 1], 3]
-
-
-def test_ratios_of_pairs_and_their_noise() -> None:
-    ratio, noise = trial._compared([2.0, 2.0, 2.0, 2.0], [4.0, 4.0, 4.0, 4.0])
-    assert (ratio, noise) == (0.5, 0.0)
-    drifting = [1.0 + 0.1 * i for i in range(9)]
-    ratio, noise = trial._compared([0.9 * second for second in drifting], drifting)  # drift meets both alike
-    assert math.isclose(ratio, 0.9) and noise < 1e-9
-    ratio, noise = trial._compared([1.0, 1.2, 0.8, 1.1, 0.9], [1.0] * 5)
-    assert ratio == 1.0 and 0.1 < noise < 0.3
 
 
 def test_work_in_time() -> None:
