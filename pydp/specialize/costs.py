@@ -82,14 +82,15 @@ def _parts(phase: Phase, peak: float, rates: Rates, structure: Structure | None)
     slowest = max(calculating, moving) + _OVERLAP_LOSS * min(calculating, moving)
     latency = barriers * groups * lanes * rates.barrier * share + signals * rates.signal
     if structure is not None:
-        latency += max(0.0, gpu_time(structure, analysis(phase, structure), groups) - slowest)
+        latency += max(0.0, gpu_time(structure, analysis(phase, structure, rates.float32 / peak), groups) - slowest)
     launch = launches * rates.launch + groups * rates.group * share
     return (0.0, slowest, latency, launch) if calculating >= moving else (slowest, 0.0, latency, launch)
 
 
-def analysis(phase: Phase, structure: Structure) -> Analysis:
+def analysis(phase: Phase, structure: Structure, slowdown: float) -> Analysis:
     """The analysis parameters (SPEC S5) of a phase: instructions of one work-item, from totals. Groups take whole
-    warps: idle lanes of the last one count among the threads."""
+    warps: idle lanes of the last one count among the threads. slowdown: of the type that is computed with (see
+    `Rates.slowdown`); an instruction on it counts as so many of those that Comp_Cycle is the time of."""
     items, warp = phase.work_items, structure.warp_size
     lanes = -(-phase.lanes // warp) * warp
     return Analysis(
@@ -97,5 +98,5 @@ def analysis(phase: Phase, structure: Structure) -> Analysis:
         local_per_thread=phase.local_bytes / lanes,
         threads=phase.groups * lanes,
         mem_insts=phase.bytes / (phase.access * items),
-        comp_insts=phase.operations / (2.0 * phase.efficiency * items),
+        comp_insts=phase.operations * slowdown / (2.0 * phase.efficiency * items),
     )

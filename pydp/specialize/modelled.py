@@ -68,8 +68,9 @@ def model_told(family: Family, device: Device, problem: Problem, spec: Any) -> t
         "rates": "measured" if rates is not None else "of the table of architectures; `pydp tune` measures them",
     }
     if device.profile.kind == "gpu":
-        counts = family.counts(device.profile, problem, spec)
-        facts |= parallelism(counts, structure_of(device.profile, architecture_of(device)))
+        counts, entry = family.counts(device.profile, problem, spec), architecture_of(device)
+        structure = structure_of(device.profile, entry)
+        facts |= parallelism(counts, structure, rates or rates_of(device.profile, entry))
     others = [one for one in ranked if one.spec != spec]
     lines = [f"ranked {place}: {_differs(one, spec)}" for place, one in enumerate(others[:3], 2)]
     slow = [one for one in reversed(others[3:]) if one.seconds > 1.2 * own.seconds]

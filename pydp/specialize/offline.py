@@ -212,7 +212,8 @@ def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: A
     impossible = tuple((one.spec, one.reason) for one in rejected(family, target.profile, problem))
     figures = {}
     if family.counts is not None and target.profile.kind == "gpu":
-        figures = parallelism(family.counts(target.profile, problem, choice.spec), workshop.structure)
+        counts = family.counts(target.profile, problem, choice.spec)
+        figures = parallelism(counts, workshop.structure, rates_of(target.profile, workshop.entry))
     return Study(target, workshop.entry, problem, choice, runs, others, impossible, compiler, figures)
 
 

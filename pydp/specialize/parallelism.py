@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pydp.specialize.costs import analysis
 from pydp.specialize.counts import Counts
+from pydp.specialize.rates import Rates
 from pydp.specialize.size_model import closed_form
 from pydp.specialize.structure import (
     Structure,
@@ -23,11 +24,11 @@ from pydp.specialize.time_model import gpu_time, is_memory_bound, wmpd
 from pydp.specialize.units import seconds_text
 
 
-def parallelism(counts: Counts, structure: Structure) -> dict[str, str]:
+def parallelism(counts: Counts, structure: Structure, rates: Rates) -> dict[str, str]:
     """Sentences by name: "parallelism" has N, WMPD, WCPD and what admits no more warps, "time model" has T_M, T_C and
     the formula that holds, "size model" the best group size for the same work-items."""
     phase = counts.main
-    program = analysis(phase, structure)
+    program = analysis(phase, structure, rates.slowdown(counts.dtype))
     held, warps = wmpd(structure, program, phase.groups), warps_per_sm(structure, program)
     admitted = {
         "registers": wmpd_registers(structure, program),

@@ -52,6 +52,10 @@ class Rates:
             return self.float32
         return self.integer / 2 if "64" in dtype else self.integer
 
+    def slowdown(self, dtype: str) -> float:
+        """How many times as long as a float32 multiply-add two operations on `dtype` take; Comp_Cycle is of float32."""
+        return self.float32 / self.operations(dtype)
+
     def as_dict(self) -> dict[str, Any]:
         """The figures as JSON takes them."""
         return asdict(self)

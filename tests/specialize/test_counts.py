@@ -117,18 +117,21 @@ def test_the_formulas_bound_a_gpu() -> None:
     # one memory instruction; 128 operations an item: 64 multiply-adds, T_C = 640 ns < T_M = 1 us. N = 16 warps a
     # multiprocessor, so (12): 1 us * 16 / 2 + 640 ns * (2 - 1) = 8.64 us.
     phase = Phase("work", groups=16, lanes=64, operations=128.0 * 1024, read=16.0 * 1024, registers=16, local_bytes=0)
-    program = analysis(phase, GPU)
+    program = analysis(phase, GPU, 1.0)
     assert (program.mem_insts, program.comp_insts, program.threads) == (1.0, 64.0, 1024)
     assert gpu_time(GPU, program, 16) == pytest.approx(8.64e-6)
     fast = dataclasses.replace(RATES, memory_read=1e15, memory_write=1e15, unit_memory=1e15, lane_slowdown=1.0)
     parts = cost(Counts("float32", (phase,)), fast, GPU).parts
     assert parts["latency"] + parts["compute"] == pytest.approx(8.64e-6, rel=0.01)
+    # A float64 instruction takes two float32 ones' time: T_C = 1.28 us >= T_M, (13): 16 * 1.28 us + 1 us = 21.48 us.
+    parts = cost(Counts("float64", (phase,)), fast, GPU).parts
+    assert parts["latency"] + parts["compute"] == pytest.approx(21.48e-6, rel=0.01)
 
 
 def test_groups_take_whole_warps() -> None:
     # 100 groups of 8 items: a warp each, of 32. Its local memory is the group's: 2,048 bytes for 32 lanes, not for 8.
     phase = Phase("few", groups=100, lanes=8, operations=1600.0, read=3200.0, access=4, local_bytes=2048, registers=16)
-    program = analysis(phase, GPU)
+    program = analysis(phase, GPU, 1.0)
     assert (program.threads, program.local_per_thread) == (3200, 64)
     assert (program.mem_insts, program.comp_insts) == (1.0, 1.0)
     assert wmpd_local(GPU, program) == 2 and warps_per_sm(GPU, program) == 50

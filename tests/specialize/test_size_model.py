@@ -10,6 +10,7 @@ import pytest
 
 from pydp.errors import InvalidArgument
 from pydp.specialize import size_model, structure, time_model
+from pydp.specialize.architectures import by_target, rates_of
 from pydp.specialize.counts import Counts, Phase
 from pydp.specialize.parallelism import parallelism
 from pydp.specialize.structure import Analysis, Structure
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.host
 DEVICE = Structure(32, 10, 65536, 49152, 64, 8, 32, 1024, 400.0, 4.0, 2.0)
 # 25,600 work-items (80 warps for each multiprocessor), 32 registers and 16 bytes of local memory each.
 PROGRAM = Analysis(32, 16, 25_600, 10, 100)
+RATES = rates_of(by_target("sm_86")[0])
 
 
 def test_parallelism_that_resources_admit() -> None:
@@ -145,7 +147,7 @@ def test_ties_go_to_the_largest_group() -> None:
 def test_what_is_told_of_a_launch() -> None:
     # 4 warps a group, 40 groups: 16 warps for each of ten multiprocessors, all of them resident.
     phase = Phase("f", groups=40, lanes=128, operations=51200.0, read=81920.0, registers=32, access=16)
-    told = parallelism(Counts("float32", (phase,)), DEVICE)
+    told = parallelism(Counts("float32", (phase,)), DEVICE, RATES)
     assert (
         told["parallelism"] == "N = 16 warps a multiprocessor, WMPD = 16 of them side by side, by its groups; WCPD = 21"
     )
@@ -157,8 +159,11 @@ def test_what_is_told_of_a_launch() -> None:
     many = Phase("f", groups=4000, lanes=128, operations=51200.0, read=8192000.0, registers=128, access=16)
     assert (
         "WMPD = 16 of them side by side, by registers;"
-        in parallelism(Counts("float32", (many,)), DEVICE)["parallelism"]
+        in parallelism(Counts("float32", (many,)), DEVICE, RATES)["parallelism"]
     )
+    # The RTX 3090 has one float64 multiply-add for 64 of float32: 64 times 20 s of computing hide 400 s of memory.
+    told = parallelism(Counts("float64", (phase,)), DEVICE, RATES)
+    assert "T_C = 1.28e+03 s a warp: formula (13)" in told["time model"]
 
 
 def test_wrong_parameters() -> None:
