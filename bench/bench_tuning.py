@@ -3,8 +3,9 @@
 Short calls are judged as the tuner judges: by the worse of two ratios, of calls in a row and of calls that are each
 waited for. Otherwise whoever keeps a driver awake would count as the best: under PoCL, kernels that take a tenth longer
 when waited for win short calls in a row by a sixth, and a tuner that stored them would slow programs down. Nor is a
-rival who is slower than the untuned choice at another size of the shape class for which the choice is kept. What is
-faster than the tuned choice in a row, or at the row's size, alone is named in the row's notes.
+rival who is slower than the untuned choice at another size of the shape class for which the choice is kept. Who is
+faster than the tuned choice at the row's size alone is named in the row's notes, and so are the first two of those who
+are in a row alone.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ CASES = (  # algorithm, size, dtype; tuned now where it was not before
 )
 _QUICK = (("matmul", "256x256x256", "float32"), ("scan", "65536", "int32"))
 _BUDGET, _SECONDS, _ELSEWHERE, _JUDGED, _RIVALS, _NAMED = 60.0, 2.0, 0.5, 4.0, 4, 2
-_SAME = Ratio(1.0, 1.0, 0.0)
+_SAME = Ratio(1.0, 1.0)
 _NEAR = 1.1  # times the tuned choice's ratio: a rival whose first race came out above this is none
 
 
 def run(device: Any, quick: bool = False) -> list[Row]:
-    """One row a case: calls a second of the tuned specialization, with its ratios to the untuned choice and to the
-    fastest of all candidates that a tuner may keep (1: tuning found it)."""
+    """One row a case: calls a second, in a row, of the tuned specialization, with its ratios, the worse of both ways,
+    to the untuned choice and to the fastest of all candidates that a tuner may keep (1: tuning found it)."""
     cases = [case for case in (_QUICK if quick else CASES) if case[2] != "float64" or device.profile.fp64]
     return [measured(device, *case) for case in cases]
 
@@ -54,16 +55,17 @@ def measured(device: Any, name: str, size: str, dtype: str) -> Row:
     kept = store_of(device).best(shape_of(family, problem))
     tuned = rebuild(family.spec_type, kept.spec) if kept is not None and (kept.ratio or 1.0) < 1 else base
     raced, failed = _raced(subject, base, tuned)
-    near = sorted((spec for spec in raced if spec != tuned), key=lambda spec: raced[spec].worse)
-    near = [spec for spec in near if raced[spec].worse < _NEAR * raced[tuned].worse]
+    others = [spec for spec in raced if spec not in (tuned, base)]
+    near = [spec for spec in others if raced[spec].worse < _NEAR * raced[tuned].worse]
+    near.sort(key=lambda spec: raced[spec].worse)
     barred = _barred(subject, [spec for spec in (tuned, *near) if spec != base], base)
     late = barred.pop(tuned, None)
     # The fastest of several measurements has had luck: which it is is found out first, how fast it is afterwards.
     rivals = [tuned, base, *[spec for spec in near if spec not in barred][:_RIVALS]]
     first = _judged(subject, rivals, base, _SECONDS)
     best = min(first, key=lambda spec: first[spec].worse)
-    in_a_row = sorted((spec for spec in raced if spec not in (*near, tuned)), key=lambda spec: raced[spec].in_a_row)
-    apart = [*barred, *in_a_row[:_NAMED]]
+    in_a_row = [spec for spec in others if spec != best and spec not in barred]
+    apart = [*barred, *sorted(in_a_row, key=lambda spec: raced[spec].in_a_row)[:_NAMED]]
     judged = _judged(subject, [tuned, best, *apart], base, _JUDGED)
     own, seconds = judged[tuned], subject.seconds(tuned)
     against = {"untuned": 1 / own.worse, "best of all": min(1.0, judged[best].worse / own.worse)}
@@ -90,7 +92,7 @@ def _apart(ratio: Ratio, own: Ratio, barred: str | None) -> str | None:
     """In which way alone one is faster than the tuned choice, whose own ratio is given; None where it is in none."""
     if barred is not None and ratio.worse < own.worse:
         return f"{ratio.worse / own.worse:.3f} of the tuned time, but {barred}"
-    if ratio.in_a_row < own.in_a_row:
+    if ratio.in_a_row + ratio.noises[0] < own.in_a_row:
         row, waited = ratio.in_a_row / own.in_a_row, ratio.waited / own.waited
         return f"{row:.3f} of the tuned time in a row, but {waited:.3f} of it where each call is waited for"
     return None

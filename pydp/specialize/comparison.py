@@ -8,6 +8,7 @@ one that is about as fast as the baseline in either way is not far ahead or far 
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 __all__ = ["Ratio", "Samples", "hopeless", "ratios", "rounds", "slower"]
 
 _SLOWER = 1.01  # of the baseline's time: who takes more, and more than noise, is slower
+_EXCUSED = 0.05  # of the baseline's time: noise excuses no more
 _HOPELESS = 1.3  # times the best ratio so far: who is above it after two rounds is not timed further
 
 # Seconds by way of calling (in a row; each waited for, where calls are short), by specialization, by round.
@@ -25,30 +27,47 @@ Samples = Sequence[Sequence[Sequence[float]]]
 
 class Ratio(NamedTuple):
     """A specialization's time over the baseline's: in a row, where each call is waited for (the same for long calls),
-    and how far the worse of them may be off."""
+    and how far each of the two may be off."""
 
     in_a_row: float
     waited: float
-    noise: float
+    noises: tuple[float, float] = (0.0, 0.0)
 
     @property
     def worse(self) -> float:
         """What it counts by."""
         return max(self.in_a_row, self.waited)
 
+    @property
+    def ahead(self) -> bool:
+        """Whether it is faster than the baseline by more than noise, in a row and waited for."""
+        return self.in_a_row + self.noises[0] < 1 and self.waited + self.noises[1] < 1
+
+    @property
+    def behind(self) -> bool:
+        """Whether it is slower than the baseline by more than noise, in a row or waited for."""
+        ways = zip((self.in_a_row, self.waited), self.noises, strict=True)
+        return any(ratio > _SLOWER + min(noise, _EXCUSED) for ratio, noise in ways)
+
 
 def rounds(sample: Callable[[Any, bool], float], specs: Sequence[Any], short: bool) -> Iterator[Samples]:
     """Goes round `specs`, the baseline first, without end; what has been sampled, after each round.
 
-    sample: seconds of a call with a specialization; whether each is waited for. short: both ways are sampled. Each
-    round has an order of its own: whoever comes after the same one, or after a change of ways, would differ by that.
+    sample: seconds of a call with a specialization; whether each is waited for. short: both ways are sampled. Rounds
+    have random orders, and every other one that of the round before in reverse: whoever always comes after the same
+    one, or more often early in a round, would differ by that.
     """
-    order = random.Random(0)
+    chance = random.Random(0)
     ways = (False, True) if short else (False,)
     times: list[list[list[float]]] = [[[] for _ in specs] for _ in ways]
-    while True:
+    order = list(range(len(specs)))
+    for turn in itertools.count():
+        if turn % 2:
+            order.reverse()
+        else:
+            chance.shuffle(order)
         for way, own in zip(ways, times, strict=True):
-            for place in order.sample(range(len(specs)), len(specs)):
+            for place in order:
                 own[place].append(sample(specs[place], way))
         yield times
 
@@ -58,7 +77,8 @@ def ratios(times: Samples) -> list[Ratio]:
     found = []
     for place in range(1, len(times[0])):
         by_way = [_compared(own[place], own[0]) for own in times]
-        found.append(Ratio(by_way[0][0], by_way[-1][0], max(by_way)[1]))
+        (in_a_row, noise), (waited, other) = by_way[0], by_way[-1]
+        found.append(Ratio(in_a_row, waited, (noise, other)))
     return found
 
 
@@ -69,8 +89,7 @@ def hopeless(times: Samples, best: float) -> bool:
 
 def slower(specs: Sequence[Any], found: Sequence[Ratio]) -> dict[Any, Ratio]:
     """Those that are slower than the baseline by more than noise, in a row or waited for."""
-    pairs = zip(specs, found, strict=True)
-    return {spec: ratio for spec, ratio in pairs if ratio.worse > _SLOWER + min(ratio.noise, 0.05)}
+    return {spec: ratio for spec, ratio in zip(specs, found, strict=True) if ratio.behind}
 
 
 def _compared(times: Sequence[float], others: Sequence[float]) -> tuple[float, float]:

@@ -207,7 +207,7 @@ class Subject:
     def final(self, specs: Sequence[Any], baseline: Any, seconds: float) -> list[Ratio]:
         """The time of each over the baseline's, from so many seconds of rounds.
 
-        At least five rounds, and of short calls hundreds: those scatter most, and forty would not tell a tenth.
+        At least five rounds; of short calls, which scatter most, as many as there is time for.
         """
         return self._timed([baseline, *specs], lambda done, spent, _: done >= 5 and spent >= seconds)
 

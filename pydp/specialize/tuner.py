@@ -217,8 +217,8 @@ class _Search:
             self.failures.append(trial)
             return None
         self.ratios[spec] = trial.ratio
-        if trial.ratio < self.ratios[self.best]:
-            self.best = spec
+        # The best one so far has been timed again, and may have turned out to be none.
+        self.best = min(self.best, self.baseline.spec, spec, key=self.ratios.__getitem__)
         return trial.ratio
 
     def _tried(self, spec: Any, fields: dict[str, Any]) -> Trial:
@@ -283,7 +283,7 @@ class _Search:
         if finalists:
             raced = self.subject.final(finalists, base, _FINAL_SECONDS)
             measured, spec = min(zip(raced, finalists, strict=True), key=lambda one: one[0].worse)
-            if measured.worse + measured.noise < 1 and measured.worse < _WORTH:
+            if measured.ahead and measured.worse < _WORTH:
                 winner, ratio = spec, measured.worse
         mine = {one.identity: one for one in (Trial(self.shape, fields_of(winner), ratio), *self.failures)}
         theirs = [one for one in self._meanwhile() if one.identity not in mine]

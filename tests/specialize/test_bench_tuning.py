@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,35 @@ def test_the_worse_of_both_ways_counts_for_the_best(measured: Any) -> None:
     """4 ms a call and 7 where waited for are no better than 7."""
     row = measured([ToySpec(8), ToySpec(4, "late", 0.003), ToySpec(7)], ToySpec(7), 7 / 8)
     assert row.ratios == {"untuned": pytest.approx(8 / 7), "best of all": 1.0}
+    told = re.fullmatch(
+        "3 candidates, wait=4 mode=late seconds=0.003 takes (.*) of the tuned time in a row, "
+        "but 1.000 of it where each call is waited for",
+        row.notes,
+    )
+    assert told is not None and float(told[1]) < 0.7
+
+
+def test_the_two_that_are_fastest_in_a_row_alone_are_named(measured: Any) -> None:
+    """3, 4 and 5 ms a call in a row, near the tuned 7 or far behind it where each is waited for; not 6, nor the untuned
+    choice, which is in neither."""
+    late = [ToySpec(5, "late", 0.0025), ToySpec(4, "late", 0.02), ToySpec(3, "late", 0.0045), ToySpec(6, "late", 0.03)]
+    row = measured([ToySpec(8), ToySpec(7), *late], ToySpec(7), 7 / 8)
+    assert row.ratios == {"untuned": pytest.approx(8 / 7), "best of all": 1.0}
+    assert re.findall("wait=(.) mode=late seconds=(.*?) takes", row.notes) == [("3", "0.0045"), ("5", "0.0025")]
+    assert row.notes.startswith("6 candidates, wait=3") and row.notes.count("takes") == 2
+
+
+def test_who_is_near_the_tuned_choice_is_a_rival(measured: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first four by the worse of both ways, whatever they do in a row, besides the untuned choice."""
+    rivals: list[list[Any]] = []
+    judged = bench_tuning._judged
+    monkeypatch.setattr(bench_tuning, "_judged", lambda *given: (rivals.append(given[1]), judged(*given))[1])
+    monkeypatch.setattr(trial, "_SAMPLE", 0.2)
+    monkeypatch.setattr(toy, "FAMILY", replace(toy.FAMILY, default=lambda *_: ToySpec(62)))
+    late = [ToySpec(3, "late", 0.06), ToySpec(40, "late", 0.0202)]
+    row = measured([*late, *map(ToySpec, (62, 60, 59, 58, 57, 56, 55))], ToySpec(55), 55 / 62)
+    assert rivals[0] == list(map(ToySpec, (55, 62, 56, 57, 58, 59)))
+    assert row.ratios["best of all"] == 1.0
 
 
 def test_a_tuned_choice_that_is_slower_where_waited_for_shows(measured: Any) -> None:

@@ -12,7 +12,7 @@ from toy_tuning import SHAPE, ToySpec, X
 
 import pydp
 from pydp.errors import OutOfResources
-from pydp.specialize import trial, tuned, tuner
+from pydp.specialize import comparison, trial, tuned, tuner
 from pydp.specialize.comparison import Ratio
 from pydp.specialize.store import Store, Trial
 from pydp.specialize.tuner import tune
@@ -31,17 +31,61 @@ def test_the_default_is_kept_where_nothing_beats_it(toys: Any, monkeypatch: pyte
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("measured, noise, wins", [(0.99, 0.0, False), (0.9, 0.2, False), (0.9, 0.05, True)])
+@pytest.mark.parametrize(
+    "measured, wins",
+    [
+        (Ratio(0.99, 0.99), False),
+        (Ratio(0.5, 0.99), False),
+        (Ratio(0.9, 0.9, (0.2, 0.2)), False),
+        (Ratio(0.9, 0.91, (0.2, 0.0)), False),
+        (Ratio(0.9, 0.9, (0.05, 0.05)), True),
+        (Ratio(0.7, 0.9), True),
+    ],
+)
 def test_a_winner_is_ahead_by_more_than_noise(
-    toys: Any, monkeypatch: pytest.MonkeyPatch, measured: float, noise: float, wins: bool
+    toys: Any, monkeypatch: pytest.MonkeyPatch, measured: Ratio, wins: bool
 ) -> None:
     monkeypatch.setattr(toy, "SPACE", [ToySpec(8), ToySpec(4)])
     monkeypatch.setattr(toy, "CLOSED", True)
-    monkeypatch.setattr(
-        trial.Subject, "final", lambda self, specs, *_: [Ratio(measured, measured, noise) for _ in specs]
-    )
+
+    def final(self: Any, specs: Any, baseline: Any, seconds: float) -> list[Ratio]:
+        return [measured if seconds == tuner._FINAL_SECONDS else Ratio(0.5, 0.5) for _ in specs]
+
+    monkeypatch.setattr(trial.Subject, "final", final)
     found = tune(toy.double, X, device=toys)
-    assert (found.spec, found.ratio) == ((ToySpec(4), measured) if wins else (ToySpec(8), 1.0))
+    assert (found.spec, found.ratio) == ((ToySpec(4), 0.9) if wins else (ToySpec(8), 1.0))
+
+
+@pytest.mark.host
+def test_races_are_against_the_untuned_choice_and_go_by_the_best_so_far(
+    toys: Any, exact: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who wins one is timed again, beside the best so far, and both count what comes out then: that may be nothing."""
+    raced = {4: Ratio(0.5, 0.9), 6: Ratio(0.5, 0.95), 5: Ratio(0.9, 0.7), 7: Ratio(0.99, 0.9), 3: Ratio(1.5, 0.5)}
+    again = iter([[Ratio(0.6, 0.92)], [Ratio(1.05, 0.5), Ratio(0.5, 1.02)], [Ratio(0.97, 0.6)]])
+    last = {6: Ratio(0.5, 1.005), 7: Ratio(0.9, 0.98)}
+    asked: list[tuple[int, int, float]] = []
+    finals: list[list[int]] = []
+
+    def race(self: Any, spec: ToySpec, baseline: ToySpec, best: float) -> Ratio:
+        asked.append((spec.wait, baseline.wait, best))
+        return raced[spec.wait]
+
+    def final(self: Any, specs: list[ToySpec], baseline: ToySpec, seconds: float) -> list[Ratio]:
+        assert baseline == ToySpec(8)
+        finals.append([spec.wait for spec in specs])
+        return next(again, None) or [last[spec.wait] for spec in specs]
+
+    monkeypatch.setattr(toy, "SPACE", [ToySpec(wait) for wait in (8, *raced)])
+    monkeypatch.setattr(toy, "CLOSED", True)
+    monkeypatch.setattr(trial.Subject, "race", race)
+    monkeypatch.setattr(trial.Subject, "final", final)
+    shown: list[float] = []
+    found = tune(toy.double, X, device=toys, progress=lambda now: shown.append(now.best))
+    assert asked == [(4, 8, 1.0), (6, 8, 0.92), (5, 8, 0.92), (7, 8, 1.0), (3, 8, 0.97)]
+    assert shown == [best for _, _, best in asked]
+    assert finals == [[4], [5, 4], [7], [6, 7], [6, 7], [6, 7]]
+    assert (found.spec, found.ratio) == (ToySpec(7), 0.98)
 
 
 @pytest.mark.host
@@ -66,7 +110,7 @@ def test_a_winner_is_not_slower_at_other_sizes_of_its_class(toys: Any, monkeypat
     def final(self: Any, specs: Any, *_: Any) -> list[Ratio]:
         size = self.args[0].size
         sizes.append(size)
-        return [Ratio(spec.wait / 8, 1.5 if size == 13 and spec.wait == 2 else spec.wait / 8, 0.0) for spec in specs]
+        return [Ratio(spec.wait / 8, 1.5 if size == 13 and spec.wait == 2 else spec.wait / 8) for spec in specs]
 
     monkeypatch.setattr(trial.Subject, "final", final)
     x = np.arange(12, dtype=np.int64)
@@ -140,3 +184,30 @@ def test_races_of_short_calls_take_more_rounds(toys: Any, exact: None) -> None:
         subject.race(ToySpec(wait), ToySpec(wait))
         runs[wait] = len(toy.RUNS)
     assert runs[8] == 2 * trial._ROUNDS and runs[1] == 400  # 0.4 s, half of it in a row
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    "spec, best, rounds",
+    [
+        (ToySpec(6), 1.0, 7),
+        (ToySpec(6), 0.5, 2),  # far behind the best so far, though faster than the baseline
+        (ToySpec(12), 1.0, 2),
+        (ToySpec(10, "hangs", 0.39), 60.0, 3),  # long ones are raced for a second
+    ],
+)
+def test_races_end_soon_for_who_is_behind_or_long(
+    toys: Any, exact: None, monkeypatch: pytest.MonkeyPatch, spec: ToySpec, best: float, rounds: int
+) -> None:
+    taken: list[int] = []
+
+    def counted(*given: Any, **options: Any) -> Any:
+        for number, times in enumerate(comparison.rounds(*given, **options), 1):
+            taken.append(number)
+            yield times
+
+    monkeypatch.setattr(trial, "rounds", counted)
+    subject = trial.Subject(toy.double, (X,), {"device": toys})
+    subject.prepare(ToySpec(8))
+    subject.race(spec, ToySpec(8), best)
+    assert taken == list(range(1, rounds + 1))
