@@ -252,15 +252,16 @@ class Builder:
 
     def _combine(self, one: Product, parts: int, count: int) -> None:
         types = {"a": element(self.how.partial), "c": element(self.types[2])}
+        group = min(_COMBINE_GROUP, self.device.profile.max_group_size)
         params = {
             "types": types, "work": self.how.work, "is_complex": self.how.planes == 2,
-            "logical": self.how.dtype.kind == "b", "group": _COMBINE_GROUP,
+            "logical": self.how.dtype.kind == "b", "group": group,
         }  # fmt: skip
         made = kernel(self.device, "matmul_combine.mako", "matmul_combine", params)
         inner = one.batch[-1] if one.batch else 1
         numbers = [np.int64(x) for x in (one.m, one.n, inner, parts, count)]
         args = ["partial", np.int64(0), *self._strided(one.c, "c"), *numbers, *self.beta, np.int32(self.mode)]
-        self.plan.launches.append(Launch(made, -(-count // _COMBINE_GROUP), _COMBINE_GROUP, args))
+        self.plan.launches.append(Launch(made, -(-count // group), group, args))
 
 
 def _contiguous(one: Product) -> Matrix:

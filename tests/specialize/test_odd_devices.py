@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.runtime.target import dry_run
+from pydp.runtime.target import Target, dry_run
 from pydp.specialize import calibration
 from pydp.specialize.architectures import by_target
 from pydp.specialize.family import Family, Problem
@@ -64,6 +64,15 @@ def test_what_is_chosen_can_run(changes: dict[str, Any]) -> None:
         assert all(
             family.check(device.profile, problem, one) is None for one in family.candidates(device.profile, problem)
         )
+
+
+@pytest.mark.parametrize("most", [16, 60])
+def test_every_launch_of_a_product_in_parts_fits_small_groups(most: int) -> None:
+    profile = dataclasses.replace(by_target("gfx90a")[0], max_group_size=most)
+    a, b = np.zeros((8, 8192), np.float32), np.zeros((8192, 8), np.float32)
+    launches = dry_run(Target("gfx90a", "amd", profile), pydp.matmul, a, b)
+    assert [one.kernel.name for one in launches] == ["matmul_simt", "matmul_combine"]
+    assert max(one.group for one in launches) <= most
 
 
 def test_every_family_declares_its_space_with_what_cannot_run_there() -> None:
