@@ -196,7 +196,7 @@ def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: A
     compiler = missing(target.name)
     found = asked(target, call, *args, **kw)
     if found is None:
-        only = Candidate(None, None, None, f"{call.__name__} has one way to run")
+        only = Candidate(None, None, None, f"{call.__name__} has one way to run this call")
         only = only if compiler else workshop.compiled(only, None)
         return Study(target, workshop.entry, None, None, only, (), (), compiler)
     family, problem = found

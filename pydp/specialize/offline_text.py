@@ -49,8 +49,10 @@ def _kernels(study: Study) -> list[str]:
         return [f"not compiled: {study.compiler}"]
     if study.runs.not_taken is not None:
         return [study.runs.not_taken]
+    if not study.runs.kernels:
+        return ["no kernel runs: there is nothing to do"]
     lines = ["its kernels, compiled"]
-    for one in study.runs.kernels or ():
+    for one in study.runs.kernels:
         lines.append(f"  - {one}")
         lines += [f"    at fault: {fault}" for fault in one.faults]
     return lines

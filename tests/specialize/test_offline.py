@@ -153,7 +153,13 @@ def test_a_target_without_a_compiler_is_studied_all_the_same() -> None:
     assert found.runs.kernels is None and "no compiler for xe_hpg" in str(found.compiler)
     assert "not compiled: there is no compiler for xe_hpg" in text_of("scan", found)
     assert isinstance(found.choice, Choice)
-    assert "plain has one way to run" in text_of("plain", study("xe_hpg", plain, np.zeros(100)))
+    assert "plain has one way to run this call" in text_of("plain", study("xe_hpg", plain, np.zeros(100)))
+
+
+@needs_clang
+def test_calls_without_work_say_that_no_kernel_runs() -> None:
+    for call, shape in ((pydp.scan, 0), (pydp.sort, 0), (pydp.transpose, (0, 4))):
+        assert "no kernel runs" in text_of("none", study("gfx90a", call, np.zeros(shape, np.float32)))
     with pytest.raises(InvalidArgument, match="'sm_13' is not known"):
         study("sm_13", pydp.scan, np.zeros(10))
 
