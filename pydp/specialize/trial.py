@@ -25,6 +25,7 @@ from pydp.specialize.tuned import shape_of
 
 LIMIT = 30.0  # seconds for building and running a candidate, on top of what the untuned call needs 50 times
 _SAMPLE = 2e-3  # seconds of one sample at least: shorter calls are repeated within it
+WARM = 2e-2  # seconds of a call from which on it touches more than caches hold
 _ROUNDS, _RACE_SECONDS = 7, 1.0
 _SHORT_SECONDS = 0.4  # of a race of short calls: a sample of theirs scatters by a fifth, so that seven tell nothing
 _STOPPING = 5.0  # seconds that an interrupted candidate may take to give up
@@ -165,7 +166,8 @@ class Subject:
         wrong = reference.difference(got, self.want)
         if wrong is not None:
             raise WrongResult(f"the untuned result of {name} is not NumPy's, so nothing is tuned: {wrong}")
-        once = min(self._seconds(baseline, 1) for _ in range(2))
+        once = min(self._seconds(baseline, 1, waiting=False) for _ in range(2))
+        self._warm = once < WARM
         self._inner = max(1, min(200, math.ceil(_SAMPLE / max(once, 1e-6))))
         self.limit = LIMIT + 50 * once
 
@@ -178,9 +180,16 @@ class Subject:
 
     def seconds(self, spec: Any) -> float:
         """The time of one call, the median of five samples."""
-        return statistics.median(self._seconds(spec, self._inner) for _ in range(5))
+        return statistics.median(self._sample(spec, waiting=False) for _ in range(5))
 
-    def _seconds(self, spec: Any, inner: int, waiting: bool = False) -> float:
+    def _sample(self, spec: Any, waiting: bool) -> float:
+        """Seconds of one call, after one that is not timed: what another specialization left, in the caches or of
+        threads asleep, is not this one's."""
+        if self._warm:
+            self.run(spec)
+        return self._seconds(spec, self._inner, waiting)
+
+    def _seconds(self, spec: Any, inner: int, waiting: bool) -> float:
         start = time.perf_counter()
         for _ in range(inner - 1):
             if waiting:
@@ -215,7 +224,7 @@ class Subject:
         """The ratios of all but the first, from as many rounds as it takes: `enough` is given their number, the seconds
         spent and the samples."""
         began = time.perf_counter()
-        turns = rounds(lambda spec, waited: self._seconds(spec, self._inner, waited), specs, short=self._inner > 1)
+        turns = rounds(self._sample, specs, short=self._inner > 1)
         for done, times in enumerate(turns, 1):
             if enough(done, time.perf_counter() - began, times):
                 break

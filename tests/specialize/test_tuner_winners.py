@@ -183,7 +183,18 @@ def test_races_of_short_calls_take_more_rounds(toys: Any, exact: None) -> None:
         toy.RUNS.clear()
         subject.race(ToySpec(wait), ToySpec(wait))
         runs[wait] = len(toy.RUNS)
-    assert runs[8] == 2 * trial._ROUNDS and runs[1] == 400  # 0.4 s, half of it in a row
+    # Two a sample, of which one is timed; of the short ones three, in two ways, for 0.4 s.
+    assert runs[8] == 2 * 2 * trial._ROUNDS and runs[1] == 34 * 2 * 2 * 3
+
+
+@pytest.mark.host
+def test_what_another_one_left_is_not_timed(toys: Any, exact: None) -> None:
+    """Caches, for example: 4 ms a call, but 12 after another one's; where calls are long, caches hold nothing."""
+    subject = trial.Subject(toy.double, (X,), {"device": toys})
+    for wait, taken in ((8, 4), (24, 12)):
+        subject.prepare(ToySpec(wait))
+        found = subject.final([ToySpec(4, "after", 0.012)], ToySpec(wait), 10.0)
+        assert found[0].in_a_row == pytest.approx(taken / wait)
 
 
 @pytest.mark.host
