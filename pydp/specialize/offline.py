@@ -20,6 +20,7 @@ from pydp.runtime.target import Launch, Target, dry_run
 from pydp.specialize.architectures import Architecture, by_name, by_target, rates_of
 from pydp.specialize.choose import Asked, Asking, Choice, choose
 from pydp.specialize.costs import cost
+from pydp.specialize.counts import Phase
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.parallelism import parallelism
 from pydp.specialize.ranking import rank, rejected
@@ -149,8 +150,9 @@ def faults_of(found: Resources, group: int, profile: Profile, entry: Architectur
 @dataclass(frozen=True)
 class Candidate:
     """One specialization: predicted seconds and limiter (None where its family has no counts), a sentence, its kernels
-    where they were compiled, the seconds predicted with the compiler's registers and local memory in place of the
-    estimates, and the reason why it is not taken (None for the one that runs)."""
+    where they were compiled, the seconds predicted with the compiler's registers and local memory of the kernel that
+    does most in place of the estimates, and those registers, and the reason why it is not taken (None for the one that
+    runs)."""
 
     spec: Any
     seconds: float | None
@@ -158,6 +160,7 @@ class Candidate:
     reason: str
     kernels: tuple[Compiled, ...] | None = None
     compiled_seconds: float | None = None
+    compiled_registers: int | None = None
     not_taken: str | None = None
 
     @property
@@ -245,19 +248,31 @@ class _Workshop:
             kernels = compiled_kernels(launches, self.target.profile, self.entry, self.structure)
         except BuildFailed as error:
             return replace(one, kernels=(), not_taken=f"it does not compile: {str(error).splitlines()[0]}")
-        seconds = None if found is None else self._seconds(*found, one.spec, kernels)
-        return replace(one, kernels=kernels, compiled_seconds=seconds)
+        told = None if found is None else self._told(*found, one.spec, kernels)
+        seconds, registers = told or (None, None)
+        return replace(one, kernels=kernels, compiled_seconds=seconds, compiled_registers=registers)
 
-    def _seconds(self, family: Family, problem: Problem, spec: Any, kernels: tuple[Compiled, ...]) -> float | None:
-        """The model's seconds with what the compiler says of the largest kernel."""
+    def _told(
+        self, family: Family, problem: Problem, spec: Any, kernels: tuple[Compiled, ...]
+    ) -> tuple[float, int] | None:
+        """(the model's seconds with what the compiler says of the main phase's kernel, that kernel's registers)."""
         profile = self.target.profile
         if family.counts is None or profile.kind != "gpu" or not kernels:  # none: nothing is left to calculate
             return None
         counts = family.counts(profile, problem, spec)
-        largest = max((one.resources for one in kernels), key=lambda one: one.registers)
-        main = counts.main._replace(registers=largest.registers, local_bytes=largest.local_bytes)
+        own = _kernel_of(counts.main, kernels)
+        main = counts.main._replace(registers=own.registers, local_bytes=own.local_bytes)
         phases = tuple(main if phase is counts.main else phase for phase in counts.phases)
-        return cost(replace(counts, phases=phases), rates_of(profile, self.entry), self.structure).seconds
+        found = cost(replace(counts, phases=phases), rates_of(profile, self.entry), self.structure)
+        return found.seconds, own.registers
+
+
+def _kernel_of(phase: Phase, kernels: tuple[Compiled, ...]) -> Resources:
+    """What the kernel of a phase takes: among those launched in its shape, if any, the one whose local memory is the
+    nearest to the phase's, of equal ones that with the most registers."""
+    same = [one.resources for one in kernels if (one.groups, one.group) == (phase.groups, phase.lanes)]
+    able = same or [one.resources for one in kernels]
+    return min(able, key=lambda one: (abs(one.local_bytes - phase.local_bytes), -one.registers))
 
 
 def _refused(one: Candidate, runs: Candidate) -> Candidate:
@@ -273,7 +288,6 @@ def _refused(one: Candidate, runs: Candidate) -> Candidate:
 
 def compiled_text(one: Candidate) -> str:
     """The prediction with the compiler's figures as the end of a sentence, empty where there is none."""
-    if one.compiled_seconds is None or not one.kernels:
+    if one.compiled_seconds is None:
         return ""
-    most = max(kernel.resources.registers for kernel in one.kernels)
-    return f"; {seconds_text(one.compiled_seconds)} with the {most} registers that the compiler takes"
+    return f"; {seconds_text(one.compiled_seconds)} with the {one.compiled_registers} registers that the compiler takes"

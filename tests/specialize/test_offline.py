@@ -130,6 +130,16 @@ def test_a_study_ranks_and_says_why_others_are_not_taken(made_up: list[Resources
     assert text.count("\n  - ") >= 4 and "times the best prediction" in text
 
 
+def test_the_prediction_takes_the_registers_of_the_kernel_that_does_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"histogram_local": using(28, 8192), "reduce_columns": using(250)}
+    monkeypatch.setattr("pydp.runtime.target.resources_of", lambda *_: own)
+    monkeypatch.setattr(offline, "missing", lambda target: None)
+    runs = study("sm_120", pydp.bincount, np.zeros(1 << 24, np.uint8)).runs
+    assert {one.name for one in runs.kernels or ()} == set(own)
+    # Nearly all warps fit by its 28 registers; with the 250 of the few groups that add up, a sixth would.
+    assert runs.compiled_registers == 28 and runs.compiled_seconds == pytest.approx(runs.seconds, rel=0.02)
+
+
 def test_spills_are_a_reason(made_up: list[Resources]) -> None:
     made_up.append(using(255, 4096, spilled=12, scratch=12))
     found = study("sm_80", pydp.scan, np.zeros(1 << 20, np.float32), top=2)
