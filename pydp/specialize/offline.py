@@ -206,12 +206,13 @@ def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: A
     choice = choose(family, target, problem, kw.get("spec"))
     ranked = _ranked(family, target.profile, problem, workshop.entry)
     if not any(one.spec == choice.spec for one in ranked):
-        ranked.insert(0, Candidate(choice.spec, None, None, choice.reason))
+        ranked.insert(0, _unlisted(family, target.profile, problem, workshop, choice))
     if compiler is None:
         wanted = [one.spec == choice.spec or place < top for place, one in enumerate(ranked)]
         ranked = [workshop.compiled(one, found) if now else one for one, now in zip(ranked, wanted, strict=True)]
     runs = next(one for one in ranked if one.spec == choice.spec)
-    others = tuple(_refused(one, runs) for one in ranked if one.spec != choice.spec)
+    given = choice.source == "caller"
+    others = tuple(_refused(one, runs, given) for one in ranked if one.spec != choice.spec)
     impossible = tuple((one.spec, one.reason) for one in rejected(family, target.profile, problem))
     figures = {}
     if family.counts is not None and target.profile.kind == "gpu":
@@ -275,15 +276,25 @@ def _kernel_of(phase: Phase, kernels: tuple[Compiled, ...]) -> Resources:
     return min(able, key=lambda one: (abs(one.local_bytes - phase.local_bytes), -one.registers))
 
 
-def _refused(one: Candidate, runs: Candidate) -> Candidate:
-    """The candidate with the reason why another runs."""
+def _unlisted(family: Family, profile: Profile, problem: Problem, workshop: _Workshop, choice: Choice) -> Candidate:
+    """A caller's specialization that is not among the candidates, by the model."""
+    if family.counts is None:
+        return Candidate(choice.spec, None, None, choice.reason)
+    structure = workshop.structure if profile.kind == "gpu" else None
+    by = cost(family.counts(profile, problem, choice.spec), rates_of(profile, workshop.entry), structure)
+    return Candidate(choice.spec, by.seconds, by.limiter, f"{seconds_text(by.seconds)} predicted")
+
+
+def _refused(one: Candidate, runs: Candidate, given: bool) -> Candidate:
+    """The candidate with the reason why another runs; `given`: by the caller."""
     if one.not_taken is not None:
         return one
     why = "; ".join(one.faults)
     if not why and one.seconds is not None and runs.seconds is not None:
-        near = "" if one.seconds > runs.seconds else "; within the model's error of the choice"
-        why = one.reason + compiled_text(one) + near
-    return replace(one, not_taken=why or "the default goes before candidates that are not ranked")
+        near = "; spec= asks for another" if given else "; within the model's error of the choice"
+        why = one.reason + compiled_text(one) + (near if one.seconds <= runs.seconds else "")
+    first = "spec= asks for another" if given else "the default goes before candidates that are not ranked"
+    return replace(one, not_taken=why or first)
 
 
 def compiled_text(one: Candidate) -> str:

@@ -154,6 +154,11 @@ def test_a_given_spec_is_what_runs(made_up: list[Resources]) -> None:
     found = study("gfx90a", pydp.scan, np.zeros(1 << 20, np.float32), spec={"lanes": 128})
     assert found.choice is not None and found.choice.source == "caller" and found.runs.spec.lanes == 128
     assert found.runs.kernels is not None and found.runs.kernels[0].group == 128
+    # One that is not among the candidates is predicted too; better ones are not "within the model's error" of it.
+    found = study("sm_90", pydp.scan, np.zeros(1 << 24, np.float32), spec={"lanes": 512, "items": 3, "subgroup": 32})
+    assert found.runs.seconds and found.runs.limiter and found.runs.compiled_seconds
+    assert str(found.others[0].not_taken).endswith("; spec= asks for another")
+    assert "within the model's error" not in text_of("scan", found)
     with pytest.raises(InvalidArgument, match="lanes 100000"):
         study("gfx90a", pydp.scan, np.zeros(10), spec={"lanes": 100000})
 
