@@ -95,10 +95,10 @@ def tune(
 
     A candidate's time counts only if its result is NumPy's, or that of the untuned call where NumPy has no such
     function. What fails or takes too long is kept with the reason and not tried again. A search that was interrupted
-    goes on at the next call. Short calls count by the worse of two ratios to the untuned choice, of calls in a row and
-    of calls that are each waited for. The winner is stored if it beats the untuned choice by more than noise, and is
-    right and not slower at two other sizes of the class; else the untuned choice is stored as the best, so that tuning
-    slows no call down.
+    goes on at the next call; one with `again` begins anew. Short calls count by the worse of two ratios to the untuned
+    choice, of calls in a row and of calls that are each waited for. The winner is stored if it beats the untuned choice
+    by more than noise in both ways, and is right and slower in neither at two other sizes of the class; else the
+    untuned choice is stored as the best, so that tuning slows no call down.
 
     Raises InvalidArgument where there is nothing to choose, WrongResult (a PydpError) where the untuned result is not
     NumPy's, Stuck (a PydpError) where a candidate never ends.
