@@ -7,6 +7,7 @@ architecture. They are estimates to choose by, not promises; a calibration repla
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -146,8 +147,9 @@ def architecture(profile: Profile, name: str = "") -> Architecture:
         *profile.sources.get("kind", "").removeprefix("table: ").split()[:1],
     ]
     for word in words:
-        if word in TABLE:
-            return TABLE[word]
+        found = TABLE.get(word) or _akin(word)
+        if found is not None:
+            return found
     if profile.kind == "cpu":
         if profile.simd_bytes >= 64:
             return TABLE["avx512"]
@@ -159,6 +161,16 @@ def architecture(profile: Profile, name: str = "") -> Architecture:
     if any(word.startswith("cl_intel") for word in profile.extensions):
         return TABLE["xe_hpg"]
     return TABLE["gfx1030" if profile.subgroup_sizes[:1] == (32,) else "gfx906"]
+
+
+def _akin(word: str) -> Architecture | None:
+    """The entry of a target of AMD's that the table lacks: the first of its series ("gfx90c": gfx900, for gfx90a has
+    twice the registers), else the last of its generation; None for other words."""
+    if not re.fullmatch(r"gfx\d{1,2}[0-9a-f]{2}", word):
+        return None
+    generation = [entry for entry in _ALL if entry.name[:-2] == word[:-2]]
+    series = [entry for entry in generation if entry.name[:-1] == word[:-1]]
+    return next(iter(series or generation[-1:]), None)
 
 
 def architecture_of(device: Device) -> Architecture:

@@ -201,6 +201,16 @@ def test_devices_find_their_architecture() -> None:
     assert architecture(by_target("gfx90a")[0]).vendor == "amd"
     assert architecture(by_target("gfx1100")[0]).warp == 32
     assert architecture(by_target("sm_60")[0], "gfx906:sramecc+:xnack-").name == "gfx906"
+    # Targets that the table lacks: a Ryzen's gfx90c is GCN, with half of gfx90a's registers.
+    near = {
+        "gfx90c:xnack-": "gfx900",
+        "gfx941": "gfx942",
+        "gfx950": "gfx942",
+        "gfx1036": "gfx1030",
+        "gfx1150": "gfx1100",
+    }
+    assert {word: architecture(by_target("gfx90a")[0], word).name for word in near} == near
+    assert architecture(by_target("sm_60")[0], "a gfx7 or gfx701 card").name == "sm_60"
 
 
 def test_seconds_in_words() -> None:
