@@ -10,7 +10,7 @@ from typing import Any
 from pydp.algorithms.forall import forall
 from pydp.errors import InvalidArgument
 from pydp.specialize.choices import Asked, Asking
-from pydp.specialize.explanation import Explanation, Given
+from pydp.specialize.explanation import Explanation, Given, given
 from pydp.specialize.modelled import model_told
 
 __all__ = ["explain"]
@@ -38,24 +38,22 @@ def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
         raise InvalidArgument(
             f"{name} cannot be explained; a function of pydp's algorithms or one that forall runs is accepted"
         )
-    given = _given(fn, args, kw)
-    found = describe(given)
+    call = _given(fn, args, kw)
+    found = describe(call)
     assert isinstance(found, Explanation)
     if "specialization" in found.facts:
-        _add_the_model(found, lambda asking: describe(given.but(spec=asking)))
+        _add_the_model(found, lambda asking: describe(call.but(spec=asking)))
     return found
 
 
 def _given(fn: Callable[..., Any], args: Sequence[Any], kw: Mapping[str, Any]) -> Given:
     """The arguments by the names of the function's parameters, however they were given."""
     try:
-        bound = inspect.signature(fn).bind(*args, **kw)
+        return given(fn, args, kw)
     except TypeError as error:
         accepted = ", ".join(inspect.signature(fn).parameters)
         name = getattr(fn, "__name__", repr(fn))
         raise InvalidArgument(f"{name} cannot be called so: {error}; {accepted} are accepted") from None
-    bound.apply_defaults()
-    return Given(**bound.arguments)
 
 
 def _add_the_model(found: Explanation, described: Callable[[Asking], Explanation]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -49,6 +50,14 @@ class Given(SimpleNamespace):
     def but(self, **changed: Any) -> Given:
         """The same call with some arguments changed."""
         return Given(**{**vars(self), **changed})
+
+
+def given(fn: Callable[..., Any], args: Sequence[Any], kw: Mapping[str, Any]) -> Given:
+    """A call's arguments by the names of the function's parameters, however they were given; TypeError where the
+    function does not take them."""
+    bound = inspect.signature(fn).bind(*args, **kw)
+    bound.apply_defaults()
+    return Given(**bound.arguments)
 
 
 def explained_by(fn: Callable[..., Any], describe: Callable[[Given], Explanation]) -> None:

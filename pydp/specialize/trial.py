@@ -20,6 +20,7 @@ from pydp.runtime.placement import home_of
 from pydp.specialize import reference
 from pydp.specialize.choose import Asked, Asking
 from pydp.specialize.comparison import Ratio, Samples, hopeless, ratios, rounds
+from pydp.specialize.explanation import given
 from pydp.specialize.shape_class import size_class
 from pydp.specialize.tuned import shape_of
 
@@ -107,12 +108,13 @@ class Subject:
         except Asked as asked:
             self.family, self.device, self.problem = asked.family, asked.device, asked.problem
         except (TypeError, InvalidArgument) as error:
-            self.run()  # where the call itself is wrong, that is what to tell
+            # Where the call itself is wrong, that is what to tell; it is not made, which might change arrays.
+            self.fn.__pydp_explain__(given(self.fn, self.args, self.kw))  # type: ignore[attr-defined]
             raise InvalidArgument(f"{name} has no specializations to choose from") from error
         else:
             raise InvalidArgument(f"this call of {name} has nothing to choose: it needs no kernel of its family")
-        given = self.kw.get("out")
-        self._outs = [one for one in (given if isinstance(given, tuple) else (given,)) if one is not None]
+        out = self.kw.get("out")
+        self._outs = [one for one in (out if isinstance(out, tuple) else (out,)) if one is not None]
         self._before = [reference.host(one) for one in self._outs]
         self.want: list[reference.Expected] | None = None
 

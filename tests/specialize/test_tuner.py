@@ -116,6 +116,7 @@ def test_what_cannot_be_tuned(toys: Any) -> None:
             wrong()
     with pytest.raises(TypeError, match="nonsense"):  # what is wrong with the call itself
         tune(toy.double, X, device=toys, nonsense=1)
+    assert (np.arange(10) == X).all()  # and nothing was run
 
 
 def test_later_calls_choose_what_was_found(device: Any) -> None:

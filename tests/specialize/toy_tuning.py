@@ -89,16 +89,17 @@ def double(x: Any, *, device: Any, out: Any = None, spec: Any = None) -> Any:
     return out
 
 
-explained_by(double, lambda x, **kw: Explanation("double"))
+explained_by(double, lambda call: Explanation("double"))
 
 
 def unspecialized(x: Any, *, device: Any = None, spec: Any = None) -> Any:
-    """Knows no spec."""
+    """Knows no spec, and changes its argument."""
     if spec is not None:
         from pydp.errors import InvalidArgument
 
         raise InvalidArgument(f"spec={spec!r} is not accepted")
-    return np.array(x)
+    x += 1
+    return x
 
 
-explained_by(unspecialized, lambda x, **kw: Explanation("unspecialized"))
+explained_by(unspecialized, lambda call: Explanation("unspecialized"))
