@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from pydp.runtime import cache
 from pydp.specialize import calibration
 from pydp.specialize.architectures import by_target, rates_of
-from pydp.specialize.calibration import calibrate, calibrated, dump, kept, parse, path_of
+from pydp.specialize.calibration import best_of, calibrate, calibrated, dump, kept, parse, path_of
 
 RATES = rates_of(by_target("avx512")[0])
 
@@ -23,15 +24,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Any) -> Any:
     """An empty cache folder, and a device that knows of no calibration before and after."""
     monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(cache, "_said", set())
-    before = device.kernels.pop(calibration._KEY, None)
+    keys = (calibration._KEY, calibration._DONE)
+    before = {key: device.kernels.pop(key) for key in keys if key in device.kernels}
     yield tmp_path
-    device.kernels.pop(calibration._KEY, None)
-    if before is not None:
-        device.kernels[calibration._KEY] = before
+    _another_process(device)
+    device.kernels.update(before)
+
+
+def _another_process(device: Any) -> None:
+    """Forgets what this process knows of the device's calibration."""
+    for key in (calibration._KEY, calibration._DONE):
+        device.kernels.pop(key, None)
 
 
 @pytest.mark.oclgrind
-def test_a_device_is_measured_once(folder: Path, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_measures_a_device_once(folder: Path, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept(device) is None
     found = calibrate(device)
     assert found.units == device.profile.compute_units
@@ -40,7 +47,7 @@ def test_a_device_is_measured_once(folder: Path, device: Any, monkeypatch: pytes
     assert path_of(device).is_relative_to(folder)
     monkeypatch.setattr(calibration, "_measured", lambda device: pytest.fail("measured again"))
     assert calibrated(device) == found
-    device.kernels.pop(calibration._KEY)  # as in another process
+    _another_process(device)
     assert kept(device) == found
 
 
@@ -55,12 +62,51 @@ def test_a_damaged_file_is_measured_again(folder: Path, device: Any, monkeypatch
     monkeypatch.setattr(calibration, "_measured", lambda device: RATES)
     calibrate(device)
     path_of(device).write_bytes(path_of(device).read_bytes()[:-20])
-    device.kernels.pop(calibration._KEY)
+    _another_process(device)
     assert kept(device) is None
-    device.kernels.pop(calibration._KEY)
+    _another_process(device)
     assert calibrated(device) == RATES
-    device.kernels.pop(calibration._KEY)
+    _another_process(device)
     assert kept(device) == RATES
+
+
+def test_the_first_processes_measure_and_the_best_stays(
+    folder: Path, device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine is busy at times; what disturbs only adds."""
+    busy = replace(RATES, memory_read=RATES.memory_read / 5, launch=RATES.launch * 3)
+    late = replace(RATES, float32=RATES.float32 / 2)
+    measured = [busy, RATES, late]
+    monkeypatch.setattr(calibration, "_measured", lambda device: measured.pop(0))
+    for want in (busy, RATES, RATES, RATES):
+        assert calibrated(device) == calibrated(device) == want
+        _another_process(device)
+    assert not measured
+    # A file of an earlier version counts as one measurement.
+    record = json.loads(dump(busy, device.driver_version))
+    del record["times"], record["sum"]
+    path_of(device).write_text(json.dumps({**record, "sum": calibration._checksum(record)}))
+    measured.append(RATES)
+    assert calibrated(device) == RATES and not measured
+
+
+@pytest.mark.host
+def test_the_best_of_two_measurements() -> None:
+    busy = replace(RATES, float32=RATES.float32 / 2, integer=RATES.integer * 2, group=RATES.group / 2, signal=1e-3)
+    assert (
+        best_of(RATES, busy)
+        == best_of(RATES, replace(busy, float32=1.0))
+        == replace(RATES, integer=RATES.integer * 2, group=RATES.group / 2)
+    )
+    # Lanes took 0.5 us in both, told apart by different peaks, and less in a third.
+    one = replace(RATES, float32=1e9, lane_slowdown=2.0, barrier=1e-6)
+    two = replace(one, float32=4e9, lane_slowdown=4.0, barrier=1e-6)  # half the seconds at four times the peak
+    assert best_of(one, two) == best_of(two, one) == two
+    three = replace(one, float32=2e9, lane_slowdown=1.5)
+    both = best_of(two, three)
+    assert (both.float32, both.barrier, both.lane_slowdown) == (4e9, 1e-6, 3.0)
+    gpu = replace(RATES, lane_slowdown=1.0)
+    assert best_of(gpu, replace(gpu, float32=gpu.float32 * 2)).lane_slowdown == 1.0
 
 
 @pytest.mark.host
