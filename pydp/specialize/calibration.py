@@ -8,11 +8,11 @@ a calibration made while the machine was busy is mended by the next.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,8 @@ _TIMES = 3  # measurements that a file's rates are the best of before it is take
 _TURNS = 5
 _STEPS, _ROUNDS = 32, 8
 _OPERATIONS = 2.0 * 4 * _STEPS  # of a work-item between two barriers
-_PASSES = 4  # of all that touches memory
+_PASSES = 4
+_LAUNCHES, _PAUSE = 25, 2e-3  # launches whose median counts, and seconds between them
 
 
 def path_of(device: Device) -> Path:
@@ -80,13 +81,21 @@ def calibrate(device: Device) -> Rates:
 
 def best_of(one: Rates, other: Rates) -> Rates:
     """The rates of two measurements of one device in which each figure was disturbed least."""
-    faster = ("float32", "float64", "integer", "memory_read", "memory_write", "unit_memory", "unit_cache")
+    faster = ("float32", "float64", "integer", "memory_read", "unit_memory", "unit_cache")
     found = {name: max(getattr(one, name), getattr(other, name)) for name in faster}
     found |= {name: min(getattr(one, name), getattr(other, name)) for name in ("launch", "group")}
-    # Barriers and slow lanes are parts of one time, which the peak of its own run was taken from.
+    # Barriers and slow lanes are parts of one time, which the peak of its own run was taken from; so are reading and
+    # writing of that of a copy.
     lanes = min(one, other, key=_lane_seconds)
-    slowdown = lanes.lane_slowdown * found["float32"] / lanes.float32 if lanes.lane_slowdown > 1 else 1.0
+    slowdown = max(1.0, lanes.lane_slowdown * found["float32"] / lanes.float32) if lanes.lane_slowdown > 1 else 1.0
+    copied = max(1.0 / (1.0 / each.memory_read + 1.0 / each.memory_write) for each in (one, other))
+    found["memory_write"] = _written(found["memory_read"], copied)
     return replace(one, **found, barrier=lanes.barrier, lane_slowdown=slowdown)
+
+
+def _written(read: float, copied: float) -> float:
+    """Bytes per second that are written, by those that are read and those that are copied."""
+    return 1.0 / max(1.0 / copied - 1.0 / read, 0.25 / read)
 
 
 def _lane_seconds(rates: Rates) -> float:
@@ -131,12 +140,20 @@ def _checksum(record: Any) -> str:
 
 
 def _measured(device: Device) -> Rates:
-    base = rates_of(device.profile, architecture_of(device))
+    """The best of a few passes over everything: a process's first one over its memory goes at half the speed of the
+    later ones, and for some milliseconds all threads of a driver may share a core."""
     meter = _Meter(device)
-    launch, group = meter.launches()
+    found = functools.reduce(best_of, (_pass(meter) for _ in range(meter.rounds)))
+    return replace(found, launch=meter.launch())
+
+
+def _pass(meter: _Meter) -> Rates:
+    device = meter.device
+    base = rates_of(device.profile, architecture_of(device))
+    launch, group = meter.groups()
     peak = meter.peak("float32", launch)
     double = meter.peak("float64", launch) if device.profile.fp64 else peak / 2
-    read, write, alone = _best_of_memory(meter, launch)
+    read, copied, alone = meter.memory(launch)
     barrier, slowdown = meter.lanes(launch, peak)
     cpu = device.profile.kind == "cpu"
     return Rates(
@@ -145,9 +162,9 @@ def _measured(device: Device) -> Rates:
         float64=double,
         integer=peak / 2,
         memory_read=read,
-        memory_write=write,
-        unit_memory=alone,
-        unit_cache=max(meter.cache(launch) for _ in range(meter.rounds)) if cpu else base.unit_cache,
+        memory_write=_written(read, copied),
+        unit_memory=min(alone, read),
+        unit_cache=meter.cache(launch) if cpu else base.unit_cache,
         launch=launch,
         group=group,
         barrier=barrier,
@@ -155,14 +172,6 @@ def _measured(device: Device) -> Rates:
         signal=base.signal,
         source="measured",
     )
-
-
-def _best_of_memory(meter: _Meter, launch: float) -> tuple[float, float, float]:
-    """Bytes per second: (read, written, moved by one unit alone). A process's first pass over its memory goes at half
-    the speed of the later ones."""
-    passes = [meter.memory(launch) for _ in range(meter.rounds)]
-    read, copy, alone = (max(speeds) for speeds in zip(*passes, strict=True))
-    return read, 1.0 / max(1.0 / copy - 1.0 / read, 0.25 / read), min(alone, read)
 
 
 class _Meter:
@@ -189,11 +198,13 @@ class _Meter:
 
     def seconds(self, kernel: Any, items: int, group: int, args: list[Any], turns: int = _TURNS) -> float:
         """Least seconds of a launch until its end, of a few turns: what disturbs only adds."""
+        once = self._once(kernel, items, group, args)
+        return min(once, *(self._once(kernel, items, group, args) for _ in range(1 if self.quick else turns)))
 
-        def run() -> None:
-            kernel.enqueue(self.device.queue, (items,), (group,), args).wait()
-
-        return _least(run, 1 if self.quick else turns)
+    def _once(self, kernel: Any, items: int, group: int, args: list[Any]) -> float:
+        start = time.perf_counter()
+        kernel.enqueue(self.device.queue, (items,), (group,), args).wait()
+        return time.perf_counter() - start
 
     def _limit(self, name: str, dtype: str, group: int) -> tuple[Any, int]:
         from pydp.runtime.program import kernel
@@ -211,11 +222,21 @@ class _Meter:
         params = {"width": width, "group": self.lanes_group, "steps": _STEPS, "fused": self.profile.fma_fast}
         return kernel(self.device, "calibrate.mako", name, params), width
 
-    def launches(self) -> tuple[float, float]:
-        """(seconds of a launch, seconds to hand a group to a unit)."""
+    def launch(self) -> float:
+        """Seconds of a launch as programs meet it: after a pause, in which a driver's threads go to sleep. The median:
+        the least is that of threads that happen to be awake."""
+        empty, _ = self._own("calibrate_empty")
+        found = []
+        for _ in range(1 if self.quick else _LAUNCHES):
+            time.sleep(_PAUSE)
+            found.append(self._once(empty, 1, 1, [self.buffers[1]]))
+        return statistics.median(found)
+
+    def groups(self) -> tuple[float, float]:
+        """(least seconds of a launch, seconds to hand a group to a unit)."""
         empty, _ = self._own("calibrate_empty")
         many = 4 if self.quick else 512 * self.units
-        one = statistics.median(self.seconds(empty, 1, 1, [self.buffers[1]], 9) for _ in range(3))
+        one = self.seconds(empty, 1, 1, [self.buffers[1]], 9)
         all_of_them = self.seconds(empty, many, 1, [self.buffers[1]])
         return one, max((all_of_them - one) * self.units / many, one * 1e-4)
 
@@ -266,13 +287,3 @@ class _Meter:
         # What the multiply-adds do not account for, if they went as fast as vectors, is the barrier's, at most half.
         barrier = max(min(each / 2, each - _OPERATIONS / peak), 1e-12)
         return barrier, max(1.0, (each - barrier) * peak / _OPERATIONS)
-
-
-def _least(run: Callable[[], None], turns: int) -> float:
-    run()
-    found = []
-    for _ in range(turns):
-        start = time.perf_counter()
-        run()
-        found.append(time.perf_counter() - start)
-    return min(found)
