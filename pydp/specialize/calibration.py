@@ -8,7 +8,6 @@ a calibration made while the machine was busy is mended by the next.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import statistics
@@ -27,7 +26,7 @@ from pydp.specialize.rates import Rates, from_dict
 if TYPE_CHECKING:
     from pydp.runtime.device import Device
 
-SCHEMA = "pydp-calibration-1"
+SCHEMA = "pydp-calibration-2"
 _KEY = ("calibration",)
 _DONE = ("calibration", "done")  # this process has measured
 _TIMES = 3  # measurements that a file's rates are the best of before it is taken as it is
@@ -68,10 +67,11 @@ def calibrate(device: Device) -> Rates:
     """Measures the rates of a device (less than a second once the micro-kernels are built), keeps the best of them and
     of those kept before, and forgets the choices that were made without them. A folder that cannot be written costs one
     line in the log."""
-    before, times = kept(device), _times(device)
-    rates = _measured(device)
-    if before is not None:
-        rates = best_of(rates, before)
+    rates, before = _measured(device), kept(device)
+    device.kernels.pop(_KEY, None)  # what other processes have left since is in the file
+    for known in (before, kept(device)):
+        rates = rates if known is None else best_of(rates, known)
+    times = _times(device)
     atomic_write(path_of(device), dump(rates, device.driver_version, times + 1))
     device.kernels[_KEY] = (rates,)
     device.kernels[_DONE] = True
@@ -140,14 +140,16 @@ def _checksum(record: Any) -> str:
 
 
 def _measured(device: Device) -> Rates:
-    """The best of a few passes over everything: a process's first one over its memory goes at half the speed of the
-    later ones, and for some milliseconds all threads of a driver may share a core."""
+    """By the least times of a few passes over everything: a process's first one over its memory goes at half the speed
+    of the later ones, and for some milliseconds all threads of a driver may share a core. Not the best of each pass's
+    rates: where only its launches were disturbed, what is subtracted is too much, and its rates are too good."""
     meter = _Meter(device)
-    found = functools.reduce(best_of, (_pass(meter) for _ in range(meter.rounds)))
+    found = [_pass(meter) for _ in range(meter.rounds)][-1]  # the meter remembers the least times
     return replace(found, launch=meter.launch())
 
 
 def _pass(meter: _Meter) -> Rates:
+    """The rates by the least times of this pass and those before it."""
     device = meter.device
     base = rates_of(device.profile, architecture_of(device))
     launch, group = meter.groups()
@@ -190,6 +192,7 @@ class _Meter:
         self.lanes_group = min(8 if self.quick else 128, device.profile.max_group_size)
         self.items = self.units * (1 if self.quick else 16) * self.group
         least = self.items * 8 * max(16, self.profile.simd_bytes)  # eight vectors for each work-item
+        self._least: dict[tuple[Any, ...], float] = {}  # seconds by what was run
         self.nbytes = max(least, min(64 << 20, self.profile.max_allocation // 4) if not self.quick else 0)
         flags = cl.mem_flags.READ_WRITE
         self.buffers = [cl.Buffer(device.context, flags, self.nbytes) for _ in range(2)]
@@ -197,9 +200,12 @@ class _Meter:
             cl.enqueue_copy(device.queue, buffer, np.zeros(self.nbytes, np.uint8))
 
     def seconds(self, kernel: Any, items: int, group: int, args: list[Any], turns: int = _TURNS) -> float:
-        """Least seconds of a launch until its end, of a few turns: what disturbs only adds."""
-        once = self._once(kernel, items, group, args)
-        return min(once, *(self._once(kernel, items, group, args) for _ in range(1 if self.quick else turns)))
+        """Least seconds of a launch until its end, of a few turns and those of earlier passes: what disturbs only
+        adds."""
+        took = min(self._once(kernel, items, group, args) for _ in range(2 if self.quick else 1 + turns))
+        what = (kernel, items, group, *args)
+        self._least[what] = took = min(took, self._least.get(what, took))
+        return took
 
     def _once(self, kernel: Any, items: int, group: int, args: list[Any]) -> float:
         start = time.perf_counter()
