@@ -14,7 +14,8 @@ import pytest
 from pydp.runtime import cache
 from pydp.specialize import calibration
 from pydp.specialize.architectures import by_target, rates_of
-from pydp.specialize.calibration import best_of, calibrate, calibrated, dump, kept, parse, path_of
+from pydp.specialize.calibration import calibrate, calibrated, dump, kept, parse, path_of
+from pydp.specialize.meter import Meter, best_of, measured
 from pydp.specialize.rates import Rates
 
 RATES = rates_of(by_target("avx512")[0])
@@ -55,21 +56,21 @@ def test_a_process_measures_a_device_once(folder: Path, device: Any, monkeypatch
     assert found.source == "measured"
     assert found.unit_memory <= found.memory_read
     assert path_of(device).is_relative_to(folder)
-    monkeypatch.setattr(calibration, "_measured", lambda device: pytest.fail("measured again"))
+    monkeypatch.setattr(calibration, "measured", lambda device: pytest.fail("measured again"))
     assert calibrated(device) == found
     _another_process(device)
     assert kept(device) == found
 
 
 def test_nothing_is_measured_by_looking(folder: Path, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "_measured", lambda device: pytest.fail("measured"))
+    monkeypatch.setattr(calibration, "measured", lambda device: pytest.fail("measured"))
     assert kept(device) is None
     assert kept(device) is None
     assert not list(folder.iterdir())
 
 
 def test_a_damaged_file_is_measured_again(folder: Path, device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "_measured", lambda device: RATES)
+    monkeypatch.setattr(calibration, "measured", lambda device: RATES)
     calibrate(device)
     path_of(device).write_bytes(path_of(device).read_bytes()[:-20])
     _another_process(device)
@@ -87,7 +88,7 @@ def test_the_first_processes_measure_and_the_best_stays(
     busy = replace(RATES, memory_read=RATES.memory_read / 5, launch=RATES.launch * 3)
     late = replace(RATES, float32=RATES.float32 / 2)
     measured = [busy, RATES, late]
-    monkeypatch.setattr(calibration, "_measured", lambda device: measured.pop(0))
+    monkeypatch.setattr(calibration, "measured", lambda device: measured.pop(0))
     for want in (busy, RATES, RATES, RATES):
         found = calibrated(device)
         assert found == calibrated(device) and _plain(found) == _figures(want)
@@ -118,7 +119,7 @@ def test_what_another_process_has_kept_meanwhile_stays(
             path_of(device).write_bytes(dump(other, device.driver_version, 1))
             return replace(busy, float32=RATES.float32)
 
-        monkeypatch.setattr(calibration, "_measured", measured)
+        monkeypatch.setattr(calibration, "measured", measured)
         assert _plain(calibrate(device)) == _figures(RATES)
         _another_process(device)
         found = kept(device)
@@ -131,7 +132,7 @@ def test_what_a_process_has_measured_stays_without_a_file(
 ) -> None:
     busy = replace(RATES, float32=RATES.float32 / 2, memory_read=RATES.memory_read / 2)
     measured = [replace(busy, float32=RATES.float32), replace(busy, memory_read=RATES.memory_read)]
-    monkeypatch.setattr(calibration, "_measured", lambda device: measured.pop())
+    monkeypatch.setattr(calibration, "measured", lambda device: measured.pop())
     monkeypatch.setattr(calibration, "atomic_write", lambda *_: False)
     calibrate(device)
     assert _plain(calibrate(device)) == _figures(RATES) == _plain(calibrated(device))
@@ -155,7 +156,7 @@ def test_a_pass_whose_launches_were_disturbed_makes_nothing_better(
         run.add((passes[0], kernel, items, *args))
         return took + 6e-5 * ((passes[0], kernel.name) in slow) + 3e-5 * (first and kernel.name == "limit_peak")
 
-    groups, launch = calibration._Meter.groups, calibration._Meter.launch
+    groups, launch = Meter.groups, Meter.launch
 
     def counted(of: Any) -> Any:
         def count(meter: Any) -> Any:
@@ -164,16 +165,16 @@ def test_a_pass_whose_launches_were_disturbed_makes_nothing_better(
 
         return count
 
-    monkeypatch.setattr(calibration, "time", SimpleNamespace(sleep=slept.append))
-    monkeypatch.setattr(calibration._Meter, "_once", once)
-    monkeypatch.setattr(calibration._Meter, "groups", counted(groups))
-    monkeypatch.setattr(calibration._Meter, "launch", counted(launch))
+    monkeypatch.setattr("pydp.specialize.meter.time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr(Meter, "_once", once)
+    monkeypatch.setattr(Meter, "groups", counted(groups))
+    monkeypatch.setattr(Meter, "launch", counted(launch))
     found = []
     for disturbed in ((), (1, 2, 3), (2, 3, 4)):
         passes[0] = 0
         run.clear()
         slow = {(one, "calibrate_empty") for one in disturbed} | {(1, "limit_peak"), (2, "calibrate_lanes")}
-        found.append(calibration._measured(device))
+        found.append(measured(device))
     assert found[0].launch == pytest.approx(5e-5) and not slept
     assert found[0].float32 == pytest.approx(_peak(device, 3e-4 - 1e-5 - 1e-7))
     assert _plain(found[1]) == _plain(found[2]) == _figures(found[0])
@@ -181,7 +182,7 @@ def test_a_pass_whose_launches_were_disturbed_makes_nothing_better(
 
 def _peak(device: Any, seconds: float) -> float:
     """Operations per second of a unit, where the kernel of the peak takes so long beyond its launch."""
-    meter = calibration._Meter(device)
+    meter = Meter(device)
     items = meter.units * 4 if meter.vector else meter.items
     width = max(1, device.profile.simd_bytes // 4) if meter.vector else 1
     return 2.0 * items * width * 12 * 4 * 10000 / seconds / meter.units
@@ -247,7 +248,7 @@ def test_junk_for_a_count_is_a_measurement(
     path_of(device).parent.mkdir()
     path_of(device).write_bytes(_signed(dump(RATES, device.driver_version), times=times))
     assert kept(device) == RATES
-    monkeypatch.setattr(calibration, "_measured", lambda device: RATES)
+    monkeypatch.setattr(calibration, "measured", lambda device: RATES)
     assert _plain(calibrate(device)) == _figures(RATES)
     assert json.loads(path_of(device).read_bytes())["times"] >= 2
 
@@ -255,7 +256,7 @@ def test_junk_for_a_count_is_a_measurement(
 def test_what_a_signed_file_claims_never_reaches_a_user(
     folder: Path, device: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calibration, "_measured", lambda device: RATES)
+    monkeypatch.setattr(calibration, "measured", lambda device: RATES)
     path_of(device).parent.mkdir()
     for value in (5e-324, 1e-300, 1.0, 9.99e17, 10**17):
         for names in [[name] for name in _plain(RATES) if name != "units"] + [
