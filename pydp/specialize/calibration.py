@@ -74,7 +74,7 @@ def _times(device: Device) -> int:
     data = read(path_of(device)) if kept(device) is not None else None
     try:
         return max(1, int(json.loads(data)["times"])) if data is not None else 0
-    except (ValueError, KeyError, TypeError, OverflowError):  # none counted yet
+    except (ValueError, KeyError, TypeError, OverflowError):  # no count, or no number
         return 1
 
 

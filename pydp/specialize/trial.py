@@ -96,7 +96,8 @@ class Subject:
 
     def __post_init__(self) -> None:
         name = getattr(self.fn, "__name__", repr(self.fn))
-        if not callable(self.fn) or not hasattr(self.fn, "__pydp_explain__"):
+        describe = getattr(self.fn, "__pydp_explain__", None)
+        if not callable(self.fn) or describe is None:
             raise InvalidArgument(f"{name} cannot be tuned; a function of pydp that takes spec= is")
         if self.kw.get("spec") is not None:
             raise InvalidArgument("spec= is what tuning looks for; it is not accepted here")
@@ -109,7 +110,7 @@ class Subject:
             self.family, self.device, self.problem = asked.family, asked.device, asked.problem
         except (TypeError, InvalidArgument) as error:
             # Where the call itself is wrong, that is what to tell; it is not made, which might change arrays.
-            self.fn.__pydp_explain__(given(self.fn, self.args, self.kw))  # type: ignore[attr-defined]
+            describe(given(self.fn, self.args, self.kw))
             raise InvalidArgument(f"{name} has no specializations to choose from") from error
         else:
             raise InvalidArgument(f"this call of {name} has nothing to choose: it needs no kernel of its family")
