@@ -68,6 +68,34 @@ def native(dtype: Any) -> np.dtype:
         raise InvalidArgument(f"{dtype!r} is not a dtype; {_ACCEPTED} are accepted") from error
 
 
+def dtype_text(dtype: np.dtype) -> str:
+    """`dtype` as the text that describes a problem: one text for equal dtypes.
+
+    NumPy's ``np.record`` dtypes equal plain ones of the same members, but ``str`` shows them as another type.
+
+    >>> dtype_text(np.dtype((np.record, [("a", "i4")]))), dtype_text(np.dtype("float32"))
+    ("[('a', '<i4')]", 'float32')
+    """
+    return str(_plain(dtype))
+
+
+def _plain(dtype: np.dtype) -> np.dtype:
+    """`dtype` with ``np.void`` instead of ``np.record``, in members too."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.dtype((_plain(base), shape))
+    if dtype.names is None or dtype.fields is None:
+        return dtype
+    members = [dtype.fields[name] for name in dtype.names]
+    layout: Any = {
+        "names": dtype.names,
+        "formats": [_plain(member[0]) for member in members],
+        "offsets": [member[1] for member in members],
+        "itemsize": dtype.itemsize,
+    }
+    return np.dtype(layout, align=dtype.isalignedstruct)
+
+
 def is_record(dtype: np.dtype) -> bool:
     """True for a structured dtype that is not one of pyopencl's vector dtypes."""
     return dtype.names is not None and vector_parts(dtype) is None

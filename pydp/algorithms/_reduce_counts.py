@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def item_bytes(problem: Problem) -> int:
-    """Bytes of an element: by its dtype's name, of a record the last of the problem's sizes."""
-    return np.dtype(problem.dtype).itemsize if problem.dtype[0] not in "[{" else max(problem.sizes[2:], default=8)
+    """Bytes of an element: the problem's third size, which records have, else by the name of the scalar type."""
+    return problem.sizes[2] if len(problem.sizes) > 2 else np.dtype(problem.dtype).itemsize
 
 
 def local_bytes(problem: Problem, spec: ReduceSpec) -> int:

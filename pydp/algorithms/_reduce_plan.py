@@ -15,7 +15,7 @@ from pydp.algorithms._reduce_family import FAMILY
 from pydp.algorithms._reduce_passes import Pass, by_columns, passes
 from pydp.algorithms._reduce_spec import ReduceSpec
 from pydp.algorithms.operators import Operator, operator_text, outgrows
-from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, is_record, vector_parts
+from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, tree
 from pydp.runtime.program import Kernel, kernel
@@ -68,16 +68,15 @@ def plan(
     op: Any,
     axes: tuple[int, ...],
     initial: bool,
-    dtype: np.dtype | None,
+    accumulator: np.dtype,
     spec: Any,
 ) -> Plan:
-    """The plan of folding `axes` of arrays like this: `source` to `dtype` (None: as NumPy has it), with an init or not.
+    """The plan of folding `axes` of arrays like this: `source` to `accumulator`, with an init or not.
 
     `op` and `spec` are keys (:mod:`pydp.algorithms._keys`). Raises InvalidArgument for a fold of nothing that has no
     first value, and what types, operators and specializations that do not fit raise.
     """
     op, spec = unkeyed(op), unkeyed(spec)
-    accumulator = result_dtype(source, op) if dtype is None else dtype
     check_supported(source, device, "reduce")
     check_supported(accumulator, device, "reduce")
     check_kept_whole(accumulator, device)
@@ -98,7 +97,7 @@ def plan(
     if by_columns(kept, reduced):
         flags += ("columns",)
     sizes = (size_class(n), size_class(count), *(() if accumulator.names is None else (accumulator.itemsize,)))
-    problem = Problem("reduce", str(accumulator), sizes, flags)
+    problem = Problem("reduce", dtype_text(accumulator), sizes, flags)
     choice = choose(FAMILY, device, problem, spec)
     steps: list[Step] = []
     given = source

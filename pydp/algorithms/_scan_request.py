@@ -16,7 +16,7 @@ from pydp.algorithms._scan_layout import layout_of
 from pydp.algorithms._scan_plan import ColumnsPlan, Job, WalkPlan, make_plan
 from pydp.algorithms._scan_spec import STRATEGIES, ScanSpec
 from pydp.algorithms.operators import Operator, operator_text
-from pydp.dtypes import check_kept_whole, check_supported, is_record, vector_parts
+from pydp.dtypes import check_kept_whole, check_supported, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call, Operand
 from pydp.runtime.placement import check_out, normal_input
@@ -248,7 +248,7 @@ def _chosen(
         )
         if there
     )
-    names = str(value) if source == value else f"{source},{value}"
+    names = dtype_text(value) if source == value else f"{dtype_text(source)},{dtype_text(value)}"
     problem = problem_of(names, layout.rows, layout.n, value.itemsize, vectors, words, layout.columns)
     spec = request.spec
     if request.strategy is not None:

@@ -15,7 +15,7 @@ import pyopencl as cl
 from pydp.algorithms._axis import axis_of, switch
 from pydp.algorithms._conversion import conversion
 from pydp.algorithms._keys import by_key
-from pydp.algorithms._reduce_plan import Plan
+from pydp.algorithms._reduce_plan import Plan, result_dtype
 from pydp.algorithms._reduce_plan import plan as plan_of
 from pydp.algorithms._reduce_spec import ReduceSpec
 from pydp.algorithms._scan_arguments import host_init, is_device_init
@@ -64,9 +64,9 @@ def reduce(
     np.float32(6.0)
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
-    call, source, axes, plan = _planned(x, op, axis, init, dtype, spec, where)
+    call, source, axes, kind, plan = _planned(x, op, axis, init, dtype, spec, where)
     value = _first_value(call, init, plan.dtype)
-    result = call.output(_shape(source, axes, keepdims), plan.dtype)
+    result = call.output(_shape(source, axes, keepdims), kind)
     seed = None if init is None else _seed(call, value, plan.dtype)
     _run(call, plan, source, seed, result)
     found = call.finish(result)
@@ -75,15 +75,19 @@ def reduce(
 
 def _planned(
     x: Any, op: Any, axis: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
-) -> tuple[Call, Operand, tuple[int, ...], Plan]:
-    """What a call and its explanation begin with: the call, its operand, the axes to fold and the plan."""
+) -> tuple[Call, Operand, tuple[int, ...], np.dtype, Plan]:
+    """The start of a call or explanation: the call, its operand, the axes to fold, the result's dtype, its plan.
+
+    The dtype may be an ``np.record`` one where the plan, which is kept for equal dtypes, has the plain one.
+    """
     first = init if init is not None and is_device_init(init) else None
     call = Call.begin({"x": x, "init": first}, **where)
     source = call.input("x")
     axes = _axes(axis, len(source.shape))
-    described = (source.dtype, source.shape, source.strides, by_key(op), axes, init is not None)
-    plan = plan_of(call.device, *described, None if dtype is None else native(dtype), by_key(spec))
-    return call, source, axes, plan
+    accumulator = result_dtype(source.dtype, op) if dtype is None else native(dtype)
+    described = (source.dtype, source.shape, source.strides, by_key(op), axes, init is not None, accumulator)
+    plan = plan_of(call.device, *described, by_key(spec))
+    return call, source, axes, accumulator, plan
 
 
 def _shape(source: Operand, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
@@ -167,7 +171,7 @@ def _seed(call: Call, value: np.ndarray | None, dtype: np.dtype) -> Operand:
 def _explain(given: Given) -> Explanation:
     """What ``reduce(x, op, ...)`` would run here."""
     where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for, "out": given.out}
-    call, source, axes, plan = _planned(given.x, given.op, given.axis, given.init, given.dtype, given.spec, where)
+    call, source, axes, _, plan = _planned(given.x, given.op, given.axis, given.init, given.dtype, given.spec, where)
     _first_value(call, given.init, plan.dtype)
     shape = _shape(source, axes, given.keepdims)
     if given.out is not None:

@@ -17,7 +17,16 @@ from pydp.algorithms._loop_room import room
 from pydp.algorithms._sort_family import FAMILY, LOST, ROUNDS, needs, passes, skewed
 from pydp.algorithms._sort_order import Order, order_of, ordering
 from pydp.algorithms._sort_spec import SortSpec
-from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, is_record, lost_in_arrays, movable
+from pydp.dtypes import (
+    c_declarations,
+    c_name,
+    check_kept_whole,
+    check_supported,
+    dtype_text,
+    is_record,
+    lost_in_arrays,
+    movable,
+)
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, told
 from pydp.runtime.call import Call
@@ -181,7 +190,7 @@ def _plan(
     flags: tuple[str, ...] = (LOST,) if lost else ()
     if rounds and device.profile.loop_limit is not None:
         flags += (f"{ROUNDS}{rounds}",)
-    problem = Problem("sort", str(dtype), sizes, flags)
+    problem = Problem("sort", dtype_text(dtype), sizes, flags)
     choice = choose(FAMILY, device, problem, unkeyed(spec))
     chosen: SortSpec = choice.spec
     params: dict[str, object] = {

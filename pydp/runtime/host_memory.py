@@ -46,9 +46,14 @@ def alignment(dtype: np.dtype) -> int:
     return min(size & -size, 8)
 
 
-@functools.lru_cache(maxsize=256)
 def check_dtype(dtype: np.dtype, name: str) -> np.dtype:
     """`dtype` in native byte order; InvalidArgument for one that no device memory can hold."""
+    _check_held(dtype, name)  # kept for equal dtypes, so it cannot give the dtype: np.record ones equal plain ones
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
+@functools.lru_cache(maxsize=256)
+def _check_held(dtype: np.dtype, name: str) -> None:
     if dtype.hasobject or dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype.names is None) or dtype.itemsize == 0:
         raise InvalidArgument(
             f"{name} has dtype {dtype}; booleans, integers, floats, complex numbers, OpenCL vectors and records "
@@ -56,7 +61,6 @@ def check_dtype(dtype: np.dtype, name: str) -> np.dtype:
         )
     if dtype.kind in "fc" and dtype.itemsize > (8 if dtype.kind == "f" else 16):
         raise InvalidArgument(f"{name} has dtype {dtype}; floats of at most 64 bits are accepted")
-    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def fits_in_place(array: np.ndarray) -> bool:
