@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -71,6 +71,47 @@ def forall(
 
     Source: the tile operator's call sites (SPEC S1).
     """
+    ready = _prepared(grid, fn, args, group, device, queue, wait_for, spec)
+    call, plan = ready.call, ready.plan
+    if call is None or plan is None:
+        return _forall_host.run(ready.made, ready.space, ready.given, device, queue, wait_for)
+    extent = tuple(ready.space.extent)
+    global_size, local_size = plan.launch_shape(extent)
+    arguments = plan.arguments(ready.operands, ready.given.values, extent, tuple(ready.space.offset))
+    if plan.watched:
+        _watched_launch(call, plan, global_size, local_size, arguments)
+    else:
+        call.launch(plan.kernel, global_size, local_size, *arguments)
+    call.finish()
+    return None if call.blocking else call.event
+
+
+class _Prepared(NamedTuple):
+    """All that a launch needs; `call` and `plan` are None where the host runs it.
+
+    reasons: why this mapping, and why these barriers where arguments share memory.
+    """
+
+    space: Grid
+    given: Arguments
+    made: Translation
+    call: Call | None
+    plan: Plan | None
+    operands: dict[int, Operand]
+    reasons: tuple[str, ...] = ()
+
+
+def _prepared(
+    grid: Any,
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    group: Any,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    spec: ForallSpec | Mapping[str, Any] | None,
+) -> _Prepared:
+    """Everything before the launch: what `forall` runs and what `explain` describes."""
     space = grid if type(grid) is Grid else _grid(grid)
     given = Arguments(args)
     made = _translate(space, fn, given, group)
@@ -83,7 +124,7 @@ def forall(
             check_places(made, space, given, _launch_values(given.values, extent))
     if device == "host" or checked:
         check_spec(spec)
-        return _forall_host.run(made, space, given, device, queue, wait_for)
+        return _Prepared(space, given, made, None, None, {})
     names, values = made.arrays, given.values
     call = Call.begin(
         {name: values[position] for position, name in names},
@@ -92,22 +133,16 @@ def forall(
         wait_for=wait_for,
         writable=made.written,
     )
-    offset = tuple(space.offset)
     watched = _must_watch(made, call.device, values, extent)
     plan = made.plan(call.device, spec, extent, watched=watched)
     operands = _operands(call, made)
     if made.unlike and types_meet(call, operands, made.unlike):
         plan = made.plan(call.device, spec, extent, shared=True, watched=watched)
+    reasons: tuple[str, ...] = (plan.reason,)
     if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):
         plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, watched=watched)
-    global_size, local_size = plan.launch_shape(extent)
-    arguments = plan.arguments(operands, values, extent, offset)
-    if watched:
-        _watched_launch(call, plan, global_size, local_size, arguments)
-    else:
-        call.launch(plan.kernel, global_size, local_size, *arguments)
-    call.finish()
-    return None if call.blocking else call.event
+        reasons = (*reasons, "arrays that are written share memory, so every barrier waits for the whole group")
+    return _Prepared(space, given, made, call, plan, operands, reasons)
 
 
 def _operands(call: Call, made: Translation) -> dict[int, Operand]:
@@ -189,29 +224,19 @@ def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, a
 
 def _explain(given: Given) -> Explanation:
     """What `forall` would run: the typed form, the mapping, the group, the barriers, the kernel's text."""
-    space = given.grid if type(given.grid) is Grid else _grid(given.grid)
-    arguments = Arguments(given.args)
-    made = _translate(space, given.fn, arguments, given.group)
-    extent = tuple(space.extent)
-    if made.widths.any:
-        made.widths.check(_launch_values(arguments.values, extent), space.offset)
-    check_races(made, extent, space, arguments)
-    if made.places.any:
-        check_places(made, space, arguments, _launch_values(arguments.values, extent))
+    ready = _prepared(
+        given.grid, given.fn, given.args, given.group, given.device, given.queue, given.wait_for, given.spec
+    )
+    space, made, call, plan = ready.space, ready.made, ready.call, ready.plan
     name = getattr(given.fn, "__name__", "a function")
     text = ir_text(made.function)
-    if given.device == "host":
+    if call is None or plan is None:
         facts: dict[str, object] = {"device": "host (NumPy)", "grid": space, "group": made.function.group}
         facts |= _common_facts(made)
-        return Explanation(f"forall {name}", facts, ["asked for by device='host'"], {"typed form": text})
-    inputs = {name: arguments.values[position] for position, name in made.arrays}
-    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for}
-    call = Call.begin(inputs, **where, writable=made.written)
-    shared = bool(made.unlike) and types_meet(call, _operands(call, made), made.unlike)
-    watched = _must_watch(made, call.device, arguments.values, extent)
-    plan = made.plan(call.device, given.spec, extent, shared, watched)
+        why = "asked for by device='host'" if given.device == "host" else "checked mode runs on the host"
+        return Explanation(f"forall {name}", facts, [why], {"typed form": text})
     lowered = plan.lowered
-    global_size, local_size = plan.launch_shape(extent)
+    global_size, local_size = plan.launch_shape(tuple(space.extent))
     facts = {
         "device": call.device.name,
         "mapping": lowered.mapping,
@@ -221,7 +246,8 @@ def _explain(given: Given) -> Explanation:
         "local memory": f"{lowered.local_bytes} bytes a group",
         **_common_facts(made),
     }
-    choices = [f"mapping {lowered.mapping}: {plan.reason}", *lowered.notes]
+    why, *more = ready.reasons
+    choices = [f"mapping {lowered.mapping}: {why}", *more, *lowered.notes]
     if made.function.group is None:
         choices.append(f"group {lowered.group} picked: the call gives none, and the function uses none")
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]

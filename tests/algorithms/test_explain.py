@@ -9,6 +9,7 @@ import pytest
 
 import pydp
 from pydp.errors import InvalidArgument
+from pydp.runtime.call import Call
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 WHOLE = np.arange(12, dtype=np.int32)
@@ -38,6 +39,64 @@ def test_what_the_call_refuses_is_refused(device: Any, fn: Any, named: dict[str,
         pydp.explain(fn, **named, device=device, colour=3)
     with pytest.raises(InvalidArgument, match="wait_for is 3"):
         pydp.explain(fn, **named, device=device, wait_for=3)
+
+
+def shifted(idx: Any, out: Any, x: Any) -> None:
+    """No lane needs what another one writes, unless out and x share memory."""
+    value = x[63 - idx.local[0]]
+    pydp.group_barrier()
+    out[idx.local[0]] = value
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, Any]]:
+    """What is launched: the kernels' texts and their sizes."""
+    found: list[tuple[str, Any, Any]] = []
+    launch = Call.launch
+
+    def noted(self: Call, kernel: Any, global_size: Any, local_size: Any, *args: Any) -> Any:
+        found.append((kernel.source, global_size, local_size))
+        return launch(self, kernel, global_size, local_size, *args)
+
+    monkeypatch.setattr(Call, "launch", noted)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["apart", "one array twice", "overlapping", "overlapping Fields", "other types"])
+@pytest.mark.parametrize("spec", [None, {"mapping": "simt"}, {"mapping": "vector"}], ids=str)
+def test_forall_is_explained_with_the_kernel_that_runs(
+    device: Any, launched: list[tuple[str, Any, Any]], spec: Any, kind: str
+) -> None:
+    if spec == {"mapping": "vector"} and device.profile.loop_limit is not None:
+        pytest.skip("this driver ends loops early: it has no mapping='vector'")
+    whole = np.arange(65, dtype=np.int32)
+    x = whole[:-1]
+    outputs = {"apart": np.zeros(64, np.int32), "one array twice": x, "other types": x.view(np.float32)}
+    out = outputs.get(kind, whole[1:])
+    if kind == "overlapping Fields":
+        field = pydp.field(whole, device=device)
+        out, x = field[1:], field[:-1]
+    options = dict(group=64, spec=spec, device=device)
+    told = pydp.explain(pydp.forall, (64,), shifted, out, x, **options)
+    assert launched == []
+    pydp.forall((64,), shifted, out, x, **options)
+    [(source, global_size, local_size)] = launched
+    assert source in told.sources.values()
+    assert told.facts["work-items"] == f"{global_size} in groups of {local_size}"
+    simt = told.facts["mapping"] == "simt"
+    assert any("arrays of different types share memory" in line for line in told.choices) == (kind == "other types")
+    whole_group = any("every barrier waits for the whole group" in line for line in told.choices)
+    assert whole_group == (simt and kind not in ("apart", "other types"))
+    if simt:
+        assert ("barrier(CLK" in source) == (kind != "apart")
+        assert any("no barrier" in line for line in told.choices) == (kind == "apart")
+
+
+def test_forall_in_checked_mode_is_explained_as_run_by_the_host(device: Any) -> None:
+    x = np.zeros(64, np.int32)
+    with pydp.checked():
+        told = pydp.explain(pydp.forall, (64,), shifted, np.zeros_like(x), x, group=64, device=device)
+    assert told.facts["device"] == "host (NumPy)" and "checked mode runs on the host" in told.choices
 
 
 def test_a_function_of_the_users_is_explained_as_forall_runs_it(device: Any) -> None:
