@@ -26,7 +26,7 @@ from .field_data import FieldData
 from .host_arguments import HostArguments
 from .host_memory import check_dtype
 from .operand import Operand, c_strides
-from .returns import bring_back, hold, later
+from .returns import bring_back, hold, hold_queue, later
 from .scratch import give, take
 from .storage import Storage
 
@@ -252,7 +252,7 @@ class Call:
         what the arguments and the caller wait for, every later one follows the one before it."""
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
         event = kernel.enqueue(self.queue, global_size, local_size, buffers, self._waits)
-        self._waits = [event] if self._serial else []
+        self._waits = self._next_waits(event) if self._serial else []
         self.event = event
         return event
 
@@ -260,9 +260,14 @@ class Call:
         """Run one of pyopencl's `enqueue_...` functions in the order of the launches."""
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
         event = hold(command(self.queue, *buffers, wait_for=self._waits or None, **options))
-        self._waits = [event] if self._serial else []
+        self._waits = self._next_waits(event) if self._serial else []
         self.event = event
         return event
+
+    def _next_waits(self, event: cl.Event) -> list[cl.Event]:
+        """What the next command on an out-of-order queue waits for, after the command of `event`."""
+        hold_queue(self.queue, event)
+        return [event]
 
     def scratch(self, nbytes: int) -> cl.Buffer:
         """Device memory until the end of the call."""
@@ -322,7 +327,7 @@ class Call:
                 storage.note(event, queue, written or self._serial)  # no order of the queue's keeps writers back
         if self.blocking and self._host is not None:
             self._wait_before_return()
-            self._host.bring_back(self.queue, event)
+            self._host.bring_back(self.queue, event, self._serial)
         self._release()
         if len(outputs) == 1:
             return outputs[0].result

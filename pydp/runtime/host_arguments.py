@@ -11,6 +11,7 @@ import pyopencl as cl
 from . import host_memory
 from .host_memory import alignment, buffer_over, buffer_with, byte_range, check_dtype, create, fits_in_place
 from .operand import Operand
+from .returns import hold_queue
 from .together import Together, dense, groups
 
 if TYPE_CHECKING:
@@ -93,13 +94,16 @@ class HostArguments:
         self._back.append((memory, buffer, [] if memory is array else [(array, elements)]))
         return Operand(name, buffer, 0, array.shape, _strides(elements, array), elements.dtype, memory, array)
 
-    def bring_back(self, queue: cl.CommandQueue, event: cl.Event | None) -> None:
-        """Wait for `event`, the call's last, with everything that was written visible in the NumPy arrays.
+    def bring_back(self, queue: cl.CommandQueue, event: cl.Event | None, loose: bool = False) -> None:
+        """Wait for `event`, the call's last, with everything that was written visible in the NumPy arrays; `loose`
+        says that the queue does not keep its commands in order.
 
         It waits for events and blocking commands, because one driver's queue is "finished" once it was flushed.
         """
         for buffer, nbytes in self._maps.values():
-            host_memory.make_visible(queue, buffer, nbytes)
+            unmapped = host_memory.make_visible(queue, buffer, nbytes)
+            if loose:
+                hold_queue(queue, unmapped)
         for memory, buffer, scattered in self._back:
             if memory.size:
                 cl.enqueue_copy(queue, memory.reshape(-1).view(np.uint8), buffer, is_blocking=True)

@@ -104,8 +104,8 @@ def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl
         raise
 
 
-def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> None:
-    """Wait until the device's writes to an in-place buffer are done and visible to the host.
+def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> cl.Event:
+    """Wait until the device's writes to an in-place buffer are visible to the host; returns the unmapping's event.
 
     The mapping blocks, because one driver knows a mapping's address only when it is done; the unmapping of
     what was only read changes nothing and need not be waited for.
@@ -113,7 +113,7 @@ def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> None
     mapped, _ = cl.enqueue_map_buffer(
         queue, buffer, cl.map_flags.READ, 0, (max(nbytes, 1),), np.uint8, is_blocking=True
     )
-    mapped.base.release(queue)
+    return mapped.base.release(queue)
 
 
 def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

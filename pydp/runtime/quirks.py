@@ -103,6 +103,7 @@ def _intel(driver: str, version: tuple[int, ...], device_name: str, kind: str) -
         rank=10,
         notes=(
             "each built program keeps several megabytes",
+            "an out-of-order queue that is released while its commands run hangs a thread: queues are held until then",
             "loops over one-element private arrays of records are miscompiled",
             "unsigned comparisons with a work-item id may be folded wrongly: ids are taken as int or long",
         ),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 import weakref
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ import pytest
 from threads import together
 
 import pydp
+from pydp.runtime import returns
 from pydp.runtime.device import Device
 from pydp.runtime.storage import Storage
 
@@ -236,3 +240,44 @@ def test_queues_that_have_ended_are_forgotten(device: Device) -> None:
         event.wait()
     assert memory.others is not None and len(memory.others) < 12 and memory.others[held] is running
     running.set_status(cl.command_execution_status.COMPLETE)
+
+
+def _loose(device: Device) -> cl.CommandQueue:
+    mode = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    if not device.cl.queue_properties & mode:
+        pytest.skip("the driver has in-order queues only")
+    return cl.CommandQueue(device.context, device.cl, properties=mode)
+
+
+def test_queues_may_be_dropped_while_their_commands_are_pending(device: Device) -> None:
+    """In a process of its own, which hangs where the driver destroys the queue on the thread of its last command."""
+    _loose(device)
+    script = Path(__file__).with_name("run_dropped_queue.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_out_of_order_queue_is_held_until_its_commands_have_ended(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of NumPy's arrays too, whose unmapping the call does not wait for."""
+    queue = _loose(device)
+
+    def held() -> int:
+        for _ in range(20):
+            returns.bring_back()
+        return sum(one.queue == queue for one in returns._queues)
+
+    gate = _open(device)
+    try:
+        pydp.scan(pydp.field(np.ones(9, np.int32), device=device), queue=queue, wait_for=gate)
+        assert held() == 1
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    queue.finish()
+    with monkeypatch.context() as patch:
+        patch.setattr(returns, "_has_ended", lambda event: False)
+        pydp.scan(np.ones(9, np.int32), queue=queue)
+        assert held() == (3 if device.profile.shares_host_memory else 2)
+    queue.finish()
+    assert held() == 0
