@@ -113,10 +113,12 @@ def _tune_all(jobs: list[tuple[str, str, str]], which: str | None, budget: float
 
 def _tune_apart(words: list[str], again: bool) -> bool:
     """Tunes one size by another process, and by one more where that is taken down; whether it came to its end."""
+    from pydp.runtime.interpreter import python_process
+
     program = "import sys; from pydp.cli import main; main(sys.argv[1:], prog_name='pydp')"
     for _ in range(_RESTARTS):
-        command = [sys.executable, "-c", program, "tune", *words, "--alone", *(["--again"] if again else [])]
-        process = subprocess.Popen(command)
+        command, environment = python_process(program, "tune", *words, "--alone", *(["--again"] if again else []))
+        process = subprocess.Popen(command, env=environment)
         try:
             code = process.wait()
         except KeyboardInterrupt:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ import numpy as np
 
 from pydp.errors import PydpError
 from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
+from pydp.runtime.interpreter import python_process
 from pydp.runtime.program import kernel
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ def _ask(device: DeviceCore) -> dict[str, Any]:
 
 
 def _in_process_of_its_own(device: DeviceCore) -> dict[str, Any]:
-    command = [sys.executable, "-c", _COMMAND, device.uid]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command, environment = python_process(_COMMAND, device.uid)
     environment.pop("OCLGRIND_LOG", None)  # a simulator's log is this process's; another would begin it anew
     try:
         done = subprocess.run(

@@ -1,0 +1,35 @@
+"""Processes that pydp starts import what this process would, and nothing from the working directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pydp.runtime.interpreter import python_process
+
+pytestmark = pytest.mark.host
+_CODE = "import sys, colorsys; print(colorsys.__file__, sys.argv[1:])"
+
+
+def _said(code: str, *arguments: str) -> str:
+    command, environment = python_process(code, *arguments)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "colorsys.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
+    assert str(tmp_path) not in _said(_CODE) and _said(_CODE, "a", "b c").endswith("['a', 'b c']")
+    monkeypatch.setattr(sys, "path", ["", *sys.path])  # as where a user types at Python's prompt
+    assert _said(_CODE).startswith(os.path.join(tmp_path, "colorsys.py")) or "./colorsys.py" in _said(_CODE)
+
+
+def test_modules_are_found_where_this_process_finds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "of_this_test.py").write_text("found = 1")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert _said("import of_this_test, pydp; print(of_this_test.found)") == "1"
