@@ -284,6 +284,7 @@ def _list() -> None:
     for about, trials in shelves():
         for trial in sorted(trials, key=lambda trial: trial.identity):
             name = f"{about.get('device', '?')} ({about.get('driver')}, {about.get('units')} units)"
+            name += f", imported from {trial.imported}" if trial.imported else ""
             spec = ", ".join(f"{key}={value}" for key, value in trial.spec.items())
             ratio = (
                 trial.failure if trial.ratio is None else f"{trial.ratio:.2f}" if trial.ratio < 1 else "1 (the best)"

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+if hasattr(os, "geteuid"):
+    os.umask(os.umask(0o077) | 0o022)  # files that tests make must not be such as pydp refuses to read
+
 settings.register_profile("pydp", deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("pydp-ci", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.load_profile("pydp-ci" if os.environ.get("CI") else "pydp")

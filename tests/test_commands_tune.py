@@ -122,6 +122,20 @@ def test_complex_numbers_to_tune_with(device: Any) -> None:
 
 
 @pytest.mark.host
+def test_a_list_tells_what_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pydp.specialize.shape_class import ShapeClass
+    from pydp.specialize.store import Store, Trial
+
+    monkeypatch.setenv("COLUMNS", "250")
+    shapes = (ShapeClass("scan", "int32", (size,)) for size in (4, 8))
+    trials = [Trial(shape, {"part": 1}, 0.5, imported=name) for shape, name in zip(shapes, ("", "a.json"), strict=True)]
+    Store("one-2", {"device": "one", "driver": "d", "units": "2"}).add(trials)
+    said = _said("--list")
+    assert "one (d, 2 units) │ scan int32 4 " in said
+    assert "one (d, 2 units), imported from a.json │ scan int32 8" in said
+
+
+@pytest.mark.host
 def test_a_list_with_brackets() -> None:
     from pydp.specialize.shape_class import ShapeClass
     from pydp.specialize.store import Store, Trial

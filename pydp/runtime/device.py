@@ -93,7 +93,7 @@ def device(which: object = None) -> Device:
     'cpu'
     """
     if which is None:
-        return _current.get() or _default()
+        return _current.get() or default_device()
     if isinstance(which, Device):
         return which
     if isinstance(which, bool):
@@ -154,7 +154,8 @@ def _by_cl(cl_device: cl.Device) -> Device:
     return _first_usable([made], "")
 
 
-def _default() -> Device:
+def default_device() -> Device:
+    """The device of calls that name none, outside of :func:`using`; NoUsableDevice where there is none."""
     asked = (os.environ.get("PYDP_DEVICE") or None, os.environ.get("PYOPENCL_CTX") or None)
     found = _defaults.get(asked)
     if found is None:

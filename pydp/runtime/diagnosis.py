@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydp.errors import NoUsableDevice
 from pydp.runtime import drivers, probe
-from pydp.runtime.cache import atomic_write, cache_dir
-from pydp.runtime.device import Device, all_devices
+from pydp.runtime.cache import atomic_write, cache_dir, untrusted
+from pydp.runtime.device import Device, all_devices, default_device
 
 _VARIABLES = (
     "PYDP_DEVICE",
@@ -32,7 +33,7 @@ _VARIABLES = (
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's: ``level`` is "good", "note" or "bad"."""
+    """One line of the doctor's: ``level`` is "good", "note", "bad", or "fail" where calls without ``device=`` fail."""
 
     level: str
     text: str
@@ -89,14 +90,13 @@ def _vendors() -> Iterator[Finding]:
 def _devices() -> Iterator[Finding]:
     known = all_devices()
     present = {one.driver for one in known}
-    for one in known:
-        reason = probe.ask_again(one)
+    reasons = {one: probe.ask_again(one) for one in known}
+    for one, reason in reasons.items():
         where = f"{one.name} ({one.kind}) on {one.platform} {one.driver_version}"
         yield Finding("bad", f"not used: {where}: {reason}") if reason else Finding("good", f"usable: {where}")
         if not reason:
             yield from _remarks(one)
-    if not any(one.usable for one in known):
-        yield Finding("bad", "no device can be used; " + _cure())
+    yield _default(reasons)
     if "rusticl" not in present and "RUSTICL_ENABLE" not in os.environ and _names("usticl"):
         yield Finding("note", "rusticl is installed and shows no device without RUSTICL_ENABLE=llvmpipe")
     if "intel" not in present and platform.machine() == "x86_64":
@@ -104,6 +104,23 @@ def _devices() -> Iterator[Finding]:
     if "oclgrind" not in present:
         there = "is installed: PYDP_DEVICE=oclgrind shows it" if shutil.which("oclgrind") else "is not installed"
         yield Finding("note", f"Oclgrind, the simulator that finds races, {there}")
+
+
+def _default(reasons: dict[Device, str | None]) -> Finding:
+    """The device of calls that name none, by PYDP_DEVICE or PYOPENCL_CTX where one of them is set; or why there is
+    none. reasons: why each device cannot be used, None where it can."""
+    if all(reasons.values()):
+        return Finding("fail", "no device can be used; " + _cure())
+    variable = next((name for name in ("PYDP_DEVICE", "PYOPENCL_CTX") if os.environ.get(name)), None)
+    chosen_by = f"{variable}={os.environ[variable]}" if variable else "the best"
+    try:
+        found = default_device()
+        why = reasons.get(found)
+    except NoUsableDevice as error:
+        why = str(error)
+    if why is not None:
+        return Finding("fail", f"the default device, {chosen_by}, is not available: {why}")
+    return Finding("good", f"default device ({chosen_by}): {found.name} on {found.platform}")
 
 
 def _names(part: str) -> bool:
@@ -126,6 +143,8 @@ def _cure() -> str:
 
 def _cache() -> Iterator[Finding]:
     folder = cache_dir()
+    for path, why in untrusted():
+        yield Finding("note", f"{path} is not read: {why}")
     if not atomic_write(folder / "written-by-doctor", b"pydp\n"):
         yield Finding("note", f"the cache folder {folder} cannot be written; kernels are built anew in every process")
         return

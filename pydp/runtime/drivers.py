@@ -1,23 +1,25 @@
 """Finding the OpenCL drivers: one process sees the system's, the pip-installed ones and, on request, the simulator.
 
 The ICD loader reads a folder of ``.icd`` files, by default /etc/OpenCL/vendors. Drivers installed by pip are
-not in it, so a folder that names all of them is written and given to the loader before its first query, which
-is the only time it looks. A user's own ``OCL_ICD_VENDORS``, ``OPENCL_VENDOR_PATH`` or ``OCL_ICD_FILENAMES``
-is left alone.
+not in it, so a folder that names all of them is given to the loader for its first query, which is the only time it
+looks. The folder is made for that query and removed after it: the loader runs the libraries that it names, so it must
+never be one that another user could have written to. A user's own ``OCL_ICD_VENDORS``, ``OPENCL_VENDOR_PATH`` or
+``OCL_ICD_FILENAMES`` is left alone.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import os
 import site
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydp.runtime.cache import atomic_write, cache_dir, listed, log_once
+from pydp.runtime.cache import cache_dir, listed, log_once, make_folder
 
 _SYSTEM = Path("/etc/OpenCL/vendors")
 _LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
@@ -92,32 +94,71 @@ def _oclgrind_library() -> str | None:
     return next((path for path in _OCLGRIND if os.path.exists(path)), None)
 
 
-def _icd_folder(files: dict[str, str]) -> str | None:
-    """A folder that holds `files`, named by their content; None if none can be written."""
-    content = "\n".join(f"{name}={library}" for name, library in sorted(files.items()))
-    name = "icd-" + hashlib.sha256(content.encode()).hexdigest()[:16]
-    for parent in (cache_dir(), Path(tempfile.gettempdir()) / f"pydp-{os.getuid() if hasattr(os, 'getuid') else 0}"):
-        folder = parent / name
-        present = {path.name for path in listed(folder, "*.icd")} == set(files)
-        if present or all(atomic_write(folder / file, f"{library}\n".encode()) for file, library in files.items()):
-            return str(folder)
-    return None
+@contextlib.contextmanager
+def _icd_folder(files: dict[str, str]) -> Iterator[str | None]:
+    """A folder that holds `files` (name -> library) and nothing else, as long as the block runs; None where none can be
+    made, with one line in the log. Only this user and root can change what the loader reads there: the folder is named
+    by its descriptor, so that it does not help others to rename it."""
+    made = _made(files, None) or _made(files, cache_dir())
+    if made is None:
+        log_once("no folder for .icd files can be made; only the drivers that the system lists are seen")
+        yield None
+        return
+    folder, handle = made
+    try:
+        named = f"/proc/self/fd/{handle}"
+        yield named if os.path.isdir(named) else folder
+    finally:
+        _remove(folder, handle)
+
+
+def _made(files: dict[str, str], parent: Path | None) -> tuple[str, int] | None:
+    """A new folder of mode 0700 that holds `files`, and its descriptor. It lies among the temporary files, or in
+    `parent`; None where it cannot be made there."""
+    folder = handle = None
+    if parent is not None and not make_folder(parent):
+        return None
+    try:
+        folder = tempfile.mkdtemp(prefix="pydp-icd-", dir=parent)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        if os.fstat(handle).st_uid != os.geteuid() or os.listdir(handle):
+            raise PermissionError(f"{folder} was replaced while it was made")
+        for name, library in files.items():
+            with os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=handle), "w") as file:
+                file.write(f"{library}\n")
+    except OSError as error:
+        log_once(f"no folder for .icd files can be made in {parent or 'the temporary folder'}: {error}", level=20)
+        if folder is not None:
+            _remove(folder, handle)
+        return None
+    return folder, handle
+
+
+def _remove(folder: str, handle: int | None) -> None:
+    """Remove a folder of `_made`: its files by its descriptor, then the folder if it is empty."""
+    if handle is not None:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(handle):
+                os.unlink(name, dir_fd=handle)
+        os.close(handle)
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
 
 
 def _query() -> list[tuple[Any, Any]]:
     asked = os.environ.get("PYDP_DEVICE", "").lower()
     if ("rusticl" in asked or "llvmpipe" in asked) and "RUSTICL_ENABLE" not in os.environ:
         os.environ["RUSTICL_ENABLE"] = "llvmpipe"  # rusticl shows no device without
-    folder = None
-    if sys.platform.startswith("linux") and loader_variable() is None:
-        files = vendor_files()
-        folder = _icd_folder(files) if files else None
-    if folder is not None:
-        os.environ["OCL_ICD_VENDORS"] = folder
-    try:
+    files = vendor_files() if sys.platform.startswith("linux") and loader_variable() is None else {}
+    if not files:
         return _enumerate()
-    finally:
-        if folder is not None:  # the loader has read it; programs that this one starts keep their own choice
+    with _icd_folder(files) as folder:
+        if folder is None:
+            return _enumerate()
+        os.environ["OCL_ICD_VENDORS"] = folder
+        try:
+            return _enumerate()
+        finally:  # the loader has read it; programs that this one starts keep their own choice
             os.environ.pop("OCL_ICD_VENDORS", None)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pydp.errors import InvalidArgument
-from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
+from pydp.runtime.cache import atomic_write, cache_dir, log_once, make_folder, read
 from pydp.specialize.shape_class import ShapeClass
 
 SCHEMA = "pydp-tuned-1"
@@ -35,13 +35,14 @@ class Trial:
 
     spec: the specialization's fields. ratio: its time over the untuned choice's of the same run (below 1 is faster; 1
     for the untuned choice itself), None where it failed: then `failure` says why. The result of a trial with a ratio
-    was verified.
+    was verified. imported: the name of the file that it was imported from; "" if it was measured on this machine.
     """
 
     shape: ShapeClass
     spec: Mapping[str, Any]
     ratio: float | None
     failure: str | None = None
+    imported: str = ""
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -103,9 +104,11 @@ class Store:
 
         with self._lock:
             self._unsaved.append(change)
+            if not make_folder(self.path.parent):
+                return False
             try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                with FileLock(str(self.path) + ".lock", timeout=LOCK_SECONDS, poll_interval=0.002):
+                lock = FileLock(f"{self.path}.lock", timeout=LOCK_SECONDS, poll_interval=0.002, mode=0o600)
+                with lock:
                     if not self._refresh(anew=True):  # what others have measured is not written over unread
                         return False
                     merged = self._merged()
@@ -152,9 +155,9 @@ def stamp(path: Path) -> tuple[int, int, int] | None:
     return state.st_mtime_ns, state.st_size, state.st_ino
 
 
-def load(path: Path) -> tuple[dict[str, str], list[Trial]]:
-    """(about, trials) of a store's file; empty for one that cannot be read."""
-    data = read(path)
+def load(path: Path, *, of_package: bool = False) -> tuple[dict[str, str], list[Trial]]:
+    """(about, trials) of a store's file, of the cache or of the package; empty for one that is not read."""
+    data = read(path, of_package=of_package)
     return parse(data, str(path)) if data is not None else ({}, [])
 
 
@@ -165,11 +168,13 @@ def dump(about: Mapping[str, str], trials: Iterable[Trial]) -> bytes:
 
 def document(about: Mapping[str, str], trials: Iterable[Trial]) -> dict[str, Any]:
     """A store as JSON has it."""
-    records = [
-        _signed({**trial.shape.fields(), "spec": dict(trial.spec), "ratio": trial.ratio, "failure": trial.failure})
-        for trial in sorted(trials, key=lambda trial: trial.identity)
-    ]
+    records = [_record(trial) for trial in sorted(trials, key=lambda trial: trial.identity)]
     return {"schema": SCHEMA, "about": _signed(about), "trials": records}
+
+
+def _record(trial: Trial) -> dict[str, Any]:
+    record = {**trial.shape.fields(), "spec": dict(trial.spec), "ratio": trial.ratio, "failure": trial.failure}
+    return _signed({**record, "imported": trial.imported} if trial.imported else record)
 
 
 def parse(data: bytes, name: str) -> tuple[dict[str, str], list[Trial]]:
@@ -204,14 +209,15 @@ def _trial(record: Any) -> Trial | None:
         return None
     try:
         spec, ratio, failure = values.pop("spec"), values.pop("ratio"), values.pop("failure")
+        imported = values.pop("imported", "")
         shape = ShapeClass.from_fields(values)
     except (KeyError, TypeError, ValueError):
         return None
     measured = isinstance(ratio, float) and math.isfinite(ratio) and ratio > 0 and failure is None
     plain = isinstance(spec, dict) and not any(isinstance(value, dict | list) for value in spec.values())
-    if not plain or not (measured or (ratio is None and isinstance(failure, str))):
+    if not plain or not (measured or (ratio is None and isinstance(failure, str))) or not isinstance(imported, str):
         return None
-    return Trial(shape, spec, ratio, failure)
+    return Trial(shape, spec, ratio, failure, imported)
 
 
 def _signed(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ EXPORT = "pydp-tuned-export-1"
 STARTER = Path(__file__).parent / "starter"
 _SLOWER = 1.1  # a measurement made elsewhere is not taken where the model finds it slower than its own pick by more
 _SHARE, _SMALL = 0.55, 64  # the model looks at a class's smaller sizes too: lengths above _SMALL times _SHARE
+_USERS, _SHIPPED = 0, 1  # ranks of stores: the user's come first
 _ALIKE = ("driver", "kind", "architecture")  # two devices must share these; sizes may differ by a factor of two
 _SIZES = ("units", "l2_bytes", "local_bytes")
 
@@ -48,20 +49,19 @@ def provide(family: Family, device: Device, problem: Problem) -> tuple[Any, str]
         trial, exact = found.trial, found.own and found.trial.shape == here
         assert trial.ratio is not None
         if trial.ratio >= 1.0:
-            return _confirmed(family, device, problem, trial) if exact else None
+            return _confirmed(family, device, problem, found) if exact else None
         spec = rebuild(family.spec_type, trial.spec)
         if spec is None or family.check(device.profile, problem, spec) is not None:
             continue
         if exact or _plausible(family, device, problem, spec):
-            place = "this device" if found.own else f"{found.about.get('device')!r}, a device like this one"
-            return spec, f"measured on {place} for {trial.shape}: {trial.ratio:.2f} of the time without tuning"
+            return spec, f"{found.source}: {trial.ratio:.2f} of the time without tuning"
     return None
 
 
-def _confirmed(family: Family, device: Device, problem: Problem, trial: Trial) -> tuple[Any, str]:
+def _confirmed(family: Family, device: Device, problem: Problem, found: _Found) -> tuple[Any, str]:
     """The choice without measuring, where measuring found no better one."""
     choice = untuned(family, device, problem)
-    return choice.spec, f"measured for {trial.shape}: nothing beats the {choice.source}'s choice; {choice.reason}"
+    return choice.spec, f"{found.source}: nothing beats the {choice.source}'s choice; {choice.reason}"
 
 
 def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> bool:
@@ -91,8 +91,19 @@ class _Found:
 
     trial: Trial
     about: Mapping[str, str]
-    own: bool
+    own: bool  # of this device, or of one with the same name, driver version and number of units
+    shipped: bool
     order: tuple[float, ...]
+
+    @property
+    def source(self) -> str:
+        """Who measured what where, in a few words."""
+        device = f"{self.about.get('device')!r}{'' if self.own else ', a device like this one'}"
+        if self.shipped:
+            return f"shipped with pydp for {device}, measured for {self.trial.shape}"
+        if self.trial.imported:
+            return f"imported from {self.trial.imported!r} for {device}, measured for {self.trial.shape}"
+        return f"measured on {'this device' if self.own else device} for {self.trial.shape}"
 
 
 class _Library:
@@ -102,8 +113,8 @@ class _Library:
         self.folder = folder
         self.stamps = _stamps(folder)
         self.shelves = [
-            (rank, path, *stores.load(path))
-            for rank, place in ((0, folder), (1, STARTER))
+            (rank, path, *stores.load(path, of_package=rank == _SHIPPED))
+            for rank, place in ((_USERS, folder), (_SHIPPED, STARTER))
             for path in listed(place, "*.json")
         ]
 
@@ -177,7 +188,7 @@ def _nearest(device: Device, here: ShapeClass) -> list[_Found]:
 
 def _matching(device: Device, here: ShapeClass) -> Iterator[_Found]:
     own = store_of(device)
-    shelves = [(0, own.path, own.about, own.trials())]
+    shelves = [(_USERS, own.path, own.about, own.trials())]
     shelves += [shelf for shelf in _known().shelves if shelf[1] != own.path]
     for rank, path, theirs, trials in shelves:
         apart = 0.0 if path == own.path else devices_apart(own.about, theirs)
@@ -185,7 +196,7 @@ def _matching(device: Device, here: ShapeClass) -> Iterator[_Found]:
             distance = trial.shape.distance(here) if trial.ratio is not None else None
             if distance is not None and apart is not None:
                 order = (rank, apart, distance, trial.ratio or 0.0)
-                yield _Found(trial, theirs, path.name == own.path.name, order)
+                yield _Found(trial, theirs, path.name == own.path.name, rank == _SHIPPED, order)
 
 
 def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float | None:
@@ -218,13 +229,15 @@ def shelves() -> list[tuple[dict[str, str], list[Trial]]]:
 def exported() -> tuple[bytes, int]:
     """Every store of the user's as one file, for `imported` on another machine; and how many trials there are."""
     found = [(path.stem, *stores.load(path)) for path in listed(cache_dir() / TUNED, "*.json")]
-    documents = {name: stores.document(theirs, trials) for name, theirs, trials in found if trials}
+    plain = {name: (theirs, [_with_source(one, "") for one in trials]) for name, theirs, trials in found if trials}
+    documents = {name: stores.document(theirs, trials) for name, (theirs, trials) in plain.items()}
     data = {"schema": EXPORT, "stores": documents}
     return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), sum(len(trials) for _, _, trials in found)
 
 
 def imported(data: bytes, name: str) -> int:
-    """Adds what `exported` gave to the user's stores; how many trials. InvalidArgument for anything else."""
+    """Adds what `exported` gave to the user's stores, each trial with the name of its file; how many trials.
+    InvalidArgument for anything else."""
     try:
         found = json.loads(data)
         wrong = not isinstance(found, dict) or found.get("schema") != EXPORT or not isinstance(found["stores"], dict)
@@ -235,11 +248,17 @@ def imported(data: bytes, name: str) -> int:
     count = 0
     for stem, document in found["stores"].items():
         theirs, trials = stores.parse_document(document, f"{name} ({stem})")
+        trials = [_with_source(one, Path(name).name) for one in trials]
         if trials and not Store(stem, theirs, cache_dir() / TUNED).add(trials):
             raise PydpError(f"{cache_dir() / TUNED} cannot be written, so nothing more is taken over")
         count += len(trials)
     _renewed()
     return count
+
+
+def _with_source(trial: Trial, name: str) -> Trial:
+    """A trial as imported from a file of this name; "" as measured here."""
+    return dataclasses.replace(trial, imported=name)
 
 
 def clear(device: Device | None = None) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +18,8 @@ from click.testing import CliRunner
 
 from pydp.cli import main
 from pydp.errors import NoUsableDevice
-from pydp.runtime import diagnosis, drivers, quirks
+from pydp.runtime import cache, diagnosis, drivers, quirks
+from pydp.runtime import device as pydp_device
 from pydp.runtime.device import Device, all_devices
 
 
@@ -75,20 +79,158 @@ def test_the_simulator_only_where_it_is_asked_for(vendors: Path, monkeypatch: py
     assert "oclgrind.icd" not in drivers.vendor_files()  # it has taken the loader's place already
 
 
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux's loader reads .icd files")
+FILES = {"a.icd": "liba.so", "b.icd": "/x/libb.so"}
+WRITTEN = {"a.icd": "liba.so\n", "b.icd": "/x/libb.so\n"}
+
+
+@pytest.fixture
+def temporary(vendors: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files in which any user may do anything, also rename other users' folders."""
+    folder = vendors / "temporary"
+    folder.mkdir()
+    folder.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(cache, "_said", set())
+    return folder
+
+
+def _shown(folder: str | None) -> dict[str, str]:
+    assert folder is not None
+    return {name: (Path(folder) / name).read_text() for name in os.listdir(folder)}
+
+
+def _plant(folder: Path, files: dict[str, str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    return folder
+
+
+def _former_folder(parent: Path, files: dict[str, str]) -> Path:
+    """Where earlier versions of pydp kept the .icd files: a name that anybody could tell."""
+    content = "\n".join(f"{name}={library}" for name, library in sorted(files.items()))
+    return parent / f"icd-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+
+
+@linux
 @pytest.mark.host
-def test_the_folder_of_drivers_is_whole_and_named_by_content(vendors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = drivers._icd_folder({"a.icd": "liba.so", "b.icd": "/x/libb.so"})
-    assert first is not None
-    assert {path.name: path.read_text() for path in Path(first).iterdir()} == {
-        "a.icd": "liba.so\n",
-        "b.icd": "/x/libb.so\n",
-    }
-    assert drivers._icd_folder({"b.icd": "/x/libb.so", "a.icd": "liba.so"}) == first
-    assert drivers._icd_folder({"a.icd": "liba.so"}) != first
+def test_the_loader_is_shown_these_drivers_and_no_others(temporary: Path, vendors: Path) -> None:
+    with drivers._icd_folder(FILES) as first, drivers._icd_folder(FILES) as second:
+        assert _shown(first) == _shown(second) == WRITTEN and first != second
+        assert len(list(temporary.iterdir())) == 2
+        for folder in temporary.iterdir():
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and folder.stat().st_uid == os.geteuid()
+    assert not list(temporary.iterdir()) and not (vendors / "cache").exists()
+    with pytest.raises(ZeroDivisionError), drivers._icd_folder(FILES):
+        raise ZeroDivisionError
+    assert not list(temporary.iterdir())
+
+
+@linux
+@pytest.mark.host
+@pytest.mark.parametrize("planted", [dict.fromkeys(FILES, "evil.so"), {"a.icd": ""}, {**WRITTEN, "c.icd": "evil.so"}])
+def test_folders_with_the_names_of_earlier_versions_are_not_read(
+    temporary: Path, vendors: Path, planted: dict[str, str]
+) -> None:
+    for parent in (vendors / "cache", temporary / f"pydp-{os.getuid()}"):
+        _plant(_former_folder(parent, FILES), planted)
+    with drivers._icd_folder(FILES) as folder:
+        assert _shown(folder) == WRITTEN
+
+
+@linux
+@pytest.mark.host
+def test_a_folder_that_is_put_in_the_place_of_another_is_not_read(temporary: Path) -> None:
+    with drivers._icd_folder(FILES) as folder:
+        (made,) = temporary.iterdir()
+        made.rename(temporary / "moved")
+        _plant(made, {"a.icd": "evil.so", "c.icd": "evil.so"})
+        assert _shown(folder) == WRITTEN
+    assert _shown(str(made)) == {"a.icd": "evil.so", "c.icd": "evil.so"}  # nothing else is removed either
+    assert not list((temporary / "moved").iterdir())
+
+
+@linux
+@pytest.mark.host
+@pytest.mark.parametrize("how", ["full", "linked", "another user's"])
+def test_a_folder_that_is_replaced_at_once_is_not_used(
+    temporary: Path, vendors: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    make = tempfile.mkdtemp
+
+    def replaced(prefix: str, dir: Path | None = None) -> str:
+        made = Path(make(prefix=prefix, dir=dir))
+        if dir is None:
+            made.rename(temporary / "moved")
+            if how == "linked":
+                made.symlink_to(_plant(temporary / "planted", {}))
+            else:
+                _plant(made, {"c.icd": "evil.so"} if how == "full" else {})
+            if how == "another user's":
+                try:
+                    os.chown(made, 54321, -1)
+                except OSError as error:
+                    pytest.skip(f"this user cannot give a folder to another user ({error.strerror})")
+        return str(made)
+
+    monkeypatch.setattr(drivers.tempfile, "mkdtemp", replaced)
+    with drivers._icd_folder(FILES) as folder:
+        assert _shown(folder) == WRITTEN
+        (made,) = (vendors / "cache").iterdir()
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    assert not list((vendors / "cache").iterdir())
+
+
+@linux
+@pytest.mark.host
+def test_where_no_folder_can_be_made_the_systems_drivers_are_seen(
+    temporary: Path, vendors: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(vendors / "gone"))
+    with drivers._icd_folder(FILES) as folder:
+        assert _shown(folder) == WRITTEN and len(list((vendors / "cache").iterdir())) == 1
     (vendors / "file").write_text("")
-    monkeypatch.setenv("PYDP_CACHE_DIR", str(vendors / "file"))  # cannot be written: a temporary folder instead
-    elsewhere = drivers._icd_folder({"a.icd": "liba.so"})
-    assert elsewhere is not None and not elsewhere.startswith(str(vendors / "file"))
+    monkeypatch.setenv("PYDP_CACHE_DIR", str(vendors / "file"))
+    with drivers._icd_folder(FILES) as folder:
+        assert folder is None
+    (vendors / "vendors" / "a.icd").write_text("liba.so.1\n")
+    for name in drivers._LOADER_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(drivers, "_enumerate", lambda: [os.environ.get("OCL_ICD_VENDORS", "none")])
+    assert drivers._query() == ["none"]
+    assert caplog.text.count("only the drivers that the system lists are seen") == 1
+
+
+@linux
+@pytest.mark.host
+def test_a_full_disk_for_temporary_files(temporary: Path, vendors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fdopen, failed = os.fdopen, []
+
+    def full(handle: int, mode: str) -> object:
+        if not failed:
+            failed.append(handle)
+            os.close(handle)
+            raise OSError(28, "No space left on device")
+        return fdopen(handle, mode)
+
+    monkeypatch.setattr(drivers.os, "fdopen", full)
+    with drivers._icd_folder(FILES) as folder:
+        assert _shown(folder) == WRITTEN and not list(temporary.iterdir())
+
+
+@linux
+def test_damaged_folders_of_drivers_hide_no_device(device: Device, tmp_path: Path) -> None:
+    """The cache of an earlier version, with an .icd file that a full disk has cut off."""
+    if drivers.loader_variable() is not None:
+        pytest.skip("OCL_ICD_VENDORS or the like is set: pydp shows the loader nothing")
+    files = drivers.vendor_files()
+    _plant(_former_folder(tmp_path, files), dict.fromkeys(files, ""))
+    environment = {**os.environ, "PYDP_CACHE_DIR": str(tmp_path)}
+    code = "from pydp.runtime.device import all_devices; print(*(one.uid for one in all_devices()))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert device.uid in done.stdout.split()
 
 
 @pytest.mark.host
@@ -100,7 +242,7 @@ def test_the_users_choice_is_left_alone(variable: str, vendors: Path, monkeypatc
     for name in drivers._LOADER_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     drivers._query()
-    assert seen[0] is not None and seen[0].startswith(str(vendors / "cache"))
+    assert seen[0] is not None
     assert "OCL_ICD_VENDORS" not in os.environ  # the loader has looked; nobody else is to be steered
     monkeypatch.setenv(variable, "/somewhere")
     assert drivers.loader_variable() == variable
@@ -172,13 +314,49 @@ def test_the_doctor_finds_the_drivers_and_what_is_wrong(device: Device, monkeypa
     monkeypatch.setattr(diagnosis.probe, "ask_again", lambda one: None if one is device else "made to fail")
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 0, result.output
-    assert f"usable: {device.name}" in result.output
+    assert f"usable: {device.name}" in result.output and f"): {device.name} on {device.platform}" in result.output
     assert "ICD loader" in result.output
     assert ("made to fail" in result.output) == (len(all_devices()) > 1)
     monkeypatch.setattr(diagnosis.probe, "ask_again", lambda one: "made to fail")
     broken = CliRunner().invoke(main, ["doctor"])
     assert broken.exit_code == 1
     assert f"not used: {device.name}" in broken.output
+
+
+@pytest.mark.parametrize("variable", ["PYDP_DEVICE", "PYOPENCL_CTX"])
+def test_the_doctor_fails_where_the_default_device_is_none(
+    device: Device, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every call that names no device fails then."""
+    monkeypatch.setattr(diagnosis.probe, "ask_again", lambda one: None if one is device else "made to fail")
+    for name in ("PYDP_DEVICE", "PYOPENCL_CTX"):
+        monkeypatch.delenv(name, raising=False)
+    for word in ("no-such-device", "97"):
+        monkeypatch.setenv(variable, word)
+        monkeypatch.setattr(pydp_device, "_defaults", {})
+        result = CliRunner().invoke(main, ["doctor"])
+        assert result.exit_code == 1, result.output
+        (line,) = [line for line in result.output.splitlines() if line.startswith("fail")]
+        assert f"the default device, {variable}={word}, is not available: " in line and device.name in line
+        assert f"usable: {device.name}" in result.output
+    monkeypatch.setenv(variable, device.driver if variable == "PYDP_DEVICE" else device.platform)
+    monkeypatch.setattr(pydp_device, "_defaults", {})
+    result = CliRunner().invoke(main, ["doctor"])
+    assert result.exit_code == 0, result.output
+    assert f"default device ({variable}={os.environ[variable]}): {device.name}" in result.output
+
+
+def test_the_doctor_fails_where_the_named_device_cannot_be_used(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [one for one in all_devices() if one.driver != device.driver]
+    if not others:
+        pytest.skip("one driver is all that is there")
+    monkeypatch.setattr(diagnosis.probe, "ask_again", lambda one: "made to fail" if one is device else None)
+    monkeypatch.setenv("PYDP_DEVICE", device.driver)
+    result = CliRunner().invoke(main, ["doctor"])
+    assert result.exit_code == 1, result.output
+    assert f"the default device, PYDP_DEVICE={device.driver}, is not available: made to fail" in result.output
 
 
 @pytest.mark.host

@@ -186,6 +186,10 @@ def test_wrong_names_and_schema(tmp_path: Path) -> None:
             Store(name, ABOUT, tmp_path)
     assert json.loads(dump(ABOUT, _trials(1)))["schema"] == SCHEMA
     assert parse(dump(ABOUT, _trials(3)), "x") == (ABOUT, _trials(3))
+    assert b"imported" not in dump(ABOUT, _trials(3))
+    kept = [Trial(K, {"tile": 0}, 0.5, imported="a.json"), Trial(K, {"tile": 1}, None, "slow", "b.json")]
+    assert parse(dump(ABOUT, kept), "x") == (ABOUT, kept)
+    assert parse(dump(ABOUT, [*_trials(1), Trial(K, {"tile": 9}, 0.5, imported=1)]), "x")[1] == _trials(1)  # type: ignore[arg-type]
     for ratio in (float("inf"), float("nan"), 0.0, -1.0):
         assert parse(dump(ABOUT, [*_trials(1), Trial(K, {"tile": 9}, ratio)]), "x") == (ABOUT, _trials(1))
 

@@ -79,7 +79,9 @@ def test_own_measurements(toys: Any) -> None:
     assert found[1] == "measured on this device for toy int64 16: 0.40 of the time without tuning"
     confirmed = provide(toy.FAMILY, toys, _problem(3000))
     assert confirmed is not None and confirmed[0] == ToySpec(8)  # what is chosen untuned, not what was in the file
-    assert confirmed[1].startswith("measured for toy int64 4096: nothing beats the default's choice; the policy of toy")
+    assert confirmed[1].startswith(
+        "measured on this device for toy int64 4096: nothing beats the default's choice; the policy of toy"
+    )
 
 
 def test_near_classes(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,11 +165,60 @@ def test_other_devices(toys: Any, tmp_path: Path) -> None:
 def test_what_is_shipped_comes_last(toys: Any, tmp_path: Path) -> None:
     _other(tmp_path / "shipped", "toy-1-2", [_trial(5, 0.1, 16)])
     found = provide(toy.FAMILY, toys, _problem(16))
-    assert found is not None and found[0] == ToySpec(5) and "this device" in found[1]
+    assert found is not None and found[0] == ToySpec(5)
     _other(tmp_path / "tuned", "toy-2-4", [_trial(6, 0.9, 64)], units="4")
     tuned.reread()
     found = provide(toy.FAMILY, toys, _problem(16))
     assert found is not None and found[0] == ToySpec(6)
+
+
+def _reasons(device: Any, *sizes: int) -> list[str]:
+    found = [provide(toy.FAMILY, device, _problem(size)) for size in sizes]
+    return [one[1] for one in found if one is not None]
+
+
+def test_what_is_shipped_is_not_said_to_be_measured_here(toys: Any, tmp_path: Path) -> None:
+    _other(tmp_path / "shipped", "toy-1-2", [_trial(5, 0.1, 16), _trial(7, 1.0, 4096)])
+    _other(tmp_path / "shipped", "toy-2-2", [_trial(6, 0.2, 1 << 20)], device="another")
+    reasons = _reasons(toys, 16, 4096, 1 << 20)
+    assert reasons[0] == (
+        "shipped with pydp for 'toy device', measured for toy int64 16: 0.10 of the time without tuning"
+    )
+    assert reasons[1].startswith("shipped with pydp for 'toy device', measured for toy int64 4096: nothing beats the ")
+    assert reasons[2] == (
+        "shipped with pydp for 'another', a device like this one, measured for toy int64 1048576: "
+        "0.20 of the time without tuning"
+    )
+    store_of(toys).add([_trial(5, 0.5, 16)])  # the same trial, measured here
+    found = provide(toy.FAMILY, toys, _problem(16))
+    assert found is not None and found[1].startswith("measured on this device for toy int64 16: 0.50 of")
+
+
+def test_what_is_shipped_is_read_from_folders_that_others_can_write(toys: Any, tmp_path: Path) -> None:
+    """As an environment of a group's: who could change the file could change pydp's code."""
+    _other(tmp_path / "shipped", "toy-1-2", [_trial(5, 0.1, 16)])
+    (tmp_path / "shipped" / "toy-1-2.json").chmod(0o666)
+    (tmp_path / "shipped").chmod(0o777)
+    assert provide(toy.FAMILY, toys, _problem(16)) is not None
+
+
+def test_what_was_imported_is_not_said_to_be_measured_here(toys: Any, tmp_path: Path) -> None:
+    store_of(toys).add([_trial(5, 0.5, 16), _trial(7, 1.0, 4096)])
+    _other(tmp_path / "tuned", "toy-2-4", [_trial(6, 0.6, 1 << 20)], units="4")
+    data, _ = exported()
+    tuned.clear()
+    assert imported(data, str(tmp_path / "of a colleague.json")) == 3
+    reasons = _reasons(toys, 16, 4096, 1 << 20)
+    assert reasons[0] == (
+        "imported from 'of a colleague.json' for 'toy device', measured for toy int64 16: "
+        "0.50 of the time without tuning"
+    )
+    assert reasons[1].startswith("imported from 'of a colleague.json' for 'toy device', measured for toy int64 4096: n")
+    assert "for 'toy device', a device like this one, measured for toy int64 1048576: 0.60" in reasons[2]
+    assert exported() == (data, 3)  # whose file it was is not passed on
+    store_of(toys).settle(_shape(16), [_trial(5, 0.5, 16)])  # measured here since
+    found = provide(toy.FAMILY, toys, _problem(16))
+    assert found is not None and found[1].startswith("measured on this device")
 
 
 def test_distances_of_devices() -> None:
@@ -345,7 +396,7 @@ def test_the_store_of_a_device(toys: Any) -> None:
 def test_what_is_shipped_is_whole() -> None:
     names = {"device", "driver", "driver_version", "kind", "architecture", "units", "l2_bytes", "local_bytes"}
     for path in (Path(tuned.__file__).parent / "starter").glob("*.json"):
-        theirs, trials = tuned.stores.load(path)
+        theirs, trials = tuned.stores.load(path, of_package=True)
         assert set(theirs) == names and trials
         assert len(trials) == len(json.loads(path.read_bytes())["trials"])
         assert all(trial.ratio is not None and 0 < trial.ratio <= 1 for trial in trials)
