@@ -6,6 +6,10 @@
 ##   mirrored values. With int64 every group adds to a 64-bit counter; with fp64 it writes one quotient.
 ##   Launch: any number of whole groups of `size` work-items.
 ##   rows: int[groups * (size + 2)], ticket: int[1], wide: ulong[1] or int[1], real: double[groups] or int[1].
+##   kernel held(out): each work-item reads a value from local memory, the value is overwritten behind a barrier, and the
+##   work-item writes what it read. Launch as probe. out: int[groups * size].
+##   kernel alone(counts, steps, groups): groups of one work-item, the first `groups` of which skip a loop. Each adds to its
+##   count; code that runs twice adds twice. Launch: groups of 1. counts: int[number of groups].
 ## mode "subgroup": kernels layout_N(out, wrong), one for each N of `sizes`: counts in wrong[0] the work-items whose
 ##   subgroup and lane are not local id / size and local id % size; out[0] is the subgroup's size. One group of `size`.
 ##
@@ -51,6 +55,37 @@ void probe(__global int *rows, __global int *ticket,
         real[group] = 1.0 / (double)(group + 3);
 % endif
     }
+}
+
+__kernel __attribute__((reqd_work_group_size(${size}, 1, 1)))
+void held(__global int *out)
+{
+    __local int slots[${size}];
+    const int lane = (int)get_local_id(0);
+    const int group = (int)get_group_id(0);
+
+    slots[lane] = group + lane;
+    ${barriers.group_barrier()}
+    const int value = slots[${size - 1} - lane];
+    ${barriers.group_barrier()}
+    slots[lane] = -1;
+    ${barriers.group_barrier()}
+    out[group * ${size} + lane] = value;
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void alone(__global int *counts, const int steps, const int groups)
+{
+    const int group = (int)get_group_id(0);
+    if (group < groups) {
+        counts[group] += 1;
+    } else {
+        int value = group;
+        for (int step = 0; step < steps; step++)
+            value = value % 7 * 3 + step;
+        counts[group] += value;
+    }
+    counts[group] += 2;
 }
 % else:
 % if not cl_std.startswith("CL3"):

@@ -51,6 +51,8 @@ def lower(
     """
     group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
     flat = flat or math.prod(group[:-2]) > 64
+    # PoCL runs the first work-item of a group that has one along dimension 0 twice behind conditions with loops.
+    flat = flat or (group[-1:] == (1,) and math.prod(group) > 1)
     rows = [math.prod(group if flat else group[-1:])]
     if profile.kind != "cpu" or barriers != "auto" or subgroup is not None:
         rows.append(math.prod(group))  # on CPUs steps along dimension 0 are vectors, worth more than barriers

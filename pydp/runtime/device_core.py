@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ class DeviceCore:
         self.driver = driver_key(self.platform)
         self.kind = _kind(cl_device, self.driver)
         self.quirks = quirks_of(self.platform, self.name, self.driver_version, self.kind)
+        os.environ.update(self.quirks.environment)  # before the driver compiles anything
         versions = (cl_device.platform.version, self.driver_version, cl_device.version)
         identity = "\n".join((self.platform, self.name, *versions))
         self.uid = f"{self.driver}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"

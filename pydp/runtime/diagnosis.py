@@ -128,10 +128,9 @@ def _names(part: str) -> bool:
 
 
 def _remarks(one: Device) -> Iterator[Finding]:
-    for name, reason in sorted(one.quirks.reasons.items()):
-        yield Finding("note", f"    {name}: {reason}")
-    for trap in one.quirks.notes:
-        yield Finding("note", f"    steered round: {trap}")
+    for row in one.quirks.rows:
+        fields = ", ".join(sorted(row.sets)) or "avoided by all kernels"
+        yield Finding("note", f"    {row.driver} {row.versions}: {row.symptom} ({fields})")
 
 
 def _cure() -> str:

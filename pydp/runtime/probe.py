@@ -25,7 +25,7 @@ from pydp.runtime.program import kernel
 if TYPE_CHECKING:
     from pydp.runtime.device_core import DeviceCore
 
-_VERSION = 1  # of the probe: a new one asks every device again
+_VERSION = 2  # of the probe: a new one asks every device again
 _SECONDS = 120.0
 _COMMAND = "from pydp.runtime.probe_process import main; main()"
 _FAILURE_KEPT_SECONDS = 86400
@@ -148,7 +148,33 @@ def _group_probe(device: DeviceCore) -> str | None:
         np.zeros(1, np.uint64),
         np.zeros(_GROUPS, np.float64),
     )
-    return _judge(rows.reshape(_GROUPS, size + 2), int(ticket[0]), int(wide[0]), real, profile)
+    wrong = _judge(rows.reshape(_GROUPS, size + 2), int(ticket[0]), int(wide[0]), real, profile)
+    return wrong or _held_probe(device, size) or _alone_probe(device, size)
+
+
+def _held_probe(device: DeviceCore, size: int) -> str | None:
+    """Whether private values survive barriers after which their source is overwritten."""
+    held = kernel(device, "probe.mako", "held", _params(device, "group", size))
+    (got,) = _launch(device, held, (_GROUPS * size,), (size,), np.zeros(_GROUPS * size, np.int32))
+    expected = np.arange(_GROUPS)[:, None] + np.arange(size)[::-1]
+    if not np.array_equal(got.reshape(_GROUPS, size), expected):
+        return "values that were read before a barrier change when their source is overwritten after it"
+    return None
+
+
+def _alone_probe(device: DeviceCore, size: int) -> str | None:
+    """Whether groups of one work-item run each statement once, on either side of a condition."""
+    alone = kernel(device, "probe.mako", "alone", _params(device, "group", size))
+    steps, skipping = 5, _GROUPS // 2
+    counts = np.zeros(_GROUPS, np.int32)
+    (got,) = _launch(device, alone, (_GROUPS,), (1,), counts, np.int32(steps), np.int32(skipping))
+    expected = np.arange(_GROUPS)
+    for step in range(steps):
+        expected = expected % 7 * 3 + step
+    expected[:skipping] = 1
+    if not np.array_equal(got, expected + 2):
+        return "groups of one work-item run some statements twice"
+    return None
 
 
 def _judge(rows: np.ndarray, ticket: int, wide: int, real: np.ndarray, profile: Any) -> str | None:
@@ -169,14 +195,22 @@ def _judge(rows: np.ndarray, ticket: int, wide: int, real: np.ndarray, profile: 
 
 
 def _launch(
-    device: DeviceCore, probe: Any, global_size: tuple[int, ...], local_size: tuple[int, ...], *arrays: np.ndarray
+    device: DeviceCore,
+    probe: Any,
+    global_size: tuple[int, ...],
+    local_size: tuple[int, ...],
+    *args: np.ndarray | np.generic,
 ) -> list[np.ndarray]:
-    """Run a kernel over buffers that hold `arrays`; returns what they hold afterwards."""
+    """Run a kernel over scalars and buffers that hold the arrays among `args`; returns the arrays afterwards."""
     import pyopencl as cl
 
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
     buffers = [cl.Buffer(device.context, flags, hostbuf=array) for array in arrays]
-    probe.enqueue(device.queue, global_size, local_size, buffers)
+    given = iter(buffers)
+    probe.enqueue(
+        device.queue, global_size, local_size, [next(given) if isinstance(arg, np.ndarray) else arg for arg in args]
+    )
     results = [np.empty_like(array) for array in arrays]
     for result, buffer in zip(results, buffers, strict=True):
         cl.enqueue_copy(device.queue, result, buffer)

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from pydp.cli import main
 from pydp.errors import NoUsableDevice
-from pydp.runtime import cache, diagnosis, drivers, quirks
+from pydp.runtime import cache, diagnosis, drivers
 from pydp.runtime import device as pydp_device
 from pydp.runtime.device import Device, all_devices
 
@@ -262,36 +262,6 @@ def test_importing_touches_neither_driver_nor_disk(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "cache").exists()
-
-
-@pytest.mark.host
-@pytest.mark.parametrize(
-    ("platform", "key"),
-    [
-        ("Portable Computing Language", "pocl"),
-        ("Intel(R) OpenCL", "intel"),
-        ("Intel(R) OpenCL Graphics", "intel"),
-        ("rusticl", "rusticl"),
-        ("Oclgrind", "oclgrind"),
-        ("NVIDIA CUDA", "nvidia"),
-        ("AMD Accelerated Parallel Processing", "amd"),
-        ("Clover", "clover"),
-        ("Something New", "other"),
-    ],
-)
-def test_drivers_are_told_by_their_platform(platform: str, key: str) -> None:
-    assert quirks.driver_key(platform) == key
-
-
-@pytest.mark.host
-def test_quirks_carry_reasons() -> None:
-    assert quirks.version_of("3.1+debian") == (3, 1)
-    assert quirks.version_of("no number") == ()
-    slow = quirks.quirks_of("rusticl", "llvmpipe (LLVM 15.0.6, 256 bits)", "22.3.6", "cpu")
-    assert (slow.loop_limit, slow.simd_bytes, slow.fma_fast) == (65535, 32, False)
-    assert {"loop_limit", "simd_bytes", "fma_fast"} <= set(slow.reasons)
-    assert quirks.quirks_of("rusticl", "AMD Radeon", "24.1", "gpu").loop_limit is None
-    assert not quirks.quirks_of("Something New", "x", "1", "gpu").group_progress
 
 
 def test_devices_lists_each_with_its_state(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

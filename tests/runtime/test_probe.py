@@ -1,0 +1,66 @@
+"""The kernels of the trust probe: right on this device, and a driver with a known fault does not pass."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pydp.runtime import probe
+from pydp.runtime.device import Device
+from pydp.runtime.quirks import TABLE
+
+_WITHOUT_VARIABLE = """
+import json, sys
+from pydp.runtime import quirks
+quirks.TABLE = tuple(row for row in quirks.TABLE if sys.argv[1] not in row.sets.get("environment", {}))
+from pydp.runtime import device, probe
+print(json.dumps([probe.run(one)["reason"] for one in device.all_devices() if one.uid == sys.argv[2]]))
+"""
+
+
+@pytest.mark.oclgrind
+def test_this_device_passes(device: Device) -> None:
+    assert probe.run(device)["reason"] is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        ("held", "values that were read before a barrier"),
+        ("alone", "run some statements twice"),
+        ("probe", "32-bit atomics are wrong"),
+    ],
+)
+def test_a_wrong_value_of_each_kernel_is_seen(device: Device, monkeypatch, kernel: str, reason: str) -> None:
+    launch = probe._launch
+
+    def faulty(device, built, *args):
+        results = launch(device, built, *args)
+        if built.name == kernel:
+            results[1 if kernel == "probe" else 0][0] += 1
+        return results
+
+    monkeypatch.setattr(probe, "_launch", faulty)
+    assert reason in str(probe.run(device)["reason"])
+
+
+_VARIABLES = sorted({name for row in TABLE for name in row.sets.get("environment", {})})
+
+
+@pytest.mark.parametrize("variable", _VARIABLES)
+def test_a_driver_with_a_fault_of_pocl_7_does_not_pass(device: Device, variable: str, tmp_path) -> None:
+    if variable not in device.quirks.environment:
+        pytest.skip(f"{device.platform} {device.driver_version} does not need {variable}")
+    if os.environ.get("POCL_WORK_GROUP_METHOD") == "cbs" and variable == "POCL_PREGION_VALUE_REMAT":
+        pytest.skip("PoCL's method cbs does not repeat loads")
+    environment = {**os.environ, "POCL_CACHE_DIR": str(tmp_path)}
+    for name in _VARIABLES:
+        environment.pop(name, None)
+    command = [sys.executable, "-c", _WITHOUT_VARIABLE, variable, device.uid]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    (reason,) = json.loads(done.stdout.splitlines()[-1])
+    assert reason is not None
