@@ -1,4 +1,4 @@
-## Elementwise work on strided data: copies, conversions, arithmetic of fields.
+## Elementwise work on strided data: copies, conversions, arithmetic and comparisons of fields.
 ##
 ## out[k] = op(x0[k], x1[k], ...) for all places k of a shape of `rank` axes; the shape has been collapsed by
 ## the caller, so that most calls come here with rank 1.
@@ -9,8 +9,10 @@
 ## Parameters: name (of the kernel) · declarations (C text that types need) · rank (1 to 8) · unit (rank 1 and all
 ## strides 1) · out (C type) · inputs (list of {type: C type of an element, number: given by value, lane: "real" |
 ## "complex" | "bool" | "opaque"}) ·
-## op ("copy" "add" "sub" "mul" "div") · compute (C type of the operation) · unsigned (its unsigned form, or "") ·
+## op. For "copy" "add" "sub" "mul" "div": compute (C type of the operation) · unsigned (its unsigned form, or "") ·
 ## scalar (component type of a complex compute type) · lane (of compute) · out_lane.
+## For "eq" "ne" "lt" "le" "gt" "ge": relation (the C operator) · pair (how two elements are compared: comparison.pair of the
+## file of that name in pydp/runtime). Those of the other operations are None.
 ##
 ## Integers wrap: they are added, subtracted and multiplied in their unsigned form. Products and sums are rounded
 ## one by one.
@@ -31,8 +33,51 @@ convert_${to}(${x})\
 (${to})${x}\
 % endif
 </%def>\
+## NumPy's order of complex numbers: by real parts, then by imaginary parts; none where a NaN decides.
+## long with ulong: a ulong beyond the range of long is the larger one. (To ask whether the long is negative is right too,
+## but one driver takes a long that was an int for not negative.)
+<%def name="related(x, y, sign, lane, signed)">\
+% if lane == "complex" and sign == "==":
+(${x}.x == ${y}.x && ${x}.y == ${y}.y)\
+% elif lane == "complex" and sign == "!=":
+(${x}.x != ${y}.x || ${x}.y != ${y}.y)\
+% elif lane == "complex":
+((${x}.x ${sign[0]} ${y}.x && !isnan(${x}.y) && !isnan(${y}.y)) || (${x}.x == ${y}.x && ${x}.y ${sign} ${y}.y))\
+% elif signed == "left":
+((long)${y} < 0 ? ${int(sign in ("!=", "<", "<="))} : ${x} ${sign} (long)${y})\
+% elif signed == "right":
+((long)${x} < 0 ? ${int(sign in ("!=", ">", ">="))} : (long)${x} ${sign} ${y})\
+% else:
+(${x} ${sign} ${y})\
+% endif
+</%def>\
+## Statements that set `found` to whether the elements at x and y, C expressions, are related.
+<%def name="scalars_related(x, y, pair, sign)">
+% for name, place, side in zip(("x", "y"), (x, y), pair["sides"]):
+        const ${side["to"]} ${name} = ${converted(place, side["type"], side["to"], side["lane"], side["to_lane"], side["part"])};
+% endfor
+        found = ${related("x", "y", sign, pair["sides"][0]["to_lane"], pair["signed"])};
+</%def>\
+## Statements that clear `found` where a member of the records (or a component of the vectors) x and y differs.
+<%def name="members_equal(x, y, members, depth)">
+% for member in members:
+<% axes = [f"m{depth}_{axis}" for axis in range(len(member["shape"]))] %>\
+<% places = [one + "." + name + "".join(f"[{axis}]" for axis in axes) for one, name in zip((x, y), member["names"])] %>\
+% for axis, size in zip(axes, member["shape"]):
+        for (int ${axis} = 0; ${axis} < ${size}; ++${axis})
+% endfor
+        if (found) {
+% if "members" in member["pair"]:
+${members_equal(*places, member["pair"]["members"], depth + 1)}
+% else:
+${scalars_related(*places, member["pair"], "==")}
+% endif
+        }
+% endfor
+</%def>\
 #pragma OPENCL FP_CONTRACT OFF
 ${declarations}
+<% compares = op in ("eq", "ne", "lt", "le", "gt", "ge") %>\
 % if op == "div" and lane == "complex":
 ## Smith's way: the larger part of the divisor divides first, so that no square overflows.
 ${compute} quotient(${compute} a, ${compute} b)
@@ -94,6 +139,17 @@ def place(array):
         return array + "_at + column"
     return array + "_at + " + " + ".join(f"k{axis} * {array}_s{axis}" for axis in range(rank))
 %>\
+% if compares:
+<% ends = ["a%d" % n if one["number"] else "a%d[%s]" % (n, place("a%d" % n)) for n, one in enumerate(inputs)] %>\
+        int found = 1;
+% if "members" in pair:
+${members_equal(*ends, pair["members"], 0)}
+        out[${place("out")}] = (uchar)${"found" if op == "eq" else "!found"};
+% else:
+${scalars_related(*ends, pair, relation)}
+        out[${place("out")}] = (uchar)found;
+% endif
+% else:
 % for n, one in enumerate(inputs):
 % if not one["number"]:
         const ${one["type"]} e${n} = a${n}[${place(f"a{n}")}];
@@ -117,5 +173,6 @@ def place(array):
 % endif
 % endif
         out[${place("out")}] = ${converted("y", compute, out, lane, out_lane, "float")};
+% endif
     }
 }

@@ -1,4 +1,4 @@
-"""Copies, conversions and arithmetic of strided data on the device (kernels_cl/elementwise.mako)."""
+"""Copies, conversions, arithmetic and comparisons of strided data on the device (kernels_cl/elementwise.mako)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pyopencl.cltypes
 
 from ..dtypes import c_declarations, c_name, check_supported, is_record
 from ..errors import InvalidArgument
-from . import copy_transposed
+from . import comparison, copy_transposed
+from .comparison import lane, part
 from .copy_transposed import Prepared, Turning
 from .indexing import broadcast_strides
 from .operand import Operand, c_strides
@@ -26,6 +27,8 @@ _UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true
 _PAIR = cl.cltypes.ulong2
 _MOST_PLANS = 8192  # entries of a device's kept kernels beyond which those of this file are dropped
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+# Types that are no kernel argument's, and those that pass their values.
+_BY_VALUE: dict[np.dtype, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(np.bool_): np.dtype(np.uint8)}
 
 
 class Launcher(Protocol):
@@ -76,10 +79,6 @@ def result_dtype(op: str, left: Any, right: Any) -> np.dtype:
         ) from None
 
 
-def _lane(dtype: np.dtype) -> str:
-    return {"c": "complex", "b": "bool", "V": "opaque"}.get(dtype.kind, "real")
-
-
 def _as_words(operand: Operand) -> Operand:
     """The same bytes as unsigned words, the words of an element along a new last axis where it has several.
 
@@ -125,8 +124,9 @@ def apply(
 ) -> None:
     """Enqueue ``target[...] = op(inputs...)``; the inputs are operands broadcastable to the target, or numbers.
 
-    op: "copy", "add", "sub", "mul", "div". The operation is done in the target's dtype. Raises
-    UnsupportedOnDevice for a dtype that the device has no arithmetic for.
+    op: "copy", "add", "sub", "mul", "div", done in the target's dtype; or "eq", "ne", "lt", "le", "gt", "ge", of two
+    inputs in the dtypes that NumPy compares them in, to a target of booleans. Raises UnsupportedOnDevice for a dtype
+    that the device has no arithmetic for.
     """
     if target.size == 0:
         return
@@ -151,7 +151,8 @@ def apply(
         if isinstance(one, Operand):
             args += (one.buffer, np.int64(one.offset))
         else:
-            args.append(np.float32(one) if one.dtype == np.float16 else one)
+            kind = _BY_VALUE.get(one.dtype)
+            args.append(one if kind is None else one.astype(kind))
     call.launch(plan.kernel, plan.global_size, plan.local_size, *args, *plan.rest)
 
 
@@ -169,8 +170,12 @@ def _aside(call: Launcher, operand: Operand) -> Operand:
 
 def _plan(device: Device, op: str, inputs: list[Any], target: Operand, turning: Turning | None) -> Prepared:
     arrays = [one for one in inputs if isinstance(one, Operand)]
+    compares = op in comparison.UFUNCS
     for one in (target, *arrays):
-        check_supported(one.dtype, device, one.name, moved=True)
+        check_supported(one.dtype, device, one.name, moved=not compares)
+    if compares:
+        for dtype in comparison.dtypes_within(inputs[0].dtype, inputs[1].dtype):
+            check_supported(dtype, device, "a comparison")
     if op == "copy" and len(arrays) == 1:
         found = _transposed(arrays[0], target)
         if found is not None:
@@ -221,24 +226,36 @@ def copying_kernel(device: Device, source: Operand, target: Operand, turning: Tu
 def _params(
     op: str, dtypes: tuple[np.dtype, ...], numbers: tuple[bool, ...], target: np.dtype, rank: int, unit: bool
 ) -> dict[str, Any]:
-    compute = np.dtype(np.uint8) if op != "copy" and target.kind == "b" else target
-    wraps = op != "copy" and compute.kind in "iu"
-    return {
+    params: dict[str, Any] = {
         "name": f"elementwise_{op}",
-        "declarations": c_declarations([*dtypes, target]),
         "rank": rank,
         "unit": unit,
         "op": op,
         "out": c_name(target),
-        "out_lane": _lane(target),
-        "compute": c_name(compute),
-        "lane": _lane(compute),
-        "scalar": c_name(np.dtype(f"f{compute.itemsize // 2}")) if compute.kind == "c" else c_name(compute),
-        "unsigned": ("ulong" if compute.itemsize == 8 else "uint") if wraps else "",
+        **dict.fromkeys(("compute", "lane", "scalar", "unsigned", "out_lane", "relation", "pair")),
         "inputs": [
-            {"type": _argument_type(dtype, number), "number": number, "lane": _lane(dtype)}
+            {"type": _argument_type(dtype, number), "number": number, "lane": lane(dtype)}
             for dtype, number in zip(dtypes, numbers, strict=True)
         ],
+    }
+    if op in comparison.UFUNCS:
+        within = comparison.dtypes_within(*dtypes)
+        return {
+            **params,
+            "declarations": c_declarations([*dtypes, *sorted(within, key=str)]),
+            "relation": comparison.SIGNS[op],
+            "pair": comparison.pair(*dtypes),
+        }
+    compute = np.dtype(np.uint8) if op != "copy" and target.kind == "b" else target
+    wraps = op != "copy" and compute.kind in "iu"
+    return {
+        **params,
+        "declarations": c_declarations([*dtypes, target]),
+        "out_lane": lane(target),
+        "compute": c_name(compute),
+        "lane": lane(compute),
+        "scalar": part(compute),
+        "unsigned": ("ulong" if compute.itemsize == 8 else "uint") if wraps else "",
     }
 
 

@@ -29,6 +29,10 @@ class Field(FieldOperators):
     Operations are asynchronous and ordered by the device's queue; `get`, `copy_out` and ``np.asarray``
     wait for what they read.
 
+    ``+ - * /`` and the comparisons ``== != < <= > >=`` work element by element, broadcast and typed as NumPy's; a
+    comparison gives a field of booleans, which has a truth value where it has one element. So fields have no hash:
+    ``f is g`` asks whether two names stand for one field, ``(f == g).get().all()`` whether all elements are equal.
+
     `strides` and `offset` count elements. Ranks 0 to 6 take part in everything; dtypes are booleans,
     integers, floats, complex numbers, OpenCL vectors and records.
 
@@ -36,6 +40,9 @@ class Field(FieldOperators):
     >>> f = pydp.field(np.arange(6, dtype=np.float32).reshape(2, 3))
     >>> f.T[1].get()
     array([1., 4.], dtype=float32)
+    >>> np.where(f == 4, 1, 0)
+    array([[0, 0, 0],
+           [0, 1, 0]])
     """
 
     __slots__ = ()

@@ -29,8 +29,7 @@ class FieldData(Strided):
 
     __slots__ = ("_array", "_storage", "_writable", "dtype", "offset", "shape", "strides")
 
-    __array_ufunc__ = None  # NumPy's arrays leave mixed arithmetic to us
-    __hash__ = object.__hash__
+    __array_ufunc__ = None  # NumPy's arrays leave mixed arithmetic and comparisons to us
 
     def __init__(
         self,

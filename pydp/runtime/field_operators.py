@@ -1,4 +1,4 @@
-"""The arithmetic of fields: ``+ - * /`` with fields, arrays and numbers, and ``@``."""
+"""The arithmetic of fields, ``+ - * /`` with fields, arrays and numbers, and ``@``; their comparisons."""
 
 from __future__ import annotations
 
@@ -10,17 +10,29 @@ import pyopencl.array
 
 from ..errors import InvalidArgument
 from .call import Call
+from .comparison import compared_dtypes, known_result
 from .elementwise import apply, result_dtype
 from .field_data import FieldData
+from .placement import normal_input
 from .transfer import converted
+
+_NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, (FieldData, np.ndarray, cl.array.Array))
 
 
+def _type_of(other: Any) -> Any:
+    """The dtype of an array or number as NumPy's promotion takes it: the type itself of Python's numbers, which are
+    weak."""
+    if _is_array(other):
+        return other.dtype
+    return type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
+
+
 class FieldOperators(FieldData):
-    """Arithmetic element by element, broadcast and typed as NumPy's; results are new fields.
+    """Arithmetic and comparisons element by element, broadcast and typed as NumPy's; results are new fields.
 
     Python numbers are weak: they take the field's kind of type (a float32 field plus 0.5 stays float32).
     """
@@ -28,10 +40,9 @@ class FieldOperators(FieldData):
     __slots__ = ()
 
     def _combine(self, op: str, other: Any, swapped: bool = False, out: Any = None) -> Any:
-        if not (_is_array(other) or isinstance(other, (int, float, complex, np.number, np.bool_))):
+        if not (_is_array(other) or isinstance(other, _NUMBERS)):
             return NotImplemented
-        types = [self.dtype, type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
-                 if not _is_array(other) else other.dtype]  # fmt: skip
+        types = [self.dtype, _type_of(other)]
         dtype = result_dtype(op, *(types[::-1] if swapped else types))
         inputs = {"left": self, "right": other} if _is_array(other) else {"left": self}
         shape = _broadcast(self.shape, tuple(other.shape)) if _is_array(other) else self.shape
@@ -46,6 +57,48 @@ class FieldOperators(FieldData):
         target = call.output(shape, dtype)
         apply(call, op, [right, left] if swapped else [left, right], target)
         return call.finish(target)
+
+    def _compare(self, op: str, other: Any) -> Any:
+        if isinstance(other, (list, tuple, range, np.void)):
+            other = normal_input("the other side of a comparison", other)
+        array = _is_array(other)
+        if not (array or isinstance(other, _NUMBERS)):
+            return NotImplemented
+        _, dtype = compared_dtypes(op, self.dtype, _type_of(other))
+        shape = _broadcast(self.shape, tuple(other.shape)) if array else self.shape
+        known = None if array else known_result(op, other, dtype)
+        number = _number(other, dtype) if known is None and not array else None
+        call = Call.begin({"left": self, "right": other} if array else {"left": self})
+        left = call.input("left")
+        right: Any = call.input("right") if array else number
+        target = call.output(shape, np.bool_)
+        if known is None:
+            apply(call, op, [left, right], target)
+        else:
+            apply(call, "copy", [known], target)
+        return call.finish(target)
+
+    # A reflected comparison is its mirror image: Python asks for ``other > field`` where ``field < other`` is meant.
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare("eq", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare("ne", other)
+
+    def __lt__(self, other: object) -> Any:
+        return self._compare("lt", other)
+
+    def __le__(self, other: object) -> Any:
+        return self._compare("le", other)
+
+    def __gt__(self, other: object) -> Any:
+        return self._compare("gt", other)
+
+    def __ge__(self, other: object) -> Any:
+        return self._compare("ge", other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays: equality is no truth value
 
     def __add__(self, other: Any) -> Self:
         return self._combine("add", other)
@@ -113,7 +166,8 @@ def _matmul(left: Any, right: Any) -> Any:
 def _number(value: Any, dtype: np.dtype) -> Any:
     """A number as a scalar of the result's dtype, which is where the operation is done."""
     try:
-        return np.asarray(value).astype(dtype)[()] if not isinstance(value, int) else dtype.type(value)
+        with np.errstate(over="ignore"):  # a float that is too large is infinite
+            return np.asarray(value).astype(dtype)[()] if not isinstance(value, int) else dtype.type(value)
     except OverflowError:
         raise InvalidArgument(f"{value} does not fit the dtype {dtype}") from None
 
