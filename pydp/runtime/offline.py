@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,43 @@ from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
 from pydp.runtime.offline_reports import Resources, of_assembly, of_ptx, of_ptxas
 from pydp.runtime.template import render
 
+# Versions of clang that are used: the offline tests pass with 19 and 22. Up to 16 they do not: 64-bit atomics of
+# NVIDIA's GPUs become calls of a library, some targets are not known, and registers spill that today's drivers keep.
+VERSIONS = range(19, 23)
+PACKAGES = "clang-19 libclc-15"  # apt's names of a pair that works (libclc-19 takes Mesa's OpenCL away on Debian 12)
 _SECONDS = 120  # after which a compiler is given up
-_FORMAT = 2  # of the kept answers
+_FORMAT = 3  # of the kept answers
 _FOLDERS = ("/usr/lib/clc", "/usr/lib64/clc", "/usr/share/clc", "/usr/local/share/clc", "/usr/local/lib/clc")
 _TRIPLES = {"nvidia": "nvptx64-nvidia-nvcl", "amd": "amdgcn-amd-amdhsa"}
-_LIBRARIES = {"nvidia": "nvptx64--nvidiacl.bc", "amd": "amdgcn--amdhsa.bc"}
+_CAPTURED: dict[str, Any] = {
+    "capture_output": True,
+    "text": True,
+    "errors": "replace",
+    "timeout": _SECONDS,
+    "check": False,
+}
+_LIBRARIES = {"nvidia": ("nvptx64--nvidiacl.bc",), "amd": ("amdgcn--amdhsa.bc", "amdgcn-amd-amdhsa.bc")}
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A clang and the file of OpenCL C's functions (libclc) that go together for a target."""
+
+    clang: str
+    libclc: str
+
+    def __str__(self) -> str:
+        return f"{Path(self.clang).name} with {self.libclc}"
+
+    @functools.cached_property
+    def identity(self) -> tuple[str, ...]:
+        """What tells it from other versions at the same places."""
+        try:
+            file = os.stat(self.libclc)
+            stamp = f"{file.st_size} {file.st_mtime_ns}"
+        except OSError:
+            stamp = "gone"
+        return _first_line(self.clang), self.libclc, stamp
 
 
 def vendor_of(target: str) -> str:
@@ -42,18 +75,23 @@ def vendor_of(target: str) -> str:
 
 
 @functools.cache
-def clang() -> str | None:
-    """The newest clang by name, None without one."""
-    names = [f"clang-{version}" for version in range(25, 13, -1)] + ["clang"]
-    return next((path for path in map(shutil.which, names) if path), None)
+def clangs() -> tuple[tuple[int, str], ...]:
+    """(version, path) of every clang on the path, the newest first, supported or not."""
+    named = {version: shutil.which(f"clang-{version}") for version in range(VERSIONS.stop + 20, 2, -1)}
+    found = [(version, path) for version, path in named.items() if path]
+    plain = shutil.which("clang")
+    version = re.search(r"clang version (\d+)", _first_line(plain)) if plain else None
+    if plain and version and int(version.group(1)) not in dict(found):
+        found.append((int(version.group(1)), plain))
+    return tuple(sorted(found, reverse=True))
 
 
 @functools.cache
-def libclc(vendor: str) -> str | None:
-    """The file of OpenCL C's functions for a vendor's GPUs, None where libclc is not installed."""
+def libraries(vendor: str) -> tuple[str, ...]:
+    """The files of OpenCL C's functions for a vendor's GPUs; none where libclc is not installed."""
     folders = (*_FOLDERS, *sorted(glob.glob("/usr/lib/llvm-*/share/clc"), reverse=True))
-    paths = (Path(folder) / _LIBRARIES[vendor] for folder in folders)
-    return next((str(path) for path in paths if path.exists()), None)
+    paths = [Path(folder) / name for folder in folders for name in _LIBRARIES[vendor]]
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if path.exists()))
 
 
 @functools.cache
@@ -67,16 +105,48 @@ def assemblers() -> tuple[str, ...]:
     return tuple(dict.fromkeys(usable))
 
 
-def missing(target: str) -> str | None:
-    """Why nothing can be compiled for `target` here, in one sentence; None where it can."""
+@functools.cache
+def toolchain(target: str) -> Toolchain | str:
+    """The newest supported clang, with a libclc that it can read, that compiles for `target`; else why none does, in
+    one sentence with what to install."""
     vendor = vendor_of(target)
     if not vendor:
         return f"there is no compiler for {target} here; names such as sm_90 and gfx90a are accepted"
-    if clang() is None:
-        return f"clang is not installed, so nothing is compiled for {target} (apt: clang-19 libclc-15)"
-    if libclc(vendor) is None:
-        return f"libclc is not installed, so nothing is compiled for {target} (apt: libclc-15)"
+    install = f"install clang {VERSIONS.start} to {VERSIONS.stop - 1} and a libclc that is no newer (apt: {PACKAGES})"
+    supported = [path for version, path in clangs() if version in VERSIONS]
+    if not supported:
+        others = " and ".join(f"clang {version}" for version, _ in clangs())
+        reason = f"{others} cannot be used" if others else "clang is not installed"
+        return f"{reason}, so nothing is compiled for {target}; {install}"
+    if not libraries(vendor):
+        return f"libclc is not installed, so nothing is compiled for {target}; {install}"
+    reasons = []
+    for one in (Toolchain(path, library) for path in supported for library in libraries(vendor)):
+        fault = _fault(one, target)
+        if fault is None:
+            return one
+        reasons.append(f"{one} compiles nothing for {target} ({fault})")
+    return f"{reasons[0]}; {install}"
+
+
+def _fault(tools: Toolchain, target: str) -> str | None:
+    """Why a small kernel does not compile, by the compiler's first words; None where it does."""
+    params = {"mode": "group", "size": 64, "int64": True, "fp64": True, "sizes": [], "attribute": "", "cl_std": "CL1.2"}
+    probe = render("probe.mako", params)
+    try:
+        command = _command(tools, target, ["-cl-std=CL1.2"], [])
+        _assembly(tools, target, _given(target), probe, command)
+    except BuildFailed as error:
+        return _first_error(error.log)
+    except InvalidArgument as error:
+        return str(error)
     return None
+
+
+def missing(target: str) -> str | None:
+    """Why nothing can be compiled for `target` here, in one sentence; None where it can."""
+    tools = toolchain(target)
+    return tools if isinstance(tools, str) else None
 
 
 def resources_of(
@@ -88,17 +158,18 @@ def resources_of(
     extensions that the target's driver has beyond those that clang knows of. Raises BuildFailed with the compiler's
     words, UnsupportedOnDevice where clang, libclc or the target is not known.
     """
-    reason = missing(target)
-    if reason is not None:
-        raise UnsupportedOnDevice(reason)
-    command = _command(target, options, extensions)
-    tools = (*command, *_versions(), *(assemblers() if vendor_of(target) == "nvidia" else ()))
-    given = render("offline_functions.mako", {"vendor": vendor_of(target)})
-    content = "\0".join((str(_FORMAT), target, *tools, given, source))
+    tools = toolchain(target)
+    if isinstance(tools, str):
+        raise UnsupportedOnDevice(tools)
+    command = _command(tools, target, options, extensions)
+    given = _given(target)
+    words = (*command, *tools.identity, *(assemblers() if vendor_of(target) == "nvidia" else ()))
+    content = "\0".join((str(_FORMAT), target, *words, given, source))
     path = cache_dir() / "offline" / f"{hashlib.sha256(content.encode()).hexdigest()}.json"
     kept = _kept(path)
     if kept is None:
-        kept = _compile(target, given if re.search(r"\batom_|\bsub_group_barrier", source) else "", source, command)
+        wanted = re.search(r"\batom_|\bsub_group_barrier", source)
+        kept = _compile(tools, target, given if wanted else "", source, command)
         atomic_write(path, json.dumps([dataclasses.asdict(one) for one in kept.values()]).encode())
     return kept
 
@@ -117,17 +188,28 @@ def _kept(path: Path) -> dict[str, Resources] | None:
     return {one.kernel: one for one in found}
 
 
+def _given(target: str) -> str:
+    """Functions of OpenCL C that libclc lacks."""
+    return render("offline_functions.mako", {"vendor": vendor_of(target)})
+
+
 @functools.cache
-def _versions() -> tuple[str, ...]:
-    done = subprocess.run([clang() or "clang", "--version"], capture_output=True, text=True, check=False)
-    return (done.stdout.splitlines() or [""])[0], str([libclc(vendor) for vendor in _LIBRARIES])
+def _first_line(clang: str) -> str:
+    """What a compiler says of its version; empty where it cannot be run."""
+    try:
+        done = subprocess.run([clang, "--version"], **_CAPTURED)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return (done.stdout.splitlines() or [""])[0]
 
 
-def _command(target: str, options: Sequence[str], extensions: Sequence[str]) -> list[str]:
+def _command(tools: Toolchain, target: str, options: Sequence[str], extensions: Sequence[str]) -> list[str]:
     vendor = vendor_of(target)
-    architecture = f"-march={_known(target)}" if vendor == "nvidia" else f"-mcpu={target}"
-    command = [str(clang()), "-x", "cl", "-target", _TRIPLES[vendor], architecture, "-O3", "-S", "-w", "-nogpulib"]
-    internal = ["-finclude-default-header", "-mlink-builtin-bitcode", str(libclc(vendor))]
+    architecture = f"-march={_known(tools.clang, target)}" if vendor == "nvidia" else f"-mcpu={target}"
+    command = [tools.clang, "-x", "cl", "-target", _TRIPLES[vendor], architecture, "-O3", "-S", "-w", "-nogpulib"]
+    internal = ["-finclude-default-header", "-mlink-builtin-bitcode", tools.libclc]
+    # A libclc whose code objects have a number of their own does not go with another clang's.
+    internal += ["-mcode-object-version=none"] if vendor == "amd" else []
     internal += [f"-cl-ext={','.join('+' + name for name in extensions)}"] if extensions else []
     for word in internal:
         command += ["-Xclang", word]
@@ -135,10 +217,10 @@ def _command(target: str, options: Sequence[str], extensions: Sequence[str]) -> 
 
 
 @functools.cache
-def _known(target: str) -> str:
+def _known(clang: str, target: str) -> str:
     """The target, or for one of NVIDIA's that clang is too old for the newest it knows: PTX goes to later GPUs too."""
-    command = [str(clang()), "-x", "cl", "-target", _TRIPLES["nvidia"], f"-march={target}", "-nogpulib", "-S"]
-    done = subprocess.run([*command, "-o", "-", "-"], input="", capture_output=True, text=True, check=False)
+    command = [clang, "-x", "cl", "-target", _TRIPLES["nvidia"], f"-march={target}", "-nogpulib", "-S", "-o", "-", "-"]
+    done = _run(command, "", clang, target, "")
     if "unknown target CPU" not in done.stderr:
         return target
     asked = int(re.sub(r"\D", "", target))
@@ -146,30 +228,35 @@ def _known(target: str) -> str:
     return f"sm_{max(known)}" if known else target
 
 
-def _compile(target: str, given: str, source: str, command: list[str]) -> dict[str, Resources]:
-    with tempfile.TemporaryDirectory(prefix="pydp-") as folder:
-        text, made = Path(folder) / "kernel.cl", Path(folder) / "kernel.s"
-        text.write_text(given + source)
-        done = _run([*command, "-o", str(made), str(text)], target, source)
-        if done.returncode:
-            raise _failed(target, source, done.stderr)
-        assembly = made.read_text()
-        unknown = sorted(set(_unresolved(assembly)))
-        if unknown:
-            raise _failed(target, source, f"error: libclc has no function {', '.join(unknown)}")
-        if vendor_of(target) == "amd":
-            return of_assembly(assembly)
-        return _assembled(target, source, made) or of_ptx(assembly)
+def _compile(tools: Toolchain, target: str, given: str, source: str, command: list[str]) -> dict[str, Resources]:
+    assembly = _assembly(tools, target, given, source, command)
+    if vendor_of(target) == "amd":
+        return of_assembly(assembly)
+    return _assembled(tools, target, source, assembly) or of_ptx(assembly)
 
 
-def _assembled(target: str, source: str, ptx: Path) -> dict[str, Resources] | None:
+def _assembly(tools: Toolchain, target: str, given: str, source: str, command: list[str]) -> str:
+    """The text that clang makes of a source. Raises BuildFailed."""
+    done = _run([*command, "-o", "-", "-"], given + source, tools, target, source)
+    if done.returncode:
+        raise _failed(tools, target, source, done.stderr)
+    unknown = sorted(set(_unresolved(done.stdout)))
+    if unknown:
+        raise _failed(tools, target, source, f"error: libclc has no function {', '.join(unknown)}")
+    return done.stdout
+
+
+def _assembled(tools: Toolchain, target: str, source: str, ptx: str) -> dict[str, Resources] | None:
     """What ptxas says; None where none of those that are here knows the target or this PTX."""
-    for assembler in assemblers():
-        done = _run([assembler, "-v", f"-arch={target}", str(ptx), "-o", os.devnull], target, source)
-        if not done.returncode:
-            return of_ptxas(done.stderr + done.stdout)
-        if "gpu-name" not in done.stderr and "Unsupported .version" not in done.stderr:
-            raise _failed(target, source, done.stderr)
+    with tempfile.TemporaryDirectory(prefix="pydp-") as folder:
+        path = Path(folder) / "kernel.ptx"
+        path.write_text(ptx)
+        for assembler in assemblers():
+            done = _run([assembler, "-v", f"-arch={target}", str(path), "-o", os.devnull], "", tools, target, source)
+            if not done.returncode:
+                return of_ptxas(done.stderr + done.stdout)
+            if "gpu-name" not in done.stderr and "Unsupported .version" not in done.stderr:
+                raise _failed(tools, target, source, done.stderr)
     return None
 
 
@@ -183,18 +270,22 @@ def _unresolved(assembly: str) -> Iterator[str]:
     yield from (name for name in called if name not in defined)
 
 
-def _run(command: list[str], target: str, source: str) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: list[str], given: str, tools: Toolchain | str, target: str, source: str
+) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        return subprocess.run(command, input=given, **_CAPTURED)
     except subprocess.TimeoutExpired:
-        raise _failed(target, source, f"error: {command[0]} took more than {_SECONDS} seconds") from None
+        raise _failed(tools, target, source, f"error: {command[0]} took more than {_SECONDS} seconds") from None
     except OSError as error:
         raise InvalidArgument(f"{command[0]} cannot be run: {error.strerror}") from error
 
 
-def _failed(target: str, source: str, log: str) -> BuildFailed:
+def _failed(tools: Toolchain | str, target: str, source: str, log: str) -> BuildFailed:
+    message = f"the kernel does not compile for {target} by {tools}: {_first_error(log)}"
+    return BuildFailed(f"{message}\n{log[:4000]}", device=target, driver=str(tools), log=log, source=source)
+
+
+def _first_error(log: str) -> str:
     lines = log.strip().splitlines()
-    first = next((line for line in lines if "error" in line or "fatal" in line), lines[0] if lines else "no log")
-    driver = f"{Path(str(clang())).name} with libclc"
-    message = f"the kernel does not compile for {target} by {driver}: {first}"
-    return BuildFailed(f"{message}\n{log[:4000]}", device=target, driver=driver, log=log, source=source)
+    return next((line for line in lines if "error" in line or "fatal" in line), lines[0] if lines else "no log")

@@ -80,7 +80,7 @@ def of_assembly(text: str) -> dict[str, Resources]:
         found[name] = Resources(
             name,
             _first(r"; TotalNumVgprs: (\d+)", info) or _first(r"; NumVgprs: (\d+)", info),
-            _first(r"; NumSgprs: (\d+)", info),
+            _first(r"; (?:Total)?NumSgprs: (\d+)", info),
             _first(r"; LDSByteSize: (\d+)", info),
             scratch,
             4 * spills.get(name, 0) if scratch else 0,  # else other registers hold them

@@ -12,47 +12,52 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One driver: how to see that it is there, what brings it, and the environment of its tests."""
+    """One driver or compiler: how to ask whether it is there, what brings it, and the environment of its tests.
 
-    present: Callable[[], bool]
+    question: Python that prints "missing: REASON" where it cannot be used. It asks pydp, so that a lane runs where pydp
+    finds what the lane needs, and nowhere else; a driver that is listed and fails pydp's probe is as good as none.
+    """
+
+    question: str
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     is_driver: bool = True
 
 
-def _vendor(part: str) -> Callable[[], bool]:
-    folder = Path("/etc/OpenCL/vendors")
-    return lambda: any(part in path.read_text().lower() for path in folder.glob("*.icd"))
+def _usable(driver: str) -> str:
+    return f"""
+from pydp.runtime.device import all_devices
+found = [one for one in all_devices() if one.driver == {driver!r}]
+if not any(one.usable for one in found):
+    print("missing:", *[f"{{one.name}} cannot be used: {{one.reason}}" for one in found] or ["no device of {driver}"])
+"""
 
 
-def _oclgrind() -> bool:
-    return shutil.which("oclgrind") is not None
-
-
-def _intel() -> bool:
-    roots = (sys.prefix, sys.base_prefix)
-    return any((Path(root) / "lib" / "libintelocl.so").exists() for root in roots)
-
-
-def _compiler() -> bool:
-    clang = any(shutil.which(name) for name in ("clang", *(f"clang-{version}" for version in range(14, 26))))
-    return clang and any(Path(folder, "nvptx64--nvidiacl.bc").exists() for folder in ("/usr/lib/clc", "/usr/share/clc"))
-
+# A simulator is not probed: that takes long, and its command looks at a log of its own.
+_LISTED = """
+from pydp.runtime.drivers import raw_devices
+from pydp.runtime.quirks import driver_key
+if not any(driver_key(platform.name) == "oclgrind" for platform, _ in raw_devices()):
+    print("missing: no device of oclgrind")
+"""
+_COMPILES = """
+from pydp.runtime.offline import missing
+for reason in filter(None, map(missing, ("sm_70", "gfx906"))):
+    print("missing:", reason)
+"""
 
 LANES = {
-    "pocl": Lane(_vendor("pocl"), apt=("pocl-opencl-icd",)),
-    "intel": Lane(_intel, pip=("intel-opencl-rt", "intel-cmplr-lib-rt")),
-    "rusticl": Lane(_vendor("rusticl"), apt=("mesa-opencl-icd",), environment={"RUSTICL_ENABLE": "llvmpipe"}),
+    "pocl": Lane(_usable("pocl"), apt=("pocl-opencl-icd",)),
+    "intel": Lane(_usable("intel"), pip=("intel-opencl-rt", "intel-cmplr-lib-rt")),
+    "rusticl": Lane(_usable("rusticl"), apt=("mesa-opencl-icd",), environment={"RUSTICL_ENABLE": "llvmpipe"}),
     "oclgrind": Lane(
-        _oclgrind,
+        _LISTED,
         apt=("oclgrind",),
         environment={
             "OCLGRIND_DATA_RACES": "1",
@@ -61,8 +66,27 @@ LANES = {
             "OCLGRIND_MAX_ERRORS": "100",
         },
     ),
-    "offline": Lane(_compiler, apt=("clang-19", "libclc-15"), is_driver=False),
+    "offline": Lane(_COMPILES, apt=("clang-19", "libclc-15"), is_driver=False),
 }
+
+
+def _environment(name: str, lane: Lane) -> dict[str, str]:
+    """What a lane's commands find in their environment beside this process's."""
+    return {**lane.environment, **({"PYDP_DEVICE": name} if lane.is_driver else {})}
+
+
+def why_missing(name: str, lane: Lane) -> str:
+    """Why a lane's driver or compiler cannot be used, in one line; empty where it can. Raises RuntimeError where pydp
+    cannot be asked. A process of its own asks: drivers are looked for once in a process, and this one may install some.
+    """
+    command = [sys.executable, "-c", lane.question]
+    environment = {**os.environ, **_environment(name, lane)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
+        raise RuntimeError(f"lane {name}: pydp cannot be asked for its devices: {last[0]}")
+    found = [line.removeprefix("missing: ") for line in done.stdout.splitlines() if line.startswith("missing: ")]
+    return found[0] if found else ""
 
 
 def _is_root() -> bool:
@@ -89,15 +113,22 @@ def main(arguments: list[str]) -> int:
         return 2
     name, *command = arguments
     lane = LANES[name]
-    if not lane.present():
-        _install(lane)
-    if not lane.present():
+    try:
+        reason = why_missing(name, lane)
+        if reason:
+            _install(lane)
+            reason = why_missing(name, lane)
+    except RuntimeError as error:
+        print(error)
+        return 1
+    if reason:
         how = f"apt install {' '.join(lane.apt)}" if lane.apt else f"pip install {' '.join(lane.pip)}"
         must = bool(os.environ.get("CI")) or _is_root()
         what = "driver" if lane.is_driver else "compiler"
-        print(f"lane {name}: the {what} is missing, install it with: {how}" + ("" if must else "; nothing was run"))
+        end = "" if must else "; nothing was run"
+        print(f"lane {name}: the {what} is missing ({reason}), install it with: {how}{end}")
         return 1 if must else 0
-    os.environ.update(lane.environment, **({"PYDP_DEVICE": name} if lane.is_driver else {}))
+    os.environ.update(_environment(name, lane))
     while command and "=" in command[0].split("/")[0]:
         variable, _, value = command.pop(0).partition("=")
         os.environ[variable] = value

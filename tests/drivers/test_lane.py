@@ -16,7 +16,10 @@ pytestmark = pytest.mark.host
 
 
 def test_the_command_gets_the_lanes_environment() -> None:
-    name = next(name for name, one in lane.LANES.items() if one.present())
+    present = [name for name, one in lane.LANES.items() if one.is_driver and not lane.why_missing(name, one)]
+    if not present:
+        pytest.skip("no lane's driver is here")
+    name = present[0]
     code = "import os; print(os.environ['PYDP_DEVICE'], os.environ['EXTRA'])"
     command = [sys.executable, lane.__file__, name, "EXTRA=a=b", sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -25,7 +28,7 @@ def test_the_command_gets_the_lanes_environment() -> None:
 
 def test_a_compilers_lane_names_no_device(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     ran: list[list[str]] = []
-    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(lambda: True, is_driver=False))
+    monkeypatch.setitem(lane.LANES, "toy", lane.Lane("", is_driver=False))
     monkeypatch.setattr(lane.os, "execvp", lambda name, command: ran.append(command))
     monkeypatch.setattr(lane.os, "environ", {})
     lane.main(["toy", "true"])
@@ -38,18 +41,80 @@ def test_a_wrong_call_is_told_how(arguments: list[str], capsys: pytest.CaptureFi
     assert "usage: lane.py {pocl,intel,rusticl,oclgrind,offline}" in capsys.readouterr().err
 
 
+MISSING = "print('a word of a driver'); print('missing: no device of toy')"
+
+
 def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(lambda: False, apt=("toy-icd",)))
+    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(MISSING, apt=("toy-icd",)))
     monkeypatch.setattr(lane, "_install", lambda one: None)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(lane, "_is_root", lambda: False)
     assert lane.main(["toy", "true"]) == 0
-    assert "apt install toy-icd; nothing was run" in capsys.readouterr().out
+    told = "lane toy: the driver is missing (no device of toy), install it with: apt install toy-icd"
+    assert capsys.readouterr().out == f"{told}; nothing was run\n"
     monkeypatch.setattr(lane, "_is_root", lambda: True)
     assert lane.main(["toy", "true"]) == 1
+    assert capsys.readouterr().out == f"{told}\n"
     monkeypatch.setattr(lane, "_is_root", lambda: False)
     monkeypatch.setenv("CI", "true")
     assert lane.main(["toy", "true"]) == 1
+
+
+def test_what_is_installed_is_looked_for_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ran: list[list[str]] = []
+    come = f"import os; os.path.exists({str(tmp_path / 'here')!r}) or print('missing: no device of toy')"
+    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(come, environment={"TOY": "1"}))
+    monkeypatch.setattr(lane, "_install", lambda one: (tmp_path / "here").write_text(""))
+    monkeypatch.setattr(lane.os, "execvp", lambda name, command: ran.append(command))
+    monkeypatch.setattr(lane.os, "environ", {**os.environ, "TOY": "0"})
+    lane.main(["toy", "true"])
+    assert ran == [["true"]] and (os.environ["TOY"], os.environ["PYDP_DEVICE"]) == ("1", "toy")
+
+
+@pytest.mark.parametrize("must", [False, True])
+def test_a_lane_without_pydp_fails(
+    must: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(lane.LANES, "toy", lane.Lane("import nowhere.to_be_found"))
+    monkeypatch.setattr(lane, "_install", lambda one: pytest.fail("nothing is to be installed"))
+    monkeypatch.setattr(lane, "_is_root", lambda: must)
+    assert lane.main(["toy", "true"]) == 1
+    assert "pydp cannot be asked for its devices: ModuleNotFoundError: No module" in capsys.readouterr().out
+
+
+def _without(tmp_path: Path, *, path: str = "", vendors: str = "") -> dict[str, str]:
+    """An environment of no compiler and no driver but those given, and no rights or way to install any."""
+    folder = tmp_path / "vendors"
+    folder.mkdir()
+    if vendors:
+        (folder / "driver.icd").write_text(vendors)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OCL", "PYDP_DEVICE", "CI"))}
+    return {**kept, "PATH": path, "OCL_ICD_VENDORS": str(folder), "PYDP_CACHE_DIR": str(tmp_path / "cache")}
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("pocl", "no device of pocl"),
+        ("intel", "no device of intel"),
+        ("rusticl", "no device of rusticl"),
+        ("oclgrind", "no device of oclgrind"),
+        ("offline", "clang is not installed, so nothing is compiled for sm_70; install clang 19 to 22 and a libclc"),
+    ],
+)
+def test_every_lane_asks_pydp(name: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = _without(tmp_path, vendors="libnothing-of-the-kind.so")
+    monkeypatch.setattr(lane.os, "environ", environment)
+    assert lane.why_missing(name, lane.LANES[name]).startswith(reason)
+
+
+def test_an_old_compiler_is_none_to_its_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where clang-15 came with another package: the lane installs the one that pydp can use."""
+    (tmp_path / "clang-15").write_text("#!/bin/sh\n")
+    (tmp_path / "clang-15").chmod(0o755)
+    monkeypatch.setattr(lane.os, "environ", _without(tmp_path, path=str(tmp_path)))
+    assert lane.why_missing("offline", lane.LANES["offline"]).startswith("clang 15 cannot be used, so nothing is")
+    assert lane.LANES["offline"].apt[0] == "clang-19"
 
 
 def test_root_installs_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import barrier_examples
 import numpy as np
@@ -15,16 +14,16 @@ from made_up import profile
 import pydp
 from pydp.lang import lower_simt
 from pydp.lang.front import FieldType, NumberType, translate
+from pydp.runtime.offline import toolchain
 from pydp.runtime.target import dry_run
 from pydp.runtime.template import render
 from pydp.specialize.offline import target_of
 
-CLANG = next((name for name in ("clang-19", "clang-18", "clang-17", "clang-16", "clang") if shutil.which(name)), None)
-LIBCLC = Path("/usr/lib/clc/nvptx64--nvidiacl.bc")
+TOOLS = toolchain("sm_70")
 
 pytestmark = [
     pytest.mark.host,
-    pytest.mark.skipif(CLANG is None or not LIBCLC.exists(), reason="clang with libclc for NVPTX is not installed"),
+    pytest.mark.skipif(isinstance(TOOLS, str), reason=str(TOOLS)),
 ]
 
 PROFILE = profile("cl_nv_device_attribute_query")
@@ -64,9 +63,9 @@ def ptx(text, arch, folder):
     """The PTX of an OpenCL text, which must also pass ptxas where that is here and knows the architecture."""
     given = render("offline_functions.mako", {"vendor": "nvidia"}) if "atom_" in text else ""  # what libclc lacks
     (folder / "kernel.cl").write_text(given + text)
-    command = [CLANG, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", f"-march={arch}", "-O2", "-S"]
-    command += ["-nogpulib", "-Wno-linker-warnings", "-Xclang", "-finclude-default-header"]
-    command += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(LIBCLC)]
+    command = [TOOLS.clang, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", f"-march={arch}", "-O2"]
+    command += ["-S", "-nogpulib", "-Wno-linker-warnings", "-Xclang", "-finclude-default-header"]
+    command += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", TOOLS.libclc]
     command += ["-o", str(folder / "kernel.ptx"), str(folder / "kernel.cl")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

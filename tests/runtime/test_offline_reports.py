@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,15 +75,90 @@ def test_vendors(name: str, vendor: str) -> None:
     assert offline.vendor_of(name) == vendor
 
 
-def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no compiler for xe_hpg" in str(offline.missing("xe_hpg"))
-    monkeypatch.setattr(offline, "clang", lambda: None)
-    assert "apt: clang-19 libclc-15" in str(offline.missing("sm_80"))
-    with pytest.raises(UnsupportedOnDevice, match="clang is not installed"):
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Makes a path of given compilers the only one; each says its version and, where it compiles, its name and the
+    libclc that it is given."""
+    forget = [offline.clangs, offline.libraries, offline.toolchain, offline._known, offline._first_line]
+
+    def only(*names: str, libclc: tuple[str, ...] = ("libclc-15",)) -> None:
+        for one in forget:
+            one.cache_clear()
+        folder = tmp_path / f"path-{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        for name in names:
+            file, _, version = name.partition("=")
+            reads = 'case "$*" in *libclc-15*) ;; *) echo "error: Unknown attribute kind (86)" >&2; exit 1;; esac\n'
+            knows = 'case "$*" in *gfx1201*) echo "error: unknown target" >&2; exit 1;; esac\n'
+            said = f"Debian clang version {version or file[6:]}.0.6"
+            script = f'#!/bin/sh\n[ "$1" = --version ] && echo "{said}" && exit\n'
+            (folder / file).write_text(script + reads + (knows if "20" not in name else ""))
+            (folder / file).chmod(0o755)
+        for name in libclc:
+            (folder / name).mkdir()
+            for files in offline._LIBRARIES.values():
+                (folder / name / files[0]).write_text("")
+        monkeypatch.setenv("PATH", str(folder))
+        monkeypatch.setattr(offline, "_FOLDERS", tuple(str(folder / name) for name in libclc))
+        monkeypatch.setattr(offline.glob, "glob", lambda _: [])
+
+    yield only
+    monkeypatch.undo()
+    for one in forget:
+        one.cache_clear()
+
+
+INSTALL = "install clang 19 to 22 and a libclc that is no newer (apt: clang-19 libclc-15)"
+
+
+@pytest.mark.parametrize(
+    ("names", "libclc", "said"),
+    [
+        ((), ("libclc-15",), "clang is not installed, so nothing is compiled for sm_80; "),
+        (("clang-15",), ("libclc-15",), "clang 15 cannot be used, so nothing is compiled for sm_80; "),
+        (("clang=14", "clang-15"), ("libclc-15",), "clang 15 and clang 14 cannot be used, so nothing is compiled for "),
+        (("clang-14", "clang-23"), ("libclc-15",), "clang 23 and clang 14 cannot be used, so nothing is compiled for "),
+        (("clang-19",), (), "libclc is not installed, so nothing is compiled for sm_80; "),
+        (("clang-19",), ("libclc-22",), "compiles nothing for sm_80 (error: Unknown attribute kind (86)); "),
+    ],
+)
+def test_what_is_missing_is_said_in_one_sentence(
+    tools: Any, names: tuple[str, ...], libclc: tuple[str, ...], said: str
+) -> None:
+    tools(*names, libclc=libclc)
+    reason = str(offline.missing("sm_80"))
+    assert said in reason and reason.endswith(INSTALL) and "\n" not in reason
+    with pytest.raises(UnsupportedOnDevice, match=re.escape(reason)):
         offline.resources_of("sm_80", SUM)
-    monkeypatch.setattr(offline, "clang", lambda: "clang")
-    monkeypatch.setattr(offline, "libclc", lambda vendor: None)
-    assert "libclc is not installed" in str(offline.missing("gfx906"))
+
+
+@pytest.mark.parametrize(
+    ("names", "libclc", "taken"),
+    [
+        (("clang-15", "clang-19"), ("libclc-15",), ("clang-19", "libclc-15")),
+        (("clang-19", "clang-20", "clang-23"), ("libclc-15",), ("clang-20", "libclc-15")),
+        (("clang=14", "clang-19"), ("libclc-15",), ("clang-19", "libclc-15")),
+        (("clang=20", "clang-19"), ("libclc-15",), ("clang", "libclc-15")),
+        (("clang=19", "clang-19"), ("libclc-15",), ("clang-19", "libclc-15")),
+        (("clang-15", "clang-19"), ("libclc-22", "libclc-15"), ("clang-19", "libclc-15")),
+    ],
+)
+def test_the_newest_supported_compiler_with_a_libclc_that_it_reads_is_taken(
+    tools: Any, names: tuple[str, ...], libclc: tuple[str, ...], taken: tuple[str, str]
+) -> None:
+    tools(*names, libclc=libclc)
+    found = offline.toolchain("gfx906")
+    assert isinstance(found, offline.Toolchain)
+    assert (Path(found.clang).name, Path(found.libclc).parent.name) == taken and offline.missing("gfx906") is None
+
+
+def test_a_target_that_no_compiler_knows(tools: Any) -> None:
+    assert "no compiler for xe_hpg" in str(offline.missing("xe_hpg"))
+    tools("clang-19", "clang-22")
+    assert "clang-22 with " in str(offline.missing("gfx1201")) and "unknown target" in str(offline.missing("gfx1201"))
+    tools("clang-22", "clang-20")
+    found = offline.toolchain("gfx1201")
+    assert isinstance(found, offline.Toolchain) and Path(found.clang).name == "clang-20"
 
 
 @pytest.fixture
@@ -118,7 +196,7 @@ def test_gpus_that_the_compiler_is_too_old_for_get_the_newest_ptx_it_knows(cache
     for number, target in enumerate(("sm_100", "sm_120"), start=1):
         assert "sum" in offline.resources_of(target, SUM, ["-cl-std=CL1.2"])
         assert len(list(cache.iterdir())) == number
-    with pytest.raises(BuildFailed, match="gfx9999"):
+    with pytest.raises(UnsupportedOnDevice, match="compiles nothing for gfx9999 "):
         offline.resources_of("gfx9999", SUM)
 
 
