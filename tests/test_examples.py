@@ -46,7 +46,7 @@ def test_example(device: Any, name: str) -> None:
 def test_an_example_runs_as_a_program(tmp_path: Path) -> None:
     picture = tmp_path / "mandelbrot.pgm"
     command = [sys.executable, str(FOLDER / "mandelbrot.py"), str(picture)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=True)
     assert "equal to NumPy's: True" in done.stdout
     assert picture.read_bytes().startswith(b"P5 320 240 255\n") and picture.stat().st_size == 15 + 320 * 240
 

@@ -22,7 +22,7 @@ def _run(fault: str, log: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(HERE / "lane.py"), "oclgrind", sys.executable, str(HERE.parent / "oclgrind_log.py")]
     command += [str(log), sys.executable, str(HERE / "run_fault.py"), fault]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OCLGRIND_", "OCL_ICD"))}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
 
 
 def test_a_kernel_without_fault_has_no_findings(tmp_path: Path) -> None:

@@ -67,11 +67,11 @@ def ptx(text, arch, folder):
     command += ["-S", "-nogpulib", "-Wno-linker-warnings", "-Xclang", "-finclude-default-header"]
     command += ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", TOOLS.libclc]
     command += ["-o", str(folder / "kernel.ptx"), str(folder / "kernel.cl")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr
     if shutil.which("ptxas"):
         command = ["ptxas", f"-arch={arch}", str(folder / "kernel.ptx"), "-o", str(folder / "kernel.cubin")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
         assert done.returncode == 0 or "is not defined for option 'gpu-name'" in done.stderr, done.stderr
     return (folder / "kernel.ptx").read_text()
 

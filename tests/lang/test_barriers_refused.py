@@ -100,7 +100,7 @@ def test_one_step_too_narrow_is_a_race_under_the_simulator(fault, tmp_path):
     command = [sys.executable, str(lane), "oclgrind", sys.executable, str(log), str(tmp_path / "log")]
     command += [sys.executable, str(HERE / "run_narrow.py"), fault]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OCLGRIND_", "OCL_ICD"))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == (0 if fault == "none" else 1), done.stdout + done.stderr
     assert ("data race" in done.stdout) == (fault != "none"), done.stdout
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import interpreter
 import numpy as np
 import pytest
+from counted import calls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patterns import pattern
@@ -272,8 +273,6 @@ def test_atomics_meet_but_a_plain_read_beside_them_races():
 
 
 def test_long_loops_are_bounded_work():
-    import time
-
     def f(idx, out):
         s = pydp.local_field(np.int32, 64)
         s[idx.local[0]] = 0
@@ -285,9 +284,7 @@ def test_long_loops_are_bounded_work():
         out[idx] = total
 
     function = translate(f, 1, (64,), [I1])
-    began = time.perf_counter()
-    static_checks.check(function)
-    assert time.perf_counter() - began < 3
+    assert calls(lambda: static_checks.check(function)) < 500_000  # 143,000 here
 
 
 def test_a_barrier_narrower_than_its_dependencies():

@@ -1,4 +1,4 @@
-"""What the tests of tuning share: a cache of their own, short last races, and a device that is none."""
+"""What the tests of tuning share: a cache, a clock and a device of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 import toy_tuning as toy
 
-from pydp.specialize import trial, tuned, tuner
+from pydp.specialize import store, trial, tuned, tuner
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that only what hangs reaches, however busy the machine is."""
+    monkeypatch.setattr(trial, "LIMIT", 300.0)
+    monkeypatch.setattr(trial, "_STOPPING", 300.0)
+    monkeypatch.setattr(store, "LOCK_SECONDS", 300.0)
 
 
 @pytest.fixture
@@ -27,19 +35,16 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 @pytest.fixture
 def toys(own_cache: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The device of `toy_tuning`."""
-    monkeypatch.setattr(tuned, "about", toy.about)
-    return toy.device()
-
-
-@pytest.fixture
-def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The toy's specializations take exactly as long as they say, whatever else the machine does, and no time."""
+    """The device of `toy_tuning`. Its specializations take exactly as long as they say by the clock of the tuner and of
+    trials, whatever else the machine does, and no time by any other."""
     now = 0.0
 
     def sleep(seconds: float) -> None:
         nonlocal now
         now += seconds
 
-    monkeypatch.setattr(toy, "time", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(trial, "time", SimpleNamespace(perf_counter=lambda: now))
+    clock = SimpleNamespace(sleep=sleep, perf_counter=lambda: now, monotonic=lambda: now)
+    for module in (toy, trial, tuner):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(tuned, "about", toy.about)
+    return toy.device()

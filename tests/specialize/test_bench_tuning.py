@@ -19,7 +19,7 @@ pytestmark = pytest.mark.host
 
 
 @pytest.fixture
-def measured(toys: Any, exact: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+def measured(toys: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Measures the toy's specializations, after so much was tuned."""
     monkeypatch.setattr(pydp, "toy", toy.double, raising=False)
     monkeypatch.setattr(bench_tuning, "arguments", lambda *_: ([X], {"device": toys}))

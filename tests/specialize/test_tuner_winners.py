@@ -58,7 +58,7 @@ def test_a_winner_is_ahead_by_more_than_noise(
 
 @pytest.mark.host
 def test_races_are_against_the_untuned_choice_and_go_by_the_best_so_far(
-    toys: Any, exact: None, monkeypatch: pytest.MonkeyPatch
+    toys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who wins one is timed again, beside the best so far, and both count what comes out then: that may be nothing."""
     raced = {4: Ratio(0.5, 0.9), 6: Ratio(0.5, 0.95), 5: Ratio(0.9, 0.7), 7: Ratio(0.99, 0.9), 3: Ratio(1.5, 0.5)}
@@ -89,7 +89,7 @@ def test_races_are_against_the_untuned_choice_and_go_by_the_best_so_far(
 
 
 @pytest.mark.host
-def test_short_calls_count_by_the_worse_of_both_ways(toys: Any, exact: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_calls_count_by_the_worse_of_both_ways(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """4 ms a call, but more where each is waited for: 16 are slower than the untuned choice's 8, 5 are faster."""
     monkeypatch.setattr(trial, "_SAMPLE", 0.05)
     monkeypatch.setattr(toy, "CLOSED", True)
@@ -120,7 +120,7 @@ def test_a_winner_is_not_slower_at_other_sizes_of_its_class(toys: Any, monkeypat
 
 @pytest.mark.host
 def test_where_the_fastest_are_slower_elsewhere_the_next_ones_are_looked_at(
-    toys: Any, exact: None, monkeypatch: pytest.MonkeyPatch
+    toys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = [ToySpec(2 + extra, "here", 0.06) for extra in range(9)]
     monkeypatch.setattr(toy, "SPACE", [ToySpec(16), *here, ToySpec(12)])
@@ -133,7 +133,7 @@ def test_where_the_fastest_are_slower_elsewhere_the_next_ones_are_looked_at(
 @pytest.mark.host
 @pytest.mark.parametrize("again", [False, True])
 def test_what_another_process_found_meanwhile_is_kept(
-    toys: Any, exact: None, monkeypatch: pytest.MonkeyPatch, again: bool
+    toys: Any, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     """One with more time, for example; what had been found before a search that is to be done again goes."""
     store = Store(tuned.store_of(toys).name, toy.about(toys))
@@ -174,7 +174,7 @@ def test_calls_at_other_sizes(device: Any) -> None:
 
 
 @pytest.mark.host
-def test_races_of_short_calls_take_more_rounds(toys: Any, exact: None) -> None:
+def test_races_of_short_calls_take_more_rounds(toys: Any) -> None:
     """They scatter most."""
     subject = trial.Subject(toy.double, (X,), {"device": toys})
     runs = {}
@@ -188,7 +188,7 @@ def test_races_of_short_calls_take_more_rounds(toys: Any, exact: None) -> None:
 
 
 @pytest.mark.host
-def test_what_another_one_left_is_not_timed(toys: Any, exact: None) -> None:
+def test_what_another_one_left_is_not_timed(toys: Any) -> None:
     """Caches, for example: 4 ms a call, but 12 after another one's; where calls are long, caches hold nothing."""
     subject = trial.Subject(toy.double, (X,), {"device": toys})
     for wait, taken in ((8, 4), (24, 12)):
@@ -204,11 +204,11 @@ def test_what_another_one_left_is_not_timed(toys: Any, exact: None) -> None:
         (ToySpec(6), 1.0, 7),
         (ToySpec(6), 0.5, 2),  # far behind the best so far, though faster than the baseline
         (ToySpec(12), 1.0, 2),
-        (ToySpec(10, "hangs", 0.39), 60.0, 3),  # long ones are raced for a second
+        (ToySpec(10, "long", 0.39), 60.0, 3),  # long ones are raced for a second
     ],
 )
 def test_races_end_soon_for_who_is_behind_or_long(
-    toys: Any, exact: None, monkeypatch: pytest.MonkeyPatch, spec: ToySpec, best: float, rounds: int
+    toys: Any, monkeypatch: pytest.MonkeyPatch, spec: ToySpec, best: float, rounds: int
 ) -> None:
     taken: list[int] = []
 

@@ -1,7 +1,11 @@
-"""A function of pydp's kind, on no device, whose specializations sleep, fail, hang or lie, as a tuner may meet them."""
+"""A function of pydp's kind, on no device, whose specializations sleep, fail, hang or lie, as a tuner may meet them.
+
+They sleep by the clock `time`, which tests replace by one of their own.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -17,9 +21,9 @@ from pydp.specialize.shape_class import ShapeClass
 
 @dataclass(frozen=True)
 class ToySpec:
-    """One that takes `wait` milliseconds; mode "right", "wrong", "raises", "hangs" (for `seconds`), "late" (whose
-    result is there after `seconds`), "here" (which takes `seconds` for other sizes than X's), or "after" (which takes
-    `seconds` after a run of another)."""
+    """One that takes `wait` milliseconds; mode "right", "wrong", "raises", "hangs" (until RELEASED), "long" (that takes
+    `seconds` more), "late" (whose result is there after `seconds`), "here" (which takes `seconds` for other
+    sizes than X's), or "after" (which takes `seconds` after a run of another)."""
 
     wait: int = 8
     mode: str = "right"
@@ -54,6 +58,7 @@ def about(of: Any) -> dict[str, str]:
 
 
 RUNS: list[ToySpec] = []
+HANGS, RELEASED = threading.Event(), threading.Event()
 X = np.arange(10, dtype=np.int64)
 SHAPE = ShapeClass("toy", "int64", (16,))  # of X
 
@@ -78,6 +83,9 @@ def double(x: Any, *, device: Any, out: Any = None, spec: Any = None) -> Any:
     if chosen.mode == "raises":
         raise RuntimeError("no such instruction\nmore of the log")
     if chosen.mode == "hangs":
+        HANGS.set()
+        assert RELEASED.wait(300)
+    if chosen.mode == "long":
         time.sleep(chosen.seconds)
     result = 2 * x + (1 if chosen.mode == "wrong" else 0)
     if chosen.mode == "late":
