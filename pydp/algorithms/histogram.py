@@ -48,6 +48,11 @@ def histogram(
     default the least and the greatest value. weights: of the shape of `x`; then counts are sums of weights, in their
     dtype and always in the same order. density: counts become a density (float64). Values outside are not counted.
 
+    The edges are NumPy's to the bit, and every value is compared with the edges themselves. NumPy rounds 64-bit
+    integers to float64 before it compares them with edges that are floats (as those of equal bins are) or 64-bit
+    integers of the other signedness: its counts of values beyond 2**53 next to an edge may differ from the exact ones
+    given here. Equal bins hold the ends of their range as they are, where these are integers that the edges round.
+
     Raises InvalidArgument for wrong bins (no NaN is an edge), ranges, weights and types. Without a range the values
     are read once more, and the call waits for them.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,29 @@ def test_edges_beyond_the_values_type(device: Any) -> None:
     assert pydp.histogram(np.int32([3, 4]), [3])[0].shape == (0,)
     on_device = pydp.histogram(pydp.field(cases[3][0]), cases[3][1])[0]
     assert isinstance(on_device, pydp.Field) and on_device.get().tolist() == cases[3][2]
+
+
+@pytest.mark.parametrize("first", [2**53 - 30, -(2**53) - 90, 2**62 - 50, 2**63 + 2**11])
+def test_integers_that_float64_rounds_are_compared_exactly(device: Any, first: int) -> None:
+    """NumPy's edges, but counts that are right where NumPy's are of rounded values: Python compares by value."""
+    dtype, apart = np.dtype(np.uint64 if first > 2**62 else np.int64), int(np.spacing(float(abs(first))))
+    whole = [first + step * (apart // 2 + 1) for step in range(200)]
+    x = np.array(whole, dtype)
+    given = [float(first) + 8 * apart * place for place in range(-1, 9)]
+    equal: Any = 3
+    bins_of_call = [equal, given]
+    if 0 < first < 2**63:
+        bins_of_call += [np.array(given, "i8"), np.array(given, "u8")]
+    for bins in bins_of_call:
+        counts, edges = pydp.histogram(x, bins, device=device)
+        np.testing.assert_array_equal(edges, np.histogram_bin_edges(x, bins))
+        limits = edges.tolist()
+        if bins is equal:
+            limits[0], limits[-1] = whole[0], whole[-1]  # equal bins hold all values, whatever their edges round to
+        inside = [value for value in whole if limits[0] <= value <= limits[-1]]
+        expected = [sum(low <= value < high for value in inside) for low, high in itertools.pairwise(limits)]
+        expected[-1] += sum(value == limits[-1] for value in inside)
+        assert counts.tolist() == expected, bins
 
 
 @pytest.mark.parametrize("spec", [None, SIMT], ids=["default", "simt"])

@@ -106,6 +106,13 @@ def test_references(name: str, args: tuple[Any, ...], kw: dict[str, Any], right:
         assert text is not None and "1 of" in text and "instead of" in text
 
 
+def test_histograms_of_integers_that_numpy_rounds_have_no_reference() -> None:
+    for values in ([2**53 + 1, 5], [-(2**53) - 1, 5]):
+        assert expected("histogram", (np.array(values),), {}) is None
+    assert expected("histogram", (np.array([2**53, 5]),), {}) is not None
+    assert expected("histogram", (np.zeros(0, np.int64),), {}) is not None
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_sums_of_both_signs_are_not_taken_for_right_whatever_they_are(whole: bool) -> None:
     """Magnitudes grow faster than such sums do: what they alone allow is more than the sums themselves."""
