@@ -9,6 +9,7 @@ text is never built twice; built programs are kept on disk for drivers that do n
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Kernel", "build_source", "kernel", "render"]
 
 MOST_GROUPS = 65535  # along dimensions 1 and 2 of a launch, on GPUs
+_WORD = re.compile(r"[a-z]\w*")
 _MEMORY_CODES = (-4, -5, -6)  # MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY
 _GROUP_CODES = (-54, -55)  # INVALID_WORK_GROUP_SIZE, INVALID_WORK_ITEM_SIZE
 
@@ -230,6 +232,8 @@ def _make(device: DeviceCore, template: str, name: str, params: Mapping[str, obj
     import pyopencl as cl
 
     source = render(template, params)
+    if not device.quirks.half_functions and "cl_khr_fp16" in source:
+        source = render("half_functions.mako", {"words": sorted(set(_WORD.findall(source)))}) + source
     unbuilt: Kernel | None = device.unbuilt(template, name, params, source, options)
     if unbuilt is not None:
         return unbuilt

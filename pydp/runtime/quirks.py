@@ -85,6 +85,7 @@ class Quirks:
     flush_before_wait: bool = False
     kernel_group_size_known: bool = True
     unaligned_records: bool = True
+    half_functions: bool = True  # whether the library has all functions of half that OpenCL C names
     build_options: tuple[str, ...] = ()  # added up over the rows
     environment: Mapping[str, str] = field(default_factory=dict)  # variables that the driver reads, added up
     rank: int = _OTHER_RANK
@@ -134,6 +135,12 @@ TABLE = (
         {"build_options": ("-DKEEP_MASKED_INTEGERS",)},
         kinds=_CPU,
         shown_by="tests/algorithms/test_forall_masked_indexes.py",
+    ),
+    Quirk(
+        "pocl",
+        "the library lacks vector stores and several functions of half, although fp16 is reported: pydp defines them",
+        {"half_functions": False},
+        shown_by="tests/runtime/test_half_functions.py",
     ),
     Quirk("pocl", "PoCL keeps built kernels in its own cache", {"keeps_own_binaries": True}),
     Quirk("pocl", "mem_fence is an empty function: groups communicate through atomics only"),
