@@ -21,12 +21,12 @@ import pyopencl as cl
 import pyopencl.array
 
 from ..errors import InvalidArgument
-from . import elementwise, host_memory, placement
+from . import elementwise, held_queues, host_memory, placement
 from .field_data import FieldData
 from .host_arguments import HostArguments
 from .host_memory import check_dtype
 from .operand import Operand, c_strides
-from .returns import bring_back, hold, hold_queue, later
+from .returns import bring_back, hold, later
 from .scratch import give, take
 from .storage import Storage
 
@@ -266,7 +266,7 @@ class Call:
 
     def _next_waits(self, event: cl.Event) -> list[cl.Event]:
         """What the next command on an out-of-order queue waits for, after the command of `event`."""
-        hold_queue(self.queue, event)
+        held_queues.hold(self.device, self.queue, event)
         return [event]
 
     def scratch(self, nbytes: int) -> cl.Buffer:

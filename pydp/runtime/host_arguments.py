@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyopencl as cl
 
-from . import host_memory
+from . import held_queues, host_memory
 from .host_memory import alignment, buffer_over, buffer_with, byte_range, check_dtype, create, fits_in_place
 from .operand import Operand
-from .returns import hold_queue
 from .together import Together, dense, groups
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ class HostArguments:
         for buffer, nbytes in self._maps.values():
             unmapped = host_memory.make_visible(queue, buffer, nbytes)
             if loose:
-                hold_queue(queue, unmapped)
+                held_queues.hold(self._device, queue, unmapped)
         for memory, buffer, scattered in self._back:
             if memory.size:
                 cl.enqueue_copy(queue, memory.reshape(-1).view(np.uint8), buffer, is_blocking=True)

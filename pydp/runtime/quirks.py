@@ -83,6 +83,7 @@ class Quirks:
     subgroup_sizes: tuple[int, ...] | None = None
     simd_bytes: int | None = None
     flush_before_wait: bool = False
+    hold_out_of_order_queues: bool = False
     kernel_group_size_known: bool = True
     unaligned_records: bool = True
     half_functions: bool = True  # whether the library has all functions of half that OpenCL C names
@@ -180,7 +181,9 @@ TABLE = (
     Quirk("intel", "each built program keeps several megabytes: the cache of programs is bounded"),
     Quirk(
         "intel",
-        "releasing an out-of-order queue while its commands run hangs a thread: queues are held until then",
+        "releasing an out-of-order queue while its commands run hangs a thread",
+        {"hold_out_of_order_queues": True},
+        kinds=_CPU,
         shown_by="tests/runtime/test_queue_order.py",
     ),
     Quirk("intel", "loops over one-element private arrays of records are miscompiled"),

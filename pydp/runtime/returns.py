@@ -3,10 +3,6 @@
 The garbage collector may finalize an object while its thread holds a pool's lock, so a finalizer only puts
 the buffer down here; whoever takes memory next brings it back. pyopencl's event of a transfer waits for the transfer's
 end when it goes, and lets no other thread run meanwhile, who might be the one to start it; so it is held until then.
-
-Out-of-order queues are held until their commands have ended. Where nobody else holds such a queue, Intel's CPU runtime
-destroys it together with its last command, on the thread that runs the command, and the destructor waits for all
-commands of the queue: for itself. That thread never returns, and it may be one that waits for another queue meanwhile.
 """
 
 from __future__ import annotations
@@ -17,23 +13,11 @@ from typing import Any
 
 import pyopencl as cl
 
+from . import held_queues
 from .scratch import give
-
-
-class _HeldQueue:
-    """An out-of-order queue and the event of a command on it."""
-
-    __slots__ = ("ended", "event", "queue")
-
-    def __init__(self, queue: cl.CommandQueue, event: cl.Event) -> None:
-        self.queue, self.event = queue, event
-        self.ended = False  # as an earlier look found
-
 
 _waiting: deque[tuple[Any, Any]] = deque()  # its append and popleft are safe between threads
 _transfers: deque[cl.Event] = deque()
-_queues: deque[_HeldQueue] = deque()
-_LOOKS = 8  # held queues that are looked at in turn: more than a call adds, so that they become fewer
 _lock = threading.Lock()  # of whoever takes ended transfers out
 
 
@@ -55,12 +39,6 @@ def hold(event: cl.Event, ended: bool = False) -> cl.Event:
     return cl.Event.from_int_ptr(event.int_ptr, True)
 
 
-def hold_queue(queue: cl.CommandQueue, event: cl.Event) -> None:
-    """Keep an out-of-order queue until the command of `event` has ended, whoever drops it before."""
-    _queues.append(_HeldQueue(queue, event))
-    _drop_ended()
-
-
 def bring_back() -> None:
     """Give back all buffers that were left, let go of the transfers that have ended."""
     while _waiting:
@@ -69,24 +47,17 @@ def bring_back() -> None:
         except IndexError:  # another thread was faster
             break
         give(buffer, event)
-    if _transfers or _queues:
+    if _transfers:
         _drop_ended()
+    if held_queues._held:
+        held_queues.release()
 
 
 def _drop_ended() -> None:
     if not _lock.acquire(blocking=False):  # another thread is at it, or this one, of which a finalizer runs
         return
     try:
-        while _transfers and _has_ended(_transfers[0]):
+        while _transfers and _transfers[0].command_execution_status <= cl.command_execution_status.COMPLETE:
             _transfers.popleft()
-        for _ in range(min(len(_queues), _LOOKS)):
-            held = _queues.popleft()
-            if not held.ended:  # once more: the thread of a command that has ended may still hold the queue with it
-                held.ended = _has_ended(held.event)
-                _queues.append(held)
     finally:
         _lock.release()
-
-
-def _has_ended(event: cl.Event) -> bool:
-    return bool(event.command_execution_status <= cl.command_execution_status.COMPLETE)
