@@ -4,10 +4,10 @@
 ## scans its items; each row stores side by side. Elements only change lanes within a row, so the barriers around that
 ## have rows meet, those around lane 0 the whole group.
 ## Launch: as many groups of `lanes` work-items as there are partitions of `part` <= lanes * items elements.
-## Parameters: those of scan_common and wg_lookback, and phase, exclusive, start_value, total as in scan_vector;
-## lanes, columns (lanes of a row of the group's scan), items (elements of a lane), pad (an unused element of local
-## memory after so many, against bank conflicts; 0: none), ways (of the barriers `taken`, `loaded`, `summed`, `rows`,
-## `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.meetings).
+## Parameters: those of scan_common and wg_lookback, and phase, exclusive, start_value, total, keeps
+## as in scan_vector; lanes, columns (lanes of a row of the group's scan), items (elements of a lane), pad (an unused
+## element of local memory after so many, against bank conflicts; 0: none), ways (of the barriers `taken`, `loaded`,
+## `summed`, `rows`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.meetings).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="group" file="wg_scan.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
@@ -62,7 +62,7 @@ static long x_at(${common.inputs()}, const long i) {
 %   endif
 </%def>
 % if phase == "single":
-${lookback.functions("VALUE")}
+${lookback.functions("VALUE", keeps)}
 /* The aggregate of a partition whose owner has not published it, in the order of the group's own scan; 1 where it
    is the inclusive prefix. One work-item does it: it is rare. */
 static int recompute(${common.inputs()}, const int p, VALUE* result) {
@@ -177,6 +177,9 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 % else:
         VALUE before;
         int have = 0;
+%   if keeps:
+        int later = 0;
+%   endif
 %   if start != "none":
         if (p == 0) { before = START; have = 1; }
 %   endif
@@ -198,9 +201,12 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
                 ${lookback.announce("p", "AGGREGATE", "sum")}
 %     endif
             }
+%     if keeps:
+            later = keep(state, tag, p, head ? PREFIX : AGGREGATE, sum);
+%     endif
         }
         if (p > 0) {
-            ${lookback.look_back("p", "before", f"recompute({capture(common.input_names)}, back, &found)")}
+            ${lookback.look_back("p", "before", f"recompute({capture(common.input_names)}, back, &found)", keeps)}
             have = 1;
             if (p < parts - 1 && !head) {
                 sum = combine(before, sum);
@@ -209,6 +215,10 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         }
 %   endif
         ${group.rows_exclusive(lanes, columns, "active", "before", "have")}
+%   if keeps:
+        /* It never is; but the stores of all lanes wait for the answer, and so for what is kept. */
+        if (later) taken = -1;
+%   endif
     }
     ${barriers.meet("prefixes", ways, lanes)}
     if (LANE < active) {
@@ -237,7 +247,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     ${barriers.meet("scanned", ways, lanes)}
     for (int i = 0; i < ${items}; ++i) {
         const int at = stretch + i * ${columns};
-        if (at < count) {
+        if (at < count${" && taken >= 0" if keeps else ""}) {
 %   if rows:
             const long row = (begin + at) / row_length;
             y[Y_AT(Y_BASE(row), begin + at - row * row_length)] = tile[AT(at)];

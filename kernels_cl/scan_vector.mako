@@ -5,7 +5,7 @@
 ## Parameters: those of scan_common and wg_lookback, and phase ("single": all at once; "reduce", "seeded": first and
 ## last pass of reduce-then-scan; "alone": no partition needs a prefix), exclusive, start_value (what an exclusive scan
 ## without init begins with), total (the last inclusive prefix is stored), vector (elements, 0: one at a time),
-## combine_vector, identity, convert_vector, nontemporal.
+## combine_vector, identity, convert_vector, nontemporal, keeps (in place; see wg_lookback).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
 <%
@@ -97,7 +97,7 @@ kernel void scan(${common.inputs()}, global VALUE* aggregates, global uchar* par
 }
 % else:
 % if phase == "single":
-${lookback.functions("VALUE")}
+${lookback.functions("VALUE", keeps)}
 /* The aggregate of a partition whose owner has not published it; 1 where it is the inclusive prefix. */
 static int recompute(${common.inputs()}, const int p, VALUE* v) {
     const long begin = (long) p * part;
@@ -154,9 +154,13 @@ kernel void scan(
             ${lookback.announce("p", "AGGREGATE", "sum")}
 %   endif
         }
+%   if keeps:
+        /* It never returns here; but the stores below wait for the answer, and so for what is kept. */
+        if (keep(state, tag, p, head || p == 0 ? PREFIX : AGGREGATE, sum)) return;
+%   endif
     }
     if (p > 0 ${"&& begin % row_length != 0" if rows else ""}) {
-        ${lookback.look_back("p", "acc", f"recompute({capture(common.input_names)}, back, &found)")}
+        ${lookback.look_back("p", "acc", f"recompute({capture(common.input_names)}, back, &found)", keeps)}
         have = 1;
     }
     if (p > 0 && p < parts - 1 && !head) {

@@ -3,12 +3,26 @@
 ## one or more atomic words, and every word holds a piece of the value and the launch's tag, so that a word says of
 ## itself whether it belongs to this launch: no fence, no order between words and no clearing is needed.
 ## The walk goes back to the nearest P and then folds forward, oldest first: the same left fold whatever the timing.
+##
+## The wait is bounded: after `polls` fruitless looks at a partition the group gets the aggregate by itself.
+## 1. It looks with atomics, which see what has been written even where plain loads are served from a stale cache.
+## 2. Without an answer it recomputes the aggregate from the input. This covers an owner that has not run yet, or
+##    that the driver does not run before later groups end.
+## 3. In place (`keeps`), an owner may have overwritten its input by then, or begin to while it is read. Therefore an
+##    owner stores its aggregate to a third or fourth slot, the kept one of A or P, before its first result, and a
+##    group that recomputes takes what is kept, else puts its own value there by compare-and-swap. Words that the
+##    owner had already stored win. A word that the group could store was computed from elements read before, hence
+##    before the owner's first result. Both compute the same bits, so it does not matter who was first.
+## Atomics on one word have one order for all groups; tickets need that too. This is all that the bound rests on:
+## neither loads nor the words of A and P need ever be seen by another group.
+##
 ## `state`: 64 bytes of which the first uint is the ticket counter (0 between launches), then the slots.
 ## Parameters: wide_words (64-bit atomics: pieces of 32 bits, else 32-bit words and pieces of 16), words (per slot),
 ## order ("ticket"; tests: "reversed", "permuted" number the groups without a ticket), polls (fruitless looks at a slot
 ## before its aggregate is recomputed; 0: never), chained (only P is published), suppress (tests: a partition in
 ## so many publishes nothing; 0: none), plain_polls (volatile loads instead of atomics read the words).
-<%def name="functions(value)">
+## `keeps`, here and below: the results go where the input is.
+<%def name="functions(value, keeps=False)">
 <% piece, word, shift = ("uint", "ulong", 32) if wide_words else ("ushort", "uint", 16) %>
 % if wide_words:
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
@@ -17,12 +31,11 @@ typedef ${word} WORD;
 #define AGGREGATE 0
 #define PREFIX 1
 #define SLOTS(state) ((volatile global WORD*) ((state) + 16))
+#define SLOT(state, p, kind) (SLOTS(state) + ((long) (p) * ${4 if keeps else 2} + (kind)) * ${words})
 #define SWAP_WORD(where, what) ${"atom_xchg" if wide_words else "atomic_xchg"}(where, what)
-% if plain_polls:
-#define READ_WORD(where) (*(where))
-% else:
 #define READ_WORD(where) ${"atom_add" if wide_words else "atomic_add"}(where, (WORD) 0)
-% endif
+#define WORD_OF(tag, piece) (((WORD) (tag) << ${shift}) | (WORD) (piece))
+#define TAG_OF(word) ((uint) ((word) >> ${shift}))
 
 static int take_partition(volatile global uint* state, const int parts) {
 % if order == "ticket":
@@ -40,35 +53,73 @@ static int take_partition(volatile global uint* state, const int parts) {
 
 static void publish(volatile global uint* state, const uint tag, const int p, const int kind, const ${value} v) {
     union { ${value} v; ${piece} w[${words}]; } bits;
-    volatile global WORD* slot = SLOTS(state) + ((long) p * 2 + kind) * ${words};
+    volatile global WORD* slot = SLOT(state, p, kind);
     bits.w[${words - 1}] = 0;
     bits.v = v;
-% if words <= 8:
-%   for w in range(words):
-    SWAP_WORD(slot + ${w}, ((WORD) tag << ${shift}) | (WORD) bits.w[${w}]);
-%   endfor
-% else:
-    for (int w = 0; w < ${words}; ++w) SWAP_WORD(slot + w, ((WORD) tag << ${shift}) | (WORD) bits.w[w]);
-% endif
+    ${each_word("SWAP_WORD(slot + $W, WORD_OF(tag, bits.w[$W]));")}
 }
 
-static int peek(volatile global uint* state, const uint tag, const int p, const int kind, ${value}* v) {
+${peeking("peek_surely", value, "READ_WORD(slot + $W)")}
+% if plain_polls:
+${peeking("peek", value, "slot[$W]")}
+% else:
+#define peek peek_surely
+% endif
+% if keeps:
+
+#define KEPT 2
+/* Keeps a partition's aggregate before its input is overwritten. The result is 0, for no later launch has used these
+   words; whoever waits for it before the first result is stored has all words stored before. */
+static int keep(volatile global uint* state, const uint tag, const int p, const int kind, const ${value} v) {
     union { ${value} v; ${piece} w[${words}]; } bits;
-    volatile global WORD* slot = SLOTS(state) + ((long) p * 2 + kind) * ${words};
-    int whole = 1;
+    volatile global WORD* slot = SLOT(state, p, KEPT + kind);
+    int later = 0;
+    bits.w[${words - 1}] = 0;
+    bits.v = v;
+    ${each_word("later |= TAG_OF(SWAP_WORD(slot + $W, WORD_OF(tag, bits.w[$W]))) > tag;")}
+    return later;
+}
+
+/* The kept word, which is `mine` where there was none. */
+static WORD settled(volatile global WORD* where, const WORD mine, const uint tag) {
+    const WORD old = READ_WORD(where);
+    if (TAG_OF(old) == tag) return old;
+    const WORD found = ${"atom_cmpxchg" if wide_words else "atomic_cmpxchg"}(where, old, mine);
+    return TAG_OF(found) == tag ? found : mine;
+}
+
+/* Takes the words that are kept for v, and keeps those of v that are missing. */
+static void settle(volatile global uint* state, const uint tag, const int p, const int kind, ${value}* v) {
+    union { ${value} v; ${piece} w[${words}]; } bits;
+    volatile global WORD* slot = SLOT(state, p, KEPT + kind);
+    bits.w[${words - 1}] = 0;
+    bits.v = *v;
+    ${each_word("bits.w[$W] = (" + piece + ") settled(slot + $W, WORD_OF(tag, bits.w[$W]), tag);")}
+    *v = bits.v;
+}
+% endif
+</%def>
+##
+## A statement for every word of a slot; $W stands for its number.
+<%def name="each_word(statement)">
 % if words <= 8:
 %   for w in range(words):
-    const WORD word${w} = READ_WORD(slot + ${w});
-    whole &= (uint) (word${w} >> ${shift}) == tag;
-    bits.w[${w}] = (${piece}) word${w};
+    ${statement.replace("$W", str(w))}
 %   endfor
 % else:
-    for (int w = 0; w < ${words}; ++w) {
-        const WORD word = READ_WORD(slot + w);
-        whole &= (uint) (word >> ${shift}) == tag;
-        bits.w[w] = (${piece}) word;
-    }
+    for (int w = 0; w < ${words}; ++w) ${statement.replace("$W", "w")}
 % endif
+</%def>
+##
+## A function that gives 1 and the value of a slot whose words have all been written in this launch. `read`: the load
+## of word $W.
+<%def name="peeking(name, value, read)">
+<% piece, shift = ("uint", 32) if wide_words else ("ushort", 16) %>
+static int ${name}(volatile global uint* state, const uint tag, const int p, const int kind, ${value}* v) {
+    union { ${value} v; ${piece} w[${words}]; } bits;
+    volatile global WORD* slot = SLOT(state, p, kind);
+    int whole = 1;
+    ${each_word("{ const WORD word = " + read + "; whole &= TAG_OF(word) == tag; bits.w[$W] = (" + piece + ") word; }")}
     if (whole) *v = bits.v;
     return whole;
 }
@@ -85,7 +136,9 @@ static int peek(volatile global uint* state, const uint tag, const int p, const 
 ##
 ## Sets `prefix` to the inclusive prefix of partition p - 1. `recompute` is a C expression that stores the aggregate
 ## of partition `back` to `found` and gives 1 where that is the inclusive prefix already (a head in it, or back == 0).
-<%def name="look_back(p, prefix, recompute)">
+## Where the owner begins to overwrite the input meanwhile, `recompute` reads some elements that are results; what it
+## makes of them is not used.
+<%def name="look_back(p, prefix, recompute, keeps=False)">
     {
         int back = ${p} - 1;
         int looks = 0;
@@ -98,14 +151,43 @@ static int peek(volatile global uint* state, const uint tag, const int p, const 
                 looks = 0;
 % if polls:
             } else if (++looks > ${polls}) {
-                const int whole = ${recompute};
-                publish(state, tag, back, whole ? PREFIX : AGGREGATE, found);
+                looks = 0;
+%   if plain_polls:
+                int whole = peek_surely(state, tag, back, PREFIX, &found);
+                if (!whole && !peek_surely(state, tag, back, AGGREGATE, &found)) {
+                    ${without_owner(recompute, keeps)}
+                }
+%   else:
+                int whole;
+                ${without_owner(recompute, keeps)}
+%   endif
+                if (whole) at = AGGREGATE; else --back;
 % endif
             }
         }
         ${prefix} = found;
+        /* These aggregates were seen above, or published by this group. */
         for (int next = back + 1; next < ${p}; ++next) {
-            if (peek(state, tag, next, AGGREGATE, &found)) ${prefix} = combine(${prefix}, found);
+% if plain_polls:
+            if (!peek(state, tag, next, AGGREGATE, &found)) peek_surely(state, tag, next, AGGREGATE, &found);
+% else:
+            peek(state, tag, next, AGGREGATE, &found);
+% endif
+            ${prefix} = combine(${prefix}, found);
         }
     }
+</%def>
+##
+## Gets the aggregate of partition `back`, which its owner has not published, and publishes it for all.
+<%def name="without_owner(recompute, keeps)">
+% if keeps:
+                    whole = peek_surely(state, tag, back, KEPT + PREFIX, &found);
+                    if (!whole && !peek_surely(state, tag, back, KEPT + AGGREGATE, &found)) {
+                        whole = ${recompute};
+                        settle(state, tag, back, whole ? PREFIX : AGGREGATE, &found);
+                    }
+% else:
+                    whole = ${recompute};
+% endif
+                    publish(state, tag, back, whole ? PREFIX : AGGREGATE, found);
 </%def>

@@ -63,8 +63,10 @@ def _cleared(device: Device, nbytes: int) -> Any:
         raise OutOfResources(f"{device.name!r} has no {nbytes} bytes for a scan's descriptors: {error}") from error
 
 
-def descriptors(call: Call, partitions: int, itemsize: int) -> tuple[Any, np.uint32]:
+def descriptors(call: Call, partitions: int, itemsize: int, keeps: bool = False) -> tuple[Any, np.uint32]:
     """A buffer for the slots of `partitions` values and the tag of one launch, which must be the next use of both.
+
+    keeps: the launch works in place and has twice as many slots (see kernels_cl/wg_lookback.mako).
 
     On an out-of-order queue, whose launches could meet in one buffer, each launch gets a buffer of its own.
     """
@@ -73,7 +75,7 @@ def descriptors(call: Call, partitions: int, itemsize: int) -> tuple[Any, np.uin
     device, queue = call.device, call.queue
     profile = device.profile
     word = 8 if profile.int64_atomics else 4
-    nbytes = HEADER_BYTES + partitions * 2 * words_per_slot(profile, itemsize) * word
+    nbytes = HEADER_BYTES + partitions * (4 if keeps else 2) * words_per_slot(profile, itemsize) * word
     if device.is_target:
         return call.scratch(nbytes), np.uint32(1)
     if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:

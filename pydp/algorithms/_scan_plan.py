@@ -45,10 +45,6 @@ class Job:
         """Calls of the operator that the driver lets a work-item loop over; None: as many as it likes."""
         return room(profile.loop_limit, self.operator.rounds, f"op {self.operator.name!r}")
 
-    def apart(self) -> Job:
-        """The same with x out of the way of y."""
-        return replace(self, in_place=False)
-
 
 class Arrays(NamedTuple):
     """What a launch works on: buffers with element offsets; `init` a scalar argument or (buffer, offset)."""
@@ -110,7 +106,8 @@ def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str)
         "wide_words": profile.int64_atomics,
         "words": words_per_slot(profile, job.value.itemsize),
         "order": spec.order,
-        "polls": 0 if job.in_place else spec.polls,
+        "polls": spec.polls,
+        "keeps": phase == "single" and job.in_place and bool(spec.polls),
         "chained": spec.strategy == "chained",
         "suppress": spec.suppress,
         "plain_polls": spec.plain_polls,
@@ -142,7 +139,6 @@ def _built(device: Any, template: str, spec: ScanSpec, params: dict[str, object]
 class WalkPlan:
     """A flat scan, or one of many rows, cut into partitions."""
 
-    apart = False  # whether x must be copied out of the result's way first
     why = ""  # where the specialization comes from
 
     def __init__(self, device: Any, job: Job, spec: ScanSpec) -> None:
@@ -231,7 +227,7 @@ class WalkPlan:
         inputs = self._inputs(arrays)
         args = [*inputs, arrays.y, np.int64(arrays.y_offset + self.shift[1]), *self.y_steps]
         if self.phase == "single":
-            state, tag = descriptors(call, self.parts, self.job.value.itemsize)
+            state, tag = descriptors(call, self.parts, self.job.value.itemsize, keeps=self.job.in_place)
             args += [state, tag, self.tiles]
         elif self.phase == "seeded":
             args.append(self._seeds(call, arrays, inputs))
@@ -260,8 +256,19 @@ class WalkPlan:
                 "seeded": "reduced first, then scanned with the prefixes",
             }[self.phase]
         ]
+        if self.phase == "single":
+            lines += self._describe_waiting()
         lines += [f"{phase}: {line}" for phase, one in self.kernels.items() for line in told(one)]
         return lines + ([f"prefixes: {line}" for line in self.between.describe()] if self.between else [])
+
+    def _describe_waiting(self) -> list[str]:
+        polls = self.spec.polls
+        if not polls:
+            return ["a group waits for earlier partitions without a limit (polls=0)"]
+        lines = [f"a group that has looked at an earlier partition {polls} times in vain recomputes its aggregate"]
+        if self.job.in_place:
+            lines.append("in place: every partition keeps its aggregate for that before results replace its elements")
+        return lines
 
     def all_kernels(self) -> dict[str, Kernel]:
         """Every kernel by what it is for."""
@@ -274,7 +281,6 @@ class WalkPlan:
 class ColumnsPlan:
     """A scan down columns that lie side by side: one work-item for some columns."""
 
-    apart = False  # whether x must be copied out of the result's way first
     why = ""  # where the specialization comes from
 
     def __init__(self, device: Any, job: Job, spec: ScanSpec) -> None:

@@ -222,13 +222,7 @@ def _new_plan(
         total=total,
         in_place=in_place,
     )
-    profile = device.profile
-    fallback = profile.loop_limit is not None or not profile.group_progress or spec.order != "ticket" or spec.suppress
-    apart = in_place and bool(fallback)
-    if apart:
-        job = job.apart()
     plan = make_plan(device, job, spec)
-    plan.apart = apart and isinstance(plan, WalkPlan) and plan.phase == "single"
     plan.why = f"{choice.source}: {choice.reason}"
     return plan
 

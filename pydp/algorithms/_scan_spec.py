@@ -18,8 +18,9 @@ class ScanSpec:
     lanes, columns, items, pad: the group, a row of its scan, a lane's elements, unused elements of local memory (simt).
     barriers, subgroup: how lanes meet (see :mod:`pydp.groups.barrier`; simt).
     width: columns of a work-item along strided axes. polls: fruitless looks at a predecessor before its aggregate is
-    recomputed (0: never). plain_polls: look with volatile loads instead of atomics. order and suppress are for tests:
-    groups numbered without a ticket, and one partition in `suppress` publishing nothing (0: all do).
+    recomputed (0: never, the group waits for ever). plain_polls: look with volatile loads instead of atomics. order and
+    suppress are for tests: groups numbered without a ticket, and one partition in `suppress` publishing nothing (0: all
+    do).
     """
 
     mapping: str

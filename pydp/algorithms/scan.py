@@ -9,7 +9,7 @@ import numpy as np
 from pydp.algorithms import _scan_stream as stream
 from pydp.algorithms._scan_family import lies
 from pydp.algorithms._scan_plan import Arrays
-from pydp.algorithms._scan_request import Request, copied, opened, place_of_copy, plan_of, untangled
+from pydp.algorithms._scan_request import Request, opened, place_of_copy, plan_of, untangled
 from pydp.algorithms._scan_spec import ScanSpec
 from pydp.runtime.operand import Operand
 from pydp.specialize.explanation import Explanation, Given, explained_by
@@ -97,8 +97,6 @@ def _scan(
         y_at = y if y.is_contiguous else call.temporary(y.shape, value, "result")
         plan = plan_of(call.device, request, operator, x_at, h_at, y_at, init, carry is not None, total is not None)
         assert plan is not None
-    if plan.apart:  # a fallback would read what the scan has overwritten
-        x_at = copied(call, x_at)
     init_argument = (init.buffer, init.offset) if type(init) is Operand else init
     h_buffer, h_offset = (h_at.buffer, h_at.offset) if h_at is not None else (None, 0)
     arrays = Arrays(x_at.buffer, x_at.offset, y_at.buffer, y_at.offset, h_buffer, h_offset, init_argument, carry, total)
@@ -150,6 +148,8 @@ def _explain(given: Given) -> Explanation:
 
 def _why_strategy(profile: Any, spec: ScanSpec) -> str:
     if spec.strategy != "reduce_then_scan":
+        if not profile.group_progress:
+            return f"strategy {spec.strategy!r}: asked for; this driver promises no progress between groups"
         return (
             f"strategy {spec.strategy!r}: started groups of this driver keep running, so one pass over memory is safe"
         )
