@@ -115,11 +115,12 @@ class Arguments:
 
 
 def _integer_part(value: int, position: int) -> str:
-    if -(1 << 31) <= value < 1 << 31:
-        return "int"
+    """The same for all integers: their values choose no type."""
     if -(1 << 63) <= value < 1 << 63:
-        return "long"
-    raise InvalidArgument(f"argument {position} is {value}; integers of 64 bits are accepted")
+        return "int"
+    advice = "; np.uint64(...) makes one of 0 to 2**64 - 1" if 0 <= value < 1 << 64 else ""
+    accepted = "Python integers of 64 bits, -2**63 to 2**63 - 1, are accepted"
+    raise InvalidArgument(f"argument {position} is {value}; {accepted}{advice}")
 
 
 def _weak_part(value: Any, position: int) -> str:
@@ -167,7 +168,6 @@ def thaw(fill: Any) -> Any:
 _WEAK = {
     "bool": NumberType(np.dtype(np.bool_), True),
     "int": NumberType(np.dtype(np.int32), True),
-    "long": NumberType(np.dtype(np.int64), True),
     "float": NumberType(np.dtype(np.float64), True),
 }
 

@@ -22,6 +22,8 @@ from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups.barrier import CHOICES
 from pydp.lang import ir, lower_simt, lower_vector, static_checks, strip_shape
 from pydp.lang.front import translate
+from pydp.lang.integer_widths import widened
+from pydp.lang.launch_integers import LaunchRanges, MetNumbers
 from pydp.lang.launch_places import LaunchPlaces
 from pydp.lang.launch_widths import LaunchWidths, steering
 from pydp.lang.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
@@ -110,19 +112,24 @@ def translation(
             if found is None:
                 if len(_translations) >= _MOST_KEPT:
                     _translations.pop(next(iter(_translations)))
-                found = _translations[full] = Translation(fn, rank, group, parts, wide)
+                index_dtype = np.dtype(np.int64 if wide else np.int32)
+                function = translate(fn, rank, group, [language_type(part) for part in parts], index_dtype)
+                found = _translations[full] = Translation(function, parts)
     return found
 
 
 class Translation:
-    """A vector function in its typed form, for given argument types; `plans` are its kernels."""
+    """A vector function in its typed form, for given argument types; `plans` are its kernels.
 
-    def __init__(
-        self, fn: Callable[..., Any], rank: int, group: tuple[int, ...] | None, parts: tuple[Any, ...], wide: bool
-    ) -> None:
-        index_dtype = np.dtype(np.int64 if wide else np.int32)
-        self.function = translate(fn, rank, group, [language_type(part) for part in parts], index_dtype)
-        function = self.function
+    widened: weak integers have 64 bits here because a launch needs them.
+    ranges: tells which launches need weak integers of 64 bits (see `for_launch`); None where this form has them."""
+
+    def __init__(self, function: ir.Function, parts: tuple[Any, ...], widened: bool = False) -> None:
+        self.function, self.widened = function, widened
+        exact, narrow = function.exact, function.index_dtype == np.int32
+        self.ranges = LaunchRanges(exact) if exact is not None and narrow else None
+        self.met = MetNumbers(exact) if exact is not None else None
+        self._wide: Translation | None = None
         doubtful = static_checks.check(function)
         written = {
             one.array.name
@@ -141,6 +148,23 @@ class Translation:
         self.alike: Counter[Any] = Counter()  # kinds of calls, and how many of each were looked at
         self.plans: dict[Any, Plan] = {}
         self.kernels: dict[Any, Plan] = {}
+
+    def for_launch(
+        self, values: Sequence[Any], arrays: Sequence[int], extent: Sequence[int], offset: Sequence[int]
+    ) -> Translation:
+        """The form for a launch's arguments and grid: this one, or the one with weak integers of 64 bits.
+
+        Raises InvalidArgument for a plain integer that does not fit the type of what it meets."""
+        if self.met is not None and self.met.any:
+            self.met.check(values)
+        if self.ranges is None or self.ranges.fits(values, arrays, extent, offset):
+            return self
+        if self._wide is None:
+            with _lock:
+                if self._wide is None:
+                    assert self.function.exact is not None
+                    self._wide = Translation(widened(self.function.exact), self.parts, widened=True)
+        return self._wide
 
     def plan(
         self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False, watched: bool = False
@@ -380,4 +404,6 @@ def slot_number(slot: Slot, value: Any) -> Any:
     if dtype.kind == "f" and not -_SURELY_FINITE < value < _SURELY_FINITE:
         with np.errstate(over="ignore"):
             return dtype.type(value)
+    if dtype.kind == "i" and dtype.itemsize == 4 and not -(1 << 31) <= value < 1 << 31:
+        return np.int64(value).astype(dtype)  # its low bits alone are used (see Translation.for_launch)
     return dtype.type(value)

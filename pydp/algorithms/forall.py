@@ -52,7 +52,9 @@ def forall(
     Where a Grid has an offset, indexes start there.
     args: NumPy arrays, Fields, pyopencl Arrays, their tiles (`pydp.tile`) and views, numbers, NumPy scalars, records,
     tuples of numbers. Arrays are changed in place where `fn` assigns to them; several may share memory (those of
-    different types are run in the mapping "simt").
+    different types are run in the mapping "simt"). Python integers of -2**63 to 2**63 - 1 are accepted. Their values
+    choose no type: what is computed of them and of indexes is exact in 64 bits, and wraps only where the type that it
+    is stored to does. One that meets an array's integer of 32 or 64 bits takes that type, and must fit it.
     group: the extents of the groups, for functions that use ``idx.group``, ``idx.local``, local fields or barriers.
     Where the last group reaches beyond the grid, its lanes there meet at barriers and use local fields too, but write
     nothing: what a group writes for all its lanes (sums, bins) asks for a grid of whole groups.
@@ -62,7 +64,8 @@ def forall(
     Returns None where NumPy arrays are written or the host runs it (the call waits, results are there), else the
     launch's pyopencl event.
     Raises VectorError (an InvalidArgument) with the line of Python for what the language does not have,
-    UnsupportedOnDevice for what the device lacks; nothing has been enqueued then.
+    InvalidArgument for an integer that does not fit the type that it takes, UnsupportedOnDevice for what the device
+    lacks; nothing has been enqueued then.
 
     >>> def double(idx, a):
     ...     a[idx] = 2 * a[idx]
@@ -115,6 +118,7 @@ def _prepared(
     space = grid if type(grid) is Grid else _grid(grid)
     given = Arguments(args)
     made = _translate(space, fn, given, group)
+    made = made.for_launch(given.values, given.arrays, space.extent, space.offset)
     extent, checked = tuple(space.extent), is_checked()
     if made.widths.any:
         made.widths.check(_launch_values(given.values, extent), space.offset)
@@ -234,7 +238,7 @@ def _explain(given: Given) -> Explanation:
         facts: dict[str, object] = {"device": "host (NumPy)", "grid": space, "group": made.function.group}
         facts |= _common_facts(made)
         why = "asked for by device='host'" if given.device == "host" else "checked mode runs on the host"
-        return Explanation(f"forall {name}", facts, [why], {"typed form": text})
+        return Explanation(f"forall {name}", facts, [why, *_width_reasons(made)], {"typed form": text})
     lowered = plan.lowered
     global_size, local_size = plan.launch_shape(tuple(space.extent))
     facts = {
@@ -247,7 +251,7 @@ def _explain(given: Given) -> Explanation:
         **_common_facts(made),
     }
     why, *more = ready.reasons
-    choices = [f"mapping {lowered.mapping}: {why}", *more, *lowered.notes]
+    choices = [f"mapping {lowered.mapping}: {why}", *more, *lowered.notes, *_width_reasons(made)]
     if made.function.group is None:
         choices.append(f"group {lowered.group} picked: the call gives none, and the function uses none")
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
@@ -257,6 +261,13 @@ def _explain(given: Given) -> Explanation:
             f"barrier {n} needs, by the accesses around it, width {width}" for n, width in needed.items() if width.found
         ]
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
+
+
+def _width_reasons(made: Translation) -> list[str]:
+    if not made.widened:
+        return []
+    needed = "this launch's numbers and extents do not show that 32 bits hold all values that are needed whole"
+    return [f"Python's integers have 64 bits here: {needed}"]
 
 
 def _common_facts(made: Translation) -> dict[str, object]:

@@ -21,6 +21,9 @@ from pydp.lang.diagnostics import VectorError
 from pydp.lang.divergent_regions import split_divergent_regions
 from pydp.lang.front_base import Frame, Shared
 from pydp.lang.front_inline import Translator
+from pydp.lang.integer_ranges import fits_32_bits
+from pydp.lang.integer_widths import narrowed, widened
+from pydp.lang.intervals import limits
 from pydp.lang.known_functions import as_lambda, is_known
 from pydp.lang.names import content_key, plain_function
 from pydp.lang.result_type import BOOL, FLOAT64, INT32, INT64, is_integer
@@ -170,7 +173,9 @@ def _translate(
     )
     result = split_divergent_regions(result)
     check_barriers(result)
-    return result
+    made = widened(result) if index == INT64 else narrowed(result)
+    made.exact = result
+    return made
 
 
 def _argument_names(source: Source, function: FunctionType, count: int, what: str) -> list[str]:
@@ -260,7 +265,7 @@ def _number(
         dtype = INT64 if dtype.itemsize == 8 or work.index_dtype == INT64 else INT32
     elif weak:
         dtype = work.parameter_float(f"{name}.{item}", tree)
-    parameter = ir.Parameter(dtype, name, position, item)
+    parameter = ir.Parameter(dtype, name, position, item, weak and is_integer(dtype))
     parameters.append(parameter)
     return Number(parameter, weak)
 
@@ -271,7 +276,7 @@ def _record_of(value: Items, work: Translator, tree: ast.AST) -> Number:
     if not numbers:
         work.fail("the function returns an empty tuple; a number, a record or a tuple of them is accepted", tree)
     dtype = np.dtype([(f"f{place}", number.expr.dtype) for place, number in enumerate(numbers)], align=True)
-    return Number(ir.MakeRecord(dtype, tuple(number.expr for number in numbers)))
+    return Number(ir.MakeRecord(dtype, tuple(work.convert(number, number.expr.dtype, tree) for number in numbers)))
 
 
 def _numbers_in(value: Value, work: Translator, tree: ast.AST) -> list[Number]:
@@ -309,4 +314,6 @@ def _translate_value(
     variables = [variable for variable in work.variables.values() if variable.name not in own]
     name = function.__name__ if function.__name__.isidentifier() else "operator"
     privates = list(work.privates.values())
-    return ir.ValueFunction(name, arguments, variables, privates, body, expr, source.where(tree))
+    made = ir.ValueFunction(name, arguments, variables, privates, body, expr, source.where(tree))
+    short = index == INT32 and fits_32_bits(made, lambda leaf: limits(leaf.dtype))
+    return narrowed(made) if short else widened(made)

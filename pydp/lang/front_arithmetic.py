@@ -94,7 +94,7 @@ class Arithmetic(Base):
         return self._combined(op, left, right, kind, node)
 
     def _combined(self, op: str, left: Number, right: Number, kind: Type, node: ast.AST) -> Number:
-        first, second = self.convert(left, kind.dtype, node), self.convert(right, kind.dtype, node)
+        first, second = self.met(left, kind, node), self.met(right, kind, node)
         if isinstance(first, ir.Const) and isinstance(second, ir.Const) and op in _NUMPY and not kind.plain:
             with np.errstate(all="ignore"):
                 folded = _NUMPY[op](np.asarray(first.value, kind.dtype), np.asarray(second.value, kind.dtype))
@@ -104,7 +104,7 @@ class Arithmetic(Base):
                 return Number(second, kind.plain)
             if op in ("add", "sub", "shl", "shr") and _is_zero(second):
                 return Number(first, kind.plain)
-        return Number(ir.Binary(kind.dtype, op, first, second), kind.plain)
+        return Number(ir.Binary(kind.dtype, op, first, second, kind.plain), kind.plain)
 
     def counted(self, number: Number) -> Number:
         """A boolean as a plain integer; other numbers as they are."""
@@ -112,7 +112,7 @@ class Arithmetic(Base):
             return number
         if isinstance(number.expr, ir.Const):
             return Number(self.integer(int(number.expr.value)), True)
-        return Number(ir.Cast(self.index_dtype, number.expr), True)
+        return Number(ir.Cast(self.index_dtype, number.expr, True), True)
 
     def _typed(self, rule: Callable[[Type, Type], Type], left: Number, right: Number, node: ast.AST) -> Type:
         try:
@@ -179,7 +179,7 @@ class Arithmetic(Base):
             if isinstance(value, int) and is_integer(other.expr.dtype) and not _in_range(value, kind.dtype):
                 pair = (value, 0) if number is left else (0, value)
                 return Number(ir.Const(BOOL, bool(_PYTHON[op](*pair))))
-        return Number(ir.Compare(BOOL, op, self.convert(left, kind.dtype, node), self.convert(right, kind.dtype, node)))
+        return Number(ir.Compare(BOOL, op, self.met(left, kind, node), self.met(right, kind, node)))
 
     def both(self, op: str, left: Number, right: Number) -> Number:
         """left and right, left or right, of two bools that are both known or pure."""
@@ -212,15 +212,15 @@ class Arithmetic(Base):
             with np.errstate(all="ignore"):
                 folded = np.negative(np.asarray(number.expr.value, number.expr.dtype))
             return Number(ir.Const(number.expr.dtype, folded.item()))
-        return Number(ir.Unary(number.expr.dtype, op, number.expr), number.plain)
+        return Number(ir.Unary(number.expr.dtype, op, number.expr, number.plain), number.plain)
 
     def choose(self, condition: ir.Expr, yes: Number, no: Number, node: ast.AST) -> Number:
         """One of two values."""
         kind = self.common_type(yes, no, node)
         if isinstance(condition, ir.Const):
             return yes if condition.value else no
-        first, second = self.convert(yes, kind.dtype, node), self.convert(no, kind.dtype, node)
-        return Number(ir.Select(kind.dtype, condition, first, second), kind.plain)
+        first, second = self.met(yes, kind, node), self.met(no, kind, node)
+        return Number(ir.Select(kind.dtype, condition, first, second, weak=kind.plain), kind.plain)
 
     # --- conversions of the user's
 
@@ -253,7 +253,7 @@ class Arithmetic(Base):
                 return self.literal(int(value), node)
             except (ValueError, OverflowError) as error:
                 self.fail(f"int({value!r}) cannot be computed: {error}", node)
-        return Number(self.convert(number, dtype, node), True)
+        return Number(self.convert(number, dtype, node, True), True)
 
 
 def _is_zero(expr: ir.Expr) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.names import stores
-from pydp.lang.result_type import BOOL, FLOAT32, FLOAT64, INT64, UINT64, NoCommonType, Type, join
+from pydp.lang.result_type import BOOL, FLOAT32, FLOAT64, INT64, UINT64, NoCommonType, Type, is_integer, join
 from pydp.lang.source import Source
 from pydp.lang.statics import Scopes, scopes_of
 from pydp.lang.values import Number, Value, describe, map_leaves, same_shape
@@ -146,10 +146,10 @@ class Base(ABC):
         place = [getattr(node, name, 0) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")]
         return f"{self.frame.prefix}{tag}@{place}"
 
-    def variable(self, key: str, hint: str, dtype: np.dtype[Any]) -> ir.Variable:
+    def variable(self, key: str, hint: str, dtype: np.dtype[Any], weak: bool = False) -> ir.Variable:
         name = self.unique(key, hint)
         made = "%" in key.rsplit("/", 1)[-1]
-        variable = self.variables[name] = ir.Variable(name, dtype, made)
+        variable = self.variables[name] = ir.Variable(name, dtype, made, weak and is_integer(dtype))
         return variable
 
     def note_type(self, key: str, kind: Type, where: ir.Where, hint: str) -> Type:
@@ -174,8 +174,8 @@ class Base(ABC):
         """Emit ``variable = number`` and give the variable's value."""
         where = self.where(node)
         kind = self.note_type(key, number.type, where, hint)
-        variable = self.variable(key, hint, kind.dtype)
-        self.emit(ir.Assign(where, variable, self.convert(number, kind.dtype, node)))
+        variable = self.variable(key, hint, kind.dtype, kind.plain)
+        self.emit(ir.Assign(where, variable, self.met(number, kind, node)))
         return Number(ir.Read(kind.dtype, variable), kind.plain)
 
     def temporary(self, number: Number, tag: str, node: ast.AST) -> Number:
@@ -258,18 +258,24 @@ class Base(ABC):
         """An index constant."""
         return ir.Const(self.index_dtype, value)
 
-    def convert(self, number: Number, dtype: np.dtype[Any], node: ast.AST) -> ir.Expr:
-        """The number as a value of `dtype`."""
+    def met(self, number: Number, kind: Type, node: ast.AST) -> ir.Expr:
+        """The number as a value of the type that it has together with others."""
+        expr = self.convert(number, kind.dtype, node, kind.plain)
+        return replace(expr, met=True) if number.plain and not kind.plain and isinstance(expr, ir.Cast) else expr
+
+    def convert(self, number: Number, dtype: np.dtype[Any], node: ast.AST, weak: bool = False) -> ir.Expr:
+        """The number as a value of `dtype`; weak: as a plain one. Where a plain integer becomes a typed one of the same
+        dtype, the conversion is written too: typed integers wrap, plain ones do not."""
         expr = number.expr
         if (expr.dtype.names or dtype.names) and expr.dtype != dtype:
             self.fail(f"{number.type} cannot become {'a record' if dtype.names else dtype}", node)
         if isinstance(expr, ir.Const) and not dtype.names:
             return self._convert_constant(number, expr, dtype, node)
         if expr.dtype == dtype:
-            return expr
+            return ir.Cast(dtype, expr) if number.plain and not weak and is_integer(dtype) else expr
         if number.plain and expr.dtype.kind == "f" and dtype == FLOAT64:
             return self._widened(expr)
-        return ir.Cast(dtype, expr)
+        return ir.Cast(dtype, expr, weak)
 
     def _convert_constant(self, number: Number, expr: ir.Const, dtype: np.dtype[Any], node: ast.AST) -> ir.Expr:
         value = expr.value

@@ -197,8 +197,8 @@ class Calls(Expressions):
         kind = self.common_type(self.counted(left), self.counted(right), node)
         if left.expr.dtype == right.expr.dtype == BOOL:
             return Number(ir.Logical(BOOL, "and" if name == "minimum" else "or", left.expr, right.expr))
-        exprs = (self.convert(left, kind.dtype, node), self.convert(right, kind.dtype, node))
-        return Number(ir.Math(kind.dtype, name, exprs), kind.plain)
+        exprs = (self.met(left, kind, node), self.met(right, kind, node))
+        return Number(ir.Math(kind.dtype, name, exprs, kind.plain), kind.plain)
 
     def _logical(self, name: str, node: ast.Call) -> Number:
         left, right = (self.truth(number, node) for number in self._numbers(node, 2))
@@ -220,7 +220,7 @@ class Calls(Expressions):
             self.fail("a record has no absolute value; take a member", node)
         if number.expr.dtype.kind == "u":
             return number
-        return Number(ir.Math(number.expr.dtype, "abs", (number.expr,)), number.plain)
+        return Number(ir.Math(number.expr.dtype, "abs", (number.expr,), number.plain), number.plain)
 
     def _call_unary(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
         return self.unary(name, numbers[0], node)

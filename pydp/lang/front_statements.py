@@ -293,7 +293,7 @@ class Statements(Targets):
         where = self.where(node)
         own = frame.scopes.is_counter(target.id)
         key = self.place_key(target.id if own else f"%{target.id}", node)
-        counter = self.variable(key, target.id, dtype)
+        counter = self.variable(key, target.id, dtype, True)
         read = Number(ir.Read(dtype, counter), True)
         before = set(self.assigned or ())
         loop = Loop()
@@ -341,7 +341,7 @@ class Statements(Targets):
         step = numbers[2].expr
         if isinstance(step, ir.Const) and step.value == 0:
             self.fail("the step of a range is not 0", call)
-        exprs = [self.convert(number, dtype, call) for number in numbers]
+        exprs = [self.convert(number, dtype, call, True) for number in numbers]
         return exprs[0], exprs[1], exprs[2], dtype
 
     def _in_loop(self, node: ast.stmt, what: str) -> Loop:

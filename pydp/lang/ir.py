@@ -6,6 +6,11 @@ to ``t * T + local`` by the front end); strides, offsets and extents are run-tim
 
 Types are NumPy dtypes; booleans are ``np.bool_``. Integers wrap. Reads outside an array's extent give its
 fill value, writes outside are dropped: a lowering may leave the test out where it can prove it needless.
+
+`weak` marks integers that are made of Python's integers alone (indexes, extents, counters, literals, plain arguments).
+They mean 64-bit integers. The front end writes them with the index type, and conversions of them to that same type
+where they become a typed integer; :mod:`pydp.lang.integer_widths` makes forms of it that are computed in 32 or in 64
+bits, and :mod:`pydp.lang.integer_ranges` says which one a launch needs.
 """
 
 from __future__ import annotations
@@ -61,6 +66,7 @@ class Parameter(Expr):
     name: str
     position: int
     item: int | None = None
+    weak: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,7 @@ class Unary(Expr):
 
     op: str
     value: Expr
+    weak: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,7 @@ class Binary(Expr):
     op: str
     left: Expr
     right: Expr
+    weak: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -147,13 +155,17 @@ class Select(Expr):
     yes: Expr
     no: Expr
     item: ItemBound | None = field(default=None, compare=False)
+    weak: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
 class Cast(Expr):
-    """Conversion as astype does: float to integer truncates toward zero, to bool tests for non-zero."""
+    """Conversion as astype does: float to integer truncates toward zero, to bool tests for non-zero. `met`: a weak
+    integer takes the type of the number that it meets."""
 
     value: Expr
+    weak: bool = field(default=False, compare=False)
+    met: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -164,6 +176,7 @@ class Math(Expr):
 
     name: str
     values: tuple[Expr, ...]
+    weak: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -312,9 +325,11 @@ class Barrier(Stmt):
 class Function:
     """A vector function for given argument types.
 
+    exact: the form that the front end wrote, with its weak integers and their conversions.
     group: extents of the group (None where the call gave none and the function uses none: the lowering picks, and
     the body has no GroupIndex or LocalIndex, only GlobalIndex).
-    index_dtype: int32, or int64 where extents or addresses need it; the type of indexes and of plain integers.
+    index_dtype: int32, or int64 where extents, addresses or weak integers need it; the type of indexes and of weak
+    integers.
     grid_rank: rank of the launch grid. Lanes outside the grid (partial groups) run where the function has
     barriers or local fields, and do not run where it has neither. Those that run read as the others do (they may fetch
     what others need) and store to local and private arrays; their stores to GlobalArrays and all their atomics, on
@@ -333,6 +348,7 @@ class Function:
     body: list[Stmt]
     where: Where = NOWHERE
     uses_group: bool = False
+    exact: Function | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass

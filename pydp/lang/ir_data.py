@@ -31,11 +31,13 @@ NOWHERE = Where("<unknown>", 0, 0, "", "")
 
 @dataclass(frozen=True)
 class Variable:
-    """A private scalar or record of a lane. Names are unique within a function; `made`: the user wrote none for it."""
+    """A private scalar or record of a lane. Names are unique within a function; `made`: the user wrote none for it;
+    `weak`: it holds weak integers (see :mod:`pydp.lang.ir`)."""
 
     name: str
     dtype: np.dtype[Any]
     made: bool = field(default=False, compare=False)
+    weak: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,14 @@ Python number: a literal, a loop counter, an index, a plain argument, and what i
    (int32 * float32 is float32). uint64 with a signed integer has no integer type: an error that asks for a cast.
 2. Plain with typed (NEP 50): a plain number takes the typed one's type. Two exceptions that lose nothing: a plain
    float with an integer stays a plain float (float64 with 64-bit typed integers), and a plain integer that is
-   known at run time only (a counter, an index) never gets narrower than the index type: uint8 + counter is int32.
-   A literal must fit the type that it takes.
-3. Plain integers have the index type (int32, int64 for large arrays); a literal beyond it is int64.
+   known at run time only (a counter, an index) never gets narrower than the index type: uint8 + counter is a plain
+   integer. A literal, and a number that the call gives, must fit the type that it takes. Comparisons are by value,
+   whatever the types, and so are the divisions, minima and maxima of typed integers of 32 bits with plain ones.
+3. Plain integers are integers of 64 bits: nothing wraps before that, and a type that they are stored or cast to keeps
+   their low bits. Where rule 2 compares widths, they count as the index type (int32, int64 for large arrays; a literal
+   beyond it is int64). Kernels compute them in 32 bits where only the low bits are needed, or where a launch's numbers
+   and extents show that 32 bits hold the values (see :mod:`pydp.lang.integer_ranges`): the results are the same, and
+   one or two kernels serve all values of an argument. int(x) of a float is exact where it fits the index type.
    Plain floats are float32, and float64 where they meet float64: a variable that only ever holds plain floats is
    stored as float64 as soon as some use of it needs that.
 4. Booleans with numbers count as plain integers; bool & bool is bool, bool + bool is an integer.

@@ -16,7 +16,8 @@ The language
                 looks after indexes outside local and private fields: those that depend on data are for checked mode
     statements  assignments (tuples, ``+=``), ``if``, ``for`` over range or over a tuple, ``while``, ``break``,
                 ``continue``, ``return`` (nothing from what forall runs; anything, anywhere, elsewhere)
-    numbers     Python's operators; abs min max round int float bool divmod pow; casts such as ``np.float32(x)``;
+    numbers     Python's operators, exact in 64 bits for Python's own integers (indexes, counters, literals, arguments);
+                abs min max round int float bool divmod pow; casts such as ``np.float32(x)``;
                 most functions of math and those of NumPy with one result; ``x if c else y``, :func:`where`,
                 :func:`fma`. min and max give NaN where an operand is, as NumPy's minimum does
     records     ``r.x`` or ``r["x"]``, ``r.x = v``, ``A[i].x = v``, ``dtype(x=..., y=...)``, :func:`record`; assigning

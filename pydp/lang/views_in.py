@@ -56,7 +56,7 @@ class Views(Arithmetic):
                 expr = ir.Math(expr.dtype, "maximum", (expr, ir.Const(expr.dtype, -1)))
         elif expr.dtype == np.dtype(np.uint64):
             expr = ir.Math(expr.dtype, "minimum", (expr, ir.Const(expr.dtype, 2**63 - 1)))
-        return Number(ir.Cast(self.index_dtype, expr), True)
+        return Number(ir.Cast(self.index_dtype, expr, True), True)
 
     def sum(self, left: ir.Expr, right: ir.Expr, node: ast.AST) -> ir.Expr:
         return self.binary("add", Number(left, True), Number(right, True), node).expr

@@ -1,0 +1,175 @@
+"""What a launch says of weak integers: whether 32 bits are enough, and which of its numbers do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pydp.errors import InvalidArgument
+from pydp.lang import ir
+from pydp.lang.integer_ranges import Leaf, fits_32_bits
+from pydp.lang.intervals import INT64_RANGE, OPERATIONS, Range, limits
+from pydp.lang.ir_text import expr_text
+
+
+class LaunchRanges:
+    """Whether a launch needs 64 bits for a function's weak integers. The answers are kept by the launch's numbers, and
+    found once for numbers of about the same size."""
+
+    MOST_KEPT = 512
+
+    def __init__(self, function: ir.Function) -> None:
+        self.function = function
+        extents = (0, 1 << 30)
+        self.always_fits = fits_32_bits(function, self._leaf(lambda _: extents, lambda one: limits(_true_type(one))))
+        self.numbers: list[ir.Parameter] = [one for one in function.parameters if one.dtype.kind in "iu"]
+        self._exact: dict[Any, bool] = {}
+        self._coarse: dict[Any, bool] = {}
+
+    def fits(self, values: Sequence[Any], arrays: Sequence[int], extent: Sequence[int], offset: Sequence[int]) -> bool:
+        """Whether 32 bits are enough for a launch; arrays: the positions of arrays among `values`."""
+        if self.always_fits and not any(offset):
+            return True
+        shapes = tuple([values[position].shape for position in arrays])
+        key = (tuple(extent), tuple(offset), shapes, tuple([_number(values, one) for one in self.numbers]))
+        found = self._exact.get(key)
+        if found is None:
+            if len(self._exact) >= self.MOST_KEPT:
+                self._exact.clear()
+            found = self._exact[key] = self._found(values, shapes, arrays, key)
+        return found
+
+    def _found(self, values: Sequence[Any], shapes: Any, arrays: Sequence[int], key: Any) -> bool:
+        extent, offset, _, numbers = key
+        sizes = tuple(map(_rounded_up, extent))
+        starts = tuple((min(0, -_rounded_up(-one)), max(0, _rounded_up(one))) for one in offset)
+        known = {position: tuple(map(_rounded_up, shape)) for position, shape in zip(arrays, shapes, strict=True)}
+        given = {(one.position, one.item): _about(value) for one, value in zip(self.numbers, numbers, strict=True)}
+        coarse = (sizes, starts, tuple(known.items()), tuple(given.items()))
+        found = self._coarse.get(coarse)
+        if found is None:
+
+            def extents(expr: ir.Expr) -> Range:
+                if isinstance(expr, ir.ArrayExtent):
+                    return 0, known[expr.array.position][expr.axis]
+                return 0, sizes[expr.axis]  # type: ignore[attr-defined]
+
+            if len(self._coarse) >= self.MOST_KEPT:
+                self._coarse.clear()
+            leaf = self._leaf(extents, lambda one: given[one.position, one.item], starts)
+            found = self._coarse[coarse] = fits_32_bits(self.function, leaf)
+        return found
+
+    def _leaf(
+        self,
+        extents: Callable[[ir.Expr], Range],
+        number: Callable[[ir.Parameter], Range],
+        starts: Sequence[Range] | None = None,
+    ) -> Leaf:
+        group = self.function.group
+
+        def leaf(expr: ir.Expr) -> Range:
+            if isinstance(expr, ir.Parameter):
+                return number(expr)
+            if isinstance(expr, ir.LocalIndex) and group is not None:
+                return 0, group[expr.axis] - 1
+            if isinstance(expr, ir.GridExtent | ir.ArrayExtent):
+                return extents(expr)
+            if isinstance(expr, ir.GlobalIndex | ir.GroupIndex):
+                high = max(0, extents(ir.GridExtent(expr.dtype, expr.axis))[1] - 1)
+                size = group[expr.axis] if group is not None else 1
+                if isinstance(expr, ir.GroupIndex):
+                    return 0, high // size
+                # Lanes of the last group may lie outside of the grid.
+                low, more = (0, 0) if starts is None else starts[expr.axis]
+                return low, more + high // size * size + size - 1
+            return limits(expr.dtype)
+
+        return leaf
+
+
+class MetNumbers:
+    """The plain integers of a call that take the type of a typed number: their values must fit it, as in NumPy."""
+
+    def __init__(self, function: ir.Function) -> None:
+        self.name = function.name
+        found: dict[Any, tuple[ir.Expr, np.dtype[Any]]] = {}
+        for statement in ir.statements(function.body):
+            for one in ir.expressions(statement):
+                for part in _met_in(one):
+                    if _is_given(part.value):
+                        found[expr_text(part.value), part.dtype] = part.value, part.dtype
+        self.checks = list(found.values())
+        self.any = bool(self.checks)
+
+    def check(self, values: Sequence[Any]) -> None:
+        """Raise InvalidArgument for a number that does not fit."""
+        for expr, dtype in self.checks:
+            value = _value(expr, values)
+            low, high = limits(dtype)
+            if value is not None and not low <= value <= high:
+                raise InvalidArgument(
+                    f"{self.name}: {expr_text(expr)} is {value}, which does not fit {dtype}, the type of the number "
+                    f"that it meets; {low} to {high} are accepted, or a NumPy number of a wider type"
+                )
+
+
+def _met_in(expr: ir.Expr) -> Iterator[ir.Cast]:
+    """Where a weak integer takes the type of a typed one; comparisons go by their values."""
+    for inner in ir.children(expr):
+        if isinstance(expr, ir.Compare) and isinstance(inner, ir.Cast):
+            inner = inner.value
+        yield from _met_in(inner)
+    if isinstance(expr, ir.Cast) and expr.met and expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu":
+        yield expr
+
+
+def _is_given(expr: ir.Expr) -> bool:
+    """Whether the call's plain integers alone make the value."""
+    return _value(expr, None) is not None
+
+
+def _value(expr: ir.Expr, values: Sequence[Any] | None) -> int | None:
+    """The value of what plain integers of the call make by sums, differences and products; None for all else."""
+    if isinstance(expr, ir.Const):
+        return int(expr.value)
+    if isinstance(expr, ir.Parameter):
+        return None if not expr.weak else 0 if values is None else _number(values, expr)
+    if isinstance(expr, ir.Unary) and expr.op == "neg":
+        inner = _value(expr.value, values)
+        return None if inner is None else -inner
+    if isinstance(expr, ir.Binary) and expr.op in ("add", "sub", "mul"):
+        left, right = _value(expr.left, values), _value(expr.right, values)
+        if left is None or right is None:
+            return None
+        return OPERATIONS[expr.op]((left, left), (right, right))[0]
+    return None
+
+
+def _true_type(one: ir.Parameter) -> np.dtype[Any]:
+    return np.dtype(np.int64) if one.weak else one.dtype
+
+
+def _number(values: Sequence[Any], one: ir.Parameter) -> int:
+    value = values[one.position]
+    return int(value if one.item is None else value[one.item])
+
+
+def _rounded_up(size: int) -> int:
+    """The next number of three leading binary digits: sizes that are about the same share an answer."""
+    if size <= 8:
+        return max(size, 0)
+    step = 1 << (size - 1).bit_length() - 3
+    return -(-size // step) * step
+
+
+def _about(value: int) -> Range:
+    """A range of numbers about as large as `value`, which is in it."""
+    if -8 <= value <= 8:
+        return value, value
+    size = abs(value)
+    largest = _rounded_up(size)
+    low = largest - (1 << (size - 1).bit_length() - 3) + 1
+    return (low, min(largest, INT64_RANGE[1])) if value > 0 else (-largest, -low)

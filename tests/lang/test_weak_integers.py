@@ -1,0 +1,884 @@
+"""Python's integers in vector functions: their values choose no width, and only the destination's type wraps.
+
+The reference is Python itself: every function is run lane by lane with Python's unbounded integers, and what it stores
+is converted to the destination's type.
+"""
+
+from __future__ import annotations
+
+import linecache
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp.algorithms import _forall_plan
+from pydp.algorithms._forall_arguments import Arguments
+from pydp.errors import InvalidArgument, PydpError
+from pydp.lang import host
+from pydp.lang.fingerprint import fingerprint
+from pydp.lang.front import translate_value
+from pydp.lang.integer_ranges import fits_32_bits
+from pydp.lang.lower_value import lower_value
+
+LANES = 6
+NUMBERS = [0, 1, 2**31 - 1, 2**31, 2**32, 2**40, -(2**31), -(2**31) - 1, 2**63 - 1]
+DTYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+WAYS = ("simt", "vector", "host", "checked")
+OFFSET = 2**33  # a constant from around the functions
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, device: Any) -> str:
+    """The mappings of a device, the host, and checked mode."""
+    if request.param == "vector" and device.profile.loop_limit is not None:
+        pytest.skip("this driver ends loops early: it has no mapping='vector'")
+    return str(request.param)
+
+
+def run(device: Any, way: str, extent: Any, fn: Callable[..., Any], *args: Any) -> None:
+    if way == "checked":
+        with pydp.checked():
+            pydp.forall(extent, fn, *args, device=device)
+    elif way == "host":
+        pydp.forall(extent, fn, *args, device="host")
+    else:
+        pydp.forall(extent, fn, *args, device=device, spec={"mapping": way})
+
+
+def held(value: int, dtype: Any) -> Any:
+    """A Python integer as a number of `dtype`, which wraps where it is one of integers."""
+    kind = np.dtype(dtype)
+    if kind.kind == "f":
+        return np.int64(value).astype(kind)
+    return np.array(value % 2**64, np.uint64).astype(kind)[()]
+
+
+def expected(fn: Callable[..., int], dtype: Any, *args: Any) -> np.ndarray:
+    """What fn(lane, ...) gives for every lane, in `dtype`."""
+    return np.array([held(int(fn(lane, *args)), dtype) for lane in range(LANES)], dtype)
+
+
+# --- values ------------------------------------------------------------------------------------------------
+
+
+def plus(i, q):
+    return q + i
+
+
+def minus(i, q):
+    return i - q
+
+
+def times(i, q):
+    return q * i - q
+
+
+def through_variables(i, q):
+    t = q + i
+    u = t
+    t = u - 1
+    return t
+
+
+def chosen(i, q):
+    return q + 1 if i % 2 else i - q
+
+
+def chosen_by_statements(i, q):
+    t = -q
+    if i % 2:
+        t = q
+    return t + 1
+
+
+def added_in_a_loop(i, q):
+    s = 0
+    for k in range(3):
+        s += q
+        s = s + k
+    return s
+
+
+def bits(i, q):
+    return ((q ^ i) & ~5) | (q << i)
+
+
+@pydp.vector
+def twice(x):
+    return 2 * x
+
+
+def called(i, q):
+    return twice(q + i)
+
+
+def with_a_constant(i, q):
+    return q + OFFSET * i
+
+
+def divided(i, q):
+    return (q * i) // 3 + (q - i) % 7
+
+
+def divided_by_it(i, q):
+    return (i - 3) // (q | 1) + (i - 3) % (q | 1)
+
+
+def shifted(i, q):
+    return (q + i) >> 3
+
+
+def compared(i, q):
+    return (1 if q + i < 2**31 else 0) + (2 if q - i > -(2**31) else 0) + (4 if q + i == q else 0)
+
+
+def compared_in_a_chain(i, q):
+    return 1 if -i < q + i <= 2**32 + 2 else 0
+
+
+def extremes(i, q):
+    return max(q + i, 5) - min(q - 1, i)
+
+
+def absolute(i, q):
+    return abs(q - i)
+
+
+def truth(i, q):
+    return (1 if q + i else 0) + (2 if q and i else 0)
+
+
+def counted(i, q):
+    s = 0
+    for k in range(q, q + i):
+        s += k
+    return s
+
+
+def counted_down(i, q):
+    s = 0
+    for k in range(q + 3 * i, q, -3):
+        s = s * 2 + k // 2
+    return s
+
+
+def while_less(i, q):
+    k = q
+    while k < q + i:
+        k += 2
+    return k
+
+
+def squares(i, q):
+    return (q % 1000 + i) ** 5 // 7 + divmod(q, 9)[0]
+
+
+RING = [plus, minus, times, through_variables, chosen, chosen_by_statements, added_in_a_loop, bits, called]
+RING += [with_a_constant]
+WHOLE = [divided, divided_by_it, shifted, compared, compared_in_a_chain, extremes, absolute, truth, counted]
+WHOLE += [counted_down, while_less, squares]
+
+
+def ring(idx, o, p, q):
+    i = idx[0]
+    o[i, 0] = p[i, 0] = plus(i, q)
+    o[i, 1] = p[i, 1] = minus(i, q)
+    o[i, 2] = p[i, 2] = times(i, q)
+    o[i, 3] = p[i, 3] = through_variables(i, q)
+    o[i, 4] = p[i, 4] = chosen(i, q)
+    o[i, 5] = p[i, 5] = chosen_by_statements(i, q)
+    o[i, 6] = p[i, 6] = added_in_a_loop(i, q)
+    o[i, 7] = p[i, 7] = bits(i, q)
+    o[i, 8] = p[i, 8] = called(i, q)
+    o[i, 9] = p[i, 9] = with_a_constant(i, q)
+
+
+def whole(idx, o, p, q):
+    i = idx[0]
+    o[i, 0] = p[i, 0] = divided(i, q)
+    o[i, 1] = p[i, 1] = divided_by_it(i, q)
+    o[i, 2] = p[i, 2] = shifted(i, q)
+    o[i, 3] = p[i, 3] = compared(i, q)
+    o[i, 4] = p[i, 4] = compared_in_a_chain(i, q)
+    o[i, 5] = p[i, 5] = extremes(i, q)
+    o[i, 6] = p[i, 6] = absolute(i, q)
+    o[i, 7] = p[i, 7] = truth(i, q)
+    o[i, 8] = p[i, 8] = counted(i, q)
+    o[i, 9] = p[i, 9] = counted_down(i, q)
+    o[i, 10] = p[i, 10] = while_less(i, q)
+    o[i, 11] = p[i, 11] = squares(i, q)
+
+
+def everywhere(idx, a, b, c, d, e, f, g, h, x, y, q):
+    i = idx[0]
+    a[i, 0] = b[i, 0] = c[i, 0] = d[i, 0] = e[i, 0] = f[i, 0] = g[i, 0] = h[i, 0] = x[i, 0] = y[i, 0] = q + i
+    t = -q
+    if i % 2:
+        t = q
+    t = t + 1
+    a[i, 1] = b[i, 1] = c[i, 1] = d[i, 1] = e[i, 1] = f[i, 1] = g[i, 1] = h[i, 1] = x[i, 1] = y[i, 1] = t
+    t = q // 3 - i
+    a[i, 2] = b[i, 2] = c[i, 2] = d[i, 2] = e[i, 2] = f[i, 2] = g[i, 2] = h[i, 2] = x[i, 2] = y[i, 2] = t
+
+
+def test_every_destination_takes_the_true_value(device: Any, way: str) -> None:
+    dtypes = [*DTYPES, np.float32, np.float64 if device.profile.fp64 else np.float32]
+    for q in NUMBERS:
+        outs = [np.zeros((LANES, 3), dtype) for dtype in dtypes]
+        run(device, way, LANES, everywhere, *outs, q)
+        for o in outs:
+            if o.dtype.kind == "f" and abs(q) > 2**62:
+                continue  # its sums pass 64 bits
+            for column, fn in enumerate((plus, chosen_by_statements, lambda i, q: q // 3 - i)):
+                np.testing.assert_array_equal(o[:, column], expected(fn, o.dtype, q), err_msg=f"{q} {column}")
+
+
+@pytest.mark.parametrize("fn", [ring, whole], ids=lambda one: one.__name__)
+def test_no_operation_wraps_where_the_destination_does_not(device: Any, way: str, fn: Any) -> None:
+    columns = RING if fn is ring else WHOLE
+    for q in NUMBERS:
+        if fn is whole and abs(q) > 2**60:
+            continue  # its products pass 64 bits
+        outs = [np.zeros((LANES, len(columns)), dtype) for dtype in (np.int64, np.int32)]
+        run(device, way, LANES, fn, *outs, q)
+        for o in outs:
+            for column, one in enumerate(columns):
+                want = expected(one, o.dtype, q)
+                np.testing.assert_array_equal(o[:, column], want, err_msg=f"{one.__name__} {q} {o.dtype}")
+
+
+def while_below(i, q):
+    k = q - 7 - i
+    while k < q:
+        k += 2
+    return k // 2
+
+
+def negative_modulus(i, q):
+    return (q % -(2**31 - 3) - 9 - i) // 2
+
+
+def divided_difference(i, q):
+    return (q - i) // 3
+
+
+def remainder(i, q):
+    return (q + i) % 7
+
+
+def shifted_by_it(i, q):
+    return (5 << (q & 31)) >> 2
+
+
+def power(i, q):
+    return (q % 1000 + i) ** 4 // 7
+
+
+def least(i, q):
+    return min(q + i, 10)
+
+
+def order(i, q):
+    return 1 if q + i < 2**31 - 1 else 0
+
+
+def longest(i, q):
+    s = 0
+    for _ in range(i):
+        for _ in range(3):
+            s += q % 2**30
+    return s // 2
+
+
+def chosen_whole(i, q):
+    return (q if i < 3 else i + 5) // 2 + (1 if i and q + i > 0 else 0)
+
+
+ALONE = [while_below, negative_modulus, divided_difference, remainder, shifted_by_it, power, least, order, longest]
+ALONE += [chosen_whole]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("fn", [*RING, *WHOLE, *ALONE], ids=lambda one: one.__name__)
+def test_each_operation_by_itself_chooses_its_width(fn: Any) -> None:
+    """In a function of its own, which nothing else makes one of 64 bits."""
+
+    def alone(idx, o, q):
+        o[idx] = fn(idx[0], q)
+
+    for q in [*NUMBERS, 5, -5, 2**30, 2**31 - 3, 2**31 + 8, -(2**31) + 1]:
+        if fn not in RING and abs(q) > 2**60:
+            continue  # its products pass 64 bits
+        for dtype in (np.int64, np.int32):
+            o = np.zeros(LANES, dtype)
+            pydp.forall(LANES, alone, o, q, device="host")
+            np.testing.assert_array_equal(o, expected(fn, dtype, q), err_msg=f"{q} {dtype}")
+
+
+def low_bits(idx, o, q):
+    i = idx[0]
+    o[i, 0] = plus(i, q)
+    o[i, 1] = minus(i, q)
+    o[i, 2] = times(i, q)
+    o[i, 3] = through_variables(i, q)
+    o[i, 4] = chosen(i, q)
+
+
+class Table:
+    """An array that Python reads: 0 outside, as in vector functions."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def __getitem__(self, index: int) -> int:
+        return int(self.values[index]) if 0 <= index < len(self.values) else 0
+
+
+def looked_up(i, q, a):
+    return a[q + i] + a[i - q] * 10 + a[(q + i) % 5] * 100 + a[q * i] * 1000
+
+
+def indexed(idx, o, q, a):
+    o[idx] = looked_up(idx[0], q, a)
+
+
+def test_indexes_that_32_bits_do_not_hold_are_outside(device: Any, way: str) -> None:
+    a = np.arange(1, 6, dtype=np.int64)
+    for q in (0, 1, 2**31 - 1, 2**31, 2**32 - 2, 2**32, 2**32 + 1, -(2**32), 2**40, -(2**31) - 1):
+        o = np.zeros(LANES, np.int64)
+        run(device, "host" if way == "checked" else way, LANES, indexed, o, q, a)  # it names indexes that are outside
+        np.testing.assert_array_equal(o, expected(looked_up, np.int64, q, Table(a)), err_msg=f"{q}")
+
+
+def product_of_indexes(idx, o):
+    i, j = idx
+    o[idx] = i * j * i * j
+
+
+def test_products_of_indexes_do_not_wrap(device: Any, way: str) -> None:
+    o = np.zeros((3, 3000), np.int64)
+    run(device, way, o.shape, product_of_indexes, o)
+    i, j = np.indices(o.shape)
+    np.testing.assert_array_equal(o, (i * j) ** 2)
+    large = np.zeros((400, 700), np.int64)
+    run(device, way, large.shape, product_of_indexes, large)
+    i, j = np.indices(large.shape)
+    np.testing.assert_array_equal(large, (i * j) ** 2)
+
+
+def reals(idx, o, p, q):
+    i = idx[0]
+    o[i, 0] = p[i, 0] = (q + i) * 0.5
+    o[i, 1] = p[i, 1] = (q + i) / 4
+    o[i, 2] = p[i, 2] = float(q + i)
+
+
+def test_floats_are_made_of_the_true_value(device: Any, way: str) -> None:
+    for q in NUMBERS[:-1]:
+        outs = [np.zeros((LANES, 3), np.float32)] * 2
+        if device.profile.fp64:
+            outs[1] = np.zeros((LANES, 3), np.float64)
+        run(device, way, LANES, reals, *outs, q)
+        for o in outs:
+            want = (q + np.arange(LANES))[:, np.newaxis].astype(o.dtype) * np.array([0.5, 0.25, 1], o.dtype)
+            np.testing.assert_array_equal(o, want, err_msg=f"{q}")
+
+
+def tuple_of_numbers(idx, o, t):
+    o[idx] = t[0] * idx[0] + t[1]
+
+
+def test_numbers_in_tuples(device: Any, way: str) -> None:
+    for t in ((2**31 - 1, 5), (2**35, -(2**40)), (3, 2**31 - 1)):
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, tuple_of_numbers, o, t)
+        assert o.tolist() == [t[0] * lane + t[1] for lane in range(LANES)]
+
+
+def updated(idx, o, q):
+    pydp.atomic_add(o, 0, q + idx[0])
+    pydp.atomic_max(o, 1, (q + idx[0]) // 2)
+
+
+def test_atomic_updates(device: Any, way: str) -> None:
+    for q in NUMBERS[:-1]:
+        for dtype in (np.int64, np.int32) if device.profile.int64_atomics else (np.int32,):
+            o = np.array([0, np.iinfo(dtype).min], dtype)
+            run(device, way, LANES, updated, o, q)
+            assert o[0] == held(LANES * q + LANES * (LANES - 1) // 2, dtype)
+            assert o[1] == max(held((q + lane) // 2, dtype) for lane in range(LANES))
+
+
+# --- numbers of arrays beside them -------------------------------------------------------------------------
+
+
+def beside_small(idx, o, q, a):
+    o[idx] = a[idx] + q
+
+
+def beside_wide(idx, o, q, a):
+    o[idx] = a[idx] * q
+
+
+@pydp.vector
+def compared_with(x, i, q):
+    return (1 if x < q else 0) + (2 if x >= q + i else 0) + (4 if q == x else 0) + (8 if q - i > x else 0)
+
+
+def compared_with_all(idx, o, q, a, b, c, d, e, f, g, h):
+    i = idx[0]
+    o[i, 0] = compared_with(a[i], i, q)
+    o[i, 1] = compared_with(b[i], i, q)
+    o[i, 2] = compared_with(c[i], i, q)
+    o[i, 3] = compared_with(d[i], i, q)
+    o[i, 4] = compared_with(e[i], i, q)
+    o[i, 5] = compared_with(f[i], i, q)
+    o[i, 6] = compared_with(g[i], i, q)
+    o[i, 7] = compared_with(h[i], i, q)
+
+
+def test_typed_integers_are_compared_by_their_values(device: Any, way: str) -> None:
+    arrays = []
+    for dtype in DTYPES:
+        limits = np.iinfo(dtype)
+        arrays.append(np.array([0, 1, limits.max, limits.min, 100, limits.max // 2 + 1], dtype))
+    for q in [*NUMBERS[:-1], -1, 2**62, -(2**62), 127, 128, 255, 256, 65535, 32768, 2**32 - 1, 0x7FFF]:
+        o = np.zeros((LANES, len(DTYPES)), np.int32)
+        run(device, way, LANES, compared_with_all, o, q, *arrays)
+        want = [[compared_with(int(a[i]), i, q) for a in arrays] for i in range(LANES)]
+        np.testing.assert_array_equal(o, want, err_msg=f"{q}")
+
+
+def test_narrow_and_wide_typed_integers_lose_nothing(device: Any, way: str) -> None:
+    for q in NUMBERS[:-1]:
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, beside_small, o, q, np.full(LANES, 200, np.uint8))
+        assert o.tolist() == [q + 200] * LANES
+        run(device, way, LANES, beside_wide, o, q, np.full(LANES, 3, np.int64))
+        assert o.tolist() == [3 * q] * LANES
+
+
+def whole_beside(idx, o, q, a):
+    w = q + idx[0]
+    o[idx] = a[idx] // w + min(a[idx], w) % 5 + (a[idx] >> (w & 3))
+
+
+def test_typed_integers_of_32_bits_are_divided_by_the_true_value(device: Any, way: str) -> None:
+    a = np.array([7, -7, 2**31 - 1, -(2**31) + 1, 100, -1], np.int32)
+    for q in (1, 3, 2**31 - 1, 2**31, 2**40, -(2**31) - 9):
+        o = np.zeros(LANES, np.int32)
+        run(device, way, LANES, whole_beside, o, q, a)
+        w = [q + lane for lane in range(LANES)]
+        want = [
+            held(int(one) // by + int(held(min(int(one), by), np.int32)) % 5 + (int(one) >> (by & 3)), np.int32)
+            for one, by in zip(a, w, strict=True)
+        ]
+        np.testing.assert_array_equal(o, want, err_msg=f"{q}")
+
+
+def test_typed_integers_wrap_as_numpys(device: Any, way: str) -> None:
+    a = np.full(LANES, 2**31 - 1, np.int32)
+    for q in (1, 2**31 - 1, -(2**31)):
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, beside_small, o, q, a)
+        with np.errstate(over="ignore"):
+            assert o.tolist() == (a + q).tolist()  # int32: that of what it meets
+
+
+def cast_first(idx, o, q):
+    o[idx] = np.int32(q + idx[0])
+
+
+def test_casts_wrap(device: Any, way: str) -> None:
+    for q in NUMBERS[:-1]:
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, cast_first, o, q)
+        assert o.tolist() == [int(held(q + lane, np.int32)) for lane in range(LANES)]
+
+
+def meets_a_sum(idx, o, q, a):
+    o[idx] = a[idx] * (2 * q + 1)
+
+
+@pytest.mark.parametrize("dtype, q", [(np.int32, 2**31), (np.int32, 2**40), (np.int32, -(2**31) - 1), (np.uint32, -1)])
+def test_numbers_that_do_not_fit_what_they_meet_are_refused_before_the_launch(way: str, device: Any, dtype, q) -> None:
+    a, o = np.ones(LANES, dtype), np.full(LANES, 7, np.int64)
+    with pytest.raises(OverflowError):
+        a + q
+    with pytest.raises(
+        InvalidArgument, match=rf"beside_small: q is {q}, which does not fit {np.dtype(dtype)}, .* meets"
+    ):
+        run(device, way, LANES, beside_small, o, q, a)
+    with pytest.raises(InvalidArgument, match=rf"is {2 * q + 1}, which does not fit"):
+        run(device, way, LANES, meets_a_sum, o, q, a)
+    assert (o == 7).all()
+
+
+@pytest.mark.parametrize("q", [2**63, 2**64 - 1, -(2**63) - 1, 2**70])
+def test_numbers_beyond_64_bits_are_refused_by_name(device: Any, way: str, q: int) -> None:
+    o = np.zeros(LANES, np.uint64)
+    with pytest.raises(InvalidArgument, match=rf"argument 1 is {q}; .*64 bits"):
+        run(device, way, LANES, many_uses, o, q)
+
+
+# --- one kernel for all values -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that are asked for."""
+    found: list[str] = []
+    kernel = _forall_plan.program.kernel
+
+    def noted(*args: Any, **named: Any) -> Any:
+        found.append(args[1])
+        return kernel(*args, **named)
+
+    monkeypatch.setattr(_forall_plan.program, "kernel", noted)
+    return found
+
+
+def many_uses(idx, o, q):
+    o[idx] = (q + idx[0]) // 3 + (q << 2)
+
+
+def test_a_thousand_numbers_are_two_kernels(device: Any, built: list[str]) -> None:
+    rng = random.Random(5)
+    numbers = [rng.randrange(-(2**k), 2**k) for k in range(1, 60) for _ in range(17)]
+    assert len(numbers) > 1000
+    o = np.zeros(LANES, np.int64)
+    for q in numbers:
+        pydp.forall(LANES, many_uses, o, q, device=device)
+        assert o.tolist() == [(q + lane) // 3 + (q << 2) for lane in range(LANES)]
+    assert len(built) == 2
+
+
+def test_a_destination_of_32_bits_takes_one_kernel(device: Any, built: list[str]) -> None:
+    o = np.zeros((LANES, 5), np.int32)
+    for q in NUMBERS:
+        pydp.forall(LANES, low_bits, o, q, device=device)
+        for column, fn in enumerate((plus, minus, times, through_variables, chosen)):
+            np.testing.assert_array_equal(o[:, column], expected(fn, np.int32, q))
+    assert len(built) == 1
+
+
+# --- what keeps 32 bits ------------------------------------------------------------------------------------
+
+
+def spmv(i, y, start, column, value, x):
+    total = 0.0
+    for k in range(start[i[0]], start[i[0] + 1]):
+        total += value[k] * x[column[k]]
+    y[i] = total
+
+
+def interpolated(i, o, a, scale):
+    x, y = int(i[1] * scale), int(i[0] * scale)
+    if x + 1 < a.shape[1] and y + 1 < a.shape[0]:
+        o[i] = a[y, x] + a[y, x + 1] - a[y + 1, x]
+
+
+def flat(i, o, a, width):
+    o[i[0] * width + i[1]] = a[i[0] * width + i[1]]
+
+
+def heap(i, o, a, n):
+    j = i[0]
+    while 2 * j + 1 < n:
+        child = 2 * j + 1
+        if child + 1 < n and a[child + 1] > a[child]:
+            child += 1
+        j = child
+    o[i] = j
+
+
+def searched(i, o, a, x):
+    low, high = 0, a.extent[0]
+    while low < high:
+        middle = (low + high) // 2
+        if a[middle] < x[i]:
+            low = middle + 1
+        else:
+            high = middle
+    o[i] = low
+
+
+def mandelbrot(i, o, width, height, most):
+    cx, cy = i[1] / width * 3 - 2, i[0] / height * 2 - 1
+    x, y, n = 0.0, 0.0, 0
+    while n < most and x * x + y * y < 4:
+        x, y = x * x - y * y + cx, 2 * x * y + cy
+        n += 1
+    o[i] = n
+
+
+def torus(i, o, a, by):
+    o[i] = a[(i[0] + by) % a.extent[0], (i[1] - by) % a.extent[1]]
+
+
+def stack(i, o, a):
+    held = pydp.private_field(np.int32, 32)
+    held[0] = i[0]
+    depth, count = 1, 0
+    while depth > 0:
+        depth -= 1
+        value = held[depth]
+        count += 1
+        if value > 1 and depth < 30:
+            held[depth] = value // 2
+            held[depth + 1] = value // 3
+            depth += 2
+    o[i] = count
+
+
+def binned(i, h, x, low, scale):
+    b = int((x[i] - low) * scale)
+    if 0 <= b < h.extent[0]:
+        pydp.atomic_add(h, b, 1)
+
+
+def averaged(i, o, a, radius):
+    total, n = 0.0, 0
+    for d in range(-radius, radius + 1):
+        k = i[0] + d
+        if 0 <= k < a.extent[0]:
+            total += a[k]
+            n += 1
+    o[i] = total / n
+
+
+def counted_matches(i, o, a):
+    n = 0
+    for k in range(a.extent[0]):
+        if a[k] < a[i]:
+            n += 1
+    o[i] = n * 0.5
+
+
+def generated(i, o, seed):
+    state = np.int32(i[0]) + np.int32(seed)
+    for _ in range(10):
+        state = state * 1664525 + 1013904223
+    o[i] = state // 7
+
+
+F4 = np.dtype(np.float32)
+KEPT: list[tuple[Any, Any, tuple[Any, ...]]] = [
+    (spmv, 9, (np.zeros(9, F4), np.zeros(10, "i4"), np.zeros(9, "i4"), np.zeros(9, F4), np.zeros(9, F4))),
+    (interpolated, (9, 9), (np.zeros((9, 9), F4), np.zeros((9, 9), F4), 0.5)),
+    (flat, (9, 12), (np.zeros(108, F4), np.zeros(108, F4), 12)),
+    (flat, (4096, 4096), (np.zeros(4096**2, "i1"), np.zeros(4096**2, "i1"), 4096)),
+    (heap, 9, (np.zeros(9, F4), np.zeros(9, F4), 9)),
+    (searched, 9, (np.zeros(9, F4), np.zeros(9, F4), np.zeros(9, F4))),
+    (mandelbrot, (9, 9), (np.zeros((9, 9), "i4"), 9, 9, 100)),
+    (torus, (9, 9), (np.zeros((9, 9), F4), np.zeros((9, 9), F4), 3)),
+    (stack, 9, (np.zeros(9, "i4"), np.zeros(9, F4))),
+    (binned, 9, (np.zeros(9, "i4"), np.zeros(9, F4), 0.0, 3.0)),
+    (averaged, 9, (np.zeros(9, F4), np.zeros(9, F4), 3)),
+    (generated, 9, (np.zeros(9, np.int32), 77)),
+    (counted_matches, 9, (np.zeros(9, F4), np.zeros(9, F4))),
+]
+
+
+def form_of(fn: Any, extent: Any, args: tuple[Any, ...]) -> Any:
+    """(the typed form, that of a launch)"""
+    shape = extent if isinstance(extent, tuple) else (extent,)
+    given = Arguments(args)
+    made = _forall_plan.translation(fn, fingerprint(fn), len(shape), None, given.parts, False)
+    return made, made.for_launch(given.values, given.arrays, shape, (0,) * len(shape))
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("fn", "extent", "args"), KEPT, ids=lambda one: getattr(one, "__name__", ""))
+def test_usual_index_arithmetic_keeps_32_bits(fn: Any, extent: Any, args: tuple[Any, ...]) -> None:
+    made, launched = form_of(fn, extent, args)
+    assert launched is made
+    assert made.function.index_dtype == np.int32
+
+
+def strided(i, o, q):
+    n = 0
+    for k in range(0, q, 2**29):
+        n += k & 1 | 1
+    o[i] = n
+
+
+def test_a_counter_may_pass_32_bits_after_its_last_turn(device: Any, way: str) -> None:
+    o = np.zeros(LANES, np.int32)
+    run(device, way, LANES, strided, o, 1_800_000_000)
+    assert (o == 4).all()
+
+
+def shifted_away(i, o, q):
+    o[i] = 1 << q
+
+
+def test_all_bits_of_a_shift_count(device: Any, way: str) -> None:
+    for q, want in ((0, 1), (30, 2**30), (32, 0), (2**32, 0), (2**40 + 1, 0)):
+        o = np.full(LANES, 7, np.int32)
+        run(device, way, LANES, shifted_away, o, q)
+        assert (o == want).all(), q
+
+
+def half_of_the_end(i, o, q):
+    k = 1
+    while k < q:
+        k += 2
+    o[i] = k // 2
+
+
+@pytest.mark.host
+def test_conditions_bound_to_the_last_number() -> None:
+    made, _ = form_of(half_of_the_end, 9, (np.zeros(9, np.int64), 5))
+    assert made.function.exact is not None
+    for q, fits in ((2**31 - 3, True), (2**31 - 2, True), (2**31 - 1, False)):
+        assert fits_32_bits(made.function.exact, lambda _, q=q: (q, q)) is fits, q
+
+
+@pytest.mark.host
+def test_what_32_bits_may_not_hold_takes_64() -> None:
+    a = np.zeros(9, np.float32)
+    for fn, extent, args in [
+        (flat, (9, 9), (a, a, 2**31)),
+        (heap, 9, (a, a, 2**31 - 1)),
+        (mandelbrot, (9, 9), (np.zeros((9, 9), "i4"), 9, 9, 2**40)),
+        (product_of_indexes, (400, 700), (np.zeros((400, 700), np.int64),)),
+        (strided, 9, (np.zeros(9, np.int32), 1_800_000_000)),
+    ]:
+        made, launched = form_of(fn, extent, args)
+        assert launched is not made and launched.function.index_dtype == np.int64, fn
+
+
+def test_explain_says_which_width_runs(device: Any) -> None:
+    o = np.zeros(LANES, np.int64)
+    small = pydp.explain(pydp.forall, LANES, many_uses, o, 5, device=device)
+    large = pydp.explain(pydp.forall, LANES, many_uses, o, 2**40, device=device)
+    assert small.facts["index type"] == np.int32 and not any("64 bits" in line for line in small.choices)
+    assert large.facts["index type"] == np.int64
+    assert any("Python's integers have 64 bits here" in line for line in large.choices)
+
+
+# --- functions of values -----------------------------------------------------------------------------------
+
+
+@pytest.mark.host
+def test_functions_of_values_take_64_bits_where_32_may_not_hold() -> None:
+    wide = translate_value(lambda x: np.int64(int(x) ** 5), [np.uint8])
+    x = np.arange(256, dtype=np.uint8)
+    np.testing.assert_array_equal(host.run_value(wide, x), x.astype(np.int64) ** 5)
+    assert "long" in lower_value(wide).text
+    short = translate_value(lambda x: np.int32(int(x) ** 5), [np.uint8])
+    np.testing.assert_array_equal(host.run_value(short, x), (x.astype(np.int64) ** 5).astype(np.int32))
+
+
+def test_operators_take_64_bits_where_32_may_not_hold(device: Any) -> None:
+    x = np.arange(100, dtype=np.uint8)
+    made = pydp.reduce(x, lambda a, b: a + b, dtype=np.uint8, device=device)
+    assert made == x.sum(dtype=np.uint8)
+
+
+# --- random functions --------------------------------------------------------------------------------------
+
+
+def random_term(rng: random.Random, depth: int) -> str:
+    """An expression of weak integers: i (0 to 5), q, r, and literals."""
+    if depth == 0 or rng.random() < 0.15:
+        return rng.choice(["i", "q", "r", "s", str(rng.choice([1, 2, 3, 7, 100, 65536, 2**31 - 1]))])
+    left, right = random_term(rng, depth - 1), random_term(rng, depth - 1)
+    form = rng.randrange(10)
+    if form < 5:
+        return f"({left} {rng.choice(['+', '-', '+', '-', '*', '&', '|', '^'])} {right})"
+    if form < 7:
+        return f"({left} {rng.choice(['//', '%'])} {rng.choice(['3', '7', '-5', '1000', '(i + 1)', '(q | 1)'])})"
+    if form == 7:
+        return f"({left} >> {rng.choice(['1', '2', 'i', '40'])})"
+    if form == 8:
+        return f"{rng.choice(['min', 'max'])}({left}, {right})"
+    return f"({left} if {right} {rng.choice(['<', '<=', '==', '>'])} {random_term(rng, depth - 1)} else abs({right}))"
+
+
+def random_function(seed: int) -> Callable[..., Any]:
+    rng = random.Random(seed)
+    lines = ["def work(idx, o, q, r):", "    i = idx[0]", "    s = 0"]
+    lines.append(f"    s = {random_term(rng, 2)}")
+    lines.append(f"    for k in range({rng.choice(['3', 'i', '2'])}):")
+    lines.append(f"        s = {rng.choice(['s + ', 's - ', ''])}{random_term(rng, 2)}{rng.choice([' + k', ''])}")
+    lines.append(f"    if {random_term(rng, 1)} < {random_term(rng, 2)}:")
+    lines.append(f"        s = {random_term(rng, 2)}")
+    lines.append(f"    o[idx] = s + {random_term(rng, 3)}")
+    text = "\n".join(lines) + "\n"
+    name = f"<weak integers {seed}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    space: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), space)
+    function: Callable[..., Any] = space["work"]
+    return function
+
+
+def within_64_bits(fn: Callable[..., Any], q: int, r: int) -> np.ndarray | None:
+    """The values in Python, None where one passes 62 bits on the way."""
+    seen: list[int] = []
+
+    class Number(int):
+        pass
+
+    def made(name: str) -> Callable[..., Any]:
+        operation = getattr(int, name)
+
+        def method(*args: Any) -> Any:
+            result = operation(*args)
+            if result is not NotImplemented and not isinstance(result, bool):
+                seen.append(result)
+                return Number(result)
+            return result
+
+        return method
+
+    for name in "add sub mul and or xor floordiv mod rshift".split():
+        setattr(Number, f"__{name}__", made(f"__{name}__"))
+        setattr(Number, f"__r{name}__", made(f"__r{name}__"))
+    Number.__abs__ = made("__abs__")  # type: ignore[method-assign]
+    stored: dict[Any, int] = {}
+    for lane in range(LANES):
+        fn((Number(lane),), stored, Number(q), Number(r))
+    if any(abs(value) >= 2**62 for value in seen):
+        return None
+    return np.array([int(stored[lane,]) for lane in range(LANES)], np.int64)
+
+
+def random_calls(seeds: range) -> Any:
+    rng = random.Random(seeds.start)
+    numbers = [0, 1, -1, 5, 1000, 2**16, 2**31 - 1, 2**31, -(2**31), 2**32, 2**32 + 3, -(2**33), 2**40]
+    for seed in seeds:
+        fn = random_function(seed)
+        for _ in range(6):
+            q, r = rng.choice(numbers), rng.choice(numbers)
+            want = within_64_bits(fn, q, r)
+            if want is not None:
+                yield fn, q, r, want
+
+
+@pytest.mark.host
+def test_random_functions_on_the_host() -> None:
+    checked = 0
+    for fn, q, r, want in random_calls(range(40)):
+        dtype = (np.int64, np.int32, np.int64, np.uint16)[checked % 4]
+        o = np.zeros(LANES, dtype)
+        pydp.forall(LANES, fn, o, q, r, device="host")
+        np.testing.assert_array_equal(o, want.astype(dtype), err_msg=f"{fn.__code__.co_filename} {q} {r}")
+        checked += 1
+    assert checked > 80
+
+
+def test_random_functions_on_the_device(device: Any, way: str) -> None:
+    for fn, q, r, want in random_calls(range(1000, 1003)):
+        o = np.zeros(LANES, np.int64)
+        try:
+            run(device, way, LANES, fn, o, q, r)
+        except PydpError as error:
+            raise AssertionError(f"{fn.__code__.co_filename} {q} {r}") from error
+        np.testing.assert_array_equal(o, want, err_msg=f"{fn.__code__.co_filename} {q} {r}")
