@@ -59,7 +59,7 @@ class BuildFailed(PydpError):
 
 
 class OutOfResources(PydpError, MemoryError):
-    """The device has too little memory, local memory or registers for the request."""
+    """The device has too little memory, local memory or registers for the request, or the host too little memory."""
 
 
 class NoUsableDevice(PydpError):

@@ -17,6 +17,7 @@ from pydp.lang import checked, host
 from pydp.runtime import placement
 from pydp.runtime.device import device as find_device
 from pydp.runtime.field import Field
+from pydp.runtime.host_memory import host_allocation
 from pydp.runtime.together import Together, groups
 from pydp.space import Grid
 
@@ -32,17 +33,16 @@ def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: An
     for event in placement.check_events(wait_for):
         event.wait()
     written = [given.values[position] for position, name in made.arrays if name in made.written]
-    memory = _Memory([given.values[position] for position, _ in made.arrays], written)
-    ordered = []
     for position, name in made.arrays:
-        value = given.values[position]
         if name in made.written:
-            placement.check_writable(value, name)
-        ordered.append(memory.here(value, name in made.written))
+            placement.check_writable(given.values[position], name)
     numbers = {one.position: given.values[one.position] for one in made.function.parameters}
     runner = checked.run if checked.is_checked() else host.run
-    runner(made.function, tuple(space.extent), tuple(space.offset), ordered, numbers)
-    memory.take_back()
+    with host_allocation():
+        memory = _Memory([given.values[position] for position, _ in made.arrays], written)
+        ordered = [memory.here(given.values[position], name in made.written) for position, name in made.arrays]
+        runner(made.function, tuple(space.extent), tuple(space.offset), ordered, numbers)
+        memory.take_back()
 
 
 class _Memory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ def edges_of(sample: np.ndarray, bins: Any, limits: Any) -> np.ndarray:
     """The edges that NumPy gives; sample: the least and greatest value, where they are needed."""
     if isinstance(bins, str):
         raise InvalidArgument(f"bins={bins!r} is not accepted; a number of bins or an array of edges is")
+    if isinstance(bins, (int, np.integer)) and bins > sys.maxsize // 16:
+        raise OutOfResources(f"the edges of bins={bins} take more memory than an address space has")
     try:
         edges = np.histogram_bin_edges(sample, bins, limits)
         if edges.dtype.kind not in "biuf" or np.isnan(edges).any():

@@ -51,7 +51,7 @@ def host_init(init: Any, dtype: np.dtype) -> np.ndarray:
         if given.dtype.kind == "c" and dtype.kind != "c":  # NumPy would warn and drop the imaginary part
             raise TypeError("it is complex")
         with np.errstate(all="ignore"):
-            value = given.astype(dtype)
+            value = given.astype(dtype) if not given.ndim else given
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgument(f"init={init!r} is not one value of dtype {dtype}: {error}") from None
     if value.ndim:

@@ -12,7 +12,7 @@ from pydp.algorithms._axis import axis_of
 from pydp.errors import InvalidArgument
 from pydp.runtime import device as devices
 from pydp.runtime import placement
-from pydp.runtime.host_memory import byte_range, create, fresh
+from pydp.runtime.host_memory import byte_range, create, fresh, host_allocation
 
 ALWAYS_FITS = 1 << 27  # CL_DEVICE_MAX_MEM_ALLOC_SIZE is at least 128 MiB on full-profile devices
 _GRAIN = 1 << 10  # pieces are whole kibi-elements, so that they begin at cache lines
@@ -50,8 +50,9 @@ def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, out: An
         if heads.shape != x.shape:
             raise InvalidArgument(f"segments have shape {heads.shape}; that of x, {x.shape}, is accepted")
     if request.axis is None:
-        x = np.ascontiguousarray(x).reshape(-1)
-        heads = np.ascontiguousarray(heads).reshape(-1) if heads is not None else None
+        with host_allocation():
+            x = np.ascontiguousarray(x).reshape(-1)
+            heads = np.ascontiguousarray(heads).reshape(-1) if heads is not None else None
         axis = 0
     else:
         axis = axis_of(request.axis, x.ndim)
@@ -65,10 +66,11 @@ def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, out: An
             f"x has {x.nbytes} bytes, more than one buffer of the device; out must be a NumPy array too"
         )
     device = _device_of(where["device"], where["queue"])
-    if result is not x and np.may_share_memory(result, x):
-        x = x.copy()  # pieces overwrite what later ones read
-    if heads is not None and np.may_share_memory(result, heads):
-        heads = heads.copy()
+    with host_allocation():
+        if result is not x and np.may_share_memory(result, x):
+            x = x.copy()  # pieces overwrite what later ones read
+        if heads is not None and np.may_share_memory(result, heads):
+            heads = heads.copy()
     _Pieces(run, request, device, where, value.itemsize).split(x, heads, result, axis)
     return result
 

@@ -24,6 +24,7 @@ from pydp.groups.meetings import told
 from pydp.runtime.call import Call
 from pydp.runtime.construct import field
 from pydp.runtime.field import Field
+from pydp.runtime.host_memory import host_allocation
 from pydp.runtime.operand import Operand
 from pydp.specialize.explanation import Explanation, Given, explained_by
 
@@ -86,8 +87,9 @@ def histogram(
         call.copy(counted, result.view(counted.shape, result.strides))
     counts = call.finish(result)
     if density:
-        values = np.asarray(counts.get() if hasattr(counts, "get") else counts, np.float64)
-        values = values / np.diff(edges) / values.sum()
+        with host_allocation():
+            values = np.asarray(counts.get() if hasattr(counts, "get") else counts, np.float64)
+            values = values / np.diff(edges) / values.sum()
         return _like(counts, values), edges
     return counts, edges
 

@@ -13,6 +13,7 @@ from ..errors import InvalidArgument
 from ..space import Extent, Grid, integers
 from . import transfer
 from .field_operators import FieldOperators
+from .host_memory import host_allocation
 from .operand import Strided
 from .placement import storage_of_array
 from .tile_range import tiled
@@ -155,7 +156,8 @@ class Field(FieldOperators):
         if copy is False:
             raise InvalidArgument("a Field's data is on a device: it cannot become a NumPy array without a copy")
         values = self.get()
-        return values if dtype is None else values.astype(dtype, copy=False)
+        with host_allocation():
+            return values if dtype is None else values.astype(dtype, copy=False)
 
     def item(self) -> Any:
         """The only element, as a Python value; waits for it."""

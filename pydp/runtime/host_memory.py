@@ -6,8 +6,11 @@ unmapping the buffer afterwards makes the results visible, whatever the driver d
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -93,6 +96,8 @@ def buffer_with(context: cl.Context, array: np.ndarray) -> cl.Buffer:
 def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl.Buffer:
     """cl.Buffer with this package's errors; a buffer of no bytes gets one, as OpenCL has no empty buffers."""
     try:
+        if nbytes > sys.maxsize:  # more than a driver's sizes are
+            raise MemoryError("no device holds as many")
         if host is not None:
             return cl.Buffer(context, flags, hostbuf=host)
         return new_buffer(context, flags, max(nbytes, 1))
@@ -116,19 +121,39 @@ def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> cl.E
     return mapped.base.release(queue)
 
 
+@contextlib.contextmanager
+def host_allocation() -> Iterator[None]:
+    """A block in which NumPy makes arrays: that the host has no memory for one is OutOfResources, its size and shape
+    included."""
+    try:
+        yield
+    except MemoryError as error:
+        if isinstance(error, OutOfResources):
+            raise
+        raise OutOfResources(f"the host is out of memory: {error or 'no size is known'}") from None
+
+
 def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An uninitialised C-contiguous array; larger ones start at a cache line."""
-    array = None
+    """An uninitialised C-contiguous array; larger ones start at a cache line. Raises OutOfResources where the host has
+    no memory for it."""
     nbytes = dtype.itemsize
     for size in shape:
         nbytes *= size
     if nbytes < _ALIGNED_FROM:
         array = np.empty(shape, dtype)
-        return array if nbytes == 0 or fits_in_place(array) else _aligned(shape, dtype, nbytes)
-    return _aligned(shape, dtype, nbytes)
+        if nbytes == 0 or fits_in_place(array):
+            return array
+    try:
+        return _aligned(shape, dtype, nbytes)
+    except MemoryError:
+        raise OutOfResources(
+            f"the host has no memory for an array of shape {shape} and dtype {dtype}, which takes {nbytes} bytes"
+        ) from None
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> np.ndarray:
+    if nbytes > sys.maxsize - _LINE:  # more than NumPy takes for an array's size
+        raise MemoryError
     raw = np.empty(nbytes + _LINE, np.uint8)
     start = -raw.__array_interface__["data"][0] % _LINE
     return raw[start : start + nbytes].view(dtype).reshape(shape)

@@ -66,7 +66,8 @@ class Together:
             self.memory = host_memory.fresh((count,), np.dtype(np.uint8))
             self.memory[...] = raw
         else:
-            self.memory = raw.view(foreign).astype(foreign.newbyteorder("="))
+            with host_memory.host_allocation():
+                self.memory = raw.view(foreign).astype(foreign.newbyteorder("="))
 
     def elements(self, array: np.ndarray) -> np.ndarray:
         """Where the elements of one of the arrays are in `memory`."""

@@ -66,7 +66,7 @@ class _Mapped:
     def __enter__(self) -> np.ndarray:
         field, size = self.field, self.field.dtype.itemsize
         storage = field._storage
-        low, high = field.span
+            low, high = field.span
         self.mapped, _ = cl.enqueue_map_buffer(
             self.queue, storage.buffer, self.flags, low * size, ((high - low) * size,), np.uint8,
             wait_for=storage.waits(self.queue) or None, is_blocking=True,
@@ -143,7 +143,7 @@ def _converted(value: Any, target: FieldData) -> np.ndarray:
             raise InvalidArgument(f"complex values cannot be kept in a field of dtype {target.dtype}")
         if given.dtype.kind in "iu" and target.dtype.kind in "iu" and not hasattr(value, "dtype"):
             given = value  # Python's integers must fit, as NumPy has it
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"), host_memory.host_allocation():
             values = np.asarray(given, target.dtype, order="C")
         np.broadcast_to(values, target.shape)
     except InvalidArgument:
