@@ -122,7 +122,10 @@ class Call:
                 continue
             if not isinstance(value, FieldData) or (home is not None and value._storage.device is not home):
                 return False
-            home = value._storage.device
+            storage = value._storage
+            if storage.array is not None:
+                storage.check_alive()
+            home = storage.device
         if home is None or not inputs:
             return False
         self._values = {name: value for name, value in inputs.items() if value is not None}

@@ -99,4 +99,5 @@ class FieldData(Strided):
 
     def _operand(self, name: str) -> Operand:
         storage = self._storage
+        storage.check_alive()
         return Operand(name, storage.buffer, self.offset, self.shape, self.strides, self.dtype, storage)

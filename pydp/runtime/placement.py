@@ -15,7 +15,8 @@ from .device import device as find_device
 from .field_data import FieldData
 from .host_memory import check_dtype
 from .operand import c_strides
-from .storage import Storage
+from .self_overlap import overlaps_itself
+from .storage import Storage, check_alive
 
 Array = cl.array.Array
 _MOST_HOMES = 8  # queues of the caller's whose devices are remembered
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def device_of_array(array: Any) -> Device:
-    """The device that holds a pyopencl Array."""
+    """The device that holds a pyopencl Array; InvalidArgument where its memory has been released."""
+    check_alive(array.base_data, array.context, "a pyopencl Array")
     queue = array.queue
     if queue is not None:
         kept = _homes.get(queue.int_ptr)
@@ -121,6 +123,7 @@ def _kind_of(values: Mapping[str, Any]) -> str:
 def home_of(value: Any) -> Device | None:
     """The device that holds a Field or pyopencl Array, None for everything else."""
     if isinstance(value, FieldData):
+        value._storage.check_alive()
         return value._storage.device
     return device_of_array(value) if isinstance(value, Array) else None
 
@@ -171,9 +174,18 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype, name: str) -> N
 
 
 def check_writable(out: Any, name: str) -> None:
-    """Refuse a read-only array, and one whose elements share memory through a stride of 0."""
-    writable = out.flags.writeable if isinstance(out, np.ndarray) else getattr(out, "_writable", True)
+    """Refuse a read-only array, and one whose elements share memory."""
+    if isinstance(out, np.ndarray):
+        flags = out.flags
+        writable, item = flags.writeable, 0 if flags.forc else out.itemsize
+    elif isinstance(out, FieldData):
+        writable, item = out._writable, 1  # the strides of a field count elements
+    else:
+        writable, item = True, out.dtype.itemsize
     if not writable:
         raise InvalidArgument(f"{name} is read-only; a writable array is needed")
-    if any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True)) and out.size:
-        raise InvalidArgument(f"{name} has strides {tuple(out.strides)}; one of 0 cannot be written through")
+    if item and overlaps_itself(tuple(out.shape), tuple(out.strides), item):
+        raise InvalidArgument(
+            f"{name} of shape {tuple(out.shape)} has strides {tuple(out.strides)}, with which elements share memory; "
+            "an array whose elements lie apart can be written"
+        )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
+from ..errors import InvalidArgument
+from .released import is_released
 from .returns import later
 
 if TYPE_CHECKING:
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
 # Of the events of all storages: threads that use one on several queues must lose none of them. Finalizers may come by.
 _order = threading.RLock()
 _MOST_OTHERS = 8  # queues whose events are kept without a look whether they have ended
+
+
+def check_alive(buffer: Any, context: cl.Context, what: str) -> None:
+    """Raise InvalidArgument where a buffer has been released."""
+    if is_released(buffer, context):
+        raise InvalidArgument(
+            f"the memory of {what} has been released; arrays that still have their memory are accepted"
+        )
 
 
 class Storage:
@@ -43,6 +53,11 @@ class Storage:
         self.others: dict[cl.CommandQueue, cl.Event] | None = None
         self.array = array
         self.pooled = False
+
+    def check_alive(self) -> None:
+        """Raise InvalidArgument where the user has released the memory, which takes a pyopencl Array on it."""
+        if self.array is not None:
+            check_alive(self.buffer, self.device.context, "a field")
 
     def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
         """The events that a command on `queue` must wait for before it touches the memory; `loose` says that

@@ -34,6 +34,7 @@ def fetch(field: FieldData) -> np.ndarray:
 def read(field: FieldData, values: np.ndarray, blocking: bool = True) -> cl.Event:
     """Copy a field's elements into a C-contiguous array of the same shape and dtype."""
     storage, size = field._storage, field.dtype.itemsize
+    storage.check_alive()
     queue = storage.device.queue
     if not field.is_contiguous:
         if blocking and storage.device.profile.shares_host_memory:
@@ -66,7 +67,8 @@ class _Mapped:
     def __enter__(self) -> np.ndarray:
         field, size = self.field, self.field.dtype.itemsize
         storage = field._storage
-            low, high = field.span
+        storage.check_alive()
+        low, high = field.span
         self.mapped, _ = cl.enqueue_map_buffer(
             self.queue, storage.buffer, self.flags, low * size, ((high - low) * size,), np.uint8,
             wait_for=storage.waits(self.queue) or None, is_blocking=True,
@@ -90,6 +92,7 @@ def _read_mapped(field: FieldData, values: np.ndarray, queue: cl.CommandQueue) -
 def _write(field: FieldData, values: np.ndarray, blocking: bool) -> cl.Event:
     """Copy a C-contiguous native array into a field of the same shape and dtype."""
     storage, size = field._storage, field.dtype.itemsize
+    storage.check_alive()
     queue = storage.device.queue
     if field.is_contiguous:
         waits = storage.waits(queue)
@@ -157,6 +160,7 @@ def _converted(value: Any, target: FieldData) -> np.ndarray:
 
 def _fill(target: FieldData, value: np.ndarray) -> None:
     storage, size = target._storage, target.dtype.itemsize
+    storage.check_alive()
     queue = storage.device.queue
     pattern = value.reshape(1).view(np.uint8)
     event = cl.enqueue_fill_buffer(
