@@ -1,4 +1,4 @@
-"""Prints the closing line of every command that tox ran: the test runner's counts, lane by lane."""
+"""Prints how every command that tox ran closed: the test runner's counts and its reasons of skips, lane by lane."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import sys
 
 
 def closing(output: str) -> str:
-    """The last line that sums a run up: pytest's counts, else whatever was printed last."""
+    """The lines that sum a run up: its skips by reason and pytest's counts, else whatever was printed last."""
     lines = [line for line in output.splitlines() if line.strip()]
-    counts = [line for line in lines if re.search(r"\d+ (passed|failed|error|findings)", line)]
-    return "\n".join(counts[-2:] if counts else lines[-1:])
+    skips = [line for line in lines if re.match(r"skipped \d+: ", line)]
+    counts = [line for line in lines if re.search(r"\d+ (passed|failed|errors?|skipped|deselected|findings)\b", line)]
+    return "\n".join([*skips, *counts[-2:]] if counts else lines[-1:])
 
 
 def main(path: str) -> None:

@@ -1,9 +1,11 @@
-"""What all tests share: the lane's device."""
+"""What all tests share: the lane's device, and the counts of what a run did not test, by reason."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +16,17 @@ if hasattr(os, "geteuid"):
 settings.register_profile("pydp", deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("pydp-ci", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 settings.load_profile("pydp-ci" if os.environ.get("CI") else "pydp")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """One line for each reason of skips: "skipped 12: the device has no float64"."""
+    reports = terminalreporter.stats.get("skipped", [])
+    texts = (one.longrepr[2] if isinstance(one.longrepr, tuple) else str(one.longrepr) for one in reports)
+    reasons = Counter(" ".join(text.removeprefix("Skipped: ").split()) for text in texts)
+    if reasons:
+        terminalreporter.section("what was not tested, and why")
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"skipped {count}: {reason}")
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 
@@ -92,17 +93,19 @@ def test_operators_and_keys_that_loop(device: Any) -> None:
     assert np.array_equal(pydp.argsort(flat[:8192], key=_negated_late), np.arange(8192))
 
 
+def test_loops_of_unknown_length(device: Any) -> None:
+    needs.endless_loops(device)
+    x, op = np.random.default_rng(5).integers(0, 1000, 999).astype(np.int32), _common_divisor
+    assert np.array_equal(pydp.scan(x, op), np.gcd.accumulate(x))
+    assert pydp.reduce(x, op) == np.gcd.reduce(x)
+    by_divisors = pydp.sort(x, less=lambda a, b: op(a, 30) < op(b, 30))
+    assert np.array_equal(by_divisors, x[np.argsort(np.gcd(x, 30), kind="stable")])
+
+
 @pytest.mark.parametrize("op", [_common_divisor, _power_sum])
-def test_loops_that_are_too_long_or_of_unknown_length(device: Any, op: Any) -> None:
+def test_loops_that_are_too_long_or_of_unknown_length_are_refused(device: Any, op: Any) -> None:
+    needs.ended_loops(device)
     x = np.random.default_rng(5).integers(0, 1000, 999).astype(np.int32)
-    if device.profile.loop_limit is None:
-        if op is _common_divisor:
-            assert np.array_equal(pydp.scan(x, op), np.gcd.accumulate(x))
-            assert pydp.reduce(x, op) == np.gcd.reduce(x)
-            assert np.array_equal(
-                pydp.sort(x, less=lambda a, b: op(a, 30) < op(b, 30)), x[np.argsort(np.gcd(x, 30), kind="stable")]
-            )
-        return
     calls = [lambda: pydp.scan(x, op), lambda: pydp.reduce(x, op), lambda: pydp.sort(x, less=lambda a, b: op(a, b) > 2)]
     for call in calls:
         with pytest.raises(pydp.UnsupportedOnDevice, match="this driver ends a work-item's loops after 65535"):
@@ -280,11 +283,12 @@ def test_powers_after_the_last_loop_are_whole_or_refused(device: Any, n: int) ->
 def test_what_is_surely_too_long_is_refused_before_it_is_run(device: Any) -> None:
     y = np.full(64, -1, np.int32)
     pydp.forall(0, _windows, y, 70_000, 1)  # no lanes, no loops
-    if device.profile.loop_limit is not None:
-        for way in (pydp.forall, functools.partial(pydp.explain, pydp.forall)):
-            with pytest.raises(pydp.UnsupportedOnDevice, match="_windows runs 210001 loop iterations or more"):
-                way(64, _windows, y, 70_000, 1)
-        assert np.array_equal(y, np.full(64, -1))
+    assert np.array_equal(y, np.full(64, -1))
+    needs.ended_loops(device)
+    for way in (pydp.forall, functools.partial(pydp.explain, pydp.forall)):
+        with pytest.raises(pydp.UnsupportedOnDevice, match="_windows runs 210001 loop iterations or more"):
+            way(64, _windows, y, 70_000, 1)
+    assert np.array_equal(y, np.full(64, -1))
 
 
 def test_bounds_that_wrap_are_whole_or_refused(device: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import needs
 import numpy as np
 import pytest
 
@@ -52,7 +53,7 @@ def test_loops_that_divide(fn, mapping, device) -> None:
     if mapping == "vector" and device.profile.loop_limit is not None:
         with pytest.raises(UnsupportedOnDevice, match="the simt mapping is accepted"):
             pydp.forall(37, fn, np.zeros(37, np.int32), 5, 11, spec={"mapping": mapping})
-        return
+    needs.vector_mapping(device, mapping)
     out, want = np.zeros(37, np.int32), np.zeros(37, np.int32)
     pydp.forall(37, fn, out, 5, 11, spec={"mapping": mapping})
     pydp.forall(37, fn, want, 5, 11, device="host")

@@ -7,6 +7,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -40,8 +41,10 @@ def _look(device: Any, made: Any, state: np.ndarray, tag: int, place: tuple[int,
 @pytest.mark.parametrize("name, wide", [("int", False), ("uint4", False), ("uint4", True), ("double16", True)])
 def test_a_slot_whose_words_are_not_all_there_is_none(device: Any, name: str, wide: bool) -> None:
     dtype = WORDS[name]
-    if (wide and not device.profile.int64_atomics) or (name == "double16" and not device.profile.fp64):
-        return  # the device has no such words
+    if wide:
+        needs.int64_atomics(device)
+    if name == "double16":
+        needs.dtype(device, "float64")
     words = dtype.itemsize // (4 if wide else 2)
     params = {"type": c_name(dtype), "wide_words": wide, "words": words, "order": "ticket", "polls": 0}
     params |= {"chained": False, "suppress": 0, "plain_polls": False}
@@ -104,8 +107,7 @@ def test_a_wait_in_place_ends_with_the_right_prefix(device: Any, name: str, owne
 
 def test_launches_that_may_meet_have_slots_of_their_own(device: Any) -> None:
     loose = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-    if not device.cl.queue_properties & loose:
-        return  # the driver has in-order queues only
+    needs.out_of_order_queues(device)
     for properties, alone in ((0, False), (loose, True)):
         queue = cl.CommandQueue(device.context, device.cl, properties=properties)
         call = Call.begin({"x": pydp.zeros(3, np.int32)}, queue=queue)

@@ -249,7 +249,7 @@ def test_records_of_any_size_along_any_axis(device: Any, members: str) -> None:
         for algorithm in (lambda v: pydp.reduce(v, _sum_of_firsts), pydp.sort, pydp.argsort):
             with pytest.raises(pydp.UnsupportedOnDevice, match="three bytes"):
                 algorithm(x)
-        return
+        pytest.skip("the driver loses records of three bytes: they are refused")
     for view in (x, x.T, x.reshape(-1, 1)):
         for axis in (0, 1):
             expected = np.take(view, -1, axis)

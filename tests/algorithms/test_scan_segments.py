@@ -10,6 +10,7 @@ import pyopencl as cl
 import pyopencl.array
 import pytest
 from threads import together
+from waiting import skip_where_refused
 
 import pydp
 from pydp.algorithms import _lookback
@@ -21,20 +22,6 @@ from pydp.runtime.template import render
 VECTOR = {"mapping": "vector", "part": 24, "vector": 0}
 SIMT = {"mapping": "simt", "lanes": 8, "columns": 4, "items": 3}
 MAPPINGS = pytest.mark.parametrize("mapping", [VECTOR, SIMT], ids=["vector", "simt"])
-
-
-def refused(device, strategy, mapping):
-    """Whether the driver cuts loops short: strategies that wait are refused there, which is checked here."""
-    if device.profile.loop_limit is None or strategy == "reduce_then_scan":
-        return False
-    with pytest.raises(pydp.InvalidArgument, match="waits in loops"):
-        pydp.scan(np.ones(100, np.int32), strategy=strategy, spec=mapping)
-    return True
-
-
-def skip_where_refused(device, strategy, mapping):
-    if refused(device, strategy, mapping):
-        pytest.skip("the driver ends long loops, so no strategy that waits is accepted")
 
 
 def integers(n, seed=0, low=-1000, high=1000, dtype=np.int32):
@@ -61,8 +48,7 @@ def changes(keys):
 @MAPPINGS
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_flags_and_keys(device, mapping, strategy):
-    if refused(device, strategy, mapping):
-        return
+    skip_where_refused(device, strategy, mapping)
     x = integers(200, 1)
     for rate in (0, 0.05, 0.7, 1):
         flags = np.random.default_rng(2).random(200) < rate
@@ -154,8 +140,7 @@ def test_init_from_host_and_device(device, mapping):
 @MAPPINGS
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_in_place(device, mapping, strategy):
-    if refused(device, strategy, mapping):
-        return
+    skip_where_refused(device, strategy, mapping)
     for reverse, exclusive in ((False, False), (True, True)):
         x = integers(150, 7)
         want = pydp.scan(x, reverse=reverse, exclusive=exclusive)
@@ -220,8 +205,7 @@ def firsts(x):
 @pytest.mark.parametrize("order", ["reversed", "permuted"])
 def test_groups_in_another_order(device, mapping, order):
     """Without tickets, groups wait for groups that may start later: the fallback must get them through."""
-    if refused(device, "lookback", mapping):
-        return
+    skip_where_refused(device, "lookback", mapping)
     x = integers(150, 11)
     spec = mapping | {"order": order, "polls": 2}
     got = pydp.scan(x, "min", init=900, strategy="lookback", spec=spec)
@@ -237,8 +221,7 @@ def test_groups_in_another_order(device, mapping, order):
 @MAPPINGS
 @pytest.mark.parametrize("suppress", [1, 3])
 def test_partitions_that_publish_nothing(device, mapping, suppress):
-    if refused(device, "lookback", mapping):
-        return
+    skip_where_refused(device, "lookback", mapping)
     x = integers(150, 12)
     spec = mapping | {"suppress": suppress, "polls": 2}
     assert np.array_equal(pydp.scan(x, spec=spec, strategy="lookback"), np.cumsum(x, dtype=np.int32))
@@ -319,8 +302,7 @@ def test_looks_that_never_see_what_is_published(device, monkeypatch, mapping, in
 @pytest.mark.parametrize("mapping", [{"part": 512}, SIMT | {"lanes": 32, "items": 5}], ids=["vector", "simt"])
 def test_float_sums_are_the_same_bits_whatever_the_timing(device, mapping):
     """Repeats, other group orders and suppressed publishes: recomputed aggregates have the same bits."""
-    if refused(device, "lookback", mapping):
-        return
+    skip_where_refused(device, "lookback", mapping)
     x = np.random.default_rng(13).standard_normal(6_000).astype(np.float32)
     lookback = {"strategy": "lookback", "spec": mapping}
     want = pydp.scan(x, **lookback)
@@ -335,8 +317,7 @@ def test_float_sums_are_the_same_bits_whatever_the_timing(device, mapping):
 
 
 def test_tags_run_out_without_harm(device):
-    if refused(device, "lookback", VECTOR):
-        return
+    skip_where_refused(device, "lookback", VECTOR)
     x = integers(200, 14)
     spec = {**VECTOR, "strategy": "lookback"}
     pydp.scan(x, spec=spec)

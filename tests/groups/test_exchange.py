@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +15,6 @@ from test_lds import _turns
 from pydp.dtypes import c_name
 from pydp.errors import InvalidArgument
 from pydp.exchange import Exchange, exchange
-from pydp.groups.barrier import subgroup_sizes
 from pydp.groups.meetings import meetings
 from pydp.lds import GPU, NONE, R700, Banks, degree, r700_place
 from pydp.runtime.program import kernel
@@ -149,5 +149,5 @@ def test_types_and_shapes(device: Any, banks: str, dtype: Any) -> None:
 
 
 def test_relative_exchanges_meet_in_subgroups(device: Any) -> None:
-    for size in subgroup_sizes(device.profile, 64):
+    for size in needs.subgroups(device, 64):
         _run(device, GPU, 64, 4, np.int32, size, size)

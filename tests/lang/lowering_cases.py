@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import device_run
+import needs
 import numpy as np
-import pytest
 
 import pydp.lang.vector as pv
 from pydp.lang import host, lower_vector
@@ -293,8 +293,7 @@ def cases() -> list[Case]:
 
 def lowering_for(device):
     """The lowering for the device, which must not be one that ends loops early."""
-    if device.profile.loop_limit is not None:
-        pytest.skip("this driver ends loops early; the vector mapping refuses it, as another test sees")
+    needs.vector_mapping(device)
     return lambda made, **options: lower_vector.lower(made, device.profile, **options)
 
 

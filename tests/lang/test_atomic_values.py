@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import needs
 import numpy as np
 import pytest
 
@@ -19,8 +20,7 @@ def run(device, way, grid, fn, *args, group=None):
         options = {"device": "host"}
     else:
         options = {"device": device} | ({} if way == "default" else {"spec": {"mapping": way}})
-    if way == "vector" and device.profile.loop_limit is not None:
-        pytest.skip("this driver runs the mapping simt alone")
+    needs.vector_mapping(device, way)
     pydp.forall(grid, fn, *args, group=group, **options)
 
 
@@ -47,9 +47,9 @@ def chain(idx, found, bins, x):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.float32, np.int64, np.float64])
 def test_every_lane_finds_what_another_left(device, way, dtype):
-    profile = device.profile
-    if np.dtype(dtype).itemsize == 8 and not (profile.int64_atomics and (dtype == np.int64 or profile.fp64)):
-        pytest.skip("this device has no atomics of 64 bits")
+    needs.dtype(device, dtype)
+    if np.dtype(dtype).itemsize == 8:
+        needs.int64_atomics(device)
     x = np.random.default_rng(3).integers(1, 50, 300).astype(dtype)
     found, bins = np.zeros(300, dtype), np.array([5, 0, 7], dtype)
     first = bins.copy()

@@ -8,6 +8,7 @@ import operator
 from types import SimpleNamespace
 
 import device_run
+import needs
 import numpy as np
 import pytest
 from builder import BOOL, F32, I32, array, assign, c, function, load, place, store
@@ -28,8 +29,7 @@ LOWERINGS = {"simt": lower_simt.lower, "vector": lower_vector.lower}
 
 @pytest.fixture(params=list(LOWERINGS))
 def lowering(request, device):
-    if request.param == "vector" and device.profile.loop_limit is not None:
-        pytest.skip("groups as work-items are refused here: this driver ends long loops early")
+    needs.vector_mapping(device, request.param)
     return LOWERINGS[request.param]
 
 
@@ -137,8 +137,7 @@ FLOATS = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 7.0, -7.0, 0.1, 1e-3, 3e4, -3e4, np.i
 @pytest.fixture(params=["float32", "float64", "float16"])
 def real(request, device):
     name = request.param
-    if (name == "float64" and not device.profile.fp64) or (name == "float16" and not device.profile.fp16):
-        pytest.skip(f"this device has no {name}")
+    needs.dtype(device, name)
     return np.dtype(name)
 
 

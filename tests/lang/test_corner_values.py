@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 
@@ -14,8 +15,7 @@ WAYS = ("simt", "vector", "host")
 
 
 def _run(device: Device, way: str, n: int, fn: Any, *args: Any) -> None:
-    if way == "vector" and device.profile.loop_limit is not None:
-        pytest.skip("this driver runs the mapping simt alone")
+    needs.vector_mapping(device, way)
     options: dict[str, Any] = {"device": "host"} if way == "host" else {"device": device, "spec": {"mapping": way}}
     pydp.forall(n, fn, *args, **options)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import needs
 import numpy as np
 import pytest
 from builder import (
@@ -136,8 +137,7 @@ def test_integer_operations(device, lower, name):
 @pytest.mark.parametrize("name", ["float32", "float64"])
 def test_float_operations_and_casts(device, lower, name):
     dtype = np.dtype(name)
-    if dtype == F64 and not device.profile.fp64:
-        pytest.skip("no float64 on this device")
+    needs.dtype(device, dtype)
     x, y, out = (array(n, dtype, r, k, writable=r == 2) for k, (n, r) in enumerate((("x", 1), ("y", 1), ("out", 2))))
     a, b = load(x, place()), load(y, place())
     values = [ir.Binary(dtype, op_name, a, b) for op_name in ("add", "sub", "mul", "truediv", "floordiv", "mod")]

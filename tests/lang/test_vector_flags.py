@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import needs
 import numpy as np
 import pytest
 
@@ -86,8 +87,7 @@ def plain(function):
 )
 @pytest.mark.parametrize("mapping", ["vector", "simt"])
 def test_conditions_and_bounds_are_read_once(device, function, mapping):
-    if device.profile.loop_limit is not None and mapping == "vector":
-        mapping = "simt"  # the vector mapping is refused there
+    needs.vector_mapping(device, mapping)
     out, hosted = np.zeros(len(X), np.int32), np.zeros(len(X), np.int32)
     pydp.forall(len(X), function, out, X, device=device, spec={"mapping": mapping})
     pydp.forall(len(X), function, hosted, X, device="host")

@@ -50,10 +50,3 @@ def keys(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
         return found
 
     return tuple(items(shape[:front]) + ([Ellipsis, *items(shape[back:])] if draw(st.booleans()) else []))
-
-
-def has(device: Any, dtype: np.dtype) -> bool:
-    base = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
-    if dtype.kind not in "fc" or base == 4:
-        return True
-    return bool(device.profile.fp64 if base == 8 else device.profile.fp16)

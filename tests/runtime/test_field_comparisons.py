@@ -6,12 +6,13 @@ import itertools
 import operator
 from typing import Any
 
+import needs
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
 import pyopencl.cltypes as cltypes
 import pytest
-from field_samples import equal, has, keys
+from field_samples import equal, keys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,7 +55,7 @@ def _pairs() -> list[tuple[str, str, str]]:
 
 def _computed(device: Any, left: Any, right: Any) -> bool:
     """Whether the device has the types in which NumPy compares these."""
-    return all(has(device, kind) for kind in (left, right, *np.equal.resolve_dtypes((left, right, None))[:2]))
+    return all(needs.has(device, kind) for kind in (left, right, *np.equal.resolve_dtypes((left, right, None))[:2]))
 
 
 @pytest.mark.parametrize(("left", "right", "op"), _pairs())
@@ -63,7 +64,7 @@ def test_dtypes(device: Any, left: str, right: str, op: str) -> None:
     if not _computed(device, x.dtype, y.dtype):
         with pytest.raises(UnsupportedOnDevice):
             _OPS[op](pydp.field(x), pydp.field(y))
-        return
+        pytest.skip("the device lacks a type in which NumPy compares these: it is refused")
     with np.errstate(invalid="ignore"):
         equal(_OPS[op](pydp.field(x), pydp.field(y)), _OPS[op](x, y))
 
@@ -71,8 +72,7 @@ def test_dtypes(device: Any, left: str, right: str, op: str) -> None:
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "i4", "f2", "f4", "c8"])
 def test_numbers_on_either_side(device: Any, dtype: str) -> None:
     x = _edges(dtype)
-    if not has(device, x.dtype):
-        pytest.skip(f"the device has no {dtype}")
+    needs.dtype(device, dtype)
     field = pydp.field(x)
     ints = [0, 1, -1, 128, 300, -129, 2**31, 2**53 + 1, 2**63 - 1, -(2**63)]
     floats = [0.5, -0.0, _NAN, np.inf, 1e300, 16777217.0, 70000.0, 1 + 1j, complex(1, _NAN)]
@@ -80,7 +80,7 @@ def test_numbers_on_either_side(device: Any, dtype: str) -> None:
     for place, number in enumerate([*ints, *floats, *strong]):
         kind = type(number) if type(number) in (int, float, complex) else np.asarray(number).dtype
         compared = np.equal.resolve_dtypes((x.dtype, kind, None))[:2]
-        if not all(has(device, one) for one in compared):
+        if not all(needs.has(device, one) for one in compared):
             with pytest.raises(UnsupportedOnDevice):
                 field == number  # noqa: B015
             continue

@@ -1,0 +1,98 @@
+"""What the tests themselves keep to: what is not tested is told, and nothing is measured in seconds."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.host
+
+HERE = Path(__file__).parent
+FILES = sorted(HERE.rglob("*.py"))
+CLOCKS = {"perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "thread_time", "timeit"}
+
+
+def own(node: ast.AST) -> Iterator[ast.AST]:
+    """What belongs to a function itself, and not to one that it defines."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield child
+            yield from own(child)
+
+
+def returns(tree: ast.AST) -> list[str]:
+    """The tests that return: whatever they do not test then looks as if it had passed."""
+    found = []
+    for function in ast.walk(tree):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.name.startswith("test"):
+            lines = [one.lineno for one in own(function) if isinstance(one, ast.Return)]
+            found += [f"{function.name}, line {line}" for line in lines]
+    return found
+
+
+def clocks(tree: ast.AST) -> list[str]:
+    """Where a clock is read or asked to measure."""
+    called = (one.func for one in ast.walk(tree) if isinstance(one, ast.Call))
+    names = ((one, one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "")) for one in called)
+    return [f"{name}, line {one.lineno}" for one, name in names if name in CLOCKS]
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("if x:\n        return", 1),
+        ("try:\n        f()\n    except E:\n        return", 1),
+        ("with f():\n        for k in x:\n            return 3", 1),
+        ("if x:\n        pytest.skip('no x')", 0),
+        ("def inner():\n        return 1\n    assert inner() == (lambda: 1)()", 0),
+    ],
+)
+def test_returns_are_seen(body: str, count: int) -> None:
+    assert len(returns(ast.parse(f"def test(x):\n    {body}\n    assert x\n"))) == count
+    assert not returns(ast.parse(f"def helper(x):\n    {body}\n    assert x\n"))
+
+
+def test_clocks_are_seen() -> None:
+    found = clocks(ast.parse("from time import monotonic\nx = time.perf_counter() + monotonic()"))
+    assert found == ["perf_counter, line 2", "monotonic, line 2"]
+    assert not clocks(ast.parse("fake(perf_counter=lambda: now, sleep=time.sleep(1))"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HERE)))
+def test_tests_skip_and_count(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    told = "is skipped with pytest.skip and a reason where it does not apply, and goes on to its end elsewhere"
+    assert not returns(tree), f"a test {told}"
+    assert not clocks(tree), "a test that depends on time fails on a busy machine; count work, or give it a clock"
+
+
+def test_a_run_ends_with_the_reasons_of_its_skips(tmp_path: Path) -> None:
+    program = """
+    import pytest
+
+    pytestmark = pytest.mark.host
+
+    @pytest.mark.parametrize("k", range(5))
+    def test_some(k):
+        if k:
+            pytest.skip("the device has no\\nsuch thing" if k > 2 else "another reason")
+
+    @pytest.mark.skipif(True, reason="another reason")
+    def test_all():
+        raise AssertionError
+    """
+    (tmp_path / "test_toy.py").write_text(re.sub("(?m)^    ", "", program))
+    (tmp_path / "conftest.py").write_text((HERE / "conftest.py").read_text())
+    setup = HERE.parent / "setup.cfg"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", str(setup), "--rootdir", str(tmp_path)]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if "skipped" in line or "reason" in line]
+    assert lines[:2] == ["skipped 3: another reason", "skipped 2: the device has no such thing"]
+    assert re.fullmatch(r"=* ?1 passed, 5 skipped in .*", lines[2]) and len(lines) == 3
