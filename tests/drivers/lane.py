@@ -1,9 +1,13 @@
 """Run a command in the lane of one driver: lane.py NAME [VARIABLE=VALUE]... COMMAND [ARGUMENT]...
 
-NAME is pocl, intel, rusticl, oclgrind or offline. The lane's environment makes that driver the default device of pydp;
-offline needs a compiler for GPUs and no driver. What is missing is installed (apt as root; pip in a virtual
+NAME is pocl, intel, rusticl, oclgrind, offline or pocl7. The lane's environment makes that driver the default device of
+pydp; offline needs a compiler for GPUs and no driver. What is missing is installed (apt as root; pip in a virtual
 environment); where it cannot be, one line says what to install, and the status is 1 in CI and for root, else 0: a
 developer's machine need not have every driver.
+
+pocl7 is for a PoCL that distributions do not have yet. The variable POCL7 names the folder that it is installed in (see
+build_pocl.py), and the lane sees no other driver. Where POCL7 is not set, nothing runs and the status is 0; where it
+names a folder without a driver, or one that pydp cannot use, the status is 1.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -21,13 +26,16 @@ class Lane:
 
     question: Python that prints "missing: REASON" where it cannot be used. It asks pydp, so that a lane runs where pydp
     finds what the lane needs, and nowhere else; a driver that is listed and fails pydp's probe is as good as none.
+    device: pydp's name of the driver, "" for a compiler. installation: the variable that names the folder that the
+    driver is installed in, where a user brings it.
     """
 
     question: str
+    device: str = ""
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    is_driver: bool = True
+    installation: str = ""
 
 
 def _usable(driver: str) -> str:
@@ -53,11 +61,14 @@ for reason in filter(None, map(missing, ("sm_70", "gfx906"))):
 """
 
 LANES = {
-    "pocl": Lane(_usable("pocl"), apt=("pocl-opencl-icd",)),
-    "intel": Lane(_usable("intel"), pip=("intel-opencl-rt", "intel-cmplr-lib-rt")),
-    "rusticl": Lane(_usable("rusticl"), apt=("mesa-opencl-icd",), environment={"RUSTICL_ENABLE": "llvmpipe"}),
+    "pocl": Lane(_usable("pocl"), "pocl", apt=("pocl-opencl-icd",)),
+    "intel": Lane(_usable("intel"), "intel", pip=("intel-opencl-rt", "intel-cmplr-lib-rt")),
+    "rusticl": Lane(
+        _usable("rusticl"), "rusticl", apt=("mesa-opencl-icd",), environment={"RUSTICL_ENABLE": "llvmpipe"}
+    ),
     "oclgrind": Lane(
         _LISTED,
+        "oclgrind",
         apt=("oclgrind",),
         environment={
             "OCLGRIND_DATA_RACES": "1",
@@ -66,13 +77,20 @@ LANES = {
             "OCLGRIND_MAX_ERRORS": "100",
         },
     ),
-    "offline": Lane(_COMPILES, apt=("clang-19", "libclc-15"), is_driver=False),
+    "offline": Lane(_COMPILES, apt=("clang-19", "libclc-15")),
+    "pocl7": Lane(_usable("pocl"), "pocl", installation="POCL7"),
 }
 
 
-def _environment(name: str, lane: Lane) -> dict[str, str]:
+def _vendors(lane: Lane) -> Path:
+    """The folder of .icd files of an installation that a user brings."""
+    return Path(os.environ[lane.installation]).absolute() / "etc" / "OpenCL" / "vendors"
+
+
+def _environment(lane: Lane) -> dict[str, str]:
     """What a lane's commands find in their environment beside this process's."""
-    return {**lane.environment, **({"PYDP_DEVICE": name} if lane.is_driver else {})}
+    own = {"OCL_ICD_VENDORS": str(_vendors(lane))} if lane.installation else {}
+    return {**lane.environment, **own, **({"PYDP_DEVICE": lane.device} if lane.device else {})}
 
 
 def why_missing(name: str, lane: Lane) -> str:
@@ -80,7 +98,7 @@ def why_missing(name: str, lane: Lane) -> str:
     cannot be asked. A process of its own asks: drivers are looked for once in a process, and this one may install some.
     """
     command = [sys.executable, "-c", lane.question]
-    environment = {**os.environ, **_environment(name, lane)}
+    environment = {**os.environ, **_environment(lane)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
@@ -113,6 +131,13 @@ def main(arguments: list[str]) -> int:
         return 2
     name, *command = arguments
     lane = LANES[name]
+    if lane.installation and not os.environ.get(lane.installation):
+        print(f"lane {name}: {lane.installation} names no installation; nothing was run")
+        return 0
+    if lane.installation and not list(_vendors(lane).glob("*.icd")):
+        prefix = os.environ[lane.installation]
+        print(f"lane {name}: {lane.installation}={prefix} is no installation, {_vendors(lane)} has no .icd file")
+        return 1
     try:
         reason = why_missing(name, lane)
         if reason:
@@ -121,14 +146,17 @@ def main(arguments: list[str]) -> int:
     except RuntimeError as error:
         print(error)
         return 1
+    if reason and lane.installation:
+        print(f"lane {name}: the installation in {os.environ[lane.installation]} cannot be used: {reason}")
+        return 1
     if reason:
         how = f"apt install {' '.join(lane.apt)}" if lane.apt else f"pip install {' '.join(lane.pip)}"
         must = bool(os.environ.get("CI")) or _is_root()
-        what = "driver" if lane.is_driver else "compiler"
+        what = "driver" if lane.device else "compiler"
         end = "" if must else "; nothing was run"
         print(f"lane {name}: the {what} is missing ({reason}), install it with: {how}{end}")
         return 1 if must else 0
-    os.environ.update(_environment(name, lane))
+    os.environ.update(_environment(lane))
     while command and "=" in command[0].split("/")[0]:
         variable, _, value = command.pop(0).partition("=")
         os.environ[variable] = value

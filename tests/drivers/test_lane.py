@@ -16,7 +16,7 @@ pytestmark = pytest.mark.host
 
 
 def test_the_command_gets_the_lanes_environment() -> None:
-    present = [name for name, one in lane.LANES.items() if one.is_driver and not lane.why_missing(name, one)]
+    present = [name for name, one in lane.LANES.items() if one.apt and one.device and not lane.why_missing(name, one)]
     if not present:
         pytest.skip("no lane's driver is here")
     name = present[0]
@@ -28,7 +28,7 @@ def test_the_command_gets_the_lanes_environment() -> None:
 
 def test_a_compilers_lane_names_no_device(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     ran: list[list[str]] = []
-    monkeypatch.setitem(lane.LANES, "toy", lane.Lane("", is_driver=False))
+    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(""))
     monkeypatch.setattr(lane.os, "execvp", lambda name, command: ran.append(command))
     monkeypatch.setattr(lane.os, "environ", {})
     lane.main(["toy", "true"])
@@ -38,14 +38,14 @@ def test_a_compilers_lane_names_no_device(monkeypatch: pytest.MonkeyPatch, capfd
 @pytest.mark.parametrize("arguments", [[], ["pocl"], ["nothing", "true"]])
 def test_a_wrong_call_is_told_how(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert lane.main(arguments) == 2
-    assert "usage: lane.py {pocl,intel,rusticl,oclgrind,offline}" in capsys.readouterr().err
+    assert "usage: lane.py {pocl,intel,rusticl,oclgrind,offline,pocl7}" in capsys.readouterr().err
 
 
 MISSING = "print('a word of a driver'); print('missing: no device of toy')"
 
 
 def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(MISSING, apt=("toy-icd",)))
+    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(MISSING, "toy", apt=("toy-icd",)))
     monkeypatch.setattr(lane, "_install", lambda one: None)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(lane, "_is_root", lambda: False)
@@ -63,7 +63,7 @@ def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def test_what_is_installed_is_looked_for_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ran: list[list[str]] = []
     come = f"import os; os.path.exists({str(tmp_path / 'here')!r}) or print('missing: no device of toy')"
-    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(come, environment={"TOY": "1"}))
+    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(come, "toy", environment={"TOY": "1"}))
     monkeypatch.setattr(lane, "_install", lambda one: (tmp_path / "here").write_text(""))
     monkeypatch.setattr(lane.os, "execvp", lambda name, command: ran.append(command))
     monkeypatch.setattr(lane.os, "environ", {**os.environ, "TOY": "0"})
@@ -106,6 +106,48 @@ def test_every_lane_asks_pydp(name: str, reason: str, tmp_path: Path, monkeypatc
     environment = _without(tmp_path, vendors="libnothing-of-the-kind.so")
     monkeypatch.setattr(lane.os, "environ", environment)
     assert lane.why_missing(name, lane.LANES[name]).startswith(reason)
+
+
+def _main_of_pocl7(monkeypatch: pytest.MonkeyPatch, **changes: str) -> list[list[str]]:
+    """Runs the lane with POCL7 as given; the commands that it became."""
+    ran: list[list[str]] = []
+    kept = {name: value for name, value in os.environ.items() if name not in ("POCL7", "OCL_ICD_VENDORS")}
+    monkeypatch.setattr(lane.os, "environ", {**kept, "CI": "true", **changes})
+    monkeypatch.setattr(lane.os, "execvp", lambda name, command: ran.append(command))
+    ran.append([str(lane.main(["pocl7", "true"]))])
+    return ran
+
+
+def test_without_an_installation_its_lane_does_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main_of_pocl7(monkeypatch) == _main_of_pocl7(monkeypatch, POCL7="") == [["0"]]
+    assert capsys.readouterr().out.splitlines() == ["lane pocl7: POCL7 names no installation; nothing was run"] * 2
+
+
+def test_a_folder_without_an_installation_fails_its_lane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main_of_pocl7(monkeypatch, POCL7=str(tmp_path)) == [["1"]]
+    folder = tmp_path / "etc" / "OpenCL" / "vendors"
+    told = f"lane pocl7: POCL7={tmp_path} is no installation, {folder} has no .icd file\n"
+    assert capsys.readouterr().out == told
+    folder.mkdir(parents=True)
+    (folder / "pocl.icd").write_text("/nowhere/libpocl.so")
+    assert _main_of_pocl7(monkeypatch, POCL7=str(tmp_path)) == [["1"]]
+    told = f"lane pocl7: the installation in {tmp_path} cannot be used: no device of pocl\n"
+    assert capsys.readouterr().out == told
+
+
+def test_an_installation_is_all_that_its_lane_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "etc" / "OpenCL" / "vendors"
+    folder.mkdir(parents=True)
+    (folder / "pocl.icd").write_text("")
+    monkeypatch.setattr(lane, "why_missing", lambda *_: "")
+    ran = _main_of_pocl7(monkeypatch, POCL7=os.path.relpath(tmp_path))
+    assert ran[0] == ["true"] and os.environ["PYDP_DEVICE"] == "pocl"
+    assert os.path.realpath(os.environ["OCL_ICD_VENDORS"]) == os.path.realpath(folder)
+    assert os.path.isabs(os.environ["OCL_ICD_VENDORS"])
 
 
 def test_an_old_compiler_is_none_to_its_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
