@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if hasattr(os, "geteuid"):
-    os.umask(os.umask(0o077) | 0o022)  # files that tests make must not be such as pydp refuses to read
+    os.umask(os.umask(0o077) | 0o022)  # pydp does not read files that other users may write to
 
 settings.register_profile("pydp", deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("pydp-ci", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

@@ -51,7 +51,7 @@ def lower(
     """
     group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
     flat = flat or math.prod(group[:-2]) > 64
-    # PoCL runs the first work-item of a group that has one along dimension 0 twice behind conditions with loops.
+    # In a group with one work-item along dimension 0, PoCL's first work-item may run code twice (see quirks.TABLE).
     flat = flat or (group[-1:] == (1,) and math.prod(group) > 1)
     rows = [math.prod(group if flat else group[-1:])]
     if profile.kind != "cpu" or barriers != "auto" or subgroup is not None:

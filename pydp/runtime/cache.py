@@ -29,10 +29,10 @@ _lock = threading.Lock()
 
 
 def cache_dir() -> Path:
-    """The folder of pydp's files; may not exist yet, and cannot where none is known (a user without a home).
+    """The folder of pydp's files. It need not exist; it cannot be made if no path is known (a user without a home).
 
-    It is :func:`chosen_dir`; where other users can write to that one, a subfolder of it that only this user can write
-    to, so that a folder may be shared. Another user's symbolic link is not followed: there is no folder then.
+    It is :func:`chosen_dir` if only this user and root can write there, else the subfolder ``private-UID`` of it, so
+    users can share a folder. A symbolic link of another user is not followed; pydp keeps no files then.
     """
     chosen = chosen_dir()
     why = _why_untrusted_folder(chosen)
@@ -86,10 +86,9 @@ def make_folder(folder: Path) -> bool:
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> bool:
-    """Write `data` to `path` so that a reader sees the old file or the new one, never a part; False if it cannot be.
+    """Write `data` to `path` so that a reader sees the old file or the new one, never a part. Makes the folder.
 
-    Makes the folder. A read-only or full disk, or a folder that others can write to, is one log line and False, not an
-    error.
+    False, with one line in the log, if the file cannot be written or if others can write to the folder.
     """
     path = Path(path)
     if not make_folder(path.parent):
@@ -114,9 +113,11 @@ def _cannot_keep(folder: Path, error: OSError) -> None:
 
 
 def read(path: str | os.PathLike[str], *, of_package: bool = False) -> bytes | None:
-    """The bytes of `path`, or None where there is no such file, where it cannot be read, or where other users could
-    have written it (the latter two are logged). of_package: a file that pydp is installed with, which is not checked:
-    who could change it could change pydp's code."""
+    """The bytes of `path`; None if there is no such file, or, with one line in the log, if it cannot be read or other
+    users could have written it.
+
+    of_package: the file belongs to pydp's installation and is not checked. A user who can change it can change pydp.
+    """
     path = Path(path)
     if not of_package and _is_untrusted(path.parent):
         return None
@@ -181,8 +182,10 @@ def _why_untrusted_link(path: Path) -> str | None:
 
 
 def _is_untrusted(folder: Path) -> bool:
-    """Whether another user could have put files into a folder: by itself, or by a folder between it and the cache
-    folder (outside of the cache folder by itself alone). Then a line in the log says so."""
+    """Whether another user could have put files into `folder`, which one line in the log says then.
+
+    In the cache folder, all folders from `folder` up to it are checked; elsewhere, `folder` alone.
+    """
     top = cache_dir()
     inside = folder.is_relative_to(top)
     for one in (folder, *folder.parents):
@@ -196,8 +199,8 @@ def _is_untrusted(folder: Path) -> bool:
 
 
 def untrusted() -> Iterator[tuple[Path, str]]:
-    """(path, why) of the folder that :func:`chosen_dir` names and of what is in the cache folder, if not read; nothing
-    that is inside of a folder that is not read."""
+    """(path, reason) of the files and folders that are not read: :func:`chosen_dir` and what the cache folder contains.
+    The contents of a folder that is not read are left out."""
     chosen, top = chosen_dir(), cache_dir()
     why = _why_untrusted_folder(chosen)
     if why is not None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydp.errors import NoUsableDevice
 from pydp.runtime import drivers, probe
@@ -107,19 +108,21 @@ def _devices() -> Iterator[Finding]:
 
 
 def _default(reasons: dict[Device, str | None]) -> Finding:
-    """The device of calls that name none, by PYDP_DEVICE or PYOPENCL_CTX where one of them is set; or why there is
-    none. reasons: why each device cannot be used, None where it can."""
+    """The default device, which PYDP_DEVICE or PYOPENCL_CTX may choose, or why it cannot be used.
+
+    reasons: for each device why it cannot be used, None if it can.
+    """
     if all(reasons.values()):
         return Finding("fail", "no device can be used; " + _cure())
     variable = next((name for name in ("PYDP_DEVICE", "PYOPENCL_CTX") if os.environ.get(name)), None)
-    chosen_by = f"{variable}={os.environ[variable]}" if variable else "the best"
+    chosen_by = f"{variable}={os.environ[variable]}" if variable else "the best one"
     try:
         found = default_device()
         why = reasons.get(found)
     except NoUsableDevice as error:
         why = str(error)
     if why is not None:
-        return Finding("fail", f"the default device, {chosen_by}, is not available: {why}")
+        return Finding("fail", f"the default device ({chosen_by}) cannot be used: {why}")
     return Finding("good", f"default device ({chosen_by}): {found.name} on {found.platform}")
 
 
@@ -129,14 +132,20 @@ def _names(part: str) -> bool:
 
 def _remarks(one: Device) -> Iterator[Finding]:
     for row in one.quirks.rows:
-        fields = ", ".join(sorted(row.sets)) or "avoided by all kernels"
+        fields = ", ".join(map(_setting, sorted(row.sets.items()))) or "avoided by all kernels"
         yield Finding("note", f"    {row.driver} {row.versions}: {row.symptom} ({fields})")
+
+
+def _setting(item: tuple[str, Any]) -> str:
+    """One field that a quirk sets; environment variables with their values, which replace the user's own."""
+    name, value = item
+    return ", ".join(f"{key}={one}" for key, one in value.items()) if name == "environment" else name
 
 
 def _cure() -> str:
     if sys.platform.startswith("linux"):
-        pip = "pip install intel-opencl-rt intel-cmplr-lib-rt, or " if platform.machine() == "x86_64" else ""
-        return f"{pip}apt install pocl-opencl-icd, or the GPU vendor's driver, brings one"
+        pip = "pip install intel-opencl-rt intel-cmplr-lib-rt, " if platform.machine() == "x86_64" else ""
+        return f"install one: {pip}apt install pocl-opencl-icd, or the driver of your GPU's vendor"
     return "install the OpenCL driver of your processor's or GPU's vendor"
 
 

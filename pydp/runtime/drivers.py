@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import site
+import stat
 import sys
 import tempfile
 import threading
@@ -47,11 +48,8 @@ def vendor_files() -> dict[str, str]:
     files: dict[str, str] = {}
     for folder in (_SYSTEM, Path(sys.prefix) / "etc" / "OpenCL" / "vendors"):
         for path in listed(folder, "*.icd"):
-            try:
-                library = path.read_text().strip()
-            except (OSError, UnicodeDecodeError):
-                continue
-            # A bare name is the dynamic loader's to find; a path must exist (the pip package's own does not).
+            library = _library_of(path)
+            # The dynamic loader searches for a bare name; a path must exist (the pip package's own does not).
             if library and (not library.startswith("/") or os.path.exists(library)):
                 files.setdefault(path.name, library)
     files.update(_pip_drivers())
@@ -61,6 +59,14 @@ def vendor_files() -> dict[str, str]:
     if oclgrind is not None:
         files["oclgrind.icd"] = oclgrind
     return files
+
+
+def _library_of(path: Path) -> str:
+    """The library that an ``.icd`` file names; empty where the file is empty, damaged or unreadable."""
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def loader_variable() -> str | None:
@@ -78,9 +84,10 @@ def _pip_drivers() -> dict[str, str]:
             break
     for folder in [*site.getsitepackages(), site.getusersitepackages()]:
         for icd in listed(Path(folder), "pyopencl/.libs/*.icd"):  # where pocl-binary-distribution puts its own
-            name = icd.read_text().strip()
+            name = _library_of(icd)
             beside = icd.parent / name
-            files[f"pip-{icd.name}"] = str(beside) if beside.exists() else name
+            if name:
+                files[f"pip-{icd.name}"] = str(beside) if beside.exists() else name
     return files
 
 
@@ -96,9 +103,9 @@ def _oclgrind_library() -> str | None:
 
 @contextlib.contextmanager
 def _icd_folder(files: dict[str, str]) -> Iterator[str | None]:
-    """A folder that holds `files` (name -> library) and nothing else, as long as the block runs; None where none can be
-    made, with one line in the log. Only this user and root can change what the loader reads there: the folder is named
-    by its descriptor, so that it does not help others to rename it."""
+    """A folder that holds `files` (name -> library) and nothing else while the block runs; None, with one line in the
+    log, if none can be made. Only this user and root can write to the folder. Its path goes through its descriptor, so
+    another user cannot put a different folder in its place."""
     made = _made(files, None) or _made(files, cache_dir())
     if made is None:
         log_once("no folder for .icd files can be made; only the drivers that the system lists are seen")
@@ -121,7 +128,9 @@ def _made(files: dict[str, str], parent: Path | None) -> tuple[str, int] | None:
     try:
         folder = tempfile.mkdtemp(prefix="pydp-icd-", dir=parent)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        if os.fstat(handle).st_uid != os.geteuid() or os.listdir(handle):
+        state = os.fstat(handle)
+        others_write = state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if state.st_uid != os.geteuid() or others_write or os.listdir(handle):
             raise PermissionError(f"{folder} was replaced while it was made")
         for name, library in files.items():
             with os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=handle), "w") as file:

@@ -9,8 +9,8 @@ import sys
 def python_process(code: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     """(command, environment) of a process that runs `code`, with `arguments` in ``sys.argv[1:]``.
 
-    It imports from this process's ``sys.path`` and, by ``-P``, from nowhere else: ``python -c`` alone would put the
-    working directory first, and that may be a folder of other users.
+    It imports from the folders of this process's ``sys.path``. ``python -c`` would search the working directory first,
+    where other users may have put files; ``-P`` prevents that.
     """
     folders = [folder or os.curdir for folder in sys.path]  # "" is the working directory, if this process uses it
     return [sys.executable, "-P", "-c", code, *arguments], {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

@@ -55,6 +55,9 @@ def test_the_loader_is_shown_system_and_pip_drivers(vendors: Path) -> None:
     inside.mkdir(parents=True)
     (inside / "libpocl-1234.so").write_text("")
     (inside / "pocl.icd").write_text("libpocl-1234.so")
+    (inside / "cut-off.icd").write_text("")
+    (inside / "overwritten.icd").write_bytes(b"\xff\xfe\x00")
+    (vendors / "vendors" / "overwritten.icd").write_bytes(b"\xff\xfe\x00")
     found = drivers.vendor_files()
     found.pop("nvidia-container.icd", None)
     assert found == {
@@ -153,7 +156,7 @@ def test_a_folder_that_is_put_in_the_place_of_another_is_not_read(temporary: Pat
 
 @linux
 @pytest.mark.host
-@pytest.mark.parametrize("how", ["full", "linked", "another user's"])
+@pytest.mark.parametrize("how", ["full", "linked", "another user's", "writable"])
 def test_a_folder_that_is_replaced_at_once_is_not_used(
     temporary: Path, vendors: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -167,6 +170,8 @@ def test_a_folder_that_is_replaced_at_once_is_not_used(
                 made.symlink_to(_plant(temporary / "planted", {}))
             else:
                 _plant(made, {"c.icd": "evil.so"} if how == "full" else {})
+                if how == "writable":  # an empty folder of this user's that was elsewhere
+                    made.chmod(0o777)
             if how == "another user's":
                 try:
                     os.chown(made, 54321, -1)
@@ -307,7 +312,7 @@ def test_the_doctor_fails_where_the_default_device_is_none(
         result = CliRunner().invoke(main, ["doctor"])
         assert result.exit_code == 1, result.output
         (line,) = [line for line in result.output.splitlines() if line.startswith("fail")]
-        assert f"the default device, {variable}={word}, is not available: " in line and device.name in line
+        assert f"the default device ({variable}={word}) cannot be used: " in line and device.name in line
         assert f"usable: {device.name}" in result.output
     monkeypatch.setenv(variable, device.driver if variable == "PYDP_DEVICE" else device.platform)
     monkeypatch.setattr(pydp_device, "_defaults", {})
@@ -326,7 +331,7 @@ def test_the_doctor_fails_where_the_named_device_cannot_be_used(
     monkeypatch.setenv("PYDP_DEVICE", device.driver)
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 1, result.output
-    assert f"the default device, PYDP_DEVICE={device.driver}, is not available: made to fail" in result.output
+    assert f"the default device (PYDP_DEVICE={device.driver}) cannot be used: made to fail" in result.output
 
 
 @pytest.mark.host
