@@ -1,14 +1,16 @@
 """The trust probe: a listed device is used only after it ran a small kernel right.
 
 Enumerated is not usable: some drivers list a device and then fail every build on it, or run barriers wrongly. The
-probe runs in a process of its own, since such a driver may also end the process or hang; its verdict is kept on
-disk per device and driver version, a failure for a day. Simulators are probed in place: their log is one file.
+probe runs in a process of its own, since such a driver may also end the process or hang. Its verdict is kept on
+disk per device, driver version and ``Quirks.probed_variables``, a failure for a day. Simulators are probed in this
+process, because they write one log file.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -70,10 +72,16 @@ def _from_disk(device: DeviceCore) -> dict[str, Any] | None:
     try:
         kept = json.loads(data)
         fresh = kept["reason"] is None or time.time() - kept["time"] < _FAILURE_KEPT_SECONDS
-        return kept if kept["version"] == _VERSION and fresh and isinstance(kept["subgroups"], list) else None
+        current = kept["version"] == _VERSION and kept.get("variables", {}) == _variables(device)
+        return kept if current and fresh and isinstance(kept["subgroups"], list) else None
     except (ValueError, KeyError, TypeError):
         log_once(f"{_path(device)} is damaged; probing {device.name} again")
         return None
+
+
+def _variables(device: DeviceCore) -> dict[str, str]:
+    """The variables that change the driver's compiler, with their values."""
+    return {name: os.environ[name] for name in device.quirks.probed_variables if name in os.environ}
 
 
 def _path(device: DeviceCore) -> Any:
@@ -83,7 +91,8 @@ def _path(device: DeviceCore) -> Any:
 def _ask(device: DeviceCore) -> dict[str, Any]:
     apart = not device.quirks.is_simulator and bool(sys.executable)
     found = _in_process_of_its_own(device) if apart else run(device)
-    found = {"version": _VERSION, "time": time.time(), "device": device.name, **found}
+    asked = {"version": _VERSION, "time": time.time(), "device": device.name, "variables": _variables(device)}
+    found = {**asked, **found}
     atomic_write(_path(device), json.dumps(found).encode())
     return found
 

@@ -89,6 +89,7 @@ class Quirks:
     half_functions: bool = True  # whether the library has all functions of half that OpenCL C names
     build_options: tuple[str, ...] = ()  # added up over the rows
     environment: Mapping[str, str] = field(default_factory=dict)  # variables that the driver reads, added up
+    probed_variables: tuple[str, ...] = ()  # variables that change the driver's compiler: each value is probed anew
     rank: int = _OTHER_RANK
     rows: tuple[Quirk, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -142,6 +143,12 @@ TABLE = (
         "the library lacks vector stores and several functions of half, although fp16 is reported: pydp defines them",
         {"half_functions": False},
         shown_by="tests/runtime/test_half_functions.py",
+    ),
+    Quirk(
+        "pocl",
+        "POCL_WORK_GROUP_METHOD chooses among compiler passes with different faults",
+        {"probed_variables": ("POCL_WORK_GROUP_METHOD",)},
+        shown_by="tests/runtime/test_probe.py",
     ),
     Quirk("pocl", "PoCL keeps built kernels in its own cache", {"keeps_own_binaries": True}),
     Quirk("pocl", "mem_fence is an empty function: groups communicate through atomics only"),

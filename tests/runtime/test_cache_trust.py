@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from pydp.cli import main
 from pydp.runtime import binaries, cache, offline, probe
 from pydp.runtime.cache import atomic_write, cache_dir, listed, make_folder, read, untrusted
+from pydp.runtime.quirks import Quirks
 from pydp.specialize import calibration
 from pydp.specialize.architectures import by_target, rates_of
 from pydp.specialize.shape_class import ShapeClass
@@ -233,7 +234,7 @@ def test_files_of_the_package_are_not_checked(tmp_path: Path) -> None:
 
 
 def _device() -> Any:
-    quirks = SimpleNamespace(binaries_usable=True, keeps_own_binaries=False)
+    quirks = Quirks("one", (1,))
     profile = replace(by_target("avx512")[0], compute_units=2)
     return SimpleNamespace(
         uid="one-1", name="one", kernels={}, driver_version="1", quirks=quirks, profile=profile, context=None, cl=None

@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from pydp.runtime import probe
 from pydp.runtime.device import Device
-from pydp.runtime.quirks import TABLE
+from pydp.runtime.quirks import TABLE, quirks_of
 
 _WITHOUT_VARIABLE = """
 import json, sys
@@ -48,6 +49,28 @@ def test_a_wrong_value_of_each_kernel_is_seen(device: Device, monkeypatch, kerne
     assert reason in str(probe.run(device)["reason"])
 
 
+@pytest.mark.host
+def test_a_verdict_counts_for_the_variables_that_it_was_found_with(monkeypatch, tmp_path) -> None:
+    """A compiler pass that was never probed is not trusted because another one passed."""
+    quirks = quirks_of("Portable Computing Language", "cpu", "7.1", "cpu")
+    device = SimpleNamespace(uid="one-1", name="one", quirks=quirks)
+    monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(probe, "_in_process_of_its_own", lambda device: {"reason": None, "subgroups": []})
+    for kept in ("cbs", None):
+        for now in ("cbs", "loopvec", None):
+            for value in (kept, now):
+                monkeypatch.delenv("POCL_WORK_GROUP_METHOD", raising=False)
+                if value is not None:
+                    monkeypatch.setenv("POCL_WORK_GROUP_METHOD", value)
+                if value is kept:
+                    probe._ask(device)
+            assert (probe._from_disk(device) is not None) == (now == kept), (kept, now)
+
+
+_REASONS = {
+    "POCL_PREGION_VALUE_REMAT": "values that were read before a barrier change",
+    "POCL_FORCE_PARALLEL_OUTER_LOOP": "groups of one work-item run some statements twice",
+}
 _VARIABLES = sorted({name for row in TABLE for name in row.sets.get("environment", {})})
 
 
@@ -63,4 +86,4 @@ def test_a_driver_with_a_fault_of_pocl_7_does_not_pass(device: Device, variable:
     command = [sys.executable, "-c", _WITHOUT_VARIABLE, variable, device.uid]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
     (reason,) = json.loads(done.stdout.splitlines()[-1])
-    assert reason is not None
+    assert reason is not None and reason.startswith(_REASONS[variable])
