@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,16 @@ import pytest
 from pydp.runtime import template
 from pydp.runtime.program import kernel
 
+# Every function that half_functions.mako may define; those of vectors alone are in GEOMETRIC.
 ONE = {
     "acosh(a + 1.0h)": lambda a: np.arccosh(a + 1),
+    "acospi(a * 0.125h)": lambda a: np.arccos(a / 8) / np.pi,
     "asinh(a)": np.arcsinh,
+    "asinpi(a * 0.125h)": lambda a: np.arcsin(a / 8) / np.pi,
     "atanh(a * 0.125h)": lambda a: np.arctanh(a / 8),
+    "atanpi(a)": lambda a: np.arctan(a) / np.pi,
     "cbrt(a)": np.cbrt,
+    "cospi(a * 0.03125h)": lambda a: np.cos(np.pi * a / 32),
     "degrees(a)": np.degrees,
     "erf(a)": np.vectorize(math.erf),
     "erfc(a)": np.vectorize(math.erfc),
@@ -25,9 +31,17 @@ ONE = {
     "logb(a)": lambda a: np.floor(np.log2(a)),
     "radians(a)": np.radians,
     "sinpi(a * 0.03125h)": lambda a: np.sin(np.pi * a / 32),
+    "lgamma(a + 3.0h)": np.vectorize(lambda a: math.lgamma(float(np.float16(a) + np.float16(3)))),
+    "tanpi(a * 0.03125h)": lambda a: np.tan(np.pi * a / 32),
+    "tgamma(a)": np.vectorize(math.gamma),
+    "ldexp(a, INTS(3))": lambda a: a * 8,
+    "pown(a, INTS(3))": lambda a: a**3,
+    "rootn(a, INTS(3))": np.cbrt,
+    "HALVES(ilogb(a))": lambda a: np.floor(np.log2(a)),
 }
 TWO = {
     "atan2(a, b)": np.arctan2,
+    "atan2pi(a, b)": lambda a, b: np.arctan2(a, b) / np.pi,
     "fdim(a, b)": lambda a, b: np.maximum(a - b, 0),
     "hypot(a, b)": np.hypot,
     "powr(a, b)": np.power,
@@ -67,6 +81,30 @@ def test_values_of_every_function(device, width):
         want = reference(*(operand.astype(np.float64) for operand in operands)).astype(np.float16)
         steps = np.abs(got.view(np.int16).astype(int) - want.view(np.int16).astype(int))
         assert np.all((steps <= 4) | (got == want)), expression
+
+
+GEOMETRIC = {
+    "(half3)(length(a))": lambda a, b: np.repeat(np.linalg.norm(a, axis=1), 3).reshape(a.shape),
+    "normalize(a)": lambda a, b: a / np.linalg.norm(a, axis=1)[:, None],
+    "(half3)(dot(a, b))": lambda a, b: np.repeat(np.sum(a * b, axis=1), 3).reshape(a.shape),
+    "(half3)(distance(a, b))": lambda a, b: np.repeat(np.linalg.norm(a - b, axis=1), 3).reshape(a.shape),
+    "cross(a, b)": np.cross,
+}
+
+
+def test_geometric_functions(device):
+    x, y = samples()
+    u, v = (one.astype(np.float64).reshape(-1, 3) for one in (x, y))
+    for (expression, reference), got in zip(GEOMETRIC.items(), applied(device, GEOMETRIC, x, y, 3), strict=True):
+        np.testing.assert_allclose(got, reference(u, v).ravel(), rtol=4e-3, atol=0.04, err_msg=expression)
+
+
+@pytest.mark.host
+def test_every_function_that_is_defined_is_tested():
+    text = (Path(__file__).parents[2] / "kernels_cl" / "half_functions.mako").read_text()
+    lists = re.findall(r'(?:one|two|with_int) = "+([a-z0-9\s]+)"+', text)
+    names = {name for one in lists for name in one.split()} | set(re.findall(r'"(\w+)" in words', text))
+    assert len(lists) == 3 and names - {"nextafter"} <= set(re.findall(r"\w+", " ".join((*ONE, *TWO, *GEOMETRIC))))
 
 
 @pytest.mark.parametrize("width", [1, 4])
