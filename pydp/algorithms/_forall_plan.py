@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -179,7 +180,14 @@ class Translation:
                 if found is None:
                     if len(self.plans) >= _MOST_KEPT:
                         self.plans.clear()
-                    found = self.plans[key] = self._planned(device, spec, extent, shared, watched)
+                    try:
+                        found = self._planned(device, spec, extent, shared, watched)
+                    except RecursionError:
+                        raise InvalidArgument(
+                            f"{self.function.name} is nested too deeply for Python's recursion limit, "
+                            f"{sys.getrecursionlimit()} frames; split its expressions and conditions"
+                        ) from None
+                    self.plans[key] = found
         return found
 
     def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, watched: bool) -> Plan:

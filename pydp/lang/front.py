@@ -8,8 +8,10 @@ barriers checked to be met by all lanes (uniform).
 from __future__ import annotations
 
 import ast
+import sys
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -152,7 +154,8 @@ def _translate(
         work = Translator(shared, index, group, grid_rank)
         work.double_arrays = any(isinstance(kind, FieldType) and kind.dtype == FLOAT64 for kind in types)
         work.frame = Frame(source, function, "", (function.__code__,), True, arguments=frozenset(names))
-        body, arrays, parameters = _kernel_body(work, names, types)
+        with _frames_enough(work):
+            body, arrays, parameters = _kernel_body(work, names, types)
         if not shared.changed:
             break
     else:
@@ -176,6 +179,18 @@ def _translate(
     made = widened(result) if index == INT64 else narrowed(result)
     made.exact = result
     return made
+
+
+@contextmanager
+def _frames_enough(work: Translator) -> Iterator[None]:
+    """A VectorError for a function that goes deeper than Python's recursion limit leaves room for here."""
+    try:
+        yield
+    except RecursionError:
+        limit = sys.getrecursionlimit()
+        where = work.where(work.latest or work.frame.source.tree)
+        message = f"functions and expressions are nested too deeply here for Python's recursion limit, {limit} frames"
+        raise VectorError(f"{message}; split them", where) from None
 
 
 def _argument_names(source: Source, function: FunctionType, count: int, what: str) -> list[str]:
@@ -297,7 +312,7 @@ def _translate_value(
         work = Translator(shared, index, None, 0)
         work.values_only = True
         work.frame = Frame(source, function, "", (function.__code__,), False, arguments=frozenset(names))
-        with work.nested() as body:
+        with _frames_enough(work), work.nested() as body:
             arguments = [work.value_argument(name, dtype, tree) for name, dtype in zip(names, dtypes, strict=False)]
             work.give_defaults(names, len(dtypes))
             value = work.lambda_or_function(tree)

@@ -29,6 +29,9 @@ from pydp.lang.values import Number, Value, describe, map_leaves, same_shape
 _STABLE = (ir.Const, ir.Parameter, ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
 _STABLE_INSIDE = (*_STABLE, ir.Unary, ir.Binary, ir.Cast, ir.Compare)
 _STABLE_NODES = 12
+# Expressions deeper than this are computed in parts, each in a variable of its own: what reads them goes down into them
+# by recursion, compilers of OpenCL C too, which end the process where that is too deep.
+_MOST_DEPTH = 40
 
 
 @dataclass
@@ -91,6 +94,9 @@ class Base(ABC):
         self.naming: str | None = None
         self.discarded: ast.AST | None = None  # the call whose value nobody looks at
         self.values_only = False
+        self.nesting, self.blocks = 0, 0  # levels of expressions and of statements around this place
+        self.latest: ast.AST | None = None  # what was looked at last, for errors that know no place
+        self.depths: dict[int, tuple[ir.Expr, int]] = {}
         self.frame: Frame
         self.names = dict(shared.names)
 
@@ -183,6 +189,18 @@ class Base(ABC):
         if isinstance(number.expr, ir.Read) or self.is_stable(number.expr):
             return number
         return self.assign(self.place_key(f"%{tag}", node), tag, number, node)
+
+    def in_parts(self, number: Number, tag: str, node: ast.AST) -> Number:
+        """The number, held in a variable where its expression is deep."""
+        depth = self._depth(number.expr)
+        return number if depth <= _MOST_DEPTH else self.assign(self.place_key(f"%{tag}", node), "part", number, node)
+
+    def _depth(self, expr: ir.Expr) -> int:
+        known = self.depths.get(id(expr))
+        if known is None:
+            depth = 1 + max((self._depth(inner) for inner in ir.children(expr)), default=0)
+            known = self.depths[id(expr)] = expr, depth
+        return known[1]
 
     def is_stable(self, expr: ir.Expr) -> bool:
         """True where the expression is cheap and has the same value all through the launch."""

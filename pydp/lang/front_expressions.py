@@ -45,19 +45,31 @@ _REFUSED: dict[type[ast.expr], tuple[str, str]] = {
 }
 
 
+MOST_NESTED = 64
+
+
 class Expressions(Records):
     """Values of syntax tree nodes."""
 
     def value(self, node: ast.expr) -> Value:
         """The value of an expression; elements of arrays are read."""
         found = self.place(node)
-        return self.load(found) if isinstance(found, Element) else found
+        if isinstance(found, Element):
+            return self.load(found)
+        return self.in_parts(found, "part", node) if isinstance(found, Number) else found
 
     def place(self, node: ast.expr) -> Value | Element:
         """The value of an expression, an element of an array not yet read."""
         method: Callable[[Any], Value | Element] | None = getattr(self, f"_on_{type(node).__name__}", None)
         if method is not None:
-            return method(node)
+            if self.nesting >= MOST_NESTED:
+                self.fail(
+                    f"expressions are nested more than {MOST_NESTED} levels deep here; give parts of them names", node
+                )
+            self.nesting, self.latest = self.nesting + 1, node
+            found = method(node)
+            self.nesting -= 1
+            return found
         what, advice = _REFUSED.get(type(node), (f"{type(node).__name__} syntax", "leave it out"))
         self.fail(f"{what} cannot be used in a vector function; {advice}", node)
 
@@ -162,11 +174,20 @@ class Expressions(Records):
     # --- operators
 
     def _on_BinOp(self, node: ast.BinOp) -> Value:
-        op = BINARY.get(type(node.op))
-        if op is None:
-            self.fail("@ cannot be used in a vector function; write the loop, or call pydp.matmul outside", node)
-        left, right = self.each([node.left, node.right])
-        return self.operate(op, left, right, node)
+        """A sum of many terms is as deep as it is long: from its first term on, one after the other."""
+        chain = [node]
+        while isinstance(chain[-1].left, ast.BinOp):
+            chain.append(chain[-1].left)
+        result = self.value(chain[-1].left)
+        for part in reversed(chain):
+            op = BINARY.get(type(part.op))
+            if op is None:
+                self.fail("@ cannot be used in a vector function; write the loop, or call pydp.matmul outside", part)
+            left, right = self.with_next([result], part.right)
+            result = self.operate(op, left, right, part)
+            if isinstance(result, Number):
+                result = self.in_parts(result, "part", part)
+        return result
 
     def _on_UnaryOp(self, node: ast.UnaryOp) -> Value:
         if isinstance(node.op, ast.Not):
@@ -205,7 +226,7 @@ class Expressions(Records):
             with self.nested() as inner:
                 right = part()
             if not inner:
-                result = self.both(op, result, Number(right))
+                result = self.in_parts(self.both(op, result, Number(right)), f"part{k}", node)
                 continue
             key = self.place_key(f"%{op}{k}", node)
             held = self.assign(key, "so_far", result, node)

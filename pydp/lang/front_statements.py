@@ -38,10 +38,24 @@ _REFUSED: dict[str, tuple[str, str]] = {
 }
 
 
+MOST_BLOCKS = 80
+
+
 class Statements(Targets):
     """Statements of functions; those of values and of the kernel alike."""
 
     def translate_block(self, body: Sequence[ast.stmt]) -> None:
+        if self.blocks >= MOST_BLOCKS and body:
+            self.fail(
+                f"statements are nested more than {MOST_BLOCKS} levels deep here, where an elif and what follows a "
+                "return count as a level each; put parts into functions, or look values up in an array",
+                body[0],
+            )
+        self.blocks += 1
+        self._statements(body)
+        self.blocks -= 1
+
+    def _statements(self, body: Sequence[ast.stmt]) -> None:
         for n, statement in enumerate(body):
             if self.assigned is None:
                 return

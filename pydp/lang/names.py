@@ -123,7 +123,9 @@ def _read_chains(source: Source) -> tuple[Chain, ...]:
     own = own_names(source.tree)
     chains: set[Chain] = set()
 
-    def visit(node: ast.AST) -> None:
+    body: list[Any] = [source.tree.body] if isinstance(source.tree, ast.Lambda) else list(source.tree.body)
+    while body:
+        node = body.pop()
         attributes: list[str] = []
         inner = node
         while isinstance(inner, ast.Attribute):
@@ -132,16 +134,10 @@ def _read_chains(source: Source) -> tuple[Chain, ...]:
         if isinstance(inner, ast.Name):
             if inner.id not in own:
                 chains.add((inner.id, *attributes))
-            return
-        if attributes:
-            visit(inner)
-            return
-        for child in ast.iter_child_nodes(node):
-            visit(child)
-
-    body: list[Any] = [source.tree.body] if isinstance(source.tree, ast.Lambda) else list(source.tree.body)
-    for item in body:
-        visit(item)
+        elif attributes:
+            body.append(inner)
+        else:
+            body.extend(ast.iter_child_nodes(node))
     return tuple(sorted(chains))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import sys
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
@@ -79,6 +80,13 @@ def _functions(lines: list[str], here: Where) -> list[Tree]:
             module = ast.parse("".join(lines))
     except SyntaxError as error:
         raise VectorError(f"the source of {here.function} cannot be parsed: {error.msg}", here) from error
+    except (RecursionError, MemoryError) as error:
+        limit = sys.getrecursionlimit()
+        raise VectorError(
+            f"the file of {here.function} is nested too deeply for Python's parser ({error}; its recursion limit is "
+            f"{limit}): split its longest expression",
+            here,
+        ) from error
     return [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.Lambda)]
 
 

@@ -27,6 +27,9 @@ The language
     constants   numbers, NumPy scalars, tuples, dtypes and arrays of 1 to 64 elements from around the function, as they
                 are at the call
 
+Expressions may have as many terms as Python's parser reads; 64 levels of nesting in expressions and 80 in statements
+(an elif, and what follows a return, is one) are accepted.
+
 Types are those of :mod:`pydp.lang.result_type`. A barrier must be met by all lanes of a group; under a condition
 that differs from lane to lane it names how many meet: ``group_barrier(width)``.
 """
