@@ -39,6 +39,14 @@
 % endfor
 #endif
 % endif
+% if any("real" in h["kind"] or h["base"] == "real" for h in helpers):
+// real: the type of literals without suffix.
+#ifdef cl_khr_fp64
+typedef double real;
+#else
+typedef float real;
+#endif
+% endif
 % for h in helpers:
 <%
     kind, T, base, W, U, width = h["kind"], h["type"], h["base"], h["wide"], h["unsigned"], h["width"]
@@ -110,6 +118,62 @@ ${T} lane_${kind}_${T}(${T} first, ${T} second) {
 % endif
 % endif
 }
+% elif kind in ("truncdiv", "truncmod"):
+// C's quotient and remainder, where C has them; by zero both are 0.
+${T} lane_${kind}_${T}(${T} first, ${T} second) {
+    const ${W} a = convert_${W}(first), b = convert_${W}(second), zero = (${W})0, one = (${W})1;
+% if plain:
+    const ${W} safe = (b == zero) ? one : b;
+    return convert_${T}((b == zero) ? zero : a ${"/" if kind == "truncdiv" else "%"} safe);
+% else:
+    const ${W} safe = ((b == zero) | (b == -one)) ? one : b;
+% if kind == "truncmod":
+    return convert_${T}(a % safe);  // 0 by one
+% else:
+    const ${W} opposite = as_${W}((${U})0 - as_${U}(a));
+    return convert_${T}((b == zero) ? zero : ((b == -one) ? opposite : a / safe));
+% endif
+% endif
+}
+% elif kind == "to_real":
+real lane_to_real_${T}(${T} a) {
+    return a;
+}
+% elif kind == "rint":
+<%
+    large = "0x1p10f" if h["bits"] == 16 else "sizeof(real) == 8 ? 0x1p52 : 0x1p23" if base == "real" else (
+        "0x1p52" if h["bits"] == 64 else "0x1p23f"
+    )
+%>\
+// rint of a constant, of which one driver's own function makes no value at all.
+${T} lane_rint_${T}(${T} a) {
+    const ${T} large = (${T})(${large}), size = fabs(a);
+    return copysign((size < large) ? (size + large) - large : size, a);
+}
+% elif kind in ("magnitude", "difference"):
+// abs and abs_diff: one driver's own functions leave the smallest integer, and differences that overflow, undefined.
+<%
+    V = f"(u{T})" if width == 1 else f"as_u{T}"
+%>\
+% if kind == "magnitude":
+u${T} lane_magnitude_${T}(${T} a) {
+    const u${T} opposite = (u${T})((u${T})0 - ${V}(a));
+    return (${order(T)}(a) < ${order(T)}((${T})0)) ? opposite : ${V}(a);
+}
+% else:
+u${T} lane_difference_${T}(${T} a, ${T} b) {
+    const u${T} up = (u${T})(${V}(b) - ${V}(a)), down = (u${T})(${V}(a) - ${V}(b));
+    return (${order(T)}(a) < ${order(T)}(b)) ? up : down;
+}
+% endif
+% elif kind == "mad_sat":
+// Of longs: one driver's own function gives the smallest for a product of 0 and a negative number.
+${T} lane_mad_sat_${T}(${T} a, ${T} b, ${T} c) {
+    const ${U} low = as_${U}(a) * as_${U}(b), sum = low + as_${U}(c);
+    const ${U} carry = (sum < low) ? (${U})1 : (${U})0, sign = as_${U}(c >> (${T})63);
+    const ${T} high = as_${T}(as_${U}(mul_hi(a, b)) + sign + carry), whole = as_${T}(sum);
+    return (high == (whole >> (${T})63)) ? whole : ((${order(T)}(high) < ${order(T)}((${T})0)) ? (${T})LONG_MIN : (${T})LONG_MAX);
+}
 % elif kind == "pow":
 ${T} lane_pow_${T}(${T} base, ${T} exponent) {
     ${U} result = (${U})1, factor = convert_${U}(base);
@@ -162,16 +226,16 @@ ${T} lane_abs_${T}(${T} a) {
 % elif kind.endswith("_to"):
 <%
     source = kind[:-3] if width == 1 else kind[:-3].rstrip("0123456789")
-    F = ("double" if source == "double" else "float") + v
+    F = "real" if source == "real" else ("double" if source == "double" else "float") + v
     middle = "int" if base in ("char", "uchar", "short", "ushort", "int") else "long"
     low = "-0x1p31" if middle == "int" else "-0x1p63"
     high = low[1:]
-    suffix = "" if source == "double" else "f"
+    suffix = "" if source in ("double", "real") else "f"
     smallest = "INT_MIN" if middle == "int" else "LONG_MIN"
     M = middle + v
 %>\
 ${T} lane_${kind}_${T}(${source}${v} given) {
-    const ${F} x = convert_${F}(given);
+    const ${F} x = ${"given" if source == "real" else f"convert_{F}(given)"};
     const ${M} fits = convert_${M}((x >= (${F})${low}${suffix}) & (x < (${F})${high}${suffix}));
     const ${M} whole = fits ? convert_${M}(x) : (${M})${smallest};
 % if base == "ulong":

@@ -5,9 +5,23 @@ identity where there is one, whether operands may change places, and the same fu
 :func:`operator_text` makes one of anything that a public function accepts as `op`:
 
 * a name: ``+ * min max & | ^ logaddexp`` (or a function of that meaning: ``np.add``, ``max``, ``operator.add``);
-* an expression in ``a`` and ``b``, as ``"a + b - a * b"`` or ``"a.s0 > b.s0 ? a : b"``, checked word by word;
+* an expression in ``a`` and ``b``, as ``"a + b - a * b"`` or ``"a.s0 > b.s0 ? a : b"`` (see below);
 * for a record dtype, a dict with one such expression for every field, as ``{"lo": "min(a.lo, b.lo)", ...}``;
 * a Python function of two values (see ``pydp.vector``), or a ready :class:`Operator`.
+
+An expression is OpenCL C without side effects and without pointers. It may contain
+
+* numbers (``10``, ``0x1Fu``, ``1.5``, ``2e-3f``), ``INFINITY``, ``NAN``, ``MAXFLOAT``, ``M_PI``, ``M_E`` (and with
+  ``_F``), ``INT_MAX``, ``INT_MIN``, ``UINT_MAX``, ``LONG_MAX``, ``LONG_MIN``;
+* ``a``, ``b``, fields of records (also nested, but no arrays) and components of vectors (``a.x``, ``a.s03``, ``a.lo``);
+* the operators ``+ - * / % << >> < > <= >= == != & ^ | && || ! ~ ?:`` and brackets, with C's precedence;
+* casts ``(float)x`` and vectors ``(float4)(x, y, z, w)``; ``as_TYPE``, ``convert_TYPE`` with their suffixes;
+* the built-in functions that map values to values (`pydp.algorithms._expression_calls` lists them).
+
+Types are C's: small integers are promoted to int, complex numbers are vectors of two. Where C leaves a value undefined,
+it is defined here: integers wrap, an integer divided by zero gives 0 (so does the remainder), a float becomes an
+integer as in vector functions. Anything else is refused with the column. A text has at most 4,096 characters, 1,000
+operands and operators, and 128 brackets inside each other (those of the C text that is made of it are counted too).
 """
 
 from __future__ import annotations
@@ -22,7 +36,9 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms._expression import checked_expression
+from pydp.algorithms._expression import LONGEST, parse, refused
+from pydp.algorithms._expression_text import Expressions
+from pydp.algorithms._expression_tree import Refused
 from pydp.dtypes import c_declarations, c_member, c_name, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.literals import c_literal
@@ -53,7 +69,6 @@ _PYTHON: dict[Any, str] = {
 }
 _MOST_FUNCTIONS = 256
 _functions: dict[tuple[int, np.dtype], Operator] = {}
-_REMAINDER = re.compile(r"(?<!\.)\b(?:fmod|remainder)\b(?=\s*\()")
 _STRUCT = re.compile(r"(?=typedef struct)")
 _ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
 
@@ -159,15 +174,32 @@ def operator_text(op: Any, dtype: Any) -> Operator:
 def _from_text(op: str, dtype: np.dtype) -> Operator:
     if op in NAMES:
         return _named(op, dtype)
-    if op.isidentifier() and op not in ("a", "b"):
+    if len(op) <= LONGEST and op.isidentifier() and op not in ("a", "b"):
         raise InvalidArgument(f"op {op!r} is no operator's name; {_ACCEPTED}")
-    text = checked_expression(op, dtype, "op")
-    return Operator(op, dtype, f"return {text};", rounds=_rounds(text))
+    expressions = Expressions()
+    text = _c_text(expressions, op, dtype, dtype, "op")
+    return _of_expressions(op, dtype, f"return {text};", expressions)
 
 
-def _rounds(text: str) -> int:
-    """Iterations of loops in an OpenCL C expression: some drivers' remainders take one for each bit of the quotient."""
-    return 278 * len(_REMAINDER.findall(text))
+def _c_text(expressions: Expressions, text: str, dtype: np.dtype, result: np.dtype, what: str) -> str:
+    """C text of an expression in a and b of `dtype` as a value of the dtype `result`."""
+    tree = parse(text, dtype, what)
+    try:
+        return expressions.assignable(tree, result)
+    except Refused as error:
+        raise refused(text, what, None, error) from None
+
+
+def _of_expressions(name: str, dtype: np.dtype, body: str, expressions: Expressions) -> Operator:
+    declarations = ""
+    if expressions.scalars & {"half", "double"}:
+        used = [np.dtype(kind) for kind, c_type in (("f2", "half"), ("f8", "double")) if c_type in expressions.scalars]
+        declarations = _missing_declarations(dtype, used)
+    if expressions.helpers:
+        from pydp.lang.helpers import text  # the language is only read in where it is used
+
+        declarations += text(expressions.helpers)
+    return Operator(name, dtype, body, declarations=declarations, rounds=expressions.rounds)
 
 
 def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
@@ -183,15 +215,16 @@ def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
 @functools.lru_cache(maxsize=128)
 def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator:
     assert dtype.fields is not None
-    lines = ["$T r = a;"]
+    lines, expressions = ["$T r = a;"], Expressions()
     for field, expression in items:
-        if dtype.fields[field][0].subdtype is not None:
+        result = dtype.fields[field][0]
+        if result.subdtype is not None:
             raise InvalidArgument(f"op: field {field!r} of {dtype} is an array, which an expression cannot give")
-        text = checked_expression(expression, dtype, f"op[{field!r}]")
+        text = _c_text(expressions, expression, dtype, result, f"op[{field!r}]")
         lines.append(f"r.{c_member(field)} = {text};")
     name = "{" + ", ".join(f"{field}: {text}" for field, text in sorted(items)) + "}"
     body = " ".join([*lines, "return r;"])
-    return Operator(name, dtype, body, rounds=_rounds(body))
+    return _of_expressions(name, dtype, body, expressions)
 
 
 def _from_function(op: Any, dtype: np.dtype) -> Operator:

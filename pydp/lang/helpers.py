@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from pydp.runtime import program
 
-_BITS = {"char": 8, "short": 16, "int": 32, "long": 64, "half": 16, "float": 32, "double": 64}
+_BITS = {"char": 8, "short": 16, "int": 32, "long": 64, "half": 16, "float": 32, "double": 64, "real": 64}
 _INTEGER = {8: "char", 16: "short", 32: "int", 64: "long"}
 _VECTOR = re.compile(r"([a-z]+?)(\d*)\Z")
 

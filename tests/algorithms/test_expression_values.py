@@ -1,0 +1,195 @@
+"""Values of operator text on a device: NumPy's, also where C leaves them undefined, and for random expressions."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import expressions
+import numpy as np
+import pyopencl.cltypes as cltypes
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import pydp
+
+ROWS = 24
+I32, I64 = np.iinfo(np.int32), np.iinfo(np.int64)
+INTS = np.array([I32.min, I32.max, -1, 0, 1, 2, 7, -8, 46341, -46341, 32, 255], np.int32)
+FLOATS = np.array([0, 1, -2.5, 3e9, -3e9, 1e30, -0.25, 127, 128, 255.5, -129, 65536], np.float32)
+
+
+def _combined(x: np.ndarray, y: np.ndarray, op: Any) -> np.ndarray:
+    """The operator of x[i] and y[i]."""
+    return pydp.scan(np.stack([x, y], 1), op, axis=1)[:, 1]
+
+
+def _wide(function: Any) -> Any:
+    """A function of int64 arrays, wrapped to int32 after."""
+    return lambda x, y: function(x.astype(np.int64), y.astype(np.int64)).astype(np.int32)
+
+
+def _divided(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.where(y == 0, 0, np.trunc(x / np.where(y == 0, 1, y)))
+
+
+OF_INTS = {
+    "a + b": _wide(lambda x, y: x + y),
+    "a - 3 * b": _wide(lambda x, y: x - 3 * y),
+    "-a * b": _wide(lambda x, y: -x * y),
+    "(a + b) / 2": _wide(lambda x, y: np.trunc((x + y).astype(np.int32) / 2)),
+    "a + 1 > a ? 1 : b": lambda x, y: np.where(x == I32.max, y, 1),
+    "a * b / b == a ? a : b": lambda x, y: np.where(_wide(_divided)(_wide(np.multiply)(x, y), y) == x, x, y),
+    "a / b": _wide(_divided),
+    "a % b": _wide(lambda x, y: np.where(y == 0, 0, x - _divided(x, y) * y)),
+    "a / (b - b) + a": lambda x, y: x,
+    "a / 0 + b": lambda x, y: y,
+    "a % 0 + 1 / 0 + b": lambda x, y: y,
+    "INT_MIN / -1 + 0 * b": lambda x, y: np.full_like(x, I32.min),
+    "a << b": lambda x, y: x << (y & 31),
+    "a >> b": lambda x, y: x >> (y & 31),
+    "abs(a) > 5u ? a : b": lambda x, y: np.where(np.abs(x.astype("i8")) > 5, x, y),
+    "abs(INT_MIN) + 0 * a": lambda x, y: np.full_like(x, I32.min),
+    "abs_diff(INT_MIN, INT_MAX) + 0 * a": lambda x, y: np.full_like(x, -1),
+    "abs_diff(a, b)": _wide(lambda x, y: np.abs(x - y)),
+    "(int)1e30f + 0 * a": lambda x, y: np.full_like(x, I32.min),
+    "a * 0.5f": lambda x, y: (x.astype("f4") * np.float32(0.5)).astype("i4"),
+    "rint(1.5f) + 0 * b": lambda x, y: np.full_like(x, 2),
+    "convert_int_rte(-2.5) + 0 * b": lambda x, y: np.full_like(x, -2),
+    "(uchar)a + (char)b": lambda x, y: x.astype("u1").astype("i4") + y.astype("i1").astype("i4"),
+    "(long)a * b > 0L ? a : b": lambda x, y: np.where(x.astype("i8") * y.astype("i8") > 0, x, y),
+    "a & 255 | b << 8": lambda x, y: (x & 255) | (y << 8),
+    "a < b && b != 0 || !a ? a : b": lambda x, y: np.where(((x < y) & (y != 0)) | (x == 0), x, y),
+    "max(a, 0) + min(b, 10)": _wide(lambda x, y: np.maximum(x, 0) + np.minimum(y, 10)),
+    "((int4)(a, b, 1, 2)).odd.x": lambda x, y: y,
+    "a > b ? a : a == b ? 0 : b": lambda x, y: np.where(x == y, 0, np.maximum(x, y)),
+}
+
+
+@pytest.mark.parametrize("text", OF_INTS)
+def test_values_of_integers(device: Any, text: str) -> None:
+    x, y = (one.ravel() for one in np.meshgrid(INTS, INTS))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(_combined(x, y, text), OF_INTS[text](x, y))
+
+
+def test_longs_wrap_and_divide(device: Any) -> None:
+    x = np.array([I64.min, I64.max, -1, I64.min, 5, 7], np.int64)
+    y = np.array([-1, 1, I64.min, 0, 0, -2], np.int64)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(_combined(x, y, "a + b"), x + y)
+    assert _combined(x, y, "a / b").tolist() == [I64.min, I64.max, 0, 0, 0, -3]
+    assert _combined(x, y, "a % b").tolist() == [0, 0, -1, 0, 0, 1]
+    assert _combined(x, y, "mad_sat(a, b, 1L)").tolist() == [I64.max, I64.max, I64.max, 1, 1, -13]
+
+
+def test_small_integers_are_promoted(device: Any) -> None:
+    x, y = (one.ravel() for one in np.meshgrid(*[np.array([0, 1, 100, 127, 128, 200, 255], np.uint8)] * 2))
+    wide = x.astype(int), y.astype(int)
+    assert np.array_equal(_combined(x, y, "(a + b) / 2"), (wide[0] + wide[1]) // 2)
+    assert np.array_equal(_combined(x, y, "a * b / 255"), wide[0] * wide[1] // 255)
+    assert np.array_equal(_combined(x, y, "a - b < 0 ? 0 : a - b"), np.maximum(wide[0] - wide[1], 0))
+    assert np.array_equal(
+        _combined(x.view("i1"), y.view("i1"), "add_sat(a, b)"),
+        np.clip(x.view("i1").astype(int) + y.view("i1"), -128, 127),
+    )
+
+
+def test_floats_become_integers_as_numpy_makes_them(device: Any) -> None:
+    x = FLOATS[np.isfinite(FLOATS)]
+    record = np.dtype([("i", "i4"), ("c", "i1"), ("l", "i8"), ("f", "f4")], align=True)
+    values = np.zeros(x.size, record)
+    values["f"] = x
+    got = _combined(values, values, {"i": "a.f", "c": "a.f", "l": "b.f", "f": "b.f"})
+    whole = [int(n) if abs(n) < 2.0**31 else I32.min for n in x.tolist()]
+    assert got["i"].tolist() == whole
+    assert got["c"].tolist() == np.array(whole).astype("i1").tolist()
+    assert got["l"].tolist() == [int(n) if abs(n) < 2.0**63 else I64.min for n in x.tolist()]
+
+
+def test_bools_stay_bools(device: Any) -> None:
+    x, y = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
+    assert _combined(x, y, "a + b").tobytes() == (x | y).tobytes()
+    assert _combined(x, y, "a * 256 + b").tobytes() == (x | y).tobytes()
+    assert _combined(x, y, "0.25f * a").tobytes() == x.tobytes()
+
+
+def test_vectors_and_their_components(device: Any) -> None:
+    x, y = np.zeros(6, cltypes.int4), np.zeros(6, cltypes.int4)
+    for n, name in enumerate(("s0", "s1", "s2", "s3")):
+        x[name], y[name] = INTS[n : n + 6], INTS[n + 3 : n + 9]
+    rows = [np.stack([one[name] for name in ("s0", "s1", "s2", "s3")], 1) for one in (x, y)]
+    a, b = (row.astype(np.int64) for row in rows)
+    for text, want in (
+        ("a + b", a + b),
+        ("a * b - a", a * b - a),
+        ("a.wzyx", a[:, ::-1]),
+        ("(int4)(a.lo, b.hi)", np.concatenate([a[:, :2], b[:, 2:]], 1)),
+        ("a > b ? a : b", np.maximum(a, b)),
+        ("a / b", _divided(a, b)),
+        ("shuffle(a, as_uint4(b))", np.take_along_axis(a, b & 3, 1)),
+        ("select(a, b, a < b)", np.maximum(a, b)),
+        ("a << 3", a << 3),
+        ("max(a, 0)", np.maximum(a, 0)),
+    ):
+        got = _combined(x, y, text)
+        np.testing.assert_array_equal(np.stack([got[n] for n in ("s0", "s1", "s2", "s3")], 1), want.astype(np.int32))
+
+
+@pytest.mark.parametrize(
+    "text", ["*(&a + 4) + b*0", "a + *((int*) 305419896)", "a + *(&a + 100000000)", "a, b", "a+b" + "+0" * 8000]
+)
+def test_text_that_leaves_the_values_is_refused_by_both(device: Any, text: str) -> None:
+    for function in (pydp.scan, pydp.reduce):
+        with pytest.raises(pydp.InvalidArgument, match="accepted"):
+            function(INTS, text)
+
+
+LARGE = {
+    "sums": "a + b" + " + 0" * 498,
+    "brackets": "(" * 128 + "a" + ")" * 128 + " + b",
+    "calls": "max(" * 127 + "a" + ", b)" * 127,
+    "conditions": "a > b ? a : " * 199 + "b",
+    "conditions inside": "(" * 126 + "a" + " > b ? a : b)" * 126,
+    "signs": "- " * 996 + "a + b",
+    "casts": "(char)(int)" * 40 + "a + b",
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_compilers_take_the_largest_text(device: Any, name: str) -> None:
+    x = np.array([3, 3], np.int32)
+    want = {"sums": 6, "brackets": 6, "signs": 6, "casts": 6}.get(name, 3)
+    assert pydp.scan(x, LARGE[name]).tolist() == [3, want]
+
+
+# --- random expressions -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(st.randoms(use_true_random=False))
+def test_random_expressions_have_the_values_of_c(device: Any, random: Random) -> None:
+    """One expression for each member of a record, so that a program tests fourteen of them."""
+    if device.driver == "rusticl":
+        pytest.skip("rusticl's compiler leaves out roundings, and folds quotients and comparisons unlike C")
+    fp64 = device.profile.fp64
+    dtype = expressions.record_dtype(fp64)
+    x = np.zeros((ROWS, 2), dtype)
+    expressions.fill(x, random)
+    make = expressions.Expressions(random, x[:, 0], x[:, 1], fp64=fp64, loops=device.profile.loop_limit is None)
+    op: dict[str, str] = {}
+    want: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for name in dtype.names or ():
+        value = make.member_value(name, random.randrange(5))
+        op[name] = value.text if value is not None else f"a.{name}"
+        if value is not None:
+            want[name] = value.data, value.known
+    got = pydp.scan(x, op, axis=1)[:, 1]
+    for name, (data, known) in want.items():
+        found = got[name]
+        if found.dtype.names:
+            found = np.stack([found[part] for part in found.dtype.names if part[0] == "s"], 1)
+        found = found.reshape(data.shape)
+        wrong = known & (found != data) & ~((found != found) & (data != data))
+        assert not wrong.any(), (op[name], found[wrong], data[wrong], x[wrong.any(axis=1)][0])
