@@ -135,13 +135,15 @@ def copied(call: Call, operand: Operand) -> Operand:
     return copy
 
 
-def untangled(call: Call, x: Operand, h: Operand | None, y: Operand) -> tuple[Operand, Operand | None]:
-    """The arrays with copies in place of inputs that the results would overwrite while they are still needed."""
+def untangled(call: Call, x: Operand, h: Operand | None, init: Any, y: Operand) -> tuple[Operand, Operand | None, Any]:
+    """The arrays and init with copies in place of inputs that the results would overwrite while they are needed."""
     if call.overlaps(x, y):  # the same elements may come in two buffers: two views of a third one
         x = y if call.same(x, y) else copied(call, x)
     if h is not None and call.overlaps(h, y):
         h = copied(call, h)
-    return x, h
+    if type(init) is Operand and call.overlaps(init, y):  # it is read at every head, after results were stored
+        init = copied(call, init)
+    return x, h, init
 
 
 def plan_of(

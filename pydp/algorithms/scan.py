@@ -88,7 +88,7 @@ def _scan(
     y = call.output(x_in.shape, value)
     if x_in.size == 0:
         return call.finish(y)
-    x_at, h_at = untangled(call, x_in, h_in, y)
+    x_at, h_at, init = untangled(call, x_in, h_in, init, y)
     y_at = y
     plan = plan_of(call.device, request, operator, x_at, h_at, y_at, init, carry is not None, total is not None)
     if plan is None:  # axes that no two steps can walk: go through contiguous copies

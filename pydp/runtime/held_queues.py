@@ -62,7 +62,9 @@ def release() -> None:
     released = []
     with _lock:
         for pointer in list(_held)[:_MOST_LOOKS]:
-            held = _held.pop(pointer)
+            held = _held.pop(pointer, None)
+            if held is None:  # a finalizer that ran meanwhile has released it
+                continue
             if held.may_go():
                 released.append(held)
             else:

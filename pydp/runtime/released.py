@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import sysconfig
 from collections.abc import Callable
 from typing import Any
 
@@ -55,7 +54,7 @@ def _place_of_flag(kind: type, context: cl.Context) -> int | None:
         sys.implementation.name == "cpython"
         and sys.maxsize > 1 << 32
         and sys.byteorder == "little"
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and object.__basicsize__ == _HEADER  # larger in builds without the GIL or with traced references
         and type(cl.MemoryObject).__module__ == "nanobind"
     )
     if not known:

@@ -138,6 +138,26 @@ def test_init_from_host_and_device(device, mapping):
 
 @pytest.mark.oclgrind
 @MAPPINGS
+@pytest.mark.parametrize("in_place", [False, True])
+def test_an_init_that_results_overwrite(device, mapping, in_place):
+    """Every segment and every row begins with it, also those that are scanned after its memory holds a result."""
+    x = integers(150, 8)
+    flags = np.arange(150) % 40 == 39
+    for at in (0, 70, 149):
+        field, result = pydp.field(x), pydp.field(np.full(150, 9, np.int32))
+        out = field if in_place else result
+        init = int(out.get()[at])
+        pydp.scan(field, segments=pydp.field(flags), init=out[at], out=out, spec=mapping)
+        assert np.array_equal(out.get(), segmented(x, flags, init=init)), at
+        field = pydp.field(x.reshape(3, 50))
+        out = field if in_place else result.reshape(3, 50)
+        init = int(out.get()[at // 50, at % 50])
+        pydp.scan(field, init=out[at // 50, at % 50], out=out, spec=mapping)
+        assert np.array_equal(out.get(), np.cumsum(x.reshape(3, 50), axis=1, dtype=np.int32) + np.int32(init)), at
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_in_place(device, mapping, strategy):
     skip_where_refused(device, strategy, mapping)

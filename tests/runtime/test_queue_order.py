@@ -10,6 +10,7 @@ import weakref
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -303,3 +304,18 @@ def test_an_out_of_order_queue_is_held_while_its_commands_run(
     del queue
     assert held() == -1
     assert finished == [pointer]
+
+
+def test_a_finalizer_may_release_held_queues_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    finished = []
+
+    class Held:
+        queue = SimpleNamespace(finish=lambda: finished.append(True))
+
+        def may_go(self) -> bool:
+            held_queues.release()
+            return True
+
+    monkeypatch.setattr(held_queues, "_held", {1: Held(), 2: Held()})
+    held_queues.release()
+    assert not held_queues._held and len(finished) == 2

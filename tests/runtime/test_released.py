@@ -144,8 +144,12 @@ def test_where_pyopencl_keeps_it_is_found(device: Any, monkeypatch: pytest.Monke
     assert released.is_released(array.data, device.context) is False
     assert released.is_released(None, device.context) is False
     assert None not in released._flags.values()
-    monkeypatch.setattr(released, "_flags", {})
-    monkeypatch.setattr(released.sys, "byteorder", "big")
-    assert released.is_released(array.data, device.context) is False
+    for owner, name, value in ((released.sys, "byteorder", "big"), (released, "_HEADER", 32)):
+        with monkeypatch.context() as patched:
+            patched.setattr(released, "_flags", {})
+            patched.setattr(released, "_read_word", lambda _: pytest.fail("memory of an unknown form was read"))
+            patched.setattr(owner, name, value)
+            assert released.is_released(array.data, device.context) is False
+            assert released._flags == {cl.MemoryObject: None}
     array.data.release()
-    assert released.is_released(array.data, device.context) is False and None in released._flags.values()
+    assert released.is_released(array.data, device.context) is True
