@@ -6,6 +6,7 @@ numbers themselves are given to a kept kernel at each call.
 
 from __future__ import annotations
 
+import functools
 import math
 import reprlib
 from collections.abc import Collection, Mapping, Sequence
@@ -27,24 +28,15 @@ from pydp.runtime.views import describe
 # How many elements an axis, or the memory between an array's ends, may have for 32-bit indexes; the upper half
 # of the range is left free so that an index can run a whole tile beyond an extent.
 _NARROW_EXTENT, _NARROW_SPAN = 1 << 30, 1 << 31
-_MOST_LAYOUTS = 4096
 _ACCEPTED = "arrays (NumPy, Field, pyopencl), their tiles and views, numbers and tuples of numbers are accepted"
 
-Layout = tuple[tuple[int, ...], tuple[int, ...]]
-_layouts: dict[Layout, tuple[int, bool]] = {}
 
-
+@functools.lru_cache(maxsize=4096)
 def layout_facts(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, bool]:
     """(axis whose stride is 1 element, the last such one, or -1; whether 64-bit indexes are needed)."""
-    facts = _layouts.get((shape, strides))
-    if facts is None:
-        unit = max((axis for axis, stride in enumerate(strides) if stride == 1), default=-1)
-        reach = sum(abs(stride) * max(size - 1, 0) for size, stride in zip(shape, strides, strict=True))
-        wide = reach >= _NARROW_SPAN or any(size > _NARROW_EXTENT for size in shape)
-        if len(_layouts) >= _MOST_LAYOUTS:
-            _layouts.clear()
-        facts = _layouts[shape, strides] = (unit, wide)
-    return facts
+    unit = max((axis for axis, stride in enumerate(strides) if stride == 1), default=-1)
+    reach = sum(abs(stride) * max(size - 1, 0) for size, stride in zip(shape, strides, strict=True))
+    return unit, reach >= _NARROW_SPAN or any(size > _NARROW_EXTENT for size in shape)
 
 
 class Arguments:

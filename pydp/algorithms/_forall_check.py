@@ -14,8 +14,6 @@ from pydp.lang.launch_lanes import MOST_ALIKE, Launch, magnitude
 from pydp.runtime.field import Field
 from pydp.space import Grid
 
-_MOST_KEPT = 512
-
 
 def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: Arguments) -> None:
     """Raise VectorError where lanes of this launch surely race on an array.
@@ -29,17 +27,15 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
     offset, shapes = tuple(space.offset), tuple([values[position].shape for position in positions])
     steering = [values[place] if item is None else values[place][item] for place, item in made.steering]
     key: Any = (extent, offset, shapes, *steering, tuple(places.items()))
-    if key in made.passed:
+    if made.passed.get(key) or made.passed.find(key):
         return
     others = (None if shape == extent else tuple(map(magnitude, shape)) for shape in shapes)
     alike = (*map(magnitude, extent), *others, *map(magnitude, (*offset, *steering)), tuple(places.items()))
-    if made.alike[alike] < (MOST_ALIKE if steering or any(offset) else 1):
+    looked_at = made.alike.find(alike, 0)
+    if looked_at < (MOST_ALIKE if steering or any(offset) else 1):
         launch_races.check(made.function, _launch(made, space, values, positions, places))
-        made.alike[alike] += 1
-    for kept in (made.passed, made.alike):
-        if len(kept) >= _MOST_KEPT:
-            kept.clear()
-    made.passed.add(key)
+        made.alike.put(alike, looked_at + 1)
+    made.passed.put(key, True)
 
 
 def check_places(made: Translation, space: Grid, given: Arguments, numbers: Callable[[ir.Expr], int | None]) -> None:

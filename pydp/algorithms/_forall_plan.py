@@ -10,7 +10,6 @@ import logging
 import math
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 
 from pydp import dtypes
 from pydp.algorithms._forall_arguments import language_type, unit_axis, unlike
+from pydp.bounded import BoundedCache
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups.barrier import CHOICES
 from pydp.lang import ir, lower_simt, lower_vector, static_checks, strip_shape
@@ -34,12 +34,13 @@ from pydp.runtime.device import Device
 from pydp.runtime.operand import Operand
 
 _MOST_KEPT = 512
+_MOST_ARGUMENTS = 128  # of a plan
 _MOST_LANES = 1 << 20  # of a group: far more than devices take
 _SURELY_FINITE = 6e4  # in every float type; what is larger may become an infinity, without a warning
 _MAPPINGS = ("simt", "vector")
-_lock = threading.RLock()
+_lock = threading.RLock()  # of the forms with weak integers of 64 bits
 _log = logging.getLogger("pydp")
-_translations: dict[Any, Translation] = {}
+_translations = BoundedCache(_MOST_KEPT)
 
 
 @dataclass(frozen=True)
@@ -106,21 +107,18 @@ def translation(
 ) -> Translation:
     """The typed form of `fn` for these arguments; `key` stands for the function's content."""
     full = (key, rank, group, parts, wide)
-    found = _translations.get(full)
+    found: Translation | None = _translations.get(full) or _translations.find(full)
     if found is None:
-        with _lock:
-            found = _translations.get(full)
-            if found is None:
-                if len(_translations) >= _MOST_KEPT:
-                    _translations.pop(next(iter(_translations)))
-                index_dtype = np.dtype(np.int64 if wide else np.int32)
-                function = translate(fn, rank, group, [language_type(part) for part in parts], index_dtype)
-                found = _translations[full] = Translation(function, parts)
+        # Made first: a property of the user's object, which is asked meanwhile, may call pydp and must not wait for it.
+        index_dtype = np.dtype(np.int64 if wide else np.int32)
+        function = translate(fn, rank, group, [language_type(part) for part in parts], index_dtype)
+        made = Translation(function, parts)
+        found = _translations.make(full, lambda: made)
     return found
 
 
 class Translation:
-    """A vector function in its typed form, for given argument types; `plans` are its kernels.
+    """A vector function in its typed form, for given argument types; devices keep its plans.
 
     widened: weak integers have 64 bits here because a launch needs them.
     ranges: tells which launches need weak integers of 64 bits (see `for_launch`); None where this form has them."""
@@ -145,10 +143,8 @@ class Translation:
         self.widths = LaunchWidths(function)
         self.places = LaunchPlaces(function, doubtful)
         self.steering = [(one.position, one.item) for one in steering(function.body) if isinstance(one, ir.Parameter)]
-        self.passed: set[Any] = set()  # calls without races that could be told (see _forall_check)
-        self.alike: Counter[Any] = Counter()  # kinds of calls, and how many of each were looked at
-        self.plans: dict[Any, Plan] = {}
-        self.kernels: dict[Any, Plan] = {}
+        self.passed = BoundedCache(_MOST_KEPT)  # calls without races that could be told (see _forall_check)
+        self.alike = BoundedCache(_MOST_KEPT)  # kinds of calls, and how many of each were looked at
 
     def for_launch(
         self, values: Sequence[Any], arrays: Sequence[int], extent: Sequence[int], offset: Sequence[int]
@@ -172,22 +168,16 @@ class Translation:
     ) -> Plan:
         """The plan for a device, the caller's `spec` (or None) and a grid's extent; shared: for arrays of several types
         that share memory; watched: for loops that may be longer than the driver allows."""
-        key = (device, None if spec is None else _spec_key(spec), extent, shared, watched)
-        found = self.plans.get(key)
+        key = (self, None if spec is None else _spec_key(spec), extent, shared, watched)
+        found: Plan | None = device.plans.get(key)
         if found is None:
-            with _lock:
-                found = self.plans.get(key)
-                if found is None:
-                    if len(self.plans) >= _MOST_KEPT:
-                        self.plans.clear()
-                    try:
-                        found = self._planned(device, spec, extent, shared, watched)
-                    except RecursionError:
-                        raise InvalidArgument(
-                            f"{self.function.name} is nested too deeply for Python's recursion limit, "
-                            f"{sys.getrecursionlimit()} frames; split its expressions and conditions"
-                        ) from None
-                    self.plans[key] = found
+            try:
+                found = device.plans.make(key, self._planned, device, spec, extent, shared, watched)
+            except RecursionError:
+                raise InvalidArgument(
+                    f"{self.function.name} is nested too deeply for Python's recursion limit, "
+                    f"{sys.getrecursionlimit()} frames; split its expressions and conditions"
+                ) from None
         return found
 
     def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, watched: bool) -> Plan:
@@ -244,13 +234,10 @@ class Translation:
             pick = lower_simt.pick_group if spec.mapping == "simt" else strip_shape.pick_group
             group = pick(self.function.grid_rank, _coarse(extent), device.profile)
         many = device.kind == "gpu" and any(count > program.MOST_GROUPS for count in group_counts(extent, group)[:-1])
-        key = (device, spec.mapping, group, many, spec.barriers, spec.subgroup, shared, watched)
-        found = self.kernels.get(key)
-        if found is None:
-            if len(self.kernels) >= _MOST_KEPT:
-                self.kernels.clear()
-            found = self.kernels[key] = Plan(self, device, replace(spec, group=group), reason, many, shared, watched)
-        return found
+        key = (self, spec.mapping, group, many, spec.barriers, spec.subgroup, shared, watched)
+        chosen = replace(spec, group=group)
+        made: Plan = device.plans.make(key, Plan, self, device, chosen, reason, many, shared, watched)
+        return made
 
 
 def _coarse(extent: tuple[int, ...]) -> tuple[int, ...]:
@@ -296,7 +283,7 @@ class Plan:
         shared: bool = False,
         watched: bool = False,
     ) -> None:
-        self.translation, self.device, self.spec, self.reason = made_from, device, spec, reason
+        self.translation, self.spec, self.reason = made_from, spec, reason
         self.lowered = lowered = lower(made_from, device, spec, flat, shared, watched)
         try:
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
@@ -308,16 +295,12 @@ class Plan:
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         self.runs = _runs(lowered.arguments)
         self.watched = watched
-        self._shapes: dict[tuple[int, ...], Any] = {}
+        self._shapes = BoundedCache(_MOST_ARGUMENTS)
 
     def launch_shape(self, extent: tuple[int, ...]) -> Any:
         """(global size, local size) over a grid."""
         shape = self._shapes.get(extent)
-        if shape is None:
-            if len(self._shapes) >= _MOST_KEPT:
-                self._shapes.clear()
-            shape = self._shapes[extent] = launch_shape(self.lowered, extent)
-        return shape
+        return self._shapes.make(extent, launch_shape, self.lowered, extent) if shape is None else shape
 
     def arguments(
         self, operands: Mapping[int, Operand], values: Sequence[Any], extent: tuple[int, ...], offset: tuple[int, ...]
@@ -371,17 +354,16 @@ class _Run:
     kind: str
     position: int
     slots: list[Slot] = field(default_factory=list)
-    kept: dict[Any, list[Any]] = field(default_factory=dict)
+    kept: BoundedCache = field(default_factory=lambda: BoundedCache(_MOST_ARGUMENTS))
 
     def scalars(self, offset: int, first: tuple[int, ...], second: tuple[int, ...]) -> list[Any]:
         """NumPy scalars for the slots: extents (or the grid's) from `first`, strides (or offsets) from `second`."""
         key = (offset, first, second)
-        found = self.kept.get(key)
-        if found is None:
-            if len(self.kept) >= _MOST_KEPT:
-                self.kept.clear()
-            found = self.kept[key] = [self._one(slot, offset, first, second) for slot in self.slots]
-        return found
+        found: list[Any] | None = self.kept.get(key)
+        return self.kept.make(key, self._all, offset, first, second) if found is None else found
+
+    def _all(self, offset: int, first: tuple[int, ...], second: tuple[int, ...]) -> list[Any]:
+        return [self._one(slot, offset, first, second) for slot in self.slots]
 
     def _one(self, slot: Slot, offset: int, first: tuple[int, ...], second: tuple[int, ...]) -> Any:
         if slot.kind == "offset":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ from pydp.lds import banks_of
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand
 from pydp.runtime.program import Kernel, kernel
-from pydp.specialize.choose import Choice, choose, rests_on_choices
+from pydp.specialize.choose import Choice, choose, kept_plan
 from pydp.specialize.family import Problem
 from pydp.specialize.shape_class import size_class
 
@@ -52,8 +51,7 @@ class Plan:
     longest: int
 
 
-@rests_on_choices
-@functools.lru_cache(maxsize=256)
+@kept_plan
 def plan_of(
     device: Any,
     dtype: np.dtype,

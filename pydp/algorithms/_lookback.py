@@ -1,4 +1,4 @@
-"""The memory of decoupled look-back: one buffer per device and queue, cleared once and told apart by tags.
+"""The memory of decoupled look-back: one buffer per queue, which goes with it, cleared once and told apart by tags.
 
 A launch gets a tag that no earlier launch on the queue had; a slot's words carry it, so that what earlier launches
 left behind reads as "not yet published". The ticket counter at the buffer's start is set back to 0 by the last group
@@ -7,12 +7,12 @@ of each launch. See kernels_cl/wg_lookback.mako.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pydp.errors import OutOfResources
+from pydp.runtime.queue_state import QueueMemory, state_of
 
 if TYPE_CHECKING:
     from pydp.runtime.call import Call
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 HEADER_BYTES = 64
 _SMALLEST = 1 << 16
-_MAX_QUEUES = 16
-_lock = threading.Lock()
 
 
 def words_per_slot(profile: Profile, itemsize: int) -> int:
@@ -31,15 +29,14 @@ def words_per_slot(profile: Profile, itemsize: int) -> int:
     return -(-itemsize // piece)
 
 
-class _State:
-    """One queue's buffer. The queue is kept, so that no other gets its address."""
+class _State(QueueMemory):
+    """One queue's buffer."""
 
-    def __init__(self, queue: Any) -> None:
-        self.queue = queue
+    def __init__(self) -> None:
+        super().__init__()
         self.buffer: Any = None
         self.nbytes = 0
         self.tag = 0
-        self.lock = threading.Lock()
 
     def take(self, device: Device, nbytes: int, last_tag: int) -> tuple[Any, int]:
         with self.lock:
@@ -49,7 +46,14 @@ class _State:
                 self.buffer = _cleared(device, size)
                 self.nbytes, self.tag = size, 0
             self.tag += 1
-            return self.buffer, self.tag
+            found = self.buffer, self.tag
+        self.holds()
+        return found
+
+    def drop(self) -> None:
+        """Begin anew with the next launch; the driver keeps the buffer for those that were enqueued."""
+        with self.lock:
+            self.buffer, self.nbytes, self.tag = None, 0, 0
 
 
 def _cleared(device: Device, nbytes: int) -> Any:
@@ -81,20 +85,11 @@ def descriptors(call: Call, partitions: int, itemsize: int, keeps: bool = False)
     if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
         return _cleared(device, nbytes), np.uint32(1)
     last_tag = (1 << 32) - 1 if profile.int64_atomics else (1 << 16) - 1
-    buffer, tag = _state(device, queue).take(device, nbytes, last_tag)
+    buffer, tag = _state(queue).take(device, nbytes, last_tag)
     return buffer, np.uint32(tag)
 
 
-def _state(device: Device, queue: Any) -> _State:
-    key = ("lookback", queue.int_ptr)
-    state = device.kernels.get(key)
-    if state is None:
-        with _lock:
-            state = device.kernels.get(key)
-            if state is None:
-                kept = [one for one in list(device.kernels) if one[0] == "lookback"]
-                if len(kept) >= _MAX_QUEUES:
-                    old = device.kernels.pop(kept[0])
-                    old.queue.finish()
-                state = device.kernels[key] = _State(queue)
-    return state
+def _state(queue: Any) -> _State:
+    parts = state_of(queue).parts
+    found: _State | None = parts.get(_State)
+    return parts.setdefault(_State, _State()) if found is None else found

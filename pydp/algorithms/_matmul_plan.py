@@ -46,8 +46,7 @@ class Plan:
     `gathered`: shape and strides with which the thin operand is copied to contiguous memory first, or None.
     """
 
-    def __init__(self, device: Device, how: Arithmetic, spec: MatmulSpec) -> None:
-        self.device = device
+    def __init__(self, how: Arithmetic, spec: MatmulSpec) -> None:
         self.how = how
         self.spec = spec
         self.launches: list[Launch] = []
@@ -86,7 +85,7 @@ class Builder:
     def __init__(
         self, device: Device, how: Arithmetic, spec: MatmulSpec, types: tuple[Any, Any, Any], alpha: Any, beta: Any
     ) -> None:
-        self.plan = Plan(device, how, spec)
+        self.plan = Plan(how, spec)
         self.device, self.how, self.spec = device, how, spec
         self.types = types
         self.scaled = alpha != 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supporte
 from pydp.errors import InvalidArgument
 from pydp.groups.meetings import built, tree
 from pydp.runtime.program import Kernel, kernel
-from pydp.specialize.choose import Choice, choose, rests_on_choices
+from pydp.specialize.choose import Choice, choose, kept_plan
 from pydp.specialize.family import Problem
 from pydp.specialize.shape_class import size_class
 
@@ -58,8 +57,7 @@ def result_dtype(dtype: np.dtype, op: Any) -> np.dtype:
     return dtype
 
 
-@rests_on_choices
-@functools.lru_cache(maxsize=256)
+@kept_plan
 def plan(
     device: Any,
     source: np.dtype,

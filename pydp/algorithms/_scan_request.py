@@ -16,13 +16,12 @@ from pydp.algorithms._scan_layout import layout_of
 from pydp.algorithms._scan_plan import ColumnsPlan, Job, WalkPlan, make_plan
 from pydp.algorithms._scan_spec import STRATEGIES, ScanSpec
 from pydp.algorithms.operators import Operator, operator_text
+from pydp.bounded import ABSENT
 from pydp.dtypes import check_kept_whole, check_supported, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call, Operand
 from pydp.runtime.placement import check_out, normal_input
 from pydp.specialize.choose import Choice, choose
-
-_MAX_PLANS = 512
 
 
 class Request:
@@ -97,11 +96,9 @@ def opened(
             else:
                 inputs["init"] = init
     call = Call.begin(inputs, device=device, queue=queue, wait_for=wait_for, out=out)
-    if ("scan dtypes", source, value) not in call.device.kernels:
-        check_supported(source, call.device, "x")
-        check_supported(value, call.device, "dtype")
-        check_kept_whole(value, call.device)
-        call.device.kernels[("scan dtypes", source, value)] = True
+    types = "scan dtypes", source, value
+    if call.device.plans.get(types) is None:
+        call.device.plans.make(types, _check_types, call.device, source, value)
     x_in = call.input("x")
     conversion(x_in.dtype, value)
     h_in = None
@@ -117,6 +114,13 @@ def opened(
     else:
         axis_of(request.axis, len(x_in.shape))
     return call, (x_in, h_in, call.input("init") if "init" in inputs else init), value, operator
+
+
+def _check_types(device: Any, source: np.dtype, value: np.dtype) -> bool:
+    check_supported(source, device, "x")
+    check_supported(value, device, "dtype")
+    check_kept_whole(value, device)
+    return True
 
 
 def _flat(operand: Operand) -> Operand:
@@ -161,8 +165,7 @@ def plan_of(
     in_place = x.buffer is y.buffer
     init_kind = "none" if init is None else "buffer" if type(init) is Operand else "value"
     key = (
-        "choice",  # forgotten together with the choices that plans are made from
-        "scan plan",
+        "scan",
         operator.key,
         x.dtype,
         x.shape,
@@ -179,15 +182,9 @@ def plan_of(
         request.strategy,
         by_key(request.spec),
     )
-    plans = device.kernels
-    found = plans.get(key)
-    if found is None:
-        found = _new_plan(device, request, operator, x, h, y, init_kind, carry, total, in_place)
-        if found is not None:
-            kept = [one for one in list(plans) if one[:2] == key[:2]]
-            for old in kept[: len(kept) - _MAX_PLANS + 1] if len(kept) >= _MAX_PLANS else ():
-                plans.pop(old, None)
-            plans[key] = found
+    found: WalkPlan | ColumnsPlan | None = device.plans.get(key, ABSENT)
+    if found is ABSENT:
+        found = device.plans.make(key, _new_plan, device, request, operator, x, h, y, init_kind, carry, total, in_place)
     return found
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["MatmulSpec", "matmul"]
 
 _ASIDE = 1 << 30  # bytes of wide sums that are kept in scratch memory; beyond, k is packed in one block
-_KEPT = 1024  # prepared plans per device
-_PLANS = ("choice", "matmul plans")  # with the choices they rest on, which are forgotten together
 
 
 def matmul(
@@ -84,19 +82,15 @@ def _planned(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Pl
 
 def _plan(device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool) -> Plan:
     """The kept plan of this description, made on its first use; what was checked for it is not checked again."""
-    kept = device.kernels.get(_PLANS)
-    if kept is None:
-        kept = device.kernels.setdefault(_PLANS, {})
     key = (
-        a.shape, a.strides, a.offset, a.dtype.char, b.shape, b.strides, b.offset, b.dtype.char, c.strides, c.offset,
+        "matmul", a.shape, a.strides, a.offset, a.dtype.char, b.shape, b.strides, b.offset, b.dtype.char,
+        c.strides, c.offset,
         repr(alpha), repr(beta),  # which tell -0.0 from 0.0, and find NaN again
         through, None if spec is None else repr(dict(spec) if isinstance(spec, Mapping) else spec),
     )  # fmt: skip
-    found = kept.get(key)
+    found: Plan | None = device.plans.get(key)
     if found is None:
-        if len(kept) >= _KEPT:
-            kept.clear()
-        found = kept[key] = _make_plan(device, a, b, c, alpha, beta, spec, through)
+        found = device.plans.make(key, _make_plan, device, a, b, c, alpha, beta, spec, through)
     return found
 
 

@@ -39,6 +39,7 @@ import numpy as np
 from pydp.algorithms._expression import LONGEST, parse, refused
 from pydp.algorithms._expression_text import Expressions
 from pydp.algorithms._expression_tree import Refused
+from pydp.bounded import BoundedCache
 from pydp.dtypes import c_declarations, c_member, c_name, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.literals import c_literal
@@ -67,8 +68,7 @@ _PYTHON: dict[Any, str] = {
     operator.or_: "|",
     operator.xor: "^",
 }
-_MOST_FUNCTIONS = 256
-_functions: dict[tuple[int, np.dtype], Operator] = {}
+_functions = BoundedCache(256)  # by the function's content and the type
 _STRUCT = re.compile(r"(?=typedef struct)")
 _ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
 
@@ -231,11 +231,10 @@ def _from_function(op: Any, dtype: np.dtype) -> Operator:
     from pydp.lang.fingerprint import fingerprint  # the language is only read in where it is used
 
     key = (fingerprint(op), dtype)
-    found = _functions.get(key)
+    found: Operator | None = _functions.get(key) or _functions.find(key)
     if found is None:
-        while len(_functions) >= _MOST_FUNCTIONS:
-            _functions.pop(next(iter(_functions)), None)
-        found = _functions[key] = _lowered(op, dtype)
+        found = _lowered(op, dtype)
+        _functions.put(key, found)
     return found
 
 

@@ -32,7 +32,7 @@ from pydp.groups.meetings import built, told
 from pydp.runtime.call import Call
 from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.program import Kernel, kernel
-from pydp.specialize.choose import Choice, choose, rests_on_choices
+from pydp.specialize.choose import Choice, choose, kept_plan
 from pydp.specialize.explanation import Explanation, Given, explained_by, sources_of
 from pydp.specialize.family import Problem
 from pydp.specialize.shape_class import size_class
@@ -169,8 +169,7 @@ class _Plan:
     choice: Choice | None
 
 
-@rests_on_choices
-@functools.lru_cache(maxsize=256)
+@kept_plan
 def _plan(
     device: Any, dtype: np.dtype, carried: np.dtype | None, order: Order, spec: Any, positions: bool = True
 ) -> _Plan:

@@ -6,7 +6,6 @@ along its last axis. It moves tiles: in vector registers on CPUs, through local 
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from pydp.runtime.elementwise import turned as turned_words
 from pydp.runtime.operand import Operand, c_strides
 from pydp.runtime.profile import Profile
 from pydp.runtime.program import Kernel
-from pydp.specialize.choose import Asking, Choice, choose, rests_on_choices
+from pydp.specialize.choose import Asking, Choice, choose, kept_plan
 from pydp.specialize.explanation import Explanation, Given, explained_by
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.shape_class import size_class
@@ -127,8 +126,7 @@ def _chosen(call: Call, turned: Operand, result: Operand, spec: Any) -> Choice |
     return _kept(call.device, turned.dtype, turned.shape, turned.strides, result.strides, by_key(spec))
 
 
-@rests_on_choices
-@functools.lru_cache(maxsize=256)
+@kept_plan
 def _kept(
     device: Any, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...], spec: Any
 ) -> Choice | None:

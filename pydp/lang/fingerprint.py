@@ -7,17 +7,18 @@ only look whether the function still reads the very same objects from around it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from pydp.bounded import BoundedCache
 from pydp.lang import names
 
 _KEPT = "_pydp_fingerprint"
-_numbers: dict[Hashable, int] = {}
-_next = itertools.count()  # not the size of the table: two threads may add to it at once
+_numbers = BoundedCache(1024)  # by content; a content that comes back later gets another number
+_next = itertools.count()  # no number is used again
 
 # (how to look, where, name, what was found there)
 _Guard = tuple[Callable[[Any, Any], Any], Any, Any, Any]
@@ -38,7 +39,7 @@ def fingerprint(fn: Any) -> int:
 
 def _renewed(function: FunctionType) -> int:
     key = names.content_key(function)
-    number = _numbers.setdefault(key, next(_next))
+    number: int = _numbers.make(key, next, _next)
     guards: list[_Guard] = []
     _watch(function, guards, set())
     function.__dict__[_KEPT] = (function.__code__, guards, number)

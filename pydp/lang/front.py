@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from pydp.bounded import BoundedCache
 from pydp.lang import ir
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.divergent_regions import split_divergent_regions
@@ -36,7 +37,6 @@ from pydp.lang.values import Items, Number, Value, View, arguments_text
 __all__ = ["FieldType", "NumberType", "TupleType", "translate", "translate_value"]
 
 _PASSES = 40
-_MOST_KEPT = 2048
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TupleType:
 
 
 ArgumentType = FieldType | NumberType | TupleType
-_kept: dict[Hashable, ir.Function | ir.ValueFunction] = {}
+_kept = BoundedCache(512)
 _lock = threading.RLock()  # a property of a user's object, which is asked within, may call pydp
 
 
@@ -88,10 +88,10 @@ def translate(
     types = tuple(argument_types)
     key: Hashable = ("forall", content_key(function), grid_rank, group, tuple(map(_type_key, types)), index)
     with _lock:
-        known = _kept.get(key)
-        if not isinstance(known, ir.Function):
+        known: ir.Function | None = _kept.find(key)
+        if known is None:
             known = _translate(function, grid_rank, group, types, index)
-            _keep(key, known)
+            _kept.put(key, known)
     return known
 
 
@@ -111,10 +111,10 @@ def translate_value(
     index = np.dtype(index_dtype)
     key: Hashable = ("value", content_key(function), dtypes, result, index)
     with _lock:
-        known = _kept.get(key)
-        if not isinstance(known, ir.ValueFunction):
+        known: ir.ValueFunction | None = _kept.find(key)
+        if known is None:
             known = _translate_value(function, dtypes, result, index)
-            _keep(key, known)
+            _kept.put(key, known)
     return known
 
 
@@ -124,13 +124,6 @@ def _type_key(kind: ArgumentType) -> Hashable:
         fill = np.asarray(kind.fill)
         return (kind.dtype, kind.rank, kind.tiles, kind.writable, fill.dtype, fill.tobytes())
     return kind
-
-
-def _keep(key: Hashable, made: ir.Function | ir.ValueFunction) -> None:
-    """Keep a translation; the oldest goes where there are too many (functions that a program makes as it runs)."""
-    if len(_kept) >= _MOST_KEPT:
-        _kept.pop(next(iter(_kept)))
-    _kept[key] = made
 
 
 def _check_rank(function: FunctionType, grid_rank: int, group: tuple[int, ...] | None) -> None:

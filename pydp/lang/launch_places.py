@@ -5,11 +5,12 @@ What constants alone tell is told before (see :mod:`static_checks`); what depend
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
 
+from pydp.bounded import BoundedCache
 from pydp.lang import ir
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.lane_events import Access, leaving
@@ -32,8 +33,8 @@ class LaunchPlaces:
         self._by_place = doubtful or (bool(self._fields) and _is_decided(function.body, _PLACES))
         self.any = self._by_place or (bool(self._fields) and _is_decided(function.body, _LEAVES))
         self._leaves = steering(function.body) if self.any else []
-        self._passed: set[tuple[int | None, ...]] = set()
-        self._alike: Counter[tuple[int | None, ...]] = Counter()
+        self._passed = BoundedCache(_MOST_KEPT)  # launches by their numbers
+        self._alike = BoundedCache(_MOST_KEPT)  # how many of each kind were looked at
 
     def check(
         self,
@@ -50,14 +51,12 @@ class LaunchPlaces:
         """
         sizes = extent if self._by_place else tuple(map(magnitude, extent))
         key = (*sizes, *offset, *(values(leaf) for leaf in self._leaves))
-        if key in self._passed:
+        if self._passed.get(key) or self._passed.find(key):
             return
-        for kept in (self._passed, self._alike):
-            if len(kept) >= _MOST_KEPT:
-                kept.clear()
         alike = tuple(magnitude(number) for number in key)
-        if self._alike[alike] >= MOST_ALIKE:
-            self._passed.add(key)
+        looked_at = self._alike.find(alike, 0)
+        if looked_at >= MOST_ALIKE:
+            self._passed.put(key, True)
             return
         launch = told()
         if 0 in launch.extent:
@@ -66,8 +65,8 @@ class LaunchPlaces:
         for event in trace(self.function, sample, launch, self._fields):
             if isinstance(event, Access) and event.certain and not event.context:
                 _look_at(event, sample)
-        self._passed.add(key)
-        self._alike[alike] += 1
+        self._passed.put(key, True)
+        self._alike.put(alike, looked_at + 1)
 
 
 def _look_at(access: Access, sample: Sample) -> None:

@@ -8,13 +8,14 @@ data is left to checked mode.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
+from pydp.bounded import BoundedCache
 from pydp.lang import ir
 from pydp.lang.c_text import wrap
 from pydp.lang.diagnostics import VectorError
@@ -64,8 +65,8 @@ class LaunchWidths:
         self._shares = narrow and _shares_arguments(function.body)
         self.any = computed or bool(self._leaves) or self._shares
         self._computed = computed
-        self._passed: set[tuple[int | None, ...]] = set()
-        self._alike: Counter[tuple[int | None, ...]] = Counter()
+        self._passed = BoundedCache(_MOST_KEPT)  # launches by their numbers
+        self._alike = BoundedCache(_MOST_KEPT)  # how many of each kind were looked at
 
     def check(self, values: Values, offset: Sequence[int] | None = None) -> None:
         """Raise VectorError for a width that does not divide the group or is too narrow for what lies around it.
@@ -77,20 +78,18 @@ class LaunchWidths:
         inside = tuple(lanes if size is None else min(size, lanes) for size, lanes in sizes)
         alone = tuple(size is not None and size <= lanes for size, lanes in sizes)  # there is one group only
         key = (*(values(leaf) for leaf in self._leaves), *inside, *alone, *(offset or ()))
-        if key in self._passed:
+        if self._passed.get(key) or self._passed.find(key):
             return
         if self._computed:
             _Followed(self.lanes, values).block(self.function.body)
         alike = tuple(map(magnitude, key))
-        if self._alike[alike] < MOST_ALIKE:
+        looked_at = self._alike.find(alike, 0)
+        if looked_at < MOST_ALIKE:
             self._trace(values, inside, alone, offset)
             if self._shares and not all(alone):  # in the first group places are numbers, so that `i ^ 8` is known
                 self._trace(values, inside, [True] * len(alone), offset)
-            self._alike[alike] += 1
-        for kept in (self._passed, self._alike):
-            if len(kept) >= _MOST_KEPT:
-                kept.clear()
-        self._passed.add(key)
+            self._alike.put(alike, looked_at + 1)
+        self._passed.put(key, True)
 
     def _trace(
         self, values: Values, inside: Sequence[int], first: Sequence[bool], offset: Sequence[int] | None

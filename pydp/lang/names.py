@@ -12,9 +12,11 @@ import functools
 from collections.abc import Callable, Hashable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
+from pydp.bounded import BoundedCache
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.source import Source, Tree, source_of
 
@@ -31,7 +33,30 @@ class Missing:
 
 MISSING = Missing()
 Chain = tuple[str, ...]
-_chains: dict[tuple[str, CodeType], tuple[Chain, ...]] = {}
+_chains = BoundedCache(1024)
+
+
+class Same:
+    """Stands for an object in a key: equal to what stands for the same object, and to nothing once that is gone, though
+    another may be at its address then. Keeps alive only what cannot be referred to weakly."""
+
+    __slots__ = ("_look", "_number")
+
+    def __init__(self, value: object) -> None:
+        self._number = id(value)
+        try:
+            self._look: Callable[[], object] = ref(value)
+        except TypeError:
+            self._look = lambda: value
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Same) or other._number != self._number:
+            return False
+        value = self._look()
+        return value is not None and value is other._look()
 
 
 def plain_function(fn: object) -> FunctionType:
@@ -113,10 +138,8 @@ def _function_key(function: FunctionType, above: tuple[CodeType, ...]) -> Hashab
 def _free_chains(function: FunctionType) -> tuple[Chain, ...]:
     """The names from around the function that its text reads, each with the attributes that follow it."""
     key = (function.__code__.co_filename, function.__code__)
-    found = _chains.get(key)
-    if found is None:
-        found = _chains[key] = _read_chains(source_of(function))
-    return found
+    found: tuple[Chain, ...] | None = _chains.get(key)
+    return _chains.make(key, lambda: _read_chains(source_of(function))) if found is None else found
 
 
 def _read_chains(source: Source) -> tuple[Chain, ...]:
@@ -159,7 +182,7 @@ def ends_chain(value: Any) -> bool:
 
 def array_key(array: np.ndarray[Any, Any] | np.void) -> Hashable:
     """What tells one array or record that is used as constants from another."""
-    return (array.shape, array.dtype, array.tobytes() if array.size <= _TABLE_LIMIT else id(array))
+    return (array.shape, array.dtype, array.tobytes() if array.size <= _TABLE_LIMIT else Same(array))
 
 
 def attributes_key(value: Any, depth: int = 0) -> Hashable:
@@ -186,7 +209,7 @@ def _attribute_key(item: Any, depth: int) -> Hashable:
     if isinstance(item, type | np.dtype | FunctionType):
         return item
     if isinstance(item, tuple):
-        return tuple(_attribute_key(one, depth + 1) for one in item) if depth < _DEEPEST else id(item)
+        return tuple(_attribute_key(one, depth + 1) for one in item) if depth < _DEEPEST else Same(item)
     return attributes_key(item, depth + 1)
 
 
@@ -211,4 +234,4 @@ def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
     if isinstance(inner, FunctionType):
         module = getattr(inner, "__module__", "") or ""
         return (module, inner.__name__) if module.split(".")[0] in _FIXED_MODULES else _function_key(inner, above)
-    return (kind, id(value), attributes_key(value))
+    return (kind, Same(value), attributes_key(value))

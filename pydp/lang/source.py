@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any
 
+from pydp.bounded import BoundedCache
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.ir import Where
 from pydp.runtime.template import parsing
@@ -35,8 +36,8 @@ class Source:
         return Where(self.file, line, column, text, self.name)
 
 
-_parsed: dict[str, tuple[list[str], list[Tree]]] = {}
-_sources: dict[tuple[str, CodeType], Source] = {}
+_parsed = BoundedCache(64)  # lines and functions by files' names
+_sources = BoundedCache(1024)
 
 
 def source_of(function: FunctionType) -> Source:
@@ -46,10 +47,8 @@ def source_of(function: FunctionType) -> Source:
     without a history), where the file has changed since, and where two lambdas of a line cannot be told apart.
     """
     key = (function.__code__.co_filename, function.__code__)
-    source = _sources.get(key)
-    if source is None:
-        source = _sources[key] = _find(function)
-    return source
+    source: Source | None = _sources.get(key)
+    return _sources.make(key, _find, function) if source is None else source
 
 
 def _find(function: FunctionType) -> Source:
@@ -59,9 +58,10 @@ def _find(function: FunctionType) -> Source:
     here = Where(code.co_filename, code.co_firstlineno, 0, "", function.__name__)
     if not lines:
         raise VectorError(f"the source of {function.__name__} is not to be had; write it in a file", here)
-    kept = _parsed.get(code.co_filename)
+    kept = _parsed.find(code.co_filename)
     if kept is None or kept[0] != lines:
-        kept = _parsed[code.co_filename] = (lines, _functions(lines, here))
+        kept = (lines, _functions(lines, here))
+        _parsed.put(code.co_filename, kept)
     found = [tree for tree in kept[1] if _same_place(tree, code)]
     if len(found) > 1:
         found = _narrowed(found, code)

@@ -18,14 +18,14 @@ import logging
 import os
 import stat
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydp.bounded import BoundedCache
+
 _NOWHERE = Path(os.devnull) / "pydp"  # a folder that does not exist and cannot be made
 _log = logging.getLogger("pydp")
-_said: set[str] = set()
-_lock = threading.Lock()
+_said = BoundedCache(1024)
 
 
 def cache_dir() -> Path:
@@ -62,11 +62,9 @@ def chosen_dir() -> Path:
 
 def log_once(message: str, *, level: int = logging.WARNING) -> None:
     """Log `message` the first time that this process says it."""
-    with _lock:
-        if message in _said:
-            return
-        _said.add(message)
-    _log.log(level, message)
+    this = object()
+    if _said.make(message, lambda: this) is this:
+        _log.log(level, message)
 
 
 def make_folder(folder: Path) -> bool:

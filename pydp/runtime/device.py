@@ -12,20 +12,25 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from pydp.bounded import BoundedCache
 from pydp.errors import InvalidArgument, NoUsableDevice
 from pydp.runtime import drivers, probe
 from pydp.runtime.device_core import DeviceCore
+from pydp.runtime.queue_state import state_of
 from pydp.runtime.quirks import DRIVER_KEYS
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
 _KINDS = ("gpu", "accelerator", "cpu")
-_MAX_FOREIGN = 16  # contexts of the caller's that are remembered with their kernels
+# Devices of the caller's contexts, and sub-devices, live as long as a Field on them, and as a queue that was used with
+# them. So many live on that nothing refers to any more, for programs that make a queue for each call.
+_MOST_DROPPED = 2
 _lock = threading.RLock()
 _all: list[Device] | None = None
-_foreign: dict[tuple[int, int], Device] = {}
-_defaults: dict[tuple[str | None, str | None], Device] = {}
+_foreign = BoundedCache(_MOST_DROPPED, weak=True)  # by the addresses of context and device, which the Device keeps
+_sub_devices = BoundedCache(_MOST_DROPPED, weak=True)
+_defaults = BoundedCache(16)
 _current: ContextVar[Device | None] = ContextVar("pydp_device", default=None)
 
 
@@ -145,22 +150,15 @@ def _by_cl(cl_device: cl.Device) -> Device:
     for one in all_devices():
         if one.cl == cl_device:
             return _first_usable([one], "")
-    with _lock:
-        assert _all is not None
-        made = next((one for one in _all if one.cl == cl_device), None)  # another thread may have been faster
-        if made is None:  # a sub-device, or one of a platform that came later
-            made = Device(cl_device)
-            _all.append(made)
-    return _first_usable([made], "")
+    # A sub-device, or one of a platform that came later.
+    return _first_usable([_sub_devices.make(cl_device.int_ptr, Device, cl_device)], "")
 
 
 def default_device() -> Device:
     """The device of calls that name none, outside of :func:`using`; NoUsableDevice where there is none."""
     asked = (os.environ.get("PYDP_DEVICE") or None, os.environ.get("PYOPENCL_CTX") or None)
-    found = _defaults.get(asked)
-    if found is None:
-        found = _defaults[asked] = _find_default(*asked)
-    return found
+    found: Device | None = _defaults.get(asked)
+    return _defaults.make(asked, _find_default, *asked) if found is None else found
 
 
 def _find_default(name: str | None, choice: str | None) -> Device:
@@ -198,7 +196,12 @@ def _pick(things: list[Any], choice: str) -> list[Any]:
 def from_queue(queue: cl.CommandQueue) -> Device:
     """The Device behind a pyopencl queue: this process's own where the queue is of its context, else one of the
     queue's context, so that a caller's own contexts, queues and arrays work as they are."""
-    return from_context(queue.context, queue.device)
+    state = state_of(queue)
+    found = state.device
+    if found is None:
+        found = from_context(queue.context, queue.device)
+        state.keep_device(found, own=found._queue is queue)
+    return found
 
 
 def from_context(context: cl.Context, cl_device: cl.Device) -> Device:
@@ -207,15 +210,14 @@ def from_context(context: cl.Context, cl_device: cl.Device) -> Device:
     if own._context is not None and own._context == context:
         return own
     key = (context.int_ptr, cl_device.int_ptr)
-    with _lock:
-        found = _foreign.get(key)
-        if found is None:
-            found = Device(cl_device, context)
-            found._profile = own.profile  # without what the probe did not find
-            while len(_foreign) >= _MAX_FOREIGN:
-                _foreign.pop(next(iter(_foreign)))
-            _foreign[key] = found
-        return found
+    found: Device | None = _foreign.get(key)
+    return _foreign.make(key, _of_context, cl_device, context, own) if found is None else found
+
+
+def _of_context(cl_device: cl.Device, context: cl.Context, own: Device) -> Device:
+    made = Device(cl_device, context)
+    made._profile = own.profile  # without what the probe did not find
+    return made
 
 
 @contextlib.contextmanager
@@ -236,4 +238,4 @@ def using(which: object) -> Iterator[Device]:
 def known_devices() -> list[Device]:
     """Every Device object of this process, those of callers' own contexts included."""
     with _lock:
-        return [*(_all or []), *_foreign.values()]
+        return [*(_all or []), *_sub_devices.alive(), *_foreign.alive()]

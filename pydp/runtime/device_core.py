@@ -8,11 +8,20 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pydp.bounded import BoundedCache
 from pydp.runtime.profile import Profile, read_profile
 from pydp.runtime.quirks import driver_key, quirks_of
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+
+# Drivers hold 0.2 (PoCL) to some megabytes (Intel) a program. Kernels hold programs, and plans hold kernels, so that
+# both go where programs are too many (pydp.runtime.program); plans and choices alone are some kilobytes each.
+MOST_PROGRAMS = 128
+_MOST_KERNELS = 512
+_MOST_PLANS = 2048
+_MOST_CHOICES = 1024
 
 
 class DeviceCore:
@@ -33,12 +42,19 @@ class DeviceCore:
         versions = (cl_device.platform.version, self.driver_version, cl_device.version)
         identity = "\n".join((self.platform, self.name, *versions))
         self.uid = f"{self.driver}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
-        self.kernels: dict[Any, Any] = {}  # by keys of their makers': kernels, and what rests on them
-        self.pools: dict[int, Any] = {}  # kept by pydp.runtime.scratch
+        self._keep_nothing()
         self._context = context
         self._queue: cl.CommandQueue | None = None
         self._profile: Profile | None = None
         self._lock = threading.RLock()
+
+    def _keep_nothing(self) -> None:
+        """Empty caches. They go with the device, and nothing in them refers to it: the driver's memory goes at once."""
+        self.facts: dict[str, Any] = {}  # one of a kind, by name
+        self.choices = BoundedCache(_MOST_CHOICES)
+        self.plans = BoundedCache(_MOST_PLANS)  # of calls: by all that a plan depends on
+        self.kernels = BoundedCache(_MOST_KERNELS, weak=True)
+        self.programs = BoundedCache(0, weak=True)  # those of the living kernels, by content
 
     @property
     def profile(self) -> Profile:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
 _PAIR = cl.cltypes.ulong2
-_MOST_PLANS = 8192  # entries of a device's kept kernels beyond which those of this file are dropped
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 # Types that are no kernel argument's, and those that pass their values.
 _BY_VALUE: dict[np.dtype, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(np.bool_): np.dtype(np.uint8)}
@@ -140,12 +139,9 @@ def apply(
                 one = _aside(call, one)
         ready.append(one)
     key = ("elementwise", op, turning, *(_layout(one) for one in (target, *ready)))
-    plan = call.device.kernels.get(key)
+    plan = call.device.plans.get(key)
     if plan is None:
-        if len(call.device.kernels) > _MOST_PLANS:
-            for old in [kept for kept in list(call.device.kernels) if kept[0] == "elementwise"]:
-                call.device.kernels.pop(old, None)
-        plan = call.device.kernels[key] = _plan(call.device, op, ready, target, turning)
+        plan = call.device.plans.make(key, _plan, call.device, op, ready, target, turning)
     args: list[Any] = [target.buffer, np.int64(target.offset)]
     for one in ready:
         if isinstance(one, Operand):

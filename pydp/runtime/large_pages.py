@@ -11,12 +11,12 @@ can sort out.
 from __future__ import annotations
 
 import ctypes
-import functools
 import mmap
 
 import numpy as np
 import pyopencl as cl
 
+_QUEUE = "_pydp_mapping_queue"
 _FROM = 1 << 22  # bytes from which the two calls to the driver and the system pay
 _MADV_HUGEPAGE = getattr(mmap, "MADV_HUGEPAGE", None)  # Linux only
 
@@ -42,9 +42,19 @@ def _advise(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> None:
     queue.finish()
 
 
-@functools.lru_cache(maxsize=32)
 def _mapping_queue(context: cl.Context) -> cl.CommandQueue | None:
-    """A queue to map buffers with, None unless the context's devices are CPUs whose buffers are the host's bytes."""
+    """A queue to map buffers with, None unless the context's devices are CPUs whose buffers are the host's bytes.
+
+    It is kept on pyopencl's context object, and goes with it.
+    """
+    known: list[cl.CommandQueue | None] | None = getattr(context, _QUEUE, None)
+    if known is None:
+        known = [_made(context)]
+        setattr(context, _QUEUE, known)
+    return known[0]
+
+
+def _made(context: cl.Context) -> cl.CommandQueue | None:
     worth = all(
         device.type & cl.device_type.CPU
         and device.host_unified_memory

@@ -19,8 +19,6 @@ from .self_overlap import overlaps_itself
 from .storage import Storage, check_alive
 
 Array = cl.array.Array
-_MOST_HOMES = 8  # queues of the caller's whose devices are remembered
-_homes: dict[int, tuple[cl.CommandQueue, Device]] = {}
 ARRAYS = "NumPy arrays, Fields and pyopencl Arrays"
 
 if TYPE_CHECKING:
@@ -32,12 +30,7 @@ def device_of_array(array: Any) -> Device:
     check_alive(array.base_data, array.context, "a pyopencl Array")
     queue = array.queue
     if queue is not None:
-        kept = _homes.get(queue.int_ptr)
-        if kept is None or kept[0] is not queue:
-            if len(_homes) >= _MOST_HOMES:
-                _homes.clear()
-            kept = _homes[queue.int_ptr] = (queue, from_queue(queue))
-        return kept[1]
+        return from_queue(queue)
     return from_context(array.context, array.context.devices[0])
 
 

@@ -3,7 +3,8 @@
     kernel(device, "calibrate.mako", "calibrate_empty", {"width": 4, ...}).enqueue(queue, (n,), (1,), [buffer])
 
 A kernel is found by the content of its parameters, then its program by the rendered text, so that the same
-text is never built twice; built programs are kept on disk for drivers that do not do so themselves.
+text is not built twice while a kernel of it lives; built programs are kept on disk for drivers that do not do so
+themselves. Where a device has MOST_PROGRAMS of them, the plans and kernels that were not used for longest go first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pydp.errors import BuildFailed, OutOfResources
-from pydp.runtime import binaries
+from pydp.runtime import binaries, device_core
 from pydp.runtime.cache import atomic_write, cache_dir
 from pydp.runtime.template import render
 
@@ -34,15 +35,13 @@ _MEMORY_CODES = (-4, -5, -6)  # MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES,
 _GROUP_CODES = (-54, -55)  # INVALID_WORK_GROUP_SIZE, INVALID_WORK_ITEM_SIZE
 
 
-class _Once:
-    """A value that the first thread makes while the others wait for it."""
+class Program:
+    """A built program; ``cl`` is pyopencl's inner one. Lives as long as a kernel of it does."""
 
-    __slots__ = ("lock", "made", "value")
+    __slots__ = ("__weakref__", "cl")
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.made = False
-        self.value: Any = None
+    def __init__(self, cl_program: Any) -> None:
+        self.cl = cl_program
 
 
 class Kernel:
@@ -52,9 +51,13 @@ class Kernel:
     """
 
     __slots__ = (
-        "_device",
+        "__weakref__",
+        "_cl_device",
+        "_device_name",
         "_enqueue",
         "_flush",
+        "_group_limit",
+        "_group_size_known",
         "_lock",
         "_num_args",
         "_set_objects",
@@ -62,21 +65,32 @@ class Kernel:
         "cl",
         "name",
         "params",
+        "program",
         "source",
         "template",
     )
 
     def __init__(
-        self, device: DeviceCore, cl_kernel: cl.Kernel, template: str, params: Mapping[str, object], source: str
+        self,
+        device: DeviceCore,
+        program: Program,
+        cl_kernel: cl.Kernel,
+        template: str,
+        params: Mapping[str, object],
+        source: str,
     ):
         import pyopencl
 
+        self.program = program
         self.cl = cl_kernel
         self.name = cl_kernel.function_name
         self.template = template
         self.params = dict(params)
         self.source = source
-        self._device = device
+        # Not the device itself, which holds its kernels: both would outlive the caller's context until a collection.
+        self._cl_device, self._device_name = device.cl, device.name
+        self._group_limit = device.profile.max_group_size
+        self._group_size_known = device.quirks.kernel_group_size_known
         self._lock = threading.Lock()
         self._num_args = int(cl_kernel.num_args)
         self._set_objects, self._set_values = _setters(cl_kernel)
@@ -132,7 +146,7 @@ class Kernel:
         too_large = code in _GROUP_CODES and group > self.max_group_size
         if code in _MEMORY_CODES or too_large:
             return OutOfResources(
-                f"{self._device.name!r} has not enough memory or registers for kernel {self.name} of {self.template} "
+                f"{self._device_name!r} has not enough memory or registers for kernel {self.name} of {self.template} "
                 f"with {global_size} work-items in groups of {local_size} ({self.local_bytes} bytes of local memory "
                 f"each): {error}"
             )
@@ -144,7 +158,7 @@ class Kernel:
 
         try:
             param = getattr(pyopencl.kernel_work_group_info, name)
-            return int(self.cl.get_work_group_info(param, self._device.cl))
+            return int(self.cl.get_work_group_info(param, self._cl_device))
         except pyopencl.Error:
             return 0
 
@@ -161,13 +175,13 @@ class Kernel:
     @property
     def max_group_size(self) -> int:
         """The largest group that this kernel can be enqueued with, by the driver's word."""
-        limit = self._device.profile.max_group_size
-        if not self._device.quirks.kernel_group_size_known:
+        limit = self._group_limit
+        if not self._group_size_known:
             return limit
         return min(self._group_info("WORK_GROUP_SIZE") or limit, limit)
 
     def __repr__(self) -> str:
-        return f"<pydp Kernel {self.name} of {self.template} on {self._device.name!r}>"
+        return f"<pydp Kernel {self.name} of {self.template} on {self._device_name!r}>"
 
 
 def _setters(cl_kernel: cl.Kernel) -> tuple[Callable[[list[object]], None], Callable[[list[object]], None]]:
@@ -209,13 +223,10 @@ def kernel(
     another OpenCL C than 1.2. Raises BuildFailed, which keeps the rendered source and the compiler's log.
     """
     key = ("kernel", template, name, _content(params), tuple(options))
-    once = device.kernels.get(key) or device.kernels.setdefault(key, _Once())
-    if not once.made:
-        with once.lock:
-            if not once.made:
-                once.value = _make(device, template, name, params, options)
-                once.made = True
-    return once.value
+    found: Kernel | None = device.kernels.get(key)
+    if found is None:
+        found = device.kernels.make(key, _make, device, template, name, params, options)
+    return found
 
 
 def _content(value: object) -> object:
@@ -239,7 +250,7 @@ def _make(device: DeviceCore, template: str, name: str, params: Mapping[str, obj
         return unbuilt
     program = build_source(device, source, _asked(params, options), template=template, params=params)
     try:
-        return Kernel(device, cl.Kernel(program, name), template, params, source)
+        return Kernel(device, program, cl.Kernel(program.cl, name), template, params, source)
     except cl.Error as error:
         raise _failed(device, source, f"it has no kernel {name!r}: {error}", template, params) from error
 
@@ -261,16 +272,22 @@ def build_source(
     *,
     template: str = "source",
     params: Mapping[str, object] | None = None,
-) -> Any:
-    """A built pyopencl program of OpenCL C text; kept by its content. Raises BuildFailed."""
+) -> Program:
+    """A built program of OpenCL C text, found again by its content while it is in use. Raises BuildFailed."""
     options = _options(device, options)
-    key = ("program", hashlib.sha256("\n".join((*options, source)).encode()).hexdigest())
-    once = device.kernels.get(key) or device.kernels.setdefault(key, _Once())
-    with once.lock:
-        if not once.made:
-            once.value = _build(device, source, options, template, params or {})
-            once.made = True
-    return once.value
+    key = hashlib.sha256("\n".join((*options, source)).encode()).hexdigest()
+    made: Program = device.programs.make(key, _program, device, source, options, template, params or {})
+    return made
+
+
+def _program(
+    device: DeviceCore, source: str, options: list[str], template: str, params: Mapping[str, object]
+) -> Program:
+    while device.programs.count_alive() >= device_core.MOST_PROGRAMS:
+        evicted = device.plans.evict(), device.kernels.evict()
+        if not any(evicted):  # all of them are in use
+            break
+    return Program(_build(device, source, options, template, params))
 
 
 def _options(device: DeviceCore, options: Sequence[str]) -> list[str]:

@@ -47,8 +47,7 @@ class Target(Device):
         self.kind = profile.kind
         self.quirks = quirks_of(driver, name, "", profile.kind)
         self.uid = f"target-{hashlib.sha256(f'{name} {profile}'.encode()).hexdigest()[:16]}"
-        self.kernels = {}
-        self.pools = {}
+        self._keep_nothing()
         self._context = None
         self._queue = None
         self._profile = profile
@@ -132,7 +131,7 @@ class Recorder:
 class TargetKernel(Kernel):
     """A kernel rendered for a target, compiled when its resources are asked for."""
 
-    __slots__ = ("options",)
+    __slots__ = ("_device", "options")
 
     def __init__(
         self,
@@ -149,7 +148,7 @@ class TargetKernel(Kernel):
         self.params = dict(params)
         self.source = source
         self.options = tuple(complete_options(device, params, options))
-        self._device = device
+        self._device, self._device_name = device, device.name
 
     @property
     def resources(self) -> Resources:

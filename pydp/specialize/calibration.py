@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pydp.runtime.device import Device
 
 SCHEMA = "pydp-calibration-2"
-_KEY = ("calibration",)
-_DONE = ("calibration", "done")  # this process has measured
+_KEY = "calibration"  # of a device's facts
+_DONE = "calibrated"  # this process has measured
 _TIMES = 3  # measurements that a file's rates are the best of before it is taken as it is
 
 
@@ -35,10 +35,10 @@ def path_of(device: Device) -> Path:
 
 def kept(device: Device) -> Rates | None:
     """The measured rates of a device, None where it was not calibrated; the file is read once in a process."""
-    found = device.kernels.get(_KEY)
+    found = device.facts.get(_KEY)
     if found is None:
         data = read(path_of(device))
-        found = device.kernels[_KEY] = (parse(data, device.driver_version) if data is not None else None,)
+        found = device.facts[_KEY] = (parse(data, device.driver_version) if data is not None else None,)
     assert isinstance(found, tuple)
     rates = found[0]
     assert rates is None or isinstance(rates, Rates)
@@ -48,7 +48,7 @@ def kept(device: Device) -> Rates | None:
 def calibrated(device: Device) -> Rates:
     """The kept rates; measured now where there are none, or where fewer than three processes have measured them."""
     found = kept(device)
-    if found is not None and (_DONE in device.kernels or _times(device) >= _TIMES):
+    if found is not None and (_DONE in device.facts or _times(device) >= _TIMES):
         return found
     return calibrate(device)
 
@@ -58,13 +58,13 @@ def calibrate(device: Device) -> Rates:
     of those kept before, and forgets the choices that were made without them. A folder that cannot be written costs one
     line in the log."""
     rates, before = measured(device), kept(device)
-    device.kernels.pop(_KEY, None)  # what other processes have left since is in the file
+    device.facts.pop(_KEY, None)  # what other processes have left since is in the file
     for known in (before, kept(device)):
         rates = rates if known is None else best_of(rates, known)
     times = _times(device)
     atomic_write(path_of(device), dump(rates, device.driver_version, times + 1))
-    device.kernels[_KEY] = (rates,)
-    device.kernels[_DONE] = True
+    device.facts[_KEY] = (rates,)
+    device.facts[_DONE] = True
     forget()
     return rates
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from pydp.bounded import ABSENT
 from pydp.runtime.device import Device, known_devices
 from pydp.specialize.family import Family, Problem
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_kept: list[Any] = []
 
 
 @dataclass(frozen=True)
@@ -37,16 +38,21 @@ class Asking:
         return f"<what can be chosen, asked by {id(self):x}>"  # plans are kept by it, and no two must be alike
 
 
-def rests_on_choices(function: _Function) -> _Function:
-    """A decorator above ``functools.lru_cache``: what is kept is forgotten together with the choices."""
-    _kept.append(function)
-    return function
+def kept_plan(function: _Function) -> _Function:
+    """A decorator of functions of a device and of what can be hashed: results are kept in ``device.plans``."""
+
+    @functools.wraps(function)
+    def found_or_made(device: Device, *arguments: Any) -> Any:
+        key = (function, arguments)
+        found = device.plans.get(key, ABSENT)
+        return device.plans.make(key, function, device, *arguments) if found is ABSENT else found
+
+    return cast(_Function, found_or_made)
 
 
 def forget() -> None:
-    """Choose again from now on: called when what a provider knows has changed."""
+    """Choose again from now on: called when what a provider knows has changed. Plans rest on choices and go too; the
+    kernels stay."""
     for device in known_devices():
-        for key in [key for key in list(device.kernels) if key[0] == "choice"]:
-            device.kernels.pop(key, None)
-    for function in _kept:
-        function.cache_clear()
+        device.choices.clear()
+        device.plans.clear()

@@ -13,12 +13,12 @@ from typing import Any
 
 from pydp.errors import InvalidArgument
 from pydp.runtime.device import Device
-from pydp.specialize.choices import Asked, Asking, Choice, forget, rests_on_choices
+from pydp.specialize.choices import Asked, Asking, Choice, forget, kept_plan
 from pydp.specialize.family import Family, Problem
 from pydp.specialize.tuned import changed, mistyped, provide
 from pydp.specialize.untuned import Provider, add_provider, by_model, of_providers, untuned
 
-__all__ = ["Asked", "Asking", "Choice", "add_provider", "choose", "forget", "rests_on_choices", "untuned"]
+__all__ = ["Asked", "Asking", "Choice", "add_provider", "choose", "forget", "kept_plan", "untuned"]
 
 _LOOK_SECONDS = 2.0  # between two looks at whether stored measurements have changed
 
@@ -49,10 +49,10 @@ def choose(family: Family, device: Device, problem: Problem, spec: Any = None) -
         return _of_caller(family, device, problem, spec)
     if time.monotonic() >= _next_look:
         _look()
-    key = ("choice", family.name, problem)
-    found = device.kernels.get(key)
+    key = (family.name, problem)
+    found: Choice | None = device.choices.get(key)
     if found is None:
-        found = device.kernels[key] = of_providers(family, device, problem, _BUILT_IN)
+        found = device.choices.make(key, of_providers, family, device, problem, _BUILT_IN)
     return found
 
 

@@ -17,24 +17,24 @@ from pydp.specialize.units import seconds_text
 if TYPE_CHECKING:
     from pydp.runtime.device import Device
 
-# The pick made last: a choice asks for it once for each measurement that it is compared with, then for itself.
-_last: tuple[Family, Device, Problem, Rates | None, tuple[Ranked, int] | None] | None = None
+# Of a device's facts the pick made last, with what it was made for: a choice asks for it once for each measurement that
+# it is compared with, then for itself.
+_LAST = "the model's last pick"
 
 
 def model_pick(family: Family, device: Device, problem: Problem) -> tuple[Any, str] | None:
     """(spec, reason) of the model for a problem, None for families without counts and for devices that it does not fit:
     a simulator's time means nothing, and where loops are cut short the default alone is made for that."""
-    global _last
     if family.counts is None or device.profile.is_simulator or device.profile.loop_limit is not None:
         return None
     rates = kept(device)
-    last = _last
-    if last is None or last[0] is not family or last[1] is not device or last[2] != problem or last[3] is not rates:
+    last: tuple[Family, Problem, Rates | None, tuple[Ranked, int] | None] | None = device.facts.get(_LAST)
+    if last is None or last[0] is not family or last[1] != problem or last[2] is not rates:
         found = first_of(family, device.profile, problem, rates, architecture_of(device))
-        last = _last = (family, device, problem, rates, found)
-    if last[4] is None:
+        last = device.facts[_LAST] = (family, problem, rates, found)
+    if last[3] is None:
         return None
-    first, among = last[4]
+    first, among = last[3]
     by = "measured rates" if rates is not None else "the table's rates"
     return first.spec, f"the best of {among} by the model with {by}: {first.reason}"
 

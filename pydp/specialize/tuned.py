@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydp.bounded import BoundedCache
 from pydp.errors import InvalidArgument, PydpError
 from pydp.runtime.cache import cache_dir, listed
 from pydp.specialize import store as stores
@@ -120,7 +121,7 @@ class _Library:
 
 
 _library: _Library | None = None
-_stores: dict[Path, Store] = {}
+_stores = BoundedCache(32, weak=True)  # by their files
 _lock = threading.Lock()
 
 
@@ -128,10 +129,7 @@ def store_of(device: Device) -> Store:
     """The user's store of a device. Part of its name is how many units this process may use, as they decide too."""
     folder = cache_dir() / TUNED
     path = folder / f"{device.uid}-{device.profile.compute_units}.json"
-    with _lock:
-        found = _stores.get(path)
-        if found is None:
-            found = _stores[path] = Store(path.stem, about(device), folder)
+    found: Store = _stores.make(path, Store, path.stem, about(device), folder)
     return found
 
 
@@ -278,8 +276,7 @@ def clear(device: Device | None = None) -> int:
 
 def _renewed() -> None:
     """Choose by what the files hold now."""
-    with _lock:
-        _stores.clear()
+    _stores.clear()
     reread()
     forget()
 

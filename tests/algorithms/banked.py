@@ -17,7 +17,6 @@ def banked(device: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Inside the block, `device` has these banks, and nothing that was planned without them is used."""
     with monkeypatch.context() as patch:
         patch.setattr(device, "_profile", dataclasses.replace(device.profile, banks=32, bank_bytes=4))
-        patch.setattr(device, "kernels", {})
         forget()
         yield
     forget()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.lang import launch_places
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.launch_places import LaunchPlaces
 
@@ -263,9 +262,15 @@ def test_choices_that_come_out_alike_in_all_lanes_are_told(device, fn):
 @pytest.mark.host
 def test_what_passed_at_launches_of_all_sizes_is_bounded(monkeypatch):
     kept = []
-    monkeypatch.setattr(launch_places, "_MOST_KEPT", 8)
     check = LaunchPlaces.check
-    monkeypatch.setattr(LaunchPlaces, "check", lambda self, *given: (kept.append(self), check(self, *given))[1])
+
+    def small(self, *given):
+        monkeypatch.setattr(self._passed, "bound", 8)
+        monkeypatch.setattr(self._alike, "bound", 8)
+        kept.append(self)
+        check(self, *given)
+
+    monkeypatch.setattr(LaunchPlaces, "check", small)
     for size in range(30):
         pydp.forall(32, neighbours_by_mask, np.zeros(32, np.int32), 1 << size, group=16, device="host")
     assert len(kept) == 30

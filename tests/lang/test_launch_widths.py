@@ -8,7 +8,7 @@ import pytest
 import pydp
 from pydp import forall, group_barrier, local_field
 from pydp.errors import InvalidArgument
-from pydp.lang import launch_lanes, launch_widths
+from pydp.lang import launch_lanes
 from pydp.lang.front import FieldType, NumberType, translate
 from pydp.lang.launch_widths import LaunchWidths
 
@@ -276,9 +276,15 @@ def test_numbers_that_are_others_at_each_launch_are_looked_at_a_bounded_number_o
 @pytest.mark.host
 def test_what_passed_at_launches_of_all_sizes_is_bounded(monkeypatch):
     kept = []
-    monkeypatch.setattr(launch_widths, "_MOST_KEPT", 8)
     check = LaunchWidths.check
-    monkeypatch.setattr(LaunchWidths, "check", lambda self, *given: (kept.append(self), check(self, *given))[1])
+
+    def small(self, *given):
+        monkeypatch.setattr(self._passed, "bound", 8)
+        monkeypatch.setattr(self._alike, "bound", 8)
+        kept.append(self)
+        check(self, *given)
+
+    monkeypatch.setattr(LaunchWidths, "check", small)
     for size in range(30):
         run(stepped, 1 << size, device="host")
     assert len(kept) == 30

@@ -58,7 +58,6 @@ class _Forced:
 
     def __init__(self, device: Any, monkeypatch: pytest.MonkeyPatch, banks: int) -> None:
         monkeypatch.setattr(device, "_profile", replace(device.profile, banks=banks, bank_bytes=4))
-        monkeypatch.setattr(device, "kernels", {})
         forget()
         _translations.clear()
 

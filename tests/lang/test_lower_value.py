@@ -30,7 +30,7 @@ def apply(device, operator, *arrays):
         arguments=[dtypes.c_name(one) for one in operator.arguments],
         result=dtypes.c_name(operator.result),
     )
-    kernel = cl.Kernel(program.build_source(device, source), "apply")
+    kernel = cl.Kernel(program.build_source(device, source).cl, "apply")
     out = np.zeros(arrays[0].shape, operator.result)
     flags = cl.mem_flags
     buffers = [cl.Buffer(device.context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=one) for one in arrays]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from pydp.bounded import BoundedCache
 from pydp.cli import main
 from pydp.runtime import binaries, cache, offline, probe
 from pydp.runtime.cache import atomic_write, cache_dir, listed, make_folder, read, untrusted
@@ -37,7 +38,7 @@ FOLDER_MODES = [0o777, 0o1777, 0o770, 0o2775, 0o703]
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Path]:
     """The cache folder, which only this user can write to."""
-    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(cache, "_said", BoundedCache(64))
     top = tmp_path / "cache"
     top.mkdir(0o700)
     monkeypatch.setenv("PYDP_CACHE_DIR", str(top))
@@ -237,7 +238,7 @@ def _device() -> Any:
     quirks = Quirks("one", (1,))
     profile = replace(by_target("avx512")[0], compute_units=2)
     return SimpleNamespace(
-        uid="one-1", name="one", kernels={}, driver_version="1", quirks=quirks, profile=profile, context=None, cl=None
+        uid="one-1", name="one", facts={}, driver_version="1", quirks=quirks, profile=profile, context=None, cl=None
     )
 
 

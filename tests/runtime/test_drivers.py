@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
+from pydp.bounded import BoundedCache
 from pydp.cli import main
 from pydp.errors import NoUsableDevice
 from pydp.runtime import cache, diagnosis, drivers
@@ -94,7 +95,7 @@ def temporary(vendors: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     folder.chmod(0o777)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(cache, "_said", BoundedCache(64))
     return folder
 
 
@@ -308,14 +309,14 @@ def test_the_doctor_fails_where_the_default_device_is_none(
         monkeypatch.delenv(name, raising=False)
     for word in ("no-such-device", "97"):
         monkeypatch.setenv(variable, word)
-        monkeypatch.setattr(pydp_device, "_defaults", {})
+        monkeypatch.setattr(pydp_device, "_defaults", BoundedCache(4))
         result = CliRunner().invoke(main, ["doctor"])
         assert result.exit_code == 1, result.output
         (line,) = [line for line in result.output.splitlines() if line.startswith("fail")]
         assert f"the default device ({variable}={word}) cannot be used: " in line and device.name in line
         assert f"usable: {device.name}" in result.output
     monkeypatch.setenv(variable, device.driver if variable == "PYDP_DEVICE" else device.platform)
-    monkeypatch.setattr(pydp_device, "_defaults", {})
+    monkeypatch.setattr(pydp_device, "_defaults", BoundedCache(4))
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 0, result.output
     assert f"default device ({variable}={os.environ[variable]}): {device.name}" in result.output

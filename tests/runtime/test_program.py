@@ -14,7 +14,7 @@ import pytest
 
 import pydp
 from pydp.errors import BuildFailed, OutOfResources
-from pydp.runtime import binaries, program, template
+from pydp.runtime import binaries, device_core, program, template
 from pydp.runtime.device import Device
 from pydp.runtime.program import kernel, render
 
@@ -102,6 +102,25 @@ def test_threads_share_one_build_and_do_not_mix_arguments(device: Device, monkey
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
     assert len(builds) == 1
+
+
+def test_kernels_in_use_outlive_their_eviction(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More are held than programs may live: all of them stay, are found again, and work; then they go."""
+    device.plans.clear()
+    device.kernels.clear()
+    monkeypatch.setattr(device_core, "MOST_PROGRAMS", 3)
+    before = device.programs.count_alive()
+    held = [kernel(device, "program.mako", "fill", {**PARAMS, "add": 1000 + number}) for number in range(8)]
+    assert len(device.kernels) <= 3 and device.programs.count_alive() == before + 8
+    like = np.zeros(16, np.int32)
+    buffer = _buffer(device, like)
+    for number, fill in enumerate(held):
+        assert kernel(device, "program.mako", "fill", {**PARAMS, "add": 1000 + number}) is fill
+        fill.enqueue(device.queue, (16,), (8,), [buffer, np.int32(4), np.int64(0)])
+        assert (_read(device, buffer, like) == 1004 + number).all()
+    del held, fill
+    kernel(device, "program.mako", "fill", {**PARAMS, "add": 2000})
+    assert device.programs.count_alive() <= max(before + 1, 3)
 
 
 def test_a_failed_build_names_device_log_and_kept_source(device: Device, own_cache: Path) -> None:

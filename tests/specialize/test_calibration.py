@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pydp.bounded import BoundedCache
 from pydp.runtime import cache
 from pydp.specialize import calibration
 from pydp.specialize.architectures import by_target, rates_of
@@ -25,12 +26,12 @@ RATES = rates_of(by_target("avx512")[0])
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Any) -> Any:
     """An empty cache folder, and a device that knows of no calibration before and after."""
     monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(cache, "_said", BoundedCache(64))
     keys = (calibration._KEY, calibration._DONE)
-    before = {key: device.kernels.pop(key) for key in keys if key in device.kernels}
+    before = {key: device.facts.pop(key) for key in keys if key in device.facts}
     yield tmp_path
     _another_process(device)
-    device.kernels.update(before)
+    device.facts.update(before)
 
 
 def _plain(rates: Rates) -> dict[str, float]:
@@ -45,7 +46,7 @@ def _figures(rates: Rates) -> Any:
 def _another_process(device: Any) -> None:
     """Forgets what this process knows of the device's calibration."""
     for key in (calibration._KEY, calibration._DONE):
-        device.kernels.pop(key, None)
+        device.facts.pop(key, None)
 
 
 @pytest.mark.oclgrind
@@ -288,7 +289,7 @@ def test_what_a_signed_file_claims_never_reaches_a_user(
 def test_what_cannot_be_trusted_is_not_used(
     data: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "_said", set())
+    monkeypatch.setattr(cache, "_said", BoundedCache(64))
     with caplog.at_level(logging.WARNING, "pydp"):
         assert parse(data, "3.1") is None
     assert len(caplog.records) == 1

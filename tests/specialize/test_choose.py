@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pydp
+from pydp.bounded import BoundedCache
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.specialize import choose as module
 from pydp.specialize import untuned
@@ -49,7 +50,8 @@ PROBLEM = Problem("toy", "float32", (1003, 7), ("reversed",))
 
 @pytest.fixture
 def toy() -> Any:
-    return SimpleNamespace(name="toy device", kernels={}, profile=SimpleNamespace(kind="cpu", max_group_size=256))
+    profile = SimpleNamespace(kind="cpu", max_group_size=256)
+    return SimpleNamespace(name="toy device", choices=BoundedCache(9), profile=profile)
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +74,7 @@ def test_a_default_that_cannot_run_gives_way_to_a_candidate(toy: Any) -> None:
     choice = choose(_family(Spec(1024)), toy, PROBLEM)
     assert (choice.spec, choice.source) == (Spec(128), "candidate")
     assert "group 1024 is above 256" in choice.reason
-    toy.profile.max_group_size, toy.kernels = 16, {}
+    toy.profile.max_group_size, toy.choices = 16, BoundedCache(9)
     with pytest.raises(UnsupportedOnDevice, match="toy float32 1003x7 reversed can run on 'toy device'"):
         choose(_family(Spec(1024)), toy, PROBLEM)
 
@@ -177,7 +179,7 @@ def test_products_of_any_size_have_a_default(target: str, sizes: tuple[int, ...]
 def test_the_other_mapping_can_be_asked_for_by_its_name(stem: str, dtype: str, sizes: tuple[int, ...]) -> None:
     family = importlib.import_module(f"pydp.algorithms.{stem}").FAMILY
     profile, problem = by_target("avx512")[0], Problem(family.name, dtype, sizes)
-    there = SimpleNamespace(name="a CPU", kernels={}, profile=profile)
+    there = SimpleNamespace(name="a CPU", choices=BoundedCache(9), profile=profile)
     found = choose(family, there, problem, {"mapping": "simt"}).spec
     assert found.mapping == "simt" and family.check(profile, problem, found) is None
     assert found == family.default(dataclasses.replace(profile, mapping="simt"), problem)

@@ -25,7 +25,7 @@ PROBLEM = Problem("scan", "int32", (0, 24, 4, 0), ("vectors",))
 
 def _device(**changes: Any) -> Any:
     profile = dataclasses.replace(by_target("avx512")[0], **changes)
-    return SimpleNamespace(name="made up", uid="made-up", profile=profile, kernels={calibration._KEY: (None,)}, cl=None)
+    return SimpleNamespace(name="made up", uid="made-up", profile=profile, facts={calibration._KEY: (None,)}, cl=None)
 
 
 @pytest.mark.host
@@ -37,7 +37,7 @@ def test_the_pick_is_the_first_of_the_ranking() -> None:
     assert spec == rank(FAMILY, device.profile, PROBLEM)[0].spec
     assert "by the model with the table's rates" in reason
     measured = dataclasses.replace(rates_of(device.profile), source="measured")
-    device.kernels[calibration._KEY] = (measured,)
+    device.facts[calibration._KEY] = (measured,)
     found = model_pick(FAMILY, device, PROBLEM)
     assert found is not None
     assert "measured rates" in found[1]
@@ -79,10 +79,8 @@ def test_sizes_of_a_class_share_a_choice(device: Any) -> None:
     for name, call in calls:
         for n in (1100, 1500, 1999, 2048):
             call(np.arange(n, dtype=np.int32), device=device)
-        kept = [
-            key for key in list(device.kernels) if key[:2] == ("choice", name) and key[2].sizes[0] in range(1025, 2049)
-        ]
-        assert len({key[2].sizes[0] for key in kept}) == 1, kept
+        kept = [key for key in device.choices if key[0] == name and key[1].sizes[0] in range(1025, 2049)]
+        assert len({key[1].sizes[0] for key in kept}) == 1, kept
 
 
 @pytest.mark.host

@@ -51,7 +51,7 @@ ODD: list[dict[str, Any]] = [
 
 def _device(name: str = "sm_80", **changes: Any) -> Any:
     profile = dataclasses.replace(by_target(name)[0], **changes)
-    return SimpleNamespace(name="made up", uid="made-up", profile=profile, kernels={calibration._KEY: (None,)}, cl=None)
+    return SimpleNamespace(name="made up", uid="made-up", profile=profile, facts={calibration._KEY: (None,)}, cl=None)
 
 
 @pytest.mark.parametrize("changes", ODD, ids=str)

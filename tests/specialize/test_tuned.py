@@ -124,7 +124,7 @@ def test_blocks_of_another_shape_leave_no_core_idle(tmp_path: Path, monkeypatch:
     profile = dataclasses.replace(by_target("avx512")[0], compute_units=2)
     device: Any = toy.device()
     device.profile, device.cl = profile, None
-    device.kernels[calibration._KEY] = (rates_of(profile),)
+    device.facts[calibration._KEY] = (rates_of(profile),)
     monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(tuned, "about", toy.about)
     monkeypatch.setattr(tuned, "STARTER", tmp_path / "shipped")

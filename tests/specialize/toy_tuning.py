@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pydp.bounded import BoundedCache
 from pydp.specialize.choose import choose
 from pydp.specialize.explanation import Explanation, explained_by
 from pydp.specialize.family import Family, Problem
@@ -49,7 +50,8 @@ FAMILY = Family("toy", ToySpec, lambda profile, problem: ToySpec(8), space, chec
 
 def device(units: int = 2) -> Any:
     profile = SimpleNamespace(kind="cpu", compute_units=units, is_simulator=False, loop_limit=None)
-    return SimpleNamespace(name="toy device", uid="toy-1", kernels={}, profile=profile)
+    kept = {"choices": BoundedCache(99), "plans": BoundedCache(99), "facts": {}}
+    return SimpleNamespace(name="toy device", uid="toy-1", profile=profile, **kept)
 
 
 def about(of: Any) -> dict[str, str]:

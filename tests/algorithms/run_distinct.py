@@ -1,0 +1,67 @@
+"""Makes calls that all differ, and prints the process's memory in MB at the start and after each tenth of them.
+
+    python run_distinct.py operators|functions|shapes|grids COUNT
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pydp
+
+X = np.arange(1000, dtype=np.int32)
+
+
+def _resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 1e6
+
+
+def operators(number: int) -> None:
+    """One program each."""
+    assert pydp.reduce(X, f"a + b + {number} * 0", dtype=np.int32) == X.sum()
+
+
+def functions(number: int) -> None:
+    """One program each, and a translation."""
+    assert pydp.reduce(X, lambda a, b: a + b + 0 * number, dtype=np.int32) == X.sum()
+
+
+def shapes(number: int) -> None:
+    """One plan or more each, of shared programs."""
+    rows, columns = 2 + number % 141, 2 + number // 141
+    x = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
+    assert np.array_equal(pydp.scan(x, axis=0)[-1], x.sum(0))
+    assert np.array_equal(pydp.transpose(pydp.field(x)).get(), x.T)
+    assert int(pydp.reduce(x)) == x.sum()
+
+
+def _scaled(idx: Any, out: Any, x: Any, factor: int) -> None:
+    out[idx] = x[idx] * factor
+
+
+def grids(number: int) -> None:
+    """A grid and arguments each, of one translation."""
+    rows, columns = 1 + number % 141, 1 + number // 141
+    x = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
+    out = np.zeros_like(x)
+    pydp.forall(x.shape, _scaled, out, x, number)
+    assert np.array_equal(out, x * number)
+
+
+def main(what: str, count: int) -> None:
+    call = {"operators": operators, "functions": functions, "shapes": shapes, "grids": grids}[what]
+    call(0)
+    print(f"{_resident():.1f}", flush=True)
+    for number in range(1, count + 1):
+        call(number)
+        if number % (count // 10) == 0:
+            print(f"{_resident():.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,105 @@
+"""Keys of functions' contents: objects that are gone are never taken for others, numbers are never used again."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp.bounded import BoundedCache
+from pydp.lang import fingerprint as module
+from pydp.lang.fingerprint import fingerprint
+from pydp.lang.names import Same, array_key, content_key
+
+pytestmark = pytest.mark.host
+
+
+class Opaque:
+    """An object of which nothing is known but itself."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Bare:
+    """One that cannot be referred to weakly."""
+
+    __slots__ = ()
+
+
+def reader(held: Any) -> Callable[..., Any]:
+    return lambda a, b: a + b * held
+
+
+@pytest.mark.parametrize("make", [Opaque, Bare, lambda: np.zeros(1000)])
+def test_objects_at_the_same_address_are_others(make: Callable[[], Any]) -> None:
+    keys, same, addresses = [], [], set()
+    for _ in range(60):
+        value = make()
+        addresses.add(id(value))
+        keys.append(content_key(reader(value)))
+        same.append(Same(value))
+        assert Same(value) == same[-1] and hash(Same(value)) == hash(same[-1]) and same[-1] != value
+        assert content_key(reader(value)) == keys[-1]
+        del value
+    assert len(set(keys)) == len(set(same)) == 60
+    if len(addresses) == 60 and make is not Bare:
+        pytest.skip("no address was used twice")
+
+
+def test_large_arrays_are_told_apart_and_not_kept() -> None:
+    keys, gone = [], []
+    for number in range(40):
+        array = np.full(100, number)
+        keys.append(array_key(array))
+        assert array_key(array) == keys[-1]
+        gone.append(weakref.ref(array))
+        del array
+    assert len(set(keys)) == 40 and not any(one() is not None for one in gone)
+    small = [array_key(np.full(10, number % 2)) for number in range(40)]
+    assert len(set(small)) == 2
+
+
+def plus(number: int) -> Callable[..., Any]:
+    return lambda a, b: a + b + number
+
+
+def test_numbers_are_bounded_and_never_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_numbers", BoundedCache(4))
+    first = plus(0)
+    seen = {fingerprint(first)}
+    assert fingerprint(plus(0)) in seen
+    for number in range(1, 30):
+        found = fingerprint(plus(number))
+        assert found not in seen and fingerprint(plus(number)) == found
+        seen.add(found)
+        assert len(module._numbers) <= 4
+    assert fingerprint(first) in seen  # the function has its own
+    assert fingerprint(plus(0)) not in seen  # forgotten meanwhile: it is translated anew
+    x = np.arange(20, dtype=np.int64)
+    for number in (0, 3, 0, 29):
+        out = np.zeros_like(x)
+        pydp.forall(20, _add(number), out, x, device="host")
+        assert np.array_equal(out, x + number)
+
+
+def _add(number: int) -> Callable[..., Any]:
+    def added(idx: Any, out: Any, x: Any) -> None:
+        out[idx] = x[idx] + number
+
+    return added
+
+
+def test_functions_that_are_gone_are_let_go_of() -> None:
+    def made() -> weakref.ref[Any]:
+        function = _add(77)
+        fingerprint(function)
+        return weakref.ref(function)
+
+    found = made()
+    gc.collect()
+    assert found() is None
