@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydp.runtime import disk_bound
 from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def load(device: DeviceCore, source: str, options: Sequence[str]) -> Any | None:
     except cl.Error as error:
         log_once(f"the driver refuses {path}; building its kernel again ({error})")
         return None
+    disk_bound.used(path)
     return program
 
 
@@ -80,4 +82,6 @@ def store(device: DeviceCore, source: str, options: Sequence[str], program: Any)
         return
     if len(kept) == 1 and kept[0]:
         binary = bytes(kept[0])
-        atomic_write(_path(device, source, options), _MAGIC + hashlib.sha256(binary).digest() + binary)
+        path, data = _path(device, source, options), _MAGIC + hashlib.sha256(binary).digest() + binary
+        if atomic_write(path, data):
+            disk_bound.written(path, len(data))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pydp.errors import BuildFailed, OutOfResources
-from pydp.runtime import binaries, device_core
+from pydp.runtime import binaries, device_core, disk_bound
 from pydp.runtime.cache import atomic_write, cache_dir
 from pydp.runtime.template import render
 
@@ -329,6 +329,8 @@ def _failed(device: DeviceCore, source: str, log: str, template: str, params: Ma
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
     path = cache_dir() / "failed" / f"{template.removesuffix('.mako')}-{digest}.cl"
     kept = str(path) if atomic_write(path, source.encode()) else None
+    if kept is not None:
+        disk_bound.written(path, len(source))
     lines = log.splitlines()
     first = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no log")
     where = f"the source is kept in {kept}" if kept else "the source is this error's .source"
