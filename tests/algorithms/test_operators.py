@@ -145,7 +145,7 @@ def test_components_and_fields():
     with pytest.raises(InvalidArgument, match="fields"):
         operator_text({"low": "a.low"}, record)
     operator = operator_text({"count": "a.count + b.count", "float": "a.float"}, [("count", "i4"), ("float", "f4")])
-    assert "r.count = (a.count + b.count);" in operator.body
+    assert "r.count = (as_int((uint)a.count + (uint)b.count));" in operator.body
     assert "a.float" not in operator.body  # the member has another name in C, where float is a keyword
     with pytest.raises(InvalidArgument, match="array"):
         operator_text({"v": "a.v"}, [("v", "f4", 3)])
