@@ -62,11 +62,12 @@ class FieldOperators(FieldData):
         if isinstance(other, (list, tuple, range, np.void)):
             other = normal_input("the other side of a comparison", other)
         array = _is_array(other)
-        if not (array or isinstance(other, _NUMBERS)):
+        unlike = op in ("eq", "ne") and (other is None or isinstance(other, (str, bytes)))  # no element equals these
+        if not (array or unlike or isinstance(other, _NUMBERS)):
             return NotImplemented
-        _, dtype = compared_dtypes(op, self.dtype, _type_of(other))
+        dtype = self.dtype if unlike else compared_dtypes(op, self.dtype, _type_of(other))[1]
         shape = _broadcast(self.shape, tuple(other.shape)) if array else self.shape
-        known = None if array else known_result(op, other, dtype)
+        known = None if array else np.bool_(op == "ne") if unlike else known_result(op, other, dtype)
         number = _number(other, dtype) if known is None and not array else None
         call = Call.begin({"left": self, "right": other} if array else {"left": self})
         left = call.input("left")

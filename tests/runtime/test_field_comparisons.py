@@ -164,14 +164,22 @@ def test_the_other_side_may_be_any_array(device: Any) -> None:
     equal(field < elsewhere, x < x + 1)
 
 
-def test_what_is_no_array_is_unequal(device: Any) -> None:
-    field = pydp.zeros(3)
-    for other in (None, "a", b"a", ..., object(), {}, np.datetime64("2020")):
-        assert (field == other) is False and (field != other) is True and (other == field) is False
+def test_what_is_no_number_equals_no_element(device: Any) -> None:
+    values = np.arange(6, dtype=np.int32).reshape(2, 3)
+    field = pydp.field(values)
+    for other in (None, "a", b"a"):
+        equal(field == other, values == other)
+        equal(field != other, values != other)
+        equal(other != field, other != values)
         with pytest.raises(TypeError):
             field < other  # noqa: B015
-    tiles = pydp.tile(field, 2)
-    assert (field == tiles) is False
+    np.testing.assert_array_equal(np.where(field == None, 1, 0), np.zeros((2, 3), int))  # noqa: E711
+
+
+def test_other_objects_decide_themselves(device: Any) -> None:
+    field = pydp.field(np.arange(3, dtype=np.int32))
+    for other in (..., object(), {}, np.datetime64("2020"), pydp.tile(field, 2)):
+        assert (field == other) is False and (field != other) is True
 
 
 def test_what_cannot_be_compared_is_named(device: Any) -> None:
