@@ -22,6 +22,8 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from pydp.forks import fork_safe, reset
+
 __all__ = ["ABSENT", "BoundedCache"]
 
 
@@ -67,6 +69,13 @@ class BoundedCache:
         self._epoch = 0  # how often the cache was cleared
         self._lock = threading.RLock()  # a finalizer that runs while this thread holds it may use the cache
         self.get: Callable[..., Any] = self._recent.get
+        fork_safe(self)
+
+    def _at_fork_reinit(self) -> None:
+        """In a forked child: threads that held the lock or were making values do not exist any more."""
+        reset(self._lock)
+        here = threading.get_ident()
+        self._making = {key: making for key, making in self._making.items() if making.thread == here}
 
     def make(self, key: Hashable, maker: Callable[..., Any], *arguments: Any) -> Any:
         """The value of `key`, which is ``maker(*arguments)`` where there is none.

@@ -63,4 +63,4 @@ class OutOfResources(PydpError, MemoryError):
 
 
 class NoUsableDevice(PydpError):
-    """No OpenCL device passed the trust probe, or none matches the one asked for."""
+    """No OpenCL device passed the trust probe, none matches the one asked for, or the process was forked after use."""

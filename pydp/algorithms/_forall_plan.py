@@ -20,6 +20,7 @@ from pydp import dtypes
 from pydp.algorithms._forall_arguments import language_type, unit_axis, unlike
 from pydp.bounded import BoundedCache
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
+from pydp.forks import fork_safe
 from pydp.groups.barrier import CHOICES
 from pydp.lang import ir, lower_simt, lower_vector, static_checks, strip_shape
 from pydp.lang.front import translate
@@ -38,7 +39,7 @@ _MOST_ARGUMENTS = 128  # of a plan
 _MOST_LANES = 1 << 20  # of a group: far more than devices take
 _SURELY_FINITE = 6e4  # in every float type; what is larger may become an infinity, without a warning
 _MAPPINGS = ("simt", "vector")
-_lock = threading.RLock()  # of the forms with weak integers of 64 bits
+_lock = fork_safe(threading.RLock())  # of the forms with weak integers of 64 bits
 _log = logging.getLogger("pydp")
 _translations = BoundedCache(_MOST_KEPT)
 

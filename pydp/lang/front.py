@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pydp.bounded import BoundedCache
+from pydp.forks import fork_safe
 from pydp.lang import ir
 from pydp.lang.diagnostics import VectorError
 from pydp.lang.divergent_regions import split_divergent_regions
@@ -67,7 +68,7 @@ class TupleType:
 
 ArgumentType = FieldType | NumberType | TupleType
 _kept = BoundedCache(512)
-_lock = threading.RLock()  # a property of a user's object, which is asked within, may call pydp
+_lock = fork_safe(threading.RLock())  # a property of a user's object, which is asked within, may call pydp
 
 
 def translate(

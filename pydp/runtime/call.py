@@ -12,6 +12,7 @@ the first array. Calls whose arrays are all on the device return at once, their 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ import pyopencl as cl
 import pyopencl.array
 
 from ..errors import InvalidArgument
+from ..forks import releases
 from . import elementwise, held_queues, host_memory, placement
 from .field_data import FieldData
 from .host_arguments import HostArguments
@@ -347,12 +349,19 @@ class Call:
             give(buffer, self.event)
         self._host = None
 
-    def __del__(self) -> None:
-        # A call that failed half-way: commands may still be working on NumPy's memory, so wait for them.
-        if getattr(self, "_host", None) is not None and self.blocking and self.event is not None:
-            self.event.wait()
-        for buffer in getattr(self, "_scratch", ()):
-            later(buffer, self.event)
+    def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
+        # Only a call that failed half-way has host arguments or scratch left. Globals may be gone, as in Storage.
+        host, scratch = getattr(self, "_host", None), getattr(self, "_scratch", ())
+        if host is None and not scratch:
+            return
+        if releases.forbidden:
+            releases.kept.append(self)
+            return
+        if host is not None and self.blocking and self.event is not None:
+            self.event.wait()  # commands may still be working on NumPy's memory
+        if not is_finalizing():
+            for buffer in scratch:
+                later(buffer, self.event)
 
 
 def memory_of(buffer: Any) -> tuple[int, int]:

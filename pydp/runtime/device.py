@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from pydp import forks
 from pydp.bounded import BoundedCache
 from pydp.errors import InvalidArgument, NoUsableDevice
 from pydp.runtime import drivers, probe
@@ -26,12 +27,13 @@ _KINDS = ("gpu", "accelerator", "cpu")
 # Devices of the caller's contexts, and sub-devices, live as long as a Field on them, and as a queue that was used with
 # them. So many live on that nothing refers to any more, for programs that make a queue for each call.
 _MOST_DROPPED = 2
-_lock = threading.RLock()
+_lock = forks.fork_safe(threading.RLock())
 _all: list[Device] | None = None
 _foreign = BoundedCache(_MOST_DROPPED, weak=True)  # by the addresses of context and device, which the Device keeps
 _sub_devices = BoundedCache(_MOST_DROPPED, weak=True)
 _defaults = BoundedCache(16)
 _current: ContextVar[Device | None] = ContextVar("pydp_device", default=None)
+forks.on_loss(_defaults.clear)  # so that `device` raises; the devices are kept by `_all`
 
 
 class Device(DeviceCore):
@@ -71,6 +73,7 @@ def _order(device: Device) -> tuple[Any, ...]:
 def all_devices() -> list[Device]:
     """Every device that a driver lists, usable or not, in the order of preference."""
     global _all
+    forks.raise_if_lost()
     with _lock:
         if _all is None:
             _all = sorted((Device(cl_device) for _, cl_device in drivers.raw_devices()), key=_order)
@@ -199,6 +202,7 @@ def from_queue(queue: cl.CommandQueue) -> Device:
     state = state_of(queue)
     found = state.device
     if found is None:
+        forks.raise_if_lost()
         found = from_context(queue.context, queue.device)
         state.keep_device(found, own=found._queue is queue)
     return found

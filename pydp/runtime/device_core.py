@@ -7,13 +7,17 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
+from pydp import forks
 from pydp.bounded import BoundedCache
 from pydp.runtime.profile import Profile, read_profile
 from pydp.runtime.quirks import driver_key, quirks_of
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+_made: WeakSet[DeviceCore] = WeakSet()
 
 
 # Drivers hold 0.2 (PoCL) to some megabytes (Intel) a program. Kernels hold programs, and plans hold kernels, so that
@@ -47,6 +51,7 @@ class DeviceCore:
         self._queue: cl.CommandQueue | None = None
         self._profile: Profile | None = None
         self._lock = threading.RLock()
+        _made.add(self)
 
     def _keep_nothing(self) -> None:
         """Empty caches. They go with the device, and nothing in them refers to it: the driver's memory goes at once."""
@@ -60,6 +65,7 @@ class DeviceCore:
     def profile(self) -> Profile:
         """What choices are made from: see :class:`pydp.runtime.profile.Profile`."""
         if self._profile is None:
+            forks.raise_if_lost()
             with self._lock:
                 if self._profile is None:
                     self._profile = read_profile(self.cl, self.kind, self.quirks)
@@ -69,6 +75,7 @@ class DeviceCore:
     def context(self) -> cl.Context:
         """The pyopencl context of this device, made when first asked for."""
         if self._context is None:
+            forks.raise_if_lost()
             with self._lock:
                 if self._context is None:
                     import pyopencl as cl
@@ -80,6 +87,7 @@ class DeviceCore:
     def queue(self) -> cl.CommandQueue:
         """The in-order queue that calls without ``queue=`` use."""
         if self._queue is None:
+            forks.raise_if_lost()
             with self._lock:
                 if self._queue is None:
                     import pyopencl as cl
@@ -98,6 +106,14 @@ class DeviceCore:
 
     def _texts(self) -> str:
         return f"{self.name}\n{self.platform}\n{self.vendor}\n{self.driver}".lower()
+
+
+@forks.on_loss
+def _take_drivers_away() -> None:
+    """Let every device raise at the next call; calls whose device is known ask it for no more than its queue."""
+    for device in list(_made):
+        forks.releases.kept.append(dict(vars(device)))
+        device._context = device._queue = None
 
 
 def _kind(cl_device: cl.Device, driver: str) -> str:

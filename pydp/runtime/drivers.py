@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pydp import forks
 from pydp.runtime.cache import cache_dir, listed, log_once, make_folder
 
 _SYSTEM = Path("/etc/OpenCL/vendors")
@@ -37,6 +38,7 @@ _found: list[tuple[Any, Any]] | None = None
 def raw_devices() -> list[tuple[Any, Any]]:
     """All (pyopencl.Platform, pyopencl.Device) pairs, in the loader's order; found once per process."""
     global _found
+    forks.note_use()
     with _lock:
         if _found is None:
             _found = _query()

@@ -78,9 +78,9 @@ class Field(FieldOperators):
     @property
     def array(self) -> Any:
         """The same memory as a pyopencl Array on the device's queue (a read-only view's is not protected)."""
+        storage, itemsize = self._storage, self.dtype.itemsize
+        queue = storage.device.queue
         if self._array is None:
-            storage, itemsize = self._storage, self.dtype.itemsize
-            queue = storage.device.queue
             self._array = cl.array.Array(
                 queue,
                 self.shape,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyopencl as cl
 
+from ..forks import raise_if_lost
 from .host_memory import check_dtype, create
 from .indexing import Layout, index_layout
 from .operand import Operand, Strided, c_strides
@@ -76,6 +77,7 @@ class FieldData(Strided):
     @property
     def event(self) -> cl.Event | None:
         """The event of the last command that used the memory, None before the first."""
+        raise_if_lost()
         return self._storage.event
 
     def _view(self, layout: Layout, writable: bool | None = None) -> Self:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import pyopencl as cl
 
+from .. import forks
+
 if TYPE_CHECKING:
     from .device import Device
 
@@ -41,7 +43,7 @@ class _HeldQueue:
 
 
 _held: dict[int, _HeldQueue] = {}  # by the queue's pointer
-_lock = threading.RLock()  # a finalizer may run while its thread holds it
+_lock = forks.fork_safe(threading.RLock())  # a finalizer may run while its thread holds it
 
 
 def hold(device: Device, queue: cl.CommandQueue, event: cl.Event) -> None:
@@ -71,6 +73,12 @@ def release() -> None:
                 _held[pointer] = held  # the last one to be looked at again
     for held in released:
         held.queue.finish()
+
+
+@forks.on_loss
+def _keep_all() -> None:
+    forks.releases.kept.append(dict(_held))
+    _held.clear()
 
 
 def _has_ended(event: cl.Event) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
+from .. import forks
 from ..errors import InvalidArgument
 from .device import Device, from_context, from_queue
 from .device import device as find_device
@@ -31,6 +32,7 @@ def device_of_array(array: Any) -> Device:
     queue = array.queue
     if queue is not None:
         return from_queue(queue)
+    forks.raise_if_lost()
     return from_context(array.context, array.context.devices[0])
 
 
@@ -141,6 +143,7 @@ def check_events(wait_for: Any) -> list[cl.Event]:
     """`wait_for` as a list of events whose queues have been told to start."""
     if wait_for is None:
         return []
+    forks.raise_if_lost()
     events = [wait_for] if isinstance(wait_for, cl.Event) else wait_for
     if not isinstance(events, (list, tuple)) or not all(isinstance(event, cl.Event) for event in events):
         raise InvalidArgument(f"wait_for is {wait_for!r}; a pyopencl.Event or a list of them is accepted")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pydp.errors import PydpError
+from pydp.forks import fork_safe, raise_if_lost
 from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
 from pydp.runtime.interpreter import python_process
 from pydp.runtime.program import kernel
@@ -33,7 +34,7 @@ _COMMAND = "from pydp.runtime.probe_process import main; main()"
 _FAILURE_KEPT_SECONDS = 86400
 _GROUPS = 96
 MARK = "pydp-probe:"
-_lock = threading.RLock()
+_lock = fork_safe(threading.RLock())
 _verdicts: dict[str, dict[str, Any]] = {}
 
 
@@ -89,6 +90,7 @@ def _path(device: DeviceCore) -> Any:
 
 
 def _ask(device: DeviceCore) -> dict[str, Any]:
+    raise_if_lost()  # it is no fault of the device, to be noted
     apart = not device.quirks.is_simulator and bool(sys.executable)
     found = _in_process_of_its_own(device) if apart else run(device)
     asked = {"version": _VERSION, "time": time.time(), "device": device.name, "variables": _variables(device)}

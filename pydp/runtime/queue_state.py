@@ -12,6 +12,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ref
 
+from ..forks import fork_safe
+
 if TYPE_CHECKING:
     import pyopencl as cl
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_HOLDING = 32  # pools and look-back states, of all queues
 _NAME = "_pydp_state"
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock())
 
 
 class QueueState:

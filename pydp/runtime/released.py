@@ -16,6 +16,8 @@ from typing import Any
 import pyopencl as cl
 from pyopencl.tools import ImmediateAllocator, MemoryPool, PooledBuffer
 
+from ..forks import raise_if_lost
+
 _HEADER = 16  # bytes of a Python object before those of nanobind: the distance to the C++ object, and how to take it
 _DIRECT = 1 << 34  # of these eight bytes: the distance leads to the C++ object itself, not to its address
 _SIZES = {cl.MemoryObject: 32, PooledBuffer: 40}  # bytes of the C++ objects, at least
@@ -35,6 +37,7 @@ def is_released(buffer: Any, context: cl.Context) -> bool:
     if kind is PooledBuffer and not isinstance(buffer, kind):
         return False
     if kind not in _flags:
+        raise_if_lost()
         _flags[kind] = _place_of_flag(kind, context)
     flag = _flags[kind]
     return flag is not None and not _read_byte(_object(buffer) + flag).value

@@ -13,12 +13,13 @@ from typing import Any
 
 import pyopencl as cl
 
+from .. import forks
 from . import held_queues
 from .scratch import give
 
 _waiting: deque[tuple[Any, Any]] = deque()  # its append and popleft are safe between threads
 _transfers: deque[cl.Event] = deque()
-_lock = threading.Lock()  # of whoever takes ended transfers out
+_lock = forks.fork_safe(threading.Lock())  # of whoever takes ended transfers out
 
 
 def later(buffer: Any, event: Any = None) -> None:
@@ -51,6 +52,13 @@ def bring_back() -> None:
         _drop_ended()
     if held_queues._held:
         held_queues.release()
+
+
+@forks.on_loss
+def _keep_all() -> None:
+    for held in (_waiting, _transfers):
+        forks.releases.kept += held
+        held.clear()
 
 
 def _drop_ended() -> None:

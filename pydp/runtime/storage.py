@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
 from ..errors import InvalidArgument
+from ..forks import releases
 from .released import is_released
 from .returns import later
 
@@ -89,8 +91,17 @@ class Storage:
         if self.array is not None and (written or self.array.queue is not queue):
             self.array.add_event(event)
 
-    def __del__(self) -> None:
-        if self.pooled and self.others is None and self.array is None and self.queue in (None, self.device.queue):
+    def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
+        # Globals may be gone when the interpreter ends; `later` is not needed then: the driver frees the memory.
+        if releases.forbidden:
+            releases.kept.append(self)
+        elif (
+            self.pooled
+            and self.others is None
+            and self.array is None
+            and not is_finalizing()
+            and self.queue in (None, self.device.queue)
+        ):
             later(self.buffer, self.event)
 
 

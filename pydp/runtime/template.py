@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from pydp.errors import BuildFailed
+from pydp.forks import fork_safe
 
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock())
 # CPython 3.11 counts the depth of the syntax trees that all threads make in one place, and raises SystemError where two
 # make one at once: Mako does when it compiles a template, and whoever reads Python functions takes this as well.
-parsing = threading.RLock()
+parsing = fork_safe(threading.RLock())
 _extra_folders: list[str] = []
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pydp.errors import InvalidArgument
+from pydp.forks import fork_safe
 from pydp.runtime.cache import atomic_write, cache_dir, log_once, make_folder, read
 from pydp.specialize.shape_class import ShapeClass
 
@@ -68,7 +69,7 @@ class Store:
         self.name = name
         self.about = dict(about)
         self.path = (folder if folder is not None else cache_dir() / TUNED) / f"{name}.json"
-        self._lock = threading.Lock()
+        self._lock = fork_safe(threading.Lock())
         self._stamp: tuple[int, int, int] | None = None
         self._trials: Trials = {}
         self._unsaved: list[_Change] = []

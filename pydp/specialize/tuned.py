@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydp.bounded import BoundedCache
 from pydp.errors import InvalidArgument, PydpError
+from pydp.forks import fork_safe
 from pydp.runtime.cache import cache_dir, listed
 from pydp.specialize import store as stores
 from pydp.specialize.architectures import architecture_of
@@ -122,7 +123,7 @@ class _Library:
 
 _library: _Library | None = None
 _stores = BoundedCache(32, weak=True)  # by their files
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock())
 
 
 def store_of(device: Device) -> Store:

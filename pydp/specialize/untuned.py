@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from pydp.errors import UnsupportedOnDevice
+from pydp.forks import fork_safe
 from pydp.runtime.device import Device
 from pydp.specialize.choices import Choice, forget
 from pydp.specialize.family import Family, Problem
@@ -13,7 +14,7 @@ from pydp.specialize.modelled import model_pick
 
 Provider = Callable[[Family, Device, Problem], "Choice | None"]
 _providers: list[Provider] = []
-_lock = threading.Lock()
+_lock = fork_safe(threading.Lock())
 
 
 def add_provider(provider: Provider) -> None:

@@ -1,0 +1,374 @@
+"""Forks in the way that the argument names; ends with status 0 if parent and children behaved as promised.
+
+A child that does not end is killed after a minute; that is a failure.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+import pydp
+
+SECONDS = 60
+STATUS = 7  # of a child that ends as it should
+WAYS = {}
+
+
+def way(function: Callable[[], None]) -> Callable[[], None]:
+    WAYS[function.__name__] = function
+    return function
+
+
+def child(work: Callable[[], None], leave: Callable[[int], object] = os._exit) -> None:
+    """Run `work` in a forked child, which then ends by `leave`."""
+    process = os.fork()
+    if process == 0:
+        try:
+            work()
+        except BaseException as error:
+            print(f"in the child: {error!r}", file=sys.stderr, flush=True)
+            os._exit(1)
+        leave(STATUS)
+    ends = time.monotonic() + SECONDS
+    while time.monotonic() < ends:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            assert os.waitstatus_to_exitcode(status) == STATUS, os.waitstatus_to_exitcode(status)
+            return
+        time.sleep(0.002)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    raise AssertionError("the child hangs")
+
+
+def refused(call: Callable[[], object]) -> None:
+    """`call` raises the error of forked children."""
+    try:
+        call()
+    except pydp.NoUsableDevice as error:
+        assert "forked" in str(error) and "spawn" in str(error), error
+    else:
+        raise AssertionError(f"no error from {call}")
+
+
+def bump(idx, x):
+    x[idx] = x[idx] + 1
+
+
+def halve(idx, x):
+    x[idx] = x[idx] / 2
+
+
+def host_only() -> None:
+    """What needs no device goes on working."""
+    x = np.arange(5.0)
+    pydp.forall(x.shape, bump, x, device="host")
+    pydp.forall(x.shape, halve, x, device="host")
+    assert x.tolist() == [0.5, 1, 1.5, 2, 2.5]
+    assert pydp.tile(x, 2).extent == (3,) and tuple(pydp.grid((2, 3)).extent) == (2, 3)
+
+
+def right() -> None:
+    """The device calculates."""
+    x = np.random.default_rng(3).integers(0, 99, 70000).astype(np.int32)
+    f = pydp.field(x)
+    assert np.array_equal(pydp.sort(f).get(), np.sort(x)) and np.array_equal(pydp.scan(x), np.cumsum(x, dtype=np.int32))
+    assert np.array_equal((f + f).get(), 2 * x)
+
+
+@way
+def every_call() -> None:
+    import pyopencl as cl
+
+    device = pydp.device()
+    x = np.arange(100000, dtype=np.float32)
+    f = pydp.field(x)
+    array = pydp.field(x).array
+    own = cl.CommandQueue(device.context, device.cl)
+    event = pydp.forall(f.shape, bump, f)
+    pydp.forall(f.shape, bump, x)
+    # Whatever a warm call has kept is there.
+    assert pydp.sort(array).size == x.size
+    pydp.scan(array, queue=own)
+    pydp.forall(array.shape, bump, array)
+    right()
+    calls = [
+        f.get,
+        lambda: np.asarray(f),
+        lambda: float(f[3]),
+        lambda: f.copy_out(x),
+        lambda: f.copy_out(x, blocking=False),
+        lambda: f.copy_in(x),
+        lambda: f.copy_in(x, blocking=False),
+        lambda: f.copy_in(f),
+        lambda: f.copy_in(array),
+        lambda: f.__setitem__(slice(3), 1),
+        lambda: f.__setitem__(slice(3), x[:3]),
+        lambda: f.__setitem__(slice(0, 6, 2), x[:3]),
+        lambda: f[::2].get(),
+        lambda: f.reshape(10, -1).T.get(),
+        lambda: f.array,
+        lambda: f.event,
+        lambda: f + 1,
+        lambda: f @ f,
+        f.copy,
+        lambda: pydp.field(x),
+        lambda: pydp.zeros(3),
+        lambda: pydp.empty(300000),
+        lambda: pydp.full(3, 1),
+        lambda: pydp.zeros(3, device=device),
+        pydp.devices,
+        pydp.device,
+        lambda: pydp.device(0),
+        lambda: pydp.device("cpu"),
+        lambda: pydp.device(device.cl),
+        lambda: device.queue,
+        lambda: device.context,
+        lambda: pydp.forall(f.shape, bump, f),
+        lambda: pydp.forall(array.shape, bump, array),
+        lambda: pydp.forall(x.shape, bump, x),
+        lambda: pydp.forall(f.shape, bump, f, device="host"),
+        lambda: pydp.forall(x.shape, bump, x, device="host", wait_for=event),
+        lambda: pydp.matmul(x, x),
+        lambda: pydp.transpose(f.reshape(10, -1)),
+        lambda: pydp.histogram(x),
+        lambda: pydp.bincount(x.astype(int)),
+        lambda: pydp.explain(pydp.sort, f),
+        lambda: pydp.explain(pydp.scan, x),
+        lambda: pydp.tune(pydp.scan, x),
+    ]
+    for name in ("sort", "argsort", "scan", "reduce"):
+        for given in (x, f, array, np.arange(77, dtype=np.int16)):
+            calls.append(lambda name=name, given=given: getattr(pydp, name)(given))
+        for where in ({"device": device}, {"queue": own}, {"queue": device.queue}, {"wait_for": event}):
+            calls.append(lambda name=name, where=where: getattr(pydp, name)(x, **where))
+
+    def work() -> None:
+        for call in calls:
+            refused(call)
+        with pydp.using(device):
+            refused(lambda: pydp.sort(x))
+        assert "100000" in repr(f) and f[::2].shape == (50000,) and device.name in repr(device)
+        assert f.T.dtype == np.float32 and len(f) == x.size and device.profile is not None
+        host_only()
+        child(lambda: refused(f.get))
+
+    child(work)
+    child(work, sys.exit)
+    right()
+    assert f.get()[-1] == 100000
+
+
+@way
+def pending_work() -> None:
+    import pyopencl as cl
+
+    from pydp.runtime import held_queues
+
+    device = pydp.device()
+    x = np.arange(70000, dtype=np.float32)
+    gate = cl.UserEvent(device.context)
+    f = pydp.field(x)
+    g = pydp.field(x)
+    pydp.forall(f.shape, bump, f, wait_for=gate)
+    target = np.empty_like(x)
+    events = [f.copy_out(target, blocking=False), g.copy_in(target, blocking=False)]
+    mode = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    loose = cl.CommandQueue(device.context, device.cl, properties=mode & device.cl.queue_properties)
+    held = [pydp.sort(f), pydp.sort(f, queue=loose), f + 1, f.copy(), f.array, f[::2], [f]]
+    held.append(held)  # a cycle
+
+    def read_only() -> None:
+        refused(f.get)
+        refused(held[0].get)
+        held_queues._has_ended = untouched  # type: ignore[assignment]
+        refused(lambda: pydp.empty(300000, device=device))  # looks at what earlier calls have left
+
+    def untouched(event: object) -> bool:
+        raise AssertionError(f"{event} was looked at")
+
+    def drop_all() -> None:
+        nonlocal f, g, target
+        f = g = target = None  # type: ignore[assignment]
+        held.clear()
+        gc.collect()
+
+    def both() -> None:
+        read_only()
+        drop_all()
+        events.clear()
+
+    for work in (read_only, drop_all, both):
+        for leave in (os._exit, sys.exit):
+            child(work, leave)
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    events[0].wait()
+    assert f.get()[5] == 6 and g.get().size == x.size
+    right()
+
+
+@way
+def before_the_first_use() -> None:
+    for _ in range(2):
+        child(right, sys.exit)
+    right()
+    child(lambda: refused(right), sys.exit)
+
+
+@way
+def multiprocessing_pool() -> None:
+    right()
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        pool.apply(host_only)
+        raised = [pool.apply_async(right) for _ in range(4)]
+        for one in raised:
+            refused(lambda one=one: one.get(SECONDS))
+        pool.close()
+        pool.join()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.apply_async(right).get(SECONDS)
+        pool.close()
+        pool.join()
+    right()
+
+
+@way
+def beside_calls_of_another_thread() -> None:
+    f = pydp.field(np.arange(70000, dtype=np.float32))
+    stop = threading.Event()
+    running = threading.Event()
+    failed = []
+
+    def calls() -> None:
+        try:
+            while not stop.is_set():
+                g = f + 1
+                running.set()
+                assert pydp.sort(g).get()[0] == 1
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=calls) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    running.wait()
+    held = [f + 1 for _ in range(20)]
+
+    def work() -> None:
+        refused(f.get)
+        held.clear()
+        gc.collect()
+
+    try:
+        for turn in range(6):
+            child(work, os._exit if turn % 2 == 0 else sys.exit)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not failed, failed
+    right()
+
+
+@way
+def locks_of_another_thread() -> None:
+    from pydp import forks
+    from pydp.runtime import scratch
+    from pydp.runtime.storage import Storage
+
+    right()  # leaves buffers for the next call, which takes a pool's lock to return them
+    device = pydp.device()
+    own = threading.local()
+    locked, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        own.field = pydp.field(np.ones(3))  # dropped in the child, before its hooks run
+        gc.collect()
+        locks = [getattr(one, "_lock", one) for one in forks._locks]
+        taken = [*locks, scratch.pool_of(device.queue).lock]
+        for lock in taken:
+            lock.acquire()
+        locked.set()
+        done.wait()
+        for lock in taken:
+            lock.release()
+
+    def work() -> None:
+        assert any(isinstance(one, Storage) for one in forks.releases.kept)
+        refused(lambda: pydp.empty(300000, device=device))
+        host_only()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    locked.wait()
+    try:
+        child(work, sys.exit)
+    finally:
+        done.set()
+        thread.join()
+    right()
+
+
+@way
+def values_that_another_thread_makes() -> None:
+    from pydp import bounded
+
+    bounded._PATIENCE = 10 * SECONDS
+    cache = bounded.BoundedCache(3)
+    making, done = threading.Event(), threading.Event()
+
+    def make() -> int:
+        making.set()
+        done.wait()
+        return 1
+
+    thread = threading.Thread(target=cache.make, args=("key", make))
+    thread.start()
+    making.wait()
+
+    def work() -> None:
+        assert cache.make("key", lambda: 2) == 2 and cache.find("key") == 2
+
+    try:
+        child(work)
+    finally:
+        done.set()
+        thread.join()
+    assert cache.find("key") == 1
+
+
+@way
+def objects_of_the_caller() -> None:
+    """Nothing of pyopencl is released when the child's interpreter ends."""
+    import pyopencl as cl
+
+    from pydp import forks
+
+    context = cl.Context([pydp.device().cl])
+    queue = cl.CommandQueue(context)
+    objects = [context, queue, cl.Buffer(context, cl.mem_flags.READ_WRITE, 8), cl.enqueue_marker(queue)]
+    parent = os.getpid()
+
+    def check() -> None:  # runs after pydp's function, which the child registers later
+        kept = set(map(id, forks.releases.kept))
+        if os.getpid() != parent and not kept.issuperset(map(id, objects)):
+            os._exit(1)
+
+    atexit.register(check)
+    child(lambda: None, sys.exit)
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)  # Python 3.12 warns where threads exist
+    WAYS[sys.argv[1]]()
