@@ -239,6 +239,17 @@ def test_text_that_is_compiled(text: str, dtype: Any, want: str | None) -> None:
         assert _c(text, dtype).startswith("((float2)(")
 
 
+def test_operators_bind_as_in_c() -> None:
+    levels = {symbol: level for level, row in enumerate(expressions.LEVELS) for symbol in row}
+    for first in levels:
+        for second in levels:
+            tree = parse(f"a {first} b {second} a", np.dtype("int32"), "op")
+            assert tree.symbol == (first if levels[first] < levels[second] else second), (first, second)
+        assert parse(f"-a {first} ~b", np.dtype("int32"), "op").symbol == first
+        assert parse(f"(int)a {first} b", np.dtype("int32"), "op").symbol == first
+        assert parse(f"a {first} b ? a {first} b : a {first} b", np.dtype("int32"), "op").symbol == "?"
+
+
 def test_members_are_called_by_their_names_in_c() -> None:
     body = operator_text({"pair": "a.pair", "vector": "a.vector", "é": "a.é", "s0": "a.pair.in"}, RECORD).body
     assert "a.pair.in" in body and "é" not in body and "a.m_xc3a9" in body

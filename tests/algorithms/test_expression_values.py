@@ -108,6 +108,22 @@ def test_floats_become_integers_as_numpy_makes_them(device: Any) -> None:
     assert got["l"].tolist() == [int(n) if abs(n) < 2.0**63 else I64.min for n in x.tolist()]
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("rint(1.5f)", 2),
+        ("rint(-2.5f)", -2),
+        ("rint(0.5)", 0),
+        ("rint((float)(9 * LONG_MAX))", 9.223372e18),
+        ("floor(-0.5f)", -1),
+    ],
+)
+def test_functions_of_constants(device: Any, text: str, value: float) -> None:
+    """One compiler stores nothing where its own function has no value for a constant."""
+    x = np.array([5, 1, 9], np.float32)
+    np.testing.assert_array_equal(_combined(x, x, f"{text} + a"), np.float32(value) + x)
+
+
 def test_bools_stay_bools(device: Any) -> None:
     x, y = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
     assert _combined(x, y, "a + b").tobytes() == (x | y).tobytes()
