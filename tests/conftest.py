@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["hang_watch"]
+
 if hasattr(os, "geteuid"):
     os.umask(os.umask(0o077) | 0o022)  # pydp does not read files that other users may write to
 

@@ -17,6 +17,8 @@ HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.py"))
 CLOCKS = {"perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "thread_time", "timeit"}
 
+WATCHDOGS = {HERE / "run_record.py", HERE / "drivers" / "watch.py"}  # they end what hangs, and need a clock for it
+
 
 def own(node: ast.AST) -> Iterator[ast.AST]:
     """What belongs to a function itself, and not to one that it defines."""
@@ -69,7 +71,8 @@ def test_tests_skip_and_count(path: Path) -> None:
     tree = ast.parse(path.read_text())
     told = "is skipped with pytest.skip and a reason where it does not apply, and goes on to its end elsewhere"
     assert not returns(tree), f"a test {told}"
-    assert not clocks(tree), "a test that depends on time fails on a busy machine; count work, or give it a clock"
+    read = [] if path in WATCHDOGS else clocks(tree)
+    assert not read, "a test that depends on time fails on a busy machine; count work, or give it a clock"
 
 
 def test_a_run_ends_with_the_reasons_of_its_skips(tmp_path: Path) -> None:

@@ -52,12 +52,14 @@ class Kernel:
 
     __slots__ = (
         "__weakref__",
+        "_about",
         "_cl_device",
         "_device_name",
         "_enqueue",
         "_flush",
         "_group_limit",
         "_group_size_known",
+        "_launched",
         "_lock",
         "_num_args",
         "_set_objects",
@@ -89,6 +91,9 @@ class Kernel:
         self.source = source
         # Not the device itself, which holds its kernels: both would outlive the caller's context until a collection.
         self._cl_device, self._device_name = device.cl, device.name
+        driver = f"{device.platform!r}, driver {device.driver_version}"
+        self._about = (self.name, template, self.params, device.name, driver)
+        self._launched = device.launched
         self._group_limit = device.profile.max_group_size
         self._group_size_known = device.quirks.kernel_group_size_known
         self._lock = threading.Lock()
@@ -124,6 +129,7 @@ class Kernel:
             target = values if isinstance(arg, np.generic) else objects
             target.append(index)
             target.append(arg)
+        self._launched[0] = (self._about, global_size, local_size)
         try:
             with self._lock:
                 if objects:
@@ -180,8 +186,22 @@ class Kernel:
             return limit
         return min(self._group_info("WORK_GROUP_SIZE") or limit, limit)
 
+    def described(self, global_size: object, local_size: object) -> str:
+        """A launch of this kernel in words, on three lines."""
+        return described((self._about, global_size, local_size))
+
     def __repr__(self) -> str:
         return f"<pydp Kernel {self.name} of {self.template} on {self._device_name!r}>"
+
+
+def described(launch: tuple[tuple[Any, ...], object, object]) -> str:
+    """What `DeviceCore.launched` holds, in words."""
+    (name, template, params, device, driver), global_size, local_size = launch
+    return (
+        f"kernel {name} of {template}, {global_size} work-items in groups of {local_size}\n"
+        f"on {device!r} of {driver}\n"
+        f"rendered with {params}"
+    )
 
 
 def _setters(cl_kernel: cl.Kernel) -> tuple[Callable[[list[object]], None], Callable[[list[object]], None]]:

@@ -3,7 +3,7 @@
 NAME is pocl, intel, rusticl, oclgrind, offline or pocl7. The lane's environment makes that driver the default device of
 pydp; offline needs a compiler for GPUs and no driver. What is missing is installed (apt as root; pip in a virtual
 environment); where it cannot be, one line says what to install, and the status is 1 in CI and for root, else 0: a
-developer's machine need not have every driver.
+developer's machine need not have every driver. watch.py ends a command that hangs.
 
 pocl7 is for a PoCL that distributions do not have yet. The variable POCL7 names the folder that it is installed in (see
 build_pocl.py), and the lane sees no other driver. Where POCL7 is not set, nothing runs and the status is 0; where it
@@ -125,7 +125,7 @@ def _install(lane: Lane) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Set the lane up, then become the command; returns only where the driver is missing or nothing was asked."""
+    """Set the lane up, then become the command under watch.py; returns only where there is nothing to run."""
     if len(arguments) < 2 or arguments[0] not in LANES:
         print(f"usage: lane.py {{{','.join(LANES)}}} [VARIABLE=VALUE]... COMMAND [ARGUMENT]...", file=sys.stderr)
         return 2
@@ -164,7 +164,8 @@ def main(arguments: list[str]) -> int:
         print("lane.py: no command", file=sys.stderr)
         return 2
     sys.stdout.flush()
-    os.execvp(command[0], command)
+    watched = [sys.executable, str(Path(__file__).with_name("watch.py")), *command]  # a hang ends, and tells its kernel
+    os.execvp(watched[0], watched)
 
 
 if __name__ == "__main__":

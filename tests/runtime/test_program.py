@@ -261,3 +261,18 @@ def test_the_correctly_rounded_division_is_asked_for_where_there_is_one(device: 
     assert program._options(device, ["-DX", "-cl-std=CL3.0"])[0] == "-cl-std=CL3.0"
     assert program._options(device, [])[0] == "-cl-std=CL1.2"
     assert pydp.device() is device
+
+
+def test_a_device_tells_its_last_launch(device: Device) -> None:
+    fresh = _fresh(device)
+    assert fresh.last_launch is None
+    before = np.zeros(64, np.int32)
+    buffer = _buffer(fresh, before)
+    for add in (5, 6):
+        kernel(fresh, "program.mako", "fill", {**PARAMS, "add": add}).enqueue(
+            fresh.queue, (64,), (8,), [buffer, np.int32(1), np.int64(0)]
+        )
+    fresh.queue.finish()
+    told = fresh.last_launch
+    assert told is not None and "fill of program.mako, (64,) work-items in groups of (8,)" in told
+    assert "'add': 6" in told and fresh.driver_version in told and fresh.name in told
