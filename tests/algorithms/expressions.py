@@ -229,7 +229,7 @@ class Expressions:
             value = self.pick(self.arithmetic, self.vector, self.choice_by_lane, self.of_vectors)(depth - 1, width)
         else:
             makers = [self.arithmetic, self.arithmetic, self.bits, self.shift, self.comparison, self.logic, self.unary]
-            makers += [self.choice, self.cast, self.conversion, self.whole_call, self.float_call, self.test]
+            makers += [self.choice, self.cast, self.conversion, self.whole_call, self.float_call, self.classification]
             makers += [self.component]
             value = self.pick(*makers)(depth - 1, 1)
         if kind != "any" and value.is_int != (kind == "int"):
@@ -404,7 +404,7 @@ class Expressions:
             known &= np.isfinite(values[0]) & np.isfinite(values[1])
         return self.made(text, 12, name, data, *given, known=known & ~_tiny(data))
 
-    def test(self, depth: int, width: int) -> Value:
+    def classification(self, depth: int, width: int) -> Value:
         function = self.pick("isnan", "isinf", "isfinite", "isless", "isgreaterequal", "isequal", "any", "all")
         if function in ("any", "all"):
             inner = self.comparison(depth, 4)
