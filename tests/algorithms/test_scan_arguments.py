@@ -106,7 +106,7 @@ def test_two_buffers_over_the_same_memory_are_one_array(device):
     call = Call.begin({"x": x}, out=y)
     result = call.output((1 << 17,), np.int32)
     # A kernel that is told of two arrays may read again what it has overwritten.
-    assert untangled(call, call.input("x"), None, result)[0].buffer is result.buffer
+    assert untangled(call, call.input("x"), None, None, result)[0].buffer is result.buffer
     pydp.scan(x, out=y)
     assert np.array_equal(x.get(), np.arange(1, (1 << 17) + 1))
 
