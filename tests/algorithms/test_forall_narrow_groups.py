@@ -27,8 +27,8 @@ def counting(idx, counts, lanes, skipping, rounds):
     counts[at] += 2
 
 
-@pytest.mark.oclgrind
-@pytest.mark.parametrize("mapping", ["simt", "vector"])
+# Not under Oclgrind in the vector mapping: lanes that pad a vector read elements of other groups, and ignore them.
+@pytest.mark.parametrize("mapping", [pytest.param("simt", marks=pytest.mark.oclgrind), "vector"])
 @pytest.mark.parametrize("group", [(8, 1), (1, 8), (1, 1), (16, 1)])
 def test_each_lane_of_a_narrow_group_runs_each_statement_once(device, mapping, group):
     if mapping == "vector" and device.profile.loop_limit is not None:
