@@ -216,7 +216,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 %   endif
         ${group.rows_exclusive(lanes, columns, "active", "before", "have")}
 %   if keeps:
-        /* It never is; but the stores of all lanes wait for the answer, and so for what is kept. */
+        /* Never true. The condition makes the stores of all lanes wait until the aggregate is kept. */
         if (later) taken = -1;
 %   endif
     }

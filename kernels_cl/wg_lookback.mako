@@ -1,20 +1,20 @@
 ## Decoupled look-back between work-groups, done by one work-item; include it for any single-pass algorithm.
 ## A partition has two slots, each written once per launch: A (its aggregate) and P (its inclusive prefix). A slot is
-## one or more atomic words, and every word holds a piece of the value and the launch's tag, so that a word says of
-## itself whether it belongs to this launch: no fence, no order between words and no clearing is needed.
+## one or more atomic words. Every word holds a piece of the value and the tag of the launch that wrote it, so each
+## word can be checked alone: no fence, no order between words and no clearing is needed.
 ## The walk goes back to the nearest P and then folds forward, oldest first: the same left fold whatever the timing.
 ##
-## The wait is bounded: after `polls` fruitless looks at a partition the group gets the aggregate by itself.
-## 1. It looks with atomics, which see what has been written even where plain loads are served from a stale cache.
-## 2. Without an answer it recomputes the aggregate from the input. This covers an owner that has not run yet, or
-##    that the driver does not run before later groups end.
-## 3. In place (`keeps`), an owner may have overwritten its input by then, or begin to while it is read. Therefore an
-##    owner stores its aggregate to a third or fourth slot, the kept one of A or P, before its first result, and a
-##    group that recomputes takes what is kept, else puts its own value there by compare-and-swap. Words that the
-##    owner had already stored win. A word that the group could store was computed from elements read before, hence
-##    before the owner's first result. Both compute the same bits, so it does not matter who was first.
-## Atomics on one word have one order for all groups; tickets need that too. This is all that the bound rests on:
-## neither loads nor the words of A and P need ever be seen by another group.
+## The wait is bounded: after `polls` looks at a partition that found nothing, the group computes the aggregate itself.
+## 1. It looks again with atomics. They read current values, also where plain loads are served from a stale cache.
+## 2. If that finds nothing either, the group recomputes the aggregate from the input. The owner may not have run yet,
+##    or the driver may not run it before later groups end.
+## 3. In place (`keeps`), the owner may overwrite its input before or while the group reads it. Therefore an owner
+##    stores its aggregate before its first result, to one of two more slots: the kept aggregate or the kept prefix. A
+##    group that recomputes uses the kept value if there is one; else it stores its own value there by
+##    compare-and-swap. If the owner has stored a word, the swap fails and the owner's word is used. If the swap
+##    succeeds, the owner has not stored a result yet, so the group read the true input. Both compute the same bits.
+## The bound needs one guarantee only, which tickets need too: all groups see the atomic operations on one word in one
+## order. It does not need loads, or the words of A and P, to become visible to other groups.
 ##
 ## `state`: 64 bytes of which the first uint is the ticket counter (0 between launches), then the slots.
 ## Parameters: wide_words (64-bit atomics: pieces of 32 bits, else 32-bit words and pieces of 16), words (per slot),
@@ -68,8 +68,9 @@ ${peeking("peek", value, "slot[$W]")}
 % if keeps:
 
 #define KEPT 2
-/* Keeps a partition's aggregate before its input is overwritten. The result is 0, for no later launch has used these
-   words; whoever waits for it before the first result is stored has all words stored before. */
+/* Keeps a partition's aggregate before its input is overwritten. The result is always 0, because no later launch has
+   used these words. Results must not be stored before it is known: it depends on every word's exchange, so all words
+   are stored by then. */
 static int keep(volatile global uint* state, const uint tag, const int p, const int kind, const ${value} v) {
     union { ${value} v; ${piece} w[${words}]; } bits;
     volatile global WORD* slot = SLOT(state, p, KEPT + kind);

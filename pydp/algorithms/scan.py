@@ -41,9 +41,11 @@ def scan(
     gives a result of rank 1.
 
     op: any associative operator, commutative or not: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in a and
-    b, a dict of such expressions for the fields of a record, or a Python function. It is called with real elements
-    only, earlier ones as `a`, and the bracketing depends on the sizes and the device alone: float results are the same
-    bits run after run.
+    b, a dict of such expressions for the fields of a record, or a Python function. It is called with elements of `x`
+    and their folds only, earlier ones as `a`, and the bracketing depends on the sizes and the device alone: float
+    results are the same bits run after run. One exception: if the result goes to `x` itself and a work-group recomputes
+    the aggregate of a partition whose owner is late, it may read elements that are being overwritten. Elements of more
+    than 8 bytes may then be half old, half new. The operator must end for such values; its result is discarded.
 
     exclusive: element k is the fold of what lies before k; element 0 is `init`, else what the operator's identity is
     (an operator without a known one needs an init). reverse: the same as ``scan(x[::-1], ...)[::-1]``. init: a value

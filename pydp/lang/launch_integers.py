@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pydp.bounded import BoundedCache
 from pydp.errors import InvalidArgument
 from pydp.lang import ir
 from pydp.lang.integer_ranges import Leaf, fits_32_bits
@@ -18,15 +19,13 @@ class LaunchRanges:
     """Whether a launch needs 64 bits for a function's weak integers. The answers are kept by the launch's numbers, and
     found once for numbers of about the same size."""
 
-    MOST_KEPT = 512
-
     def __init__(self, function: ir.Function) -> None:
         self.function = function
         extents = (0, 1 << 30)
         self.always_fits = fits_32_bits(function, self._leaf(lambda _: extents, lambda one: limits(_true_type(one))))
         self.numbers: list[ir.Parameter] = [one for one in function.parameters if one.dtype.kind in "iu"]
-        self._exact: dict[Any, bool] = {}
-        self._coarse: dict[Any, bool] = {}
+        self._exact = BoundedCache(512)
+        self._coarse = BoundedCache(512)
 
     def fits(self, values: Sequence[Any], arrays: Sequence[int], extent: Sequence[int], offset: Sequence[int]) -> bool:
         """Whether 32 bits are enough for a launch; arrays: the positions of arrays among `values`."""
@@ -36,9 +35,7 @@ class LaunchRanges:
         key = (tuple(extent), tuple(offset), shapes, tuple([_number(values, one) for one in self.numbers]))
         found = self._exact.get(key)
         if found is None:
-            if len(self._exact) >= self.MOST_KEPT:
-                self._exact.clear()
-            found = self._exact[key] = self._found(values, shapes, arrays, key)
+            found = self._exact.make(key, self._found, values, shapes, arrays, key)
         return found
 
     def _found(self, values: Sequence[Any], shapes: Any, arrays: Sequence[int], key: Any) -> bool:
@@ -48,19 +45,14 @@ class LaunchRanges:
         known = {position: tuple(map(_rounded_up, shape)) for position, shape in zip(arrays, shapes, strict=True)}
         given = {(one.position, one.item): _about(value) for one, value in zip(self.numbers, numbers, strict=True)}
         coarse = (sizes, starts, tuple(known.items()), tuple(given.items()))
-        found = self._coarse.get(coarse)
-        if found is None:
 
-            def extents(expr: ir.Expr) -> Range:
-                if isinstance(expr, ir.ArrayExtent):
-                    return 0, known[expr.array.position][expr.axis]
-                return 0, sizes[expr.axis]  # type: ignore[attr-defined]
+        def extents(expr: ir.Expr) -> Range:
+            if isinstance(expr, ir.ArrayExtent):
+                return 0, known[expr.array.position][expr.axis]
+            return 0, sizes[expr.axis]  # type: ignore[attr-defined]
 
-            if len(self._coarse) >= self.MOST_KEPT:
-                self._coarse.clear()
-            leaf = self._leaf(extents, lambda one: given[one.position, one.item], starts)
-            found = self._coarse[coarse] = fits_32_bits(self.function, leaf)
-        return found
+        leaf = self._leaf(extents, lambda one: given[one.position, one.item], starts)
+        return self._coarse.make(coarse, fits_32_bits, self.function, leaf)
 
     def _leaf(
         self,

@@ -1,9 +1,9 @@
-"""Whether a pyopencl buffer has been released, which pyopencl's object knows and does not tell.
+"""Whether a pyopencl buffer has been released. pyopencl stores this in a private flag and has no function for it.
 
-The handle of a released buffer points to memory that the driver has freed: drivers crash when they are asked about it,
-and kernels that get it read and write whatever is there now. pyopencl keeps a flag for its own use beside the handle.
-The flag's place is found by releasing a small buffer and looking for the one byte that changes; where pyopencl or
-Python are built in another way than is known here, no buffer counts as released.
+The handle of a released buffer points to memory that the driver has freed. A driver crashes if it is asked about the
+handle, and a kernel that gets it reads and writes memory that now belongs to something else. pyopencl keeps the flag
+beside the handle. pydp finds the flag's offset once: it releases a small buffer and looks for the one byte that
+changes. If pyopencl or Python were built differently from the builds known here, no buffer counts as released.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What must not go yet: buffers on their way back to the pools, events of transfers that nobody waits for.
+"""Deferred release: buffers that return to their pools later, and events of transfers that have not ended.
 
-The garbage collector may finalize an object while its thread holds a pool's lock, so a finalizer only puts
-the buffer down here; whoever takes memory next brings it back. pyopencl's event of a transfer waits for the transfer's
-end when it goes, and lets no other thread run meanwhile, who might be the one to start it; so it is held until then.
+The garbage collector may finalize an object while its thread holds a pool's lock. A finalizer therefore only appends
+the buffer to a queue here; the next call that takes memory returns it to the pool. When pyopencl's event of a transfer
+is deleted, it waits for the transfer with Python's lock held, so that the thread that would start the transfer may
+never run. Such an event is kept here until its transfer has ended.
 """
 
 from __future__ import annotations
