@@ -26,13 +26,13 @@ def demo(which: str | None, output: Path) -> None:
     from rich.table import Table
 
     import pydp
-    from pydp import demo as jobs
+    from pydp.demo import blur, classify, save_picture
 
     console = Console()
     device = pydp.device(which)
     console.print(f"device: {device.name} ({device.platform} {device.driver_version})")
-    picture, first = jobs.blur(device)
-    second = jobs.classify(device)
+    picture, first = blur(device)
+    second = classify(device)
     table = Table("job", "equals NumPy", "time / ms", "NumPy's time / pydp's")
     for job in (first, second):
         table.add_row(job["job"], "yes" if job["right"] else "NO", f"{job['ms']:.2f}", f"{job['ratio']:.2f}")
@@ -40,7 +40,7 @@ def demo(which: str | None, output: Path) -> None:
     for job in (first, second):
         console.print(str(job["why"]))
     try:
-        saved = jobs.save_picture(output, picture)
+        saved = save_picture(output, picture)
     except (ValueError, KeyError):
         raise click.ClickException(f"{output} is no name of a picture; endings such as .png are accepted") from None
     console.print(f"blurred photograph: {saved}")

@@ -116,7 +116,7 @@ def exchange(
     for found in _placements(lanes, slots, across, entry, whole, bool(reads)):
         worst = _worst(banks, found, element_bytes, reads, None if best is None else best.degree)
         if best is None or worst < best.degree:
-            best = replace(found, degree=worst, reason=_reason(banks, found, worst))
+            best = replace(found, degree=worst, reason=_exchange_reason(banks, found, worst))
         if worst == 1:
             break
     assert best is not None
@@ -154,7 +154,7 @@ def _own(lane: int, slot: int) -> tuple[int, int]:
     return lane, slot
 
 
-def _reason(banks: Banks, found: Exchange, worst: int) -> str:
+def _exchange_reason(banks: Banks, found: Exchange, worst: int) -> str:
     where = f"{banks.count} banks of {banks.width} bytes"
     turns = "conflict-free" if worst == 1 else f"{worst} turns, the fewest found,"
     rows = f"rows of {found.across} lanes" + (f" and {found.pad} unused element(s)" if found.pad else "")

@@ -148,7 +148,7 @@ def layout(
         candidate = Layout(shape, pad, 1, "")
         turns = worst(banks, candidate, element_bytes, patterns, count)
         if best is None or turns < best.degree:
-            best = Layout(shape, pad, turns, _reason(banks, pad, turns))
+            best = Layout(shape, pad, turns, _layout_reason(banks, pad, turns))
         if turns == 1:
             break
     assert best is not None
@@ -205,7 +205,7 @@ def skew(banks: Banks, element_bytes: int, lanes: int, items: int, columns: int)
     return min(found, key=lambda one: one.degree)
 
 
-def _reason(banks: Banks, pad: int, worst: int) -> str:
+def _layout_reason(banks: Banks, pad: int, worst: int) -> str:
     where = f"{banks.count} banks of {banks.width} bytes"
     rows = f"rows {pad} element(s) longer" if pad else "rows as they are"
     return f"{rows}: conflict-free on {where}" if worst == 1 else f"{rows}: {worst} turns on {where}, the fewest found"

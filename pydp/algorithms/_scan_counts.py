@@ -26,7 +26,7 @@ def partition(spec: ScanSpec, size: int, units: int) -> int:
     return min(spec.part, max(SMALL, -(-share // 1024) * 1024))
 
 
-def space(profile: Profile, problem: Problem, base: ScanSpec) -> list[ScanSpec]:
+def specializations(profile: Profile, problem: Problem, base: ScanSpec) -> list[ScanSpec]:
     """The default; partitions with every strategy, vectors, stores; groups of lanes."""
     if profile.loop_limit is not None:  # partitions are as large as such a driver's loops allow
         found = [base, *(dataclasses.replace(base, part=max(16, base.part >> shift)) for shift in (1, 2))]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from pydp.algorithms._scan_counts import counts
-from pydp.algorithms._scan_counts import space as everything
+from pydp.algorithms._scan_counts import counts, specializations
 from pydp.algorithms._scan_spec import ORDERS, STRATEGIES, ScanSpec
 from pydp.groups.barrier import why_not
 from pydp.lds import Skew, banks_of, skew, skewed
@@ -107,7 +106,7 @@ def _width(profile: Profile, problem: Problem, wide: int) -> int:
 
 def space(profile: Profile, problem: Problem) -> list[ScanSpec]:
     """What is worth a look: partition sizes, strategies, vectors, groups."""
-    found = everything(profile, problem, default(profile, problem))
+    found = specializations(profile, problem, default(profile, problem))
     return [apart(profile, problem, spec) if spec.mapping == "simt" else spec for spec in found]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp import dtypes
+from pydp.lang.ir_data import wrap
 from pydp.literals import c_literal
 
 _PLAIN = re.compile(r"[A-Za-z0-9_]*\Z")
@@ -40,13 +41,6 @@ def constant(value: Any, dtype: np.dtype[Any]) -> str:
     if dtype.kind in "iu":
         return c_literal(wrap(int(value), dtype), dtype)
     return c_literal(value, dtype)
-
-
-def wrap(value: int, dtype: np.dtype[Any]) -> int:
-    """An integer modulo the width of `dtype`."""
-    bits = 8 * dtype.itemsize
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
 
 
 def to_memory(text: str, dtype: np.dtype[Any]) -> str:

@@ -26,7 +26,7 @@ from pydp.lang.checked_memory import SITE_BITS, Region, Shadow, find
 from pydp.lang.host import Lanes, chunks
 from pydp.lang.host_evaluate import Chunk, Parameters
 from pydp.lang.host_values import Mask, both, is_uniform, plain
-from pydp.lang.launch_widths import wrong_width
+from pydp.lang.lane_events import wrong_width
 
 __all__ = ["CheckFailed", "checked", "is_checked", "run"]
 

@@ -106,3 +106,10 @@ def member_of(records: Any, dtype: np.dtype[Any], path: Iterable[str]) -> Any:
             records = records[name]
         dtype = member_dtype(dtype, (name,))
     return records
+
+
+def wrap(value: int, dtype: np.dtype[Any]) -> int:
+    """An integer modulo the width of `dtype`."""
+    bits = 8 * dtype.itemsize
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value

@@ -76,6 +76,13 @@ def lanes_text(lanes: Sequence[int], group: tuple[int, ...], most: int = 4) -> s
     return f"{'lane' if len(lanes) == 1 else 'lanes'} {', '.join(names)}{more}"
 
 
+def wrong_width(width: int, lanes: int) -> str:
+    """What is wrong with a barrier's width in a group of `lanes`; "" where it divides them."""
+    if width >= 1 and lanes % width == 0:
+        return ""
+    return f"A barrier's width is {width}; numbers that divide the group's {lanes} lanes are accepted"
+
+
 def leaving(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:
     """The break and continue statements of a body that leave a loop around it."""
     for statement in body:

@@ -17,9 +17,9 @@ import numpy as np
 
 from pydp.bounded import BoundedCache
 from pydp.lang import ir
-from pydp.lang.c_text import wrap
 from pydp.lang.diagnostics import VectorError
-from pydp.lang.lane_events import Access
+from pydp.lang.ir_data import wrap
+from pydp.lang.lane_events import Access, wrong_width
 from pydp.lang.lane_trace import Tracer
 from pydp.lang.lane_values import Known, Value
 from pydp.lang.launch_lanes import MOST_ALIKE, magnitude
@@ -203,13 +203,6 @@ class _Launched(Tracer):
 
     def of_arrayextent(self, e: ir.ArrayExtent) -> Value:
         return self._told(e) or super().of_arrayextent(e)
-
-
-def wrong_width(width: int, lanes: int) -> str:
-    """What is wrong with a barrier's width in a group of `lanes`; "" where it divides them."""
-    if width >= 1 and lanes % width == 0:
-        return ""
-    return f"A barrier's width is {width}; numbers that divide the group's {lanes} lanes are accepted"
 
 
 class _Lost(Exception):

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pydp.lang import ir
-from pydp.lang.c_text import wrap
 from pydp.lang.facets import Facets
+from pydp.lang.ir_data import wrap
 
 _MOST_APART = 8
 

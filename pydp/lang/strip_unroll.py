@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from pydp.lang import ir, regions
-from pydp.lang.c_text import wrap
+from pydp.lang.ir_data import wrap
 
 _MOST_ROUNDS = 16
 _MOST_APART = 8

@@ -17,6 +17,7 @@ from pydp.bounded import BoundedCache
 from pydp.errors import InvalidArgument, NoUsableDevice
 from pydp.runtime import drivers, probe
 from pydp.runtime.device_core import DeviceCore
+from pydp.runtime.program import described
 from pydp.runtime.queue_state import state_of
 from pydp.runtime.quirks import DRIVER_KEYS
 
@@ -54,6 +55,13 @@ class Device(DeviceCore):
     def usable(self) -> bool:
         """True where the trust probe passed."""
         return self.reason is None
+
+    @property
+    def last_launch(self) -> str | None:
+        """The last kernel that was enqueued on this device: its template, sizes, parameters and driver; None before the
+        first one. If a program hangs, read it from another thread or a debugger."""
+        launch = self.launched[0]
+        return None if launch is None else described(launch)
 
 
 def _order(device: Device) -> tuple[Any, ...]:

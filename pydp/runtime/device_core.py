@@ -96,15 +96,6 @@ class DeviceCore:
                     self._queue = cl.CommandQueue(self.context, self.cl)
         return self._queue
 
-    @property
-    def last_launch(self) -> str | None:
-        """The last kernel that was enqueued on this device, with its template, sizes and parameters and the driver;
-        None before the first one. To be looked at, from another thread or a debugger, where a program hangs."""
-        from pydp.runtime.program import described
-
-        launch = self.launched[0]
-        return None if launch is None else described(launch)
-
     def unbuilt(
         self, template: str, name: str, params: Mapping[str, object], source: str, options: Sequence[str]
     ) -> Any:
