@@ -5,14 +5,14 @@
     if plan is None:
         plan = cache.make(key, make_plan, device, shape)
 
-The entries are in two dicts. `recent` holds those that were used since they were last moved; its ``get`` is the
-cache's, so that a hit takes no lock and notes nothing. `waiting` is the queue of the others, the next to go first.
+The entries are in two dicts. `recent` holds the entries that are new or were used while they waited; its ``get`` is
+the cache's, so that a hit takes no lock and records nothing. `waiting` is the queue of the others, the next to go first.
 `make` moves an entry that it finds there back to `recent`. When more entries are recent than are waiting, all recent
-ones go to the end of the queue. So an entry goes only if it was not used while the queue before it was worked off
-(the "second chance" or clock approximation of least recently used); one that is used all the time never does.
+ones go to the end of the queue. So an entry is evicted only if it was not used while the entries ahead of it were
+evicted (the "second chance" or clock approximation of least recently used); one that is used all the time never is.
 
-What a caller holds outlives its eviction: an entry is let go of, nothing is closed. With ``weak=True`` an evicted value
-that something else still holds is found again, so that no key ever has two living values, and `alive` counts those too.
+Eviction drops a reference and closes nothing, so a value that a caller holds outlives it. With ``weak=True`` an evicted
+value that something else still holds is found again, and `alive` lists those values too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PATIENCE = 60.0  # seconds; threads that wait for each other's values in a circ
 class _Making:
     """A value that a thread is making; `done` is held until it has."""
 
-    __slots__ = ("done", "thread")
+    __slots__ = ("__weakref__", "done", "thread")
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
@@ -52,10 +52,11 @@ class _Making:
 
 
 class BoundedCache:
-    """At most `bound` values by their keys. `bound` may be changed at any time; 0 keeps nothing, but finds what lives.
+    """At most `bound` values by their keys. `bound` may be changed at any time; with 0 nothing is kept, and a weak cache
+    finds only values that something else holds.
 
-    get(key, default=None): the value if its entry is among the recent ones, else the default, which does not mean that
-    there is none: ask `make` or `find` then.
+    get(key, default=None): the value if its entry is among the recent ones, else the default; the entry may still be
+    waiting, so call `make` or `find` next.
     """
 
     __slots__ = ("__weakref__", "_epoch", "_living", "_lock", "_making", "_recent", "_waiting", "bound", "get")
@@ -65,7 +66,8 @@ class BoundedCache:
         self._recent: dict[Hashable, Any] = {}  # never another dict: `get` is its method
         self._waiting: dict[Hashable, Any] = {}
         self._living: WeakValueDictionary[Hashable, Any] | None = WeakValueDictionary() if weak else None
-        self._making: dict[Hashable, _Making] = {}
+        # Weak: an interrupt at any line of `make` ends its frame, and with it the attempt.
+        self._making: WeakValueDictionary[Hashable, _Making] = WeakValueDictionary()
         self._epoch = 0  # how often the cache was cleared
         self._lock = threading.RLock()  # a finalizer that runs while this thread holds it may use the cache
         self.get: Callable[..., Any] = self._recent.get
@@ -75,7 +77,7 @@ class BoundedCache:
         """In a forked child: threads that held the lock or were making values do not exist any more."""
         reset(self._lock)
         here = threading.get_ident()
-        self._making = {key: making for key, making in self._making.items() if making.thread == here}
+        self._making = WeakValueDictionary({k: making for k, making in self._making.items() if making.thread == here})
 
     def make(self, key: Hashable, maker: Callable[..., Any], *arguments: Any) -> Any:
         """The value of `key`, which is ``maker(*arguments)`` where there is none.
@@ -84,40 +86,42 @@ class BoundedCache:
         the next one tries again. A maker that asks for its own key makes a value of its own. A value whose making began
         before a `clear` is not kept.
         """
+        gone: list[Any] = []  # released outside of the lock: that may take time, and finalizers may do anything
+        with self._lock:
+            found = self._found(key, gone)
+        if found is not ABSENT:
+            return found
+        own = _Making()
         while True:
             with self._lock:
-                found = self._found(key)
+                found = self._found(key, gone)
                 if found is not ABSENT:
                     return found
-                making = self._making.get(key)
-                if making is None:
-                    making, epoch = self._making.setdefault(key, _Making()), self._epoch
-                    break
-            if making.thread == threading.get_ident():
-                return maker(*arguments)
-            if not making.done.acquire(timeout=_PATIENCE):
+                making, epoch = self._making.setdefault(key, own), self._epoch
+            if making is own:
+                break
+            if making.thread == threading.get_ident() or not making.done.acquire(timeout=_PATIENCE):
                 return maker(*arguments)
             making.done.release()
-        gone: list[Any] = []
         try:
             value = maker(*arguments)
             with self._lock:
                 if epoch == self._epoch:
-                    gone = self._keep(key, value)
+                    gone += self._keep(key, value)
+            return value
         finally:
             with self._lock:
-                if self._making.get(key) is making:
+                if self._making.get(key) is own:
                     del self._making[key]
-            making.done.release()
-        del gone  # outside of the lock: releasing a program takes time, and finalizers may do anything
-        return value
+            own.done.release()
 
     def find(self, key: Hashable, default: Any = None) -> Any:
         """The value of `key`, which counts as used now; the default where there is none."""
         found = self.get(key, ABSENT)
+        gone: list[Any] = []
         if found is ABSENT:
             with self._lock:
-                found = self._found(key)
+                found = self._found(key, gone)
         return default if found is ABSENT else found
 
     def put(self, key: Hashable, value: Any) -> None:
@@ -178,8 +182,8 @@ class BoundedCache:
 
     # --- with the lock held -------------------------------------------------------------------------------------
 
-    def _found(self, key: Hashable) -> Any:
-        """The value of a key, which counts as used now; ABSENT where there is none."""
+    def _found(self, key: Hashable, gone: list[Any]) -> Any:
+        """The value of a key, which counts as used now; ABSENT where there is none. Adds evicted values to `gone`."""
         found = self._recent.get(key, ABSENT)
         if found is not ABSENT:
             return found
@@ -190,7 +194,7 @@ class BoundedCache:
         elif self._living is not None:
             found = self._living.get(key, ABSENT)
             if found is not ABSENT:
-                self._keep(key, found)
+                gone += self._keep(key, found)
         return found
 
     def _keep(self, key: Hashable, value: Any) -> list[Any]:

@@ -3,9 +3,9 @@
 The driver's threads do not exist in the child, and a lock of the driver that a thread held at the fork is never freed.
 On PoCL and rusticl every command waits for ever in the child, in a new context too. Intel's runtime works in the child,
 unless commands were running at the fork; no query tells whether they were. So the child uses no driver at all. A fork
-before the first use of OpenCL changes nothing.
+before the first use of OpenCL changes nothing. Only forks by Python are seen, not those by C code.
 
-    raise_if_lost()                 before a driver is touched; warm calls do not need it, for devices are reset
+    raise_if_lost()                 before a driver is touched; a warm call need not: `Device.queue` raises in the child
     on_loss(function)               `function` runs in such a child right after the fork
     fork_safe(threading.Lock())     a lock that is free in every child, even if another thread held it at the fork
 
@@ -18,10 +18,13 @@ their release.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import gc
 import os
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -89,31 +92,55 @@ def reset(lock: Any) -> None:
 
 
 def _before() -> None:
-    # In the child, thread-local data of other threads is dropped before `_in_child` runs.
-    if _used:
-        releases.forbidden += 1
+    # In the child, thread-local data of other threads is dropped before `_in_child` runs. Another thread may use OpenCL
+    # for the first time during the fork, so this does not depend on `_used`.
+    releases.forbidden += 1
 
 
 def _in_parent() -> None:
-    if _used and not _lost:
-        releases.forbidden -= 1
+    releases.forbidden -= 1
+    if not releases.forbidden:
         kept, releases.kept = releases.kept, []
         for one in kept:
-            one.__del__()  # Python itself calls it only once
+            with contextlib.suppress(Exception):  # as Python does; the others still have to be released
+                one.__del__()  # Python itself calls it only once
 
 
 def _in_child() -> None:
     global _lost
     for lock in list(_locks):
         reset(lock)
-    if not _used or _lost:
+    if _lost:
         return
-    _lost = True
+    _lost = _used or _driver_is_loaded()
+    releases.forbidden = int(_lost)
+    if not _lost:
+        return
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(releases.kept))  # outlives the interpreter
     for function in _on_loss:
         function()
     atexit.register(_keep_all)
     _skip_exit_handlers()
+
+
+def _driver_is_loaded() -> bool:
+    """Whether pyopencl has loaded a driver, in a process in which pydp has used none; False if that is unknown.
+
+    The loader loads the libraries that the .icd files name when it is first asked for platforms.
+    """
+    if "pyopencl" not in sys.modules:
+        return False
+    folder = Path(os.environ.get("OCL_ICD_VENDORS") or "/etc/OpenCL/vendors")
+    libraries = set()
+    for path in folder.glob("*.icd"):
+        with contextlib.suppress(OSError, ValueError):
+            libraries.add(os.path.basename(path.read_text().strip()))
+    try:
+        mapped = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    names = {os.path.basename(line.split(maxsplit=5)[5]) for line in mapped if line.count("/")}
+    return any(one and name.startswith(one) for one in libraries for name in names)
 
 
 def _keep_all() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 import threading
 import time
 import weakref
@@ -250,6 +251,54 @@ def test_threads_find_the_value_of_their_key(bound: int) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
     assert len(cache) <= bound and not cache._making
+
+
+def test_an_interrupt_at_any_line_leaves_no_attempt_behind() -> None:
+    lines = {line for *_, line in BoundedCache.make.__code__.co_lines() if line}
+    interrupted = 0
+    for stop in sorted(lines):
+        cache, made = BoundedCache(4), []
+
+        def interrupt(frame: Any, event: str, argument: object, stop: int = stop) -> Any:
+            if frame.f_code is not BoundedCache.make.__code__:
+                return None
+            if event == "line" and frame.f_lineno == stop:
+                raise KeyboardInterrupt
+            return interrupt
+
+        before = sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            cache.make("key", made.append, 1)
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.settrace(before)
+        gc.collect()
+        assert not cache._making, stop
+        kept = len(cache)
+        cache.make("key", made.append, 2)
+        cache.make("key", made.append, 3)
+        assert made in ([1], [2], [1, 2]) and (made == [1]) == bool(kept), (stop, made)
+    assert interrupted > 8
+
+
+def test_evicted_values_are_released_without_the_lock() -> None:
+    held: list[bool] = []
+    cache = BoundedCache(1, weak=True)
+
+    class Last:
+        def __del__(self) -> None:
+            held.append(cache._lock._is_owned())  # type: ignore[attr-defined]
+
+    living = cache.make("a", Value)
+    cache.make("b", Last)
+    assert cache.find("a") is living  # "b" goes for it
+    cache.make("b", Last)
+    assert cache.make("a", Value) is living
+    cache.make("b", Last)
+    cache.clear()
+    assert held == [False] * 3
 
 
 def test_finalizers_of_values_may_use_the_cache() -> None:

@@ -2,8 +2,8 @@
 
 NAME is pocl, intel, rusticl, oclgrind, offline or pocl7. The lane's environment makes that driver the default device of
 pydp; offline needs a compiler for GPUs and no driver. What is missing is installed (apt as root; pip in a virtual
-environment); where it cannot be, one line says what to install, and the status is 1 in CI and for root, else 0: a
-developer's machine need not have every driver. watch.py ends a command that hangs.
+environment). If it is still missing, one line says what to install; the status is then 1 in CI, for root, and if an
+installation was tried, else 0: a developer's machine need not have every driver. watch.py ends a command that hangs.
 
 pocl7 is for a PoCL that distributions do not have yet. The variable POCL7 names the folder that it is installed in (see
 build_pocl.py), and the lane sees no other driver. Where POCL7 is not set, nothing runs and the status is 0; where it
@@ -111,17 +111,21 @@ def _is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def _install(lane: Lane) -> None:
-    """Bring the lane's driver where that is this user's to do; the caller looks whether it came."""
+def _install(lane: Lane) -> bool:
+    """Try to install the lane's driver if this user may; whether it was tried. The caller checks the result."""
+    tried = False
     if lane.apt and _is_root() and shutil.which("apt-get"):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        tried = True
         wait = ["-o", "DPkg::Lock::Timeout=300"]  # lanes run side by side
         install = ["apt-get", *wait, "install", "-y", "-q", *lane.apt]
         if subprocess.run(install, env=environment, check=False).returncode:
             subprocess.run(["apt-get", *wait, "update", "-q"], env=environment, check=False)
             subprocess.run(install, env=environment, check=False)
     if lane.pip and sys.prefix != sys.base_prefix:
+        tried = True
         subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", *lane.pip], check=False)
+    return tried
 
 
 def main(arguments: list[str]) -> int:
@@ -138,10 +142,11 @@ def main(arguments: list[str]) -> int:
         prefix = os.environ[lane.installation]
         print(f"lane {name}: {lane.installation}={prefix} is no installation, {_vendors(lane)} has no .icd file")
         return 1
+    tried = False
     try:
         reason = why_missing(name, lane)
         if reason:
-            _install(lane)
+            tried = _install(lane)
             reason = why_missing(name, lane)
     except RuntimeError as error:
         print(error)
@@ -151,7 +156,7 @@ def main(arguments: list[str]) -> int:
         return 1
     if reason:
         how = f"apt install {' '.join(lane.apt)}" if lane.apt else f"pip install {' '.join(lane.pip)}"
-        must = bool(os.environ.get("CI")) or _is_root()
+        must = tried or bool(os.environ.get("CI")) or _is_root()
         what = "driver" if lane.device else "compiler"
         end = "" if must else "; nothing was run"
         print(f"lane {name}: the {what} is missing ({reason}), install it with: {how}{end}")

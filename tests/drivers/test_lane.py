@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -46,7 +48,7 @@ MISSING = "print('a word of a driver'); print('missing: no device of toy')"
 
 def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(lane.LANES, "toy", lane.Lane(MISSING, "toy", apt=("toy-icd",)))
-    monkeypatch.setattr(lane, "_install", lambda one: None)
+    monkeypatch.setattr(lane, "_install", lambda one: False)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(lane, "_is_root", lambda: False)
     assert lane.main(["toy", "true"]) == 0
@@ -58,6 +60,24 @@ def test_a_missing_driver(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setattr(lane, "_is_root", lambda: False)
     monkeypatch.setenv("CI", "true")
     assert lane.main(["toy", "true"]) == 1
+
+
+def test_an_installation_that_fails_fails_its_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[list[str]] = []
+    monkeypatch.setitem(lane.LANES, "toy", lane.Lane(MISSING, "toy", pip=("toy",)))
+    run = lane.subprocess.run
+
+    def no_pip(command: list[str], **options: Any) -> Any:
+        if "pip" not in command:
+            return run(command, **options)
+        tried.append(command)
+        return SimpleNamespace(returncode=1)
+
+    monkeypatch.setattr(lane.subprocess, "run", no_pip)
+    monkeypatch.setattr(lane.sys, "base_prefix", "elsewhere")  # as in a virtual environment
+    monkeypatch.setattr(lane, "_is_root", lambda: False)
+    monkeypatch.delenv("CI", raising=False)
+    assert lane.main(["toy", "true"]) == 1 and tried
 
 
 def test_what_is_installed_is_looked_for_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
