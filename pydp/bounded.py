@@ -6,7 +6,7 @@
         plan = cache.make(key, make_plan, device, shape)
 
 The entries are in two dicts. `recent` holds the entries that are new or were used while they waited; its ``get`` is
-the cache's, so that a hit takes no lock and records nothing. `waiting` is the queue of the others, the next to go first.
+the cache's, so that a hit takes no lock and records nothing. `waiting` is the queue of the others, the next one first.
 `make` moves an entry that it finds there back to `recent`. When more entries are recent than are waiting, all recent
 ones go to the end of the queue. So an entry is evicted only if it was not used while the entries ahead of it were
 evicted (the "second chance" or clock approximation of least recently used); one that is used all the time never is.
@@ -52,8 +52,8 @@ class _Making:
 
 
 class BoundedCache:
-    """At most `bound` values by their keys. `bound` may be changed at any time; with 0 nothing is kept, and a weak cache
-    finds only values that something else holds.
+    """At most `bound` values by their keys. `bound` may be changed at any time; with 0 nothing is kept, and a weak
+    cache finds only values that something else holds.
 
     get(key, default=None): the value if its entry is among the recent ones, else the default; the entry may still be
     waiting, so call `make` or `find` next.

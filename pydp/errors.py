@@ -21,6 +21,13 @@ class PydpError(Exception):
     """The base of all errors that pydp raises on purpose."""
 
 
+def number_text(value: object) -> str:
+    """A number for an error message: an integer of more than 40 digits is shown by its size."""
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return f"an integer of {value.bit_length()} bits"
+    return str(value)
+
+
 class InvalidArgument(PydpError, ValueError):
     """An argument's value, shape or type is not accepted; nothing was enqueued."""
 

@@ -1,4 +1,4 @@
-"""Skips of tests that need what a device or driver lacks: one reason for one lack, which a lane's summary counts."""
+"""Skips for what a device or driver lacks. Each lack has one wording, so that a lane's summary can count it."""
 
 from __future__ import annotations
 

@@ -58,11 +58,11 @@ def test_damaged_measurements(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.host
 def test_wrong_words(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     (tmp_path / "file").write_text("no folder")
     assert "File exists" in _said("--json", str(tmp_path / "file" / "a.json"), code=1)
-    assert "is no name of a picture" in _said("--plot", str(tmp_path / "a.frob"), code=1)
     assert "is not in the range" in _said("--specializations", "--seconds", "-1", code=2)
+    pytest.importorskip("matplotlib")
+    assert "is no name of a picture" in _said("--plot", str(tmp_path / "a.frob"), code=1)
 
 
 def test_families_without_specializations(device: Any, tmp_path: Path) -> None:

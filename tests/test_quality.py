@@ -84,7 +84,7 @@ def test_what_fails_is_no_pick_to_be_proud_of(tmp_path: Path, monkeypatch: pytes
     (row,) = bench_specializations.rows(SimpleNamespace(name="d"), [one])
     assert row.notes.endswith("1 failed, the first: wrong result: 7") and candidates_table(one).row_count == 3
     pytest.importorskip("matplotlib")
-    plot([one], tmp_path / "quality.png")
+    plot([one], tmp_path / "quality.png")  # a failed candidate is drawn too
 
 
 def test_heat_maps_hold_the_best_of_each_pair() -> None:

@@ -38,6 +38,28 @@ def returns(tree: ast.AST) -> list[str]:
     return found
 
 
+def silent_skips(tree: ast.AST) -> list[str]:
+    """The skips that give no reason; a lane's summary could not name what was not tested."""
+    found = []
+    for node in ast.walk(tree):
+        name, given = (ast.unparse(node.func), node) if isinstance(node, ast.Call) else ("", None)
+        if name in ("pytest.skip", "pytest.xfail") and not (given.args or given.keywords):
+            found.append(f"{name}, line {node.lineno}")
+        reasoned = given is not None and any(one.arg == "reason" for one in given.keywords)
+        if name in ("pytest.mark.skip", "pytest.mark.skipif", "pytest.mark.xfail") and not reasoned:
+            found.append(f"{name}, line {node.lineno}")
+    bare = {"pytest.mark.skip", "pytest.mark.xfail"}
+    marks = [one for node in ast.walk(tree) for one in getattr(node, "decorator_list", ()) if ast.unparse(one) in bare]
+    return found + [f"{ast.unparse(one)}, line {one.lineno}" for one in marks]
+
+
+def test_silent_skips_are_seen() -> None:
+    text = "@pytest.mark.skip\ndef test_a():\n    pytest.skip()\n@pytest.mark.skipif(True)\ndef test_b(): pass\n"
+    assert len(silent_skips(ast.parse(text))) == 3
+    text = "@pytest.mark.skipif(True, reason='x')\ndef test_a():\n    pytest.skip('y')\n"
+    assert not silent_skips(ast.parse(text))
+
+
 def clocks(tree: ast.AST) -> list[str]:
     """Where a clock is read or asked to measure."""
     called = (one.func for one in ast.walk(tree) if isinstance(one, ast.Call))
@@ -71,6 +93,7 @@ def test_tests_skip_and_count(path: Path) -> None:
     tree = ast.parse(path.read_text())
     told = "is skipped with pytest.skip and a reason where it does not apply, and goes on to its end elsewhere"
     assert not returns(tree), f"a test {told}"
+    assert not silent_skips(tree), "a skip has a reason"
     read = [] if path in WATCHDOGS else clocks(tree)
     assert not read, "a test that depends on time fails on a busy machine; count work, or give it a clock"
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pydp.dtypes import c_name
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, number_text
 from pydp.lang import ir
 from pydp.lang.front import FieldType, NumberType, TupleType
 from pydp.runtime.call import Call
@@ -112,7 +112,7 @@ def _integer_part(value: int, position: int) -> str:
         return "int"
     advice = "; np.uint64(...) makes one of 0 to 2**64 - 1" if 0 <= value < 1 << 64 else ""
     accepted = "Python integers of 64 bits, -2**63 to 2**63 - 1, are accepted"
-    raise InvalidArgument(f"argument {position} is {value}; {accepted}{advice}")
+    raise InvalidArgument(f"argument {position} is {number_text(value)}; {accepted}{advice}")
 
 
 def _weak_part(value: Any, position: int) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _KINDS = ("gpu", "accelerator", "cpu")
 # Devices of the caller's contexts, and sub-devices, live as long as a Field on them, and as a queue that was used with
-# them. So many live on that nothing refers to any more, for programs that make a queue for each call.
+# them. Beyond that the last ones are kept, so that a program that makes a queue for each call builds nothing anew.
 _MOST_DROPPED = 2
 _lock = forks.fork_safe(threading.RLock())
 _all: list[Device] | None = None

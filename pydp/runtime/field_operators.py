@@ -8,7 +8,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, number_text
 from .call import Call
 from .comparison import compared_dtypes, known_result
 from .elementwise import apply, result_dtype
@@ -170,7 +170,7 @@ def _number(value: Any, dtype: np.dtype) -> Any:
         with np.errstate(over="ignore"):  # a float that is too large is infinite
             return np.asarray(value).astype(dtype)[()] if not isinstance(value, int) else dtype.type(value)
     except OverflowError:
-        raise InvalidArgument(f"{value} does not fit the dtype {dtype}") from None
+        raise InvalidArgument(f"{number_text(value)} does not fit the dtype {dtype}") from None
 
 
 def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:

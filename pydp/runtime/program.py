@@ -4,7 +4,7 @@
 
 A kernel is found by the content of its parameters, then its program by the rendered text, so that the same
 text is not built twice while a kernel of it lives; built programs are kept on disk for drivers that do not do so
-themselves. Where a device has MOST_PROGRAMS of them, the plans and kernels that were not used for longest go first.
+themselves. If a device has MOST_PROGRAMS of them, the least recently used plans and kernels are evicted first.
 """
 
 from __future__ import annotations

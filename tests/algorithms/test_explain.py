@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 
@@ -67,8 +68,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, Any]]:
 def test_forall_is_explained_with_the_kernel_that_runs(
     device: Any, launched: list[tuple[str, Any, Any]], spec: Any, kind: str
 ) -> None:
-    if spec == {"mapping": "vector"} and device.profile.loop_limit is not None:
-        pytest.skip("this driver ends loops early: it has no mapping='vector'")
+    needs.vector_mapping(device, (spec or {}).get("mapping", "simt"))
     whole = np.arange(65, dtype=np.int32)
     x = whole[:-1]
     outputs = {"apart": np.zeros(64, np.int32), "one array twice": x, "other types": x.view(np.float32)}

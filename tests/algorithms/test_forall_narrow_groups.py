@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import needs
 import numpy as np
 import pytest
 
@@ -31,8 +32,7 @@ def counting(idx, counts, lanes, skipping, rounds):
 @pytest.mark.parametrize("mapping", [pytest.param("simt", marks=pytest.mark.oclgrind), "vector"])
 @pytest.mark.parametrize("group", [(8, 1), (1, 8), (1, 1), (16, 1)])
 def test_each_lane_of_a_narrow_group_runs_each_statement_once(device, mapping, group):
-    if mapping == "vector" and device.profile.loop_limit is not None:
-        pytest.skip("this driver ends long loops, so the vector mapping is refused")
+    needs.vector_mapping(device, mapping)
     shape = (48, 1) if group[1] == 1 else (1, 48)
     counts, number = np.zeros(48, np.int32), np.arange(48, dtype=np.int32)
     forall(shape, counting, counts, max(group), 2, 5, group=group, spec={"mapping": mapping})

@@ -77,7 +77,7 @@ def test_a_process_that_crashes(ended: Any) -> None:
 def test_a_kernel_that_never_ends(ended: Any) -> None:
     name = "a_kernel_never_ends"
     if "1 skipped" in ended[name][1]:
-        pytest.skip("the driver ends long loops")
+        pytest.skip("the driver ends long loops: such loops are refused")
     _check(ended[name], f"::test_{name}", "Stack of MainThread", "kernel endless of endless.mako", "on purpose")
 
 

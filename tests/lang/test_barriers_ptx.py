@@ -69,7 +69,7 @@ def ptx(text, arch, folder):
     command += ["-o", str(folder / "kernel.ptx"), str(folder / "kernel.cl")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr
-    if shutil.which("ptxas"):
+    if shutil.which("ptxas"):  # part of NVIDIA's toolkit; the offline lane brings it
         command = ["ptxas", f"-arch={arch}", str(folder / "kernel.ptx"), "-o", str(folder / "kernel.cubin")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
         assert done.returncode == 0 or "is not defined for option 'gpu-name'" in done.stderr, done.stderr

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 
@@ -35,8 +36,7 @@ def made(body: str) -> Callable[..., Any]:
 @pytest.fixture(params=["simt", "vector", "host"])
 def run(request: pytest.FixtureRequest, device: Any) -> Callable[..., np.ndarray]:
     """Runs a function over an array in a mapping, or on the host."""
-    if request.param == "vector" and device.profile.loop_limit is not None:
-        pytest.skip("this driver ends loops early: it has no mapping='vector'")
+    needs.vector_mapping(device, request.param)
     host = request.param == "host"
     options: dict[str, Any] = {"device": "host"} if host else {"device": device, "spec": {"mapping": request.param}}
 

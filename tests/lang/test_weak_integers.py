@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 
@@ -34,8 +35,7 @@ OFFSET = 2**33  # a constant from around the functions
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, device: Any) -> str:
     """The mappings of a device, the host, and checked mode."""
-    if request.param == "vector" and device.profile.loop_limit is not None:
-        pytest.skip("this driver ends loops early: it has no mapping='vector'")
+    needs.vector_mapping(device, request.param)
     return str(request.param)
 
 

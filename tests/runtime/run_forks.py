@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging  # noqa: F401 - has hooks of forks; imported by one, they would run by half
 import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
-import pydp
+late_hooks: list[Callable[[], None]] = []  # called at a fork after pydp's own hook: hooks run in reverse order
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lambda: [hook() for hook in list(late_hooks)])
+
+import pydp  # noqa: E402
 
 SECONDS = 60
 STATUS = 7  # of a child that ends as it should
@@ -223,6 +230,46 @@ def before_the_first_use() -> None:
         child(right, sys.exit)
     right()
     child(lambda: refused(right), sys.exit)
+
+
+@way
+def while_another_thread_uses_opencl_first() -> None:
+    from pydp import forks
+
+    def use() -> None:
+        late_hooks.clear()
+        thread = threading.Thread(target=right)
+        thread.start()
+        thread.join()
+
+    late_hooks.append(use)
+    child(lambda: refused(right))
+    assert not late_hooks and forks.releases.forbidden == 0 and not forks.releases.kept
+    right()
+    child(lambda: refused(right))
+
+
+@way
+def after_use_by_pyopencl_alone() -> None:
+    import pyopencl as cl
+    import pyopencl.array
+
+    from pydp.runtime.drivers import loader_variable, vendor_files
+    from pydp.runtime.quirks import driver_key
+
+    with tempfile.TemporaryDirectory() as folder:
+        if loader_variable() is None:  # the loader then finds what pydp finds, pip's drivers too
+            for name, library in vendor_files().items():
+                Path(folder, name).write_text(library)
+            os.environ["OCL_ICD_VENDORS"] = folder
+        warnings.simplefilter("ignore", cl.CompilerWarning)  # Intel's compiler says that it has vectorized
+        wanted = os.environ.get("PYDP_DEVICE", "")
+        platforms = [one for one in cl.get_platforms() if driver_key(one.name) == wanted] or cl.get_platforms()
+        context = cl.Context(platforms[0].get_devices()[:1])
+        queue = cl.CommandQueue(context)
+        assert (cl.array.to_device(queue, np.ones(70000, np.float32)) + 1).get()[5] == 2
+        child(lambda: refused(right))
+    right()
 
 
 @way
