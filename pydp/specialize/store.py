@@ -142,9 +142,9 @@ class Store:
         if now == self._stamp and not anew:
             return True
         data = read(self.path) if now is not None else None
-        self._stamp = now if data is not None else None  # what could not be read is tried again: it may stay the same
         _, found = parse(data, str(self.path)) if data is not None else ({}, [])
         self._trials = {trial.identity: trial for trial in found}
+        self._stamp = now if data is not None else None  # what could not be read is tried again: it may stay the same
         return data is not None or stamp(self.path) is None
 
 
