@@ -14,8 +14,8 @@ import mako.lookup
 import pyopencl as cl
 import pytest
 
-from pydp.runtime import device_core, disk_bound, drivers, queue_state, template
 from pydp.runtime import device as devices
+from pydp.runtime import device_core, disk_bound, drivers, queue_state, template
 from pydp.runtime.device import Device
 from pydp.specialize import store as stores
 from pydp.specialize import tuned
