@@ -190,7 +190,7 @@ class BoundedCache:
         found = self._waiting.get(key, ABSENT)
         if found is not ABSENT:
             self._recent[key] = found  # first: other threads look without the lock
-            del self._waiting[key]
+            self._waiting.pop(key, None)  # a finalizer or a signal handler may have let it go meanwhile
         elif self._living is not None:
             found = self._living.get(key, ABSENT)
             if found is not ABSENT:
@@ -214,12 +214,15 @@ class BoundedCache:
 
     def _oldest(self) -> Any:
         """Take out the next to go; ABSENT where there is none."""
-        if not self._waiting:
-            self._line_up()
-        if not self._waiting:
-            return ABSENT
-        key = next(iter(self._waiting))
-        return self._waiting.pop(key)
+        while True:
+            if not self._waiting:
+                self._line_up()
+            key = next(iter(self._waiting), ABSENT)
+            if key is ABSENT:
+                return ABSENT
+            gone = self._waiting.pop(key, ABSENT)
+            if gone is not ABSENT:  # else a finalizer or a signal handler has let it go meanwhile
+                return gone
 
     def _line_up(self) -> None:
         """Move the recent entries to the end of the queue."""

@@ -318,3 +318,38 @@ def test_finalizers_of_values_may_use_the_cache() -> None:
     cache.clear()
     gc.collect()
     assert sorted(gone) == list(range(50)) and len(cache) <= 2
+
+
+class _Interrupting:
+    """A key of which one of the next look-ups runs a finalizer of the user's, in the thread that holds the lock."""
+
+    skipped = 0
+    finalizer: Callable[[], object] | None = None
+
+    def __hash__(self) -> int:
+        if self.finalizer is not None:
+            self.skipped -= 1
+            if self.skipped < 0:
+                finalizer, self.finalizer = self.finalizer, None
+                finalizer()
+        return 1
+
+
+@pytest.mark.parametrize("skipped", range(6))
+@pytest.mark.parametrize("nested", ["evict", "clear", "find", "make"])
+@pytest.mark.parametrize("act", ["find", "make", "evict", "another"])
+def test_the_cache_may_be_used_by_what_interrupts_it(act: str, nested: str, skipped: int) -> None:
+    cache, key = BoundedCache(2), _Interrupting()
+    cache.put(key, "value")
+    cache.put("other", "another value")  # now the key is among those that wait
+    acts: dict[str, Callable[[], object]] = {
+        "find": lambda: cache.find(key, "value"),
+        "make": lambda: cache.make(key, lambda: "value"),
+        "evict": lambda: "value" if cache.evict() in (True, False) else None,
+        "another": lambda: cache.make("one more", lambda: "value"),
+        "clear": cache.clear,
+    }
+    key.skipped, key.finalizer = skipped, acts[nested]
+    assert acts[act]() == "value"
+    key.finalizer = None
+    assert len(cache) <= 2 and cache.make(key, lambda: "value") == "value" and cache.find(key) == "value"

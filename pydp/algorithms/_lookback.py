@@ -40,20 +40,28 @@ class _State(QueueMemory):
 
     def take(self, device: Device, nbytes: int, last_tag: int) -> tuple[Any, int]:
         with self.lock:
-            if nbytes > self.nbytes or self.tag >= last_tag:
-                size = max(nbytes, self.nbytes, _SMALLEST)
-                self.buffer = None
-                self.buffer = _cleared(device, size)
-                self.nbytes, self.tag = size, 0
-            self.tag += 1
-            found = self.buffer, self.tag
+            if self.busy:
+                return _cleared(device, nbytes), 1
+            try:
+                self.busy = True
+                if nbytes > self.nbytes or self.tag >= last_tag:
+                    size = max(nbytes, self.nbytes, _SMALLEST)
+                    self.buffer = None
+                    self.buffer = _cleared(device, size)
+                    self.nbytes, self.tag = size, 0
+                self.tag += 1
+                found = self.buffer, self.tag
+            finally:
+                self.busy = False
         self.holds()
         return found
 
     def drop(self) -> None:
         """Begin anew with the next launch; the driver keeps the buffer for those that were enqueued."""
         with self.lock:
-            self.buffer, self.nbytes, self.tag = None, 0, 0
+            if not self.busy:
+                gone, self.buffer, self.nbytes, self.tag = self.buffer, None, 0, 0
+                del gone  # only now, since its release may run a finalizer
 
 
 def _cleared(device: Device, nbytes: int) -> Any:

@@ -84,7 +84,9 @@ def all_devices() -> list[Device]:
     forks.raise_if_lost()
     with _lock:
         if _all is None:
-            _all = sorted((Device(cl_device) for _, cl_device in drivers.raw_devices()), key=_order)
+            made = sorted((Device(cl_device) for _, cl_device in drivers.raw_devices()), key=_order)
+            if _all is None:  # else a finalizer has asked meanwhile, and works with those devices
+                _all = made
         return list(_all)
 
 

@@ -81,7 +81,9 @@ class DeviceCore:
                 if self._context is None:
                     import pyopencl as cl
 
-                    self._context = cl.Context([self.cl])
+                    made = cl.Context([self.cl])
+                    if self._context is None:  # else a finalizer has made one meanwhile, and works with it
+                        self._context = made
         return self._context
 
     @property
@@ -93,7 +95,9 @@ class DeviceCore:
                 if self._queue is None:
                     import pyopencl as cl
 
-                    self._queue = cl.CommandQueue(self.context, self.cl)
+                    made = cl.CommandQueue(self.context, self.cl)
+                    if self._queue is None:  # else a finalizer has made one meanwhile, and works with it
+                        self._queue = made
         return self._queue
 
     def unbuilt(

@@ -34,7 +34,7 @@ BOUNDS = {"binaries": Bound(4096, 512 << 20), "failed": Bound(256, 16 << 20)}
 _EVERY = 16  # part of a bound that a process writes between two looks
 _SAME = 3600.0  # seconds between two notes that a file is used
 _LEFT_OVER = 86400.0  # seconds after which the file of a write that never ended is removed
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finalizer or a signal handler may ask while its thread holds it
 _since = BoundedCache(16)  # by folder: what this process has written since it looked
 
 

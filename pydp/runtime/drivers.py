@@ -31,7 +31,7 @@ _OCLGRIND = (
     "/usr/local/lib/liboclgrind-rt-icd.so",
 )
 _NVIDIA = "libnvidia-opencl.so.1"
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finalizer or a signal handler may ask while its thread holds it
 _found: list[tuple[Any, Any]] | None = None
 
 
@@ -41,7 +41,9 @@ def raw_devices() -> list[tuple[Any, Any]]:
     forks.note_use()
     with _lock:
         if _found is None:
-            _found = _query()
+            found = _query()
+            if _found is None:
+                _found = found
         return list(_found)
 
 

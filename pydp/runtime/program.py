@@ -45,7 +45,8 @@ class Program:
 
 
 class Kernel:
-    """A built kernel, safe to enqueue from several threads.
+    """A built kernel, safe to enqueue from several threads, and from a finalizer or a signal handler that interrupts
+    its own `enqueue`.
 
     ``cl`` is pyopencl's kernel; ``source`` the rendered text and ``params`` what it was rendered with.
     """
@@ -56,6 +57,7 @@ class Kernel:
         "_cl_device",
         "_device_name",
         "_enqueue",
+        "_enqueuing",
         "_flush",
         "_group_limit",
         "_group_size_known",
@@ -96,7 +98,8 @@ class Kernel:
         self._launched = device.launched
         self._group_limit = device.profile.max_group_size
         self._group_size_known = device.quirks.kernel_group_size_known
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._enqueuing = False  # whether the thread that holds the lock has set arguments
         self._num_args = int(cl_kernel.num_args)
         self._set_objects, self._set_values = _setters(cl_kernel)
         self._enqueue = pyopencl.enqueue_nd_range_kernel
@@ -132,16 +135,43 @@ class Kernel:
         self._launched[0] = (self._about, global_size, local_size)
         try:
             with self._lock:
-                if objects:
-                    self._set_objects(objects)
-                if values:
-                    self._set_values(values)
-                return self._enqueue(queue, self.cl, global_size, local_size, None, wait_for or None)
+                # A finalizer or a signal handler may run between the arguments and the launch, and launch this kernel.
+                if self._enqueuing:
+                    return self._enqueue_copy(queue, global_size, local_size, objects, values, wait_for)
+                try:
+                    self._enqueuing = True
+                    if objects:
+                        self._set_objects(objects)
+                    if values:
+                        self._set_values(values)
+                    return self._enqueue(queue, self.cl, global_size, local_size, None, wait_for or None)
+                finally:
+                    self._enqueuing = False
         except Exception as error:
             explained = self._explained(error, global_size, local_size)
             if explained is error:
                 raise
             raise explained from error
+
+    def _enqueue_copy(
+        self,
+        queue: cl.CommandQueue,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...] | None,
+        objects: list[object],
+        values: list[object],
+        wait_for: Sequence[cl.Event] | None,
+    ) -> cl.Event:
+        """Enqueue through a kernel object of its own, which has its own arguments."""
+        import pyopencl
+
+        copy = pyopencl.Kernel(self.program.cl, self.name)
+        set_objects, set_values = _setters(copy)
+        if objects:
+            set_objects(objects)
+        if values:
+            set_values(values)
+        return self._enqueue(queue, copy, global_size, local_size, None, wait_for or None)
 
     def _explained(
         self, error: Exception, global_size: tuple[int, ...], local_size: tuple[int, ...] | None

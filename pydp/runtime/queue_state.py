@@ -12,8 +12,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ref
 
-from ..forks import fork_safe
-
 if TYPE_CHECKING:
     import pyopencl as cl
 
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 MOST_HOLDING = 32  # pools and look-back states, of all queues
 _NAME = "_pydp_state"
-_lock = fork_safe(threading.Lock())
 
 
 class QueueState:
@@ -49,22 +46,24 @@ def state_of(queue: cl.CommandQueue) -> QueueState:
     """The state of a queue, empty at first."""
     found: QueueState | None = getattr(queue, _NAME, None)
     if found is None:
-        with _lock:
-            found = getattr(queue, _NAME, None)
-            if found is None:
-                found = QueueState()
-                setattr(queue, _NAME, found)
+        # One atomic step instead of a lock: a finalizer or a signal handler may ask for it in the same thread.
+        found = vars(queue).setdefault(_NAME, QueueState())
     return found
 
 
 class QueueMemory:
-    """Memory that is kept for one queue: the base of a pool's and of the look-back's."""
+    """Memory that is kept for one queue: the base of a pool's and of the look-back's.
+
+    `lock` is reentrant, since a finalizer or a signal handler may use the memory in a thread that holds the lock. The
+    state is not consistent then: while `busy`, a nested use takes memory of its own and changes nothing here.
+    """
 
     _holders: ClassVar[deque[ref[QueueMemory]]] = deque()  # next to drop first; its append and popleft are atomic
     _listed = False
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
+        self.busy = False  # set and read with the lock held
 
     def drop(self) -> None:
         """Let go of what no command is to use any more; the caller holds no lock."""

@@ -40,8 +40,14 @@ class _Pool(QueueMemory):
 
     def take(self, device: Device, queue: cl.CommandQueue, nbytes: int) -> cl.Buffer:
         size = _size_class(nbytes)
+        buffer = None
         with self.lock:
-            buffer = self._from_idle(size)
+            if not self.busy:
+                try:
+                    self.busy = True
+                    buffer = self._from_idle(size)
+                finally:
+                    self.busy = False
         if buffer is None:
             buffer = self._allocate(device, size)
         setattr(buffer, _LENT, (self, size, queue))
@@ -79,18 +85,30 @@ class _Pool(QueueMemory):
 
     def give(self, buffer: cl.Buffer, size: int, event: cl.Event | None) -> None:
         with self.lock:
-            self.idle.setdefault(size, []).append((buffer, event))
-            self.idle_bytes += size
-            while self.idle_bytes > _MAX_IDLE_BYTES:
-                largest = max(size for size, entries in self.idle.items() if entries)
-                self.idle[largest].pop(0)
-                self.idle_bytes -= largest
+            if self.busy:  # the driver keeps the buffer for the commands that use it
+                return
+            try:
+                self.busy = True
+                self.idle.setdefault(size, []).append((buffer, event))
+                self.idle_bytes += size
+                while self.idle_bytes > _MAX_IDLE_BYTES:
+                    largest = max(size for size, entries in self.idle.items() if entries)
+                    self.idle[largest].pop(0)
+                    self.idle_bytes -= largest
+            finally:
+                self.busy = False
         self.holds()
 
     def drop(self) -> None:
         """Free the idle buffers."""
         with self.lock:
-            idle, self.idle, self.idle_bytes = self.idle, {}, 0
+            if self.busy:
+                return
+            try:
+                self.busy = True
+                idle, self.idle, self.idle_bytes = self.idle, {}, 0
+            finally:
+                self.busy = False
         del idle  # without the lock: it takes time
 
 

@@ -16,7 +16,8 @@ from .returns import later
 if TYPE_CHECKING:
     from .device import Device
 
-# Of the events of all storages: threads that use one on several queues must lose none of them. Finalizers may come by.
+# Of the events of all storages: threads that use one on several queues must lose none of them. A finalizer or a signal
+# handler may use a storage in a thread that holds the lock.
 _order = threading.RLock()
 _MOST_OTHERS = 8  # queues whose events are kept without a look whether they have ended
 
@@ -81,11 +82,15 @@ class Storage:
     def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
         """Remember that a command on `queue` that ends with `event` has read or written the memory."""
         with _order:
-            if self.queue is not queue and self.queue is not None and self.event is not None:
-                others = self.others or {}
-                others[self.queue] = self.event
+            while self.queue is not queue and self.queue is not None and (last := self.event) is not None:
+                others = dict(self.others or ())  # a copy: this thread may be reading the other, in `waits`
+                others[self.queue] = last
                 others.pop(queue, None)
-                self.others = others if len(others) <= _MOST_OTHERS else _running(others)
+                if len(others) > _MOST_OTHERS:
+                    others = _running(others)
+                if self.event is last:  # else a finalizer or a signal handler has noted another command meanwhile
+                    self.others = others
+                    break
             self.queue = queue
             self.event = event
         if self.array is not None and (written or self.array.queue is not queue):

@@ -15,7 +15,7 @@ from typing import Any
 from pydp.errors import BuildFailed
 from pydp.forks import fork_safe
 
-_lock = fork_safe(threading.Lock())
+_lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may ask while its thread holds it
 # CPython 3.11 counts the depth of the syntax trees that all threads make in one place, and raises SystemError where two
 # make one at once: Mako does when it compiles a template, and whoever reads Python functions takes this as well.
 parsing = fork_safe(threading.RLock())
@@ -47,12 +47,15 @@ def add_folder(path: str | Path) -> None:
 def _lookup() -> Any:
     from mako.lookup import TemplateLookup
 
-    return TemplateLookup(
+    found = TemplateLookup(
         directories=[str(folder()), *_extra_folders],
         strict_undefined=True,
         input_encoding="utf-8",
         filesystem_checks=False,
     )
+    # Mako holds this lock while it compiles a template, and a finalizer or a signal handler may need one meanwhile.
+    found._mutex = threading.RLock()
+    return found
 
 
 def render(template: str, params: Mapping[str, object]) -> str:

@@ -69,7 +69,7 @@ class Store:
         self.name = name
         self.about = dict(about)
         self.path = (folder if folder is not None else cache_dir() / TUNED) / f"{name}.json"
-        self._lock = fork_safe(threading.Lock())
+        self._lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may choose by the store within
         self._stamp: tuple[int, int, int] | None = None
         self._trials: Trials = {}
         self._unsaved: list[_Change] = []
@@ -112,6 +112,7 @@ class Store:
                 with lock:
                     if not self._refresh(anew=True):  # what others have measured is not written over unread
                         return False
+                    written = len(self._unsaved)
                     merged = self._merged()
                     saved = atomic_write(self.path, dump(self.about, merged.values()))
             except Timeout:
@@ -122,7 +123,7 @@ class Store:
                 log_once(f"cannot keep files in {self.path.parent}: {reason}; going on without")
                 return False
             if saved:
-                self._trials, self._unsaved = merged, []
+                self._trials, self._unsaved = merged, self._unsaved[written:]
                 self._stamp = stamp(self.path)
         return saved
 
@@ -141,9 +142,9 @@ class Store:
         if now == self._stamp and not anew:
             return True
         data = read(self.path) if now is not None else None
-        self._stamp = now if data is not None else None  # what could not be read is tried again: it may stay the same
         _, found = parse(data, str(self.path)) if data is not None else ({}, [])
         self._trials = {trial.identity: trial for trial in found}
+        self._stamp = now if data is not None else None  # what could not be read is tried again: it may stay the same
         return data is not None or stamp(self.path) is None
 
 

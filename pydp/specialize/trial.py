@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextvars
+import ctypes
 import math
 import statistics
 import threading
@@ -10,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -32,6 +35,7 @@ _SHORT_SECONDS = 0.4  # of a race of short calls: a sample of theirs scatters by
 _STOPPING = 5.0  # seconds that an interrupted candidate may take to give up
 _SHARES = (0.55, 0.8)  # of a class's largest size: where a winner must not be slower either
 _Result = TypeVar("_Result")
+_threads: WeakSet[threading.Thread] = WeakSet()  # of `within`
 
 
 class WrongResult(PydpError):
@@ -50,7 +54,8 @@ def within(seconds: float, work: Callable[[], _Result], late: threading.Event | 
     """``work()``, done by another thread and waited for at most `seconds`, then once more as long for it to give up,
     which it does when it finds `late` set.
 
-    Raises TooLong, and what `work` raises. The thread of work that never ends is left behind: nothing can end it.
+    Raises TooLong, and what `work` raises. The thread of work that does not end is left behind until the interpreter
+    ends.
     """
     found: list[_Result] = []
     failed: list[BaseException] = []
@@ -73,7 +78,9 @@ def within(seconds: float, work: Callable[[], _Result], late: threading.Event | 
         return done
 
     context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(run,), daemon=True, name="pydp-trial").start()
+    thread = threading.Thread(target=context.run, args=(run,), daemon=True, name="pydp-trial")
+    _threads.add(thread)
+    thread.start()
     try:
         in_time = _waited(ended, seconds)
     except BaseException:  # Ctrl-C: nothing goes on behind the caller's back, where `out` is restored, or at the end
@@ -84,6 +91,21 @@ def within(seconds: float, work: Callable[[], _Result], late: threading.Event | 
     if failed:
         raise failed[0]
     return found[0]
+
+
+@atexit.register
+def _stop_threads() -> None:
+    """Raise SystemExit in the threads that were left behind and wait for them, for `_STOPPING` seconds at most.
+
+    Before 3.14, Python ends a daemon thread by unwinding its stack when the thread returns from a C call after the
+    interpreter has ended. That aborts the process where there are C++ frames on the stack, as in calls of pyopencl.
+    """
+    deadline = time.monotonic() + _STOPPING
+    for thread in list(_threads):
+        while thread.is_alive() and time.monotonic() < deadline:
+            # Again and again: it is lost where a finalizer runs in the thread.
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+            thread.join(0.1)
 
 
 def _waited(ended: threading.Event, seconds: float) -> bool:

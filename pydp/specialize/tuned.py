@@ -123,7 +123,7 @@ class _Library:
 
 _library: _Library | None = None
 _stores = BoundedCache(32, weak=True)  # by their files
-_lock = fork_safe(threading.Lock())
+_lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may ask while its thread holds it
 
 
 def store_of(device: Device) -> Store:

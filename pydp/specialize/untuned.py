@@ -14,7 +14,7 @@ from pydp.specialize.modelled import model_pick
 
 Provider = Callable[[Family, Device, Problem], "Choice | None"]
 _providers: list[Provider] = []
-_lock = fork_safe(threading.Lock())
+_lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may ask while its thread holds it
 
 
 def add_provider(provider: Provider) -> None:

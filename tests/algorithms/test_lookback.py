@@ -114,3 +114,21 @@ def test_launches_that_may_meet_have_slots_of_their_own(device: Any) -> None:
         (one, first), (other, second) = (_lookback.descriptors(call, 10, 4) for _ in range(2))
         assert (one is not other) == alone and (first == second) == alone
         call.finish()
+
+
+def test_slots_may_be_taken_by_what_interrupts_their_taking(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a finalizer or a signal handler does, which runs in the thread that holds the lock."""
+    queue = cl.CommandQueue(device.context, device.cl)
+    call = Call.begin({"x": pydp.zeros(3, np.int32)}, queue=queue)
+    cleared, nested = _lookback._cleared, []
+
+    def interrupted(device: Any, nbytes: int) -> Any:
+        monkeypatch.undo()
+        nested.append(_lookback.descriptors(call, 10, 4))
+        _lookback._state(queue).drop()
+        return cleared(device, nbytes)
+
+    monkeypatch.setattr(_lookback, "_cleared", interrupted)
+    first, second = (_lookback.descriptors(call, 10, 4) for _ in range(2))
+    assert nested[0][0] is not first[0] and first[0] is second[0] and first[1] != second[1]
+    call.finish()

@@ -106,6 +106,24 @@ def held_by_threads() -> None:
 
 
 @way
+def trials_that_were_left_behind() -> None:
+    """Threads of tuning that calculate until the end."""
+    from pydp.specialize.trial import TooLong, within
+
+    field = made()
+
+    def work() -> None:
+        while True:
+            pydp.sort(field).get()
+
+    for _ in range(2):
+        try:
+            within(0.1, work)
+        except TooLong as error:
+            assert error.stuck
+
+
+@way
 def failed_calls() -> None:
     """Calls that an exception has ended half-way, which holds them."""
     from pydp.runtime.call import Call

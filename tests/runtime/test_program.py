@@ -104,6 +104,63 @@ def test_threads_share_one_build_and_do_not_mix_arguments(device: Device, monkey
     assert len(builds) == 1
 
 
+@pytest.mark.parametrize("step", ["_set_objects", "_set_values", "_enqueue"])
+def test_a_launch_may_be_interrupted_by_one_of_the_same_kernel(
+    device: Device, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """As a finalizer or a signal handler does, which runs in the thread that holds the kernel's lock."""
+    like = np.zeros(16, np.int32)
+    inner, outer = _buffer(device, like), _buffer(device, like)
+    fill = kernel(device, "program.mako", "fill", PARAMS)
+    before, nested = getattr(fill, step), []
+
+    def interrupted(*args: Any) -> Any:
+        monkeypatch.setattr(fill, step, before)
+        nested.append(fill.enqueue(device.queue, (8,), (8,), [inner, np.int32(20), np.int64(4)]))
+        return before(*args)
+
+    monkeypatch.setattr(fill, step, interrupted)
+    fill.enqueue(device.queue, (16,), (8,), [outer, np.int32(10), np.int64(0)])
+    assert len(nested) == 1
+    assert _read(device, inner, like).tolist() == [0] * 4 + [23] * 8 + [0] * 4
+    assert _read(device, outer, like).tolist() == [13] * 16
+    fill.enqueue(device.queue, (16,), (8,), [outer, np.int32(30), np.int64(0)])  # by its own object again
+    assert _read(device, outer, like).tolist() == [33] * 16
+
+
+def test_a_launch_that_fails_leaves_the_kernel_to_the_next(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    like = np.zeros(16, np.int32)
+    buffer = _buffer(device, like)
+    fill = kernel(device, "program.mako", "fill", PARAMS)
+    with pytest.raises(cl.LogicError):
+        fill.enqueue(device.queue, (16,), (8,), [buffer, np.int32(4), np.int8(0)])  # 8 bytes are expected
+    monkeypatch.setattr(program.Kernel, "_enqueue_copy", None)
+    fill.enqueue(device.queue, (16,), (8,), [buffer, np.int32(4), np.int64(0)])
+    assert _read(device, buffer, like).tolist() == [7] * 16
+
+
+def test_a_call_may_be_interrupted_by_the_same_call(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (pydp.field(np.full(1000, value, np.float32), device=device) for value in (3, 5))
+    first + 1
+    enqueue, nested = program.Kernel.enqueue, []
+
+    def watched(self: program.Kernel, *args: Any) -> cl.Event:
+        set_objects = self._set_objects
+
+        def interrupted(pairs: list[object]) -> None:
+            set_objects(pairs)
+            monkeypatch.undo()
+            self._set_objects = set_objects
+            nested.append(second + 1)
+
+        self._set_objects = interrupted
+        return enqueue(self, *args)
+
+    monkeypatch.setattr(program.Kernel, "enqueue", watched)
+    result = first + 1
+    assert (result.get() == 4).all() and (nested[0].get() == 6).all() and len(nested) == 1
+
+
 def test_kernels_in_use_outlive_their_eviction(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """More are held than programs may live: all of them stay, are found again, and work; then they go."""
     device.plans.clear()

@@ -247,6 +247,49 @@ def test_queues_that_have_ended_are_forgotten(device: Device) -> None:
     running.set_status(cl.command_execution_status.COMPLETE)
 
 
+class _Interrupting(cl.CommandQueue):
+    """A queue of which the first look into a dict, or the first comparison, runs a finalizer of the user's."""
+
+    finalizer: Any = None
+
+    def _finalize(self) -> None:
+        finalizer, self.finalizer = self.finalizer, None
+        if finalizer is not None:
+            finalizer()
+
+    def __hash__(self) -> int:
+        self._finalize()
+        return super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        self._finalize()
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def test_the_events_of_what_interrupts_a_note_are_kept(device: Device, queues: list[cl.CommandQueue]) -> None:
+    """A finalizer or a signal handler may use the memory in the thread that holds the lock."""
+    first, second, third = queues
+    interrupting = _Interrupting(device.context, device.cl)
+    memory = Storage(None, device)
+    events = [_open(device) for _ in range(5)]
+    try:
+        memory.note(events[0], interrupting, written=False)
+        interrupting.finalizer = lambda: memory.note(events[1], second, written=False)
+        memory.note(events[2], third, written=False)
+        assert interrupting.finalizer is None
+        assert set(memory.waits(first)) == set(events[:3])
+        interrupting.finalizer = lambda: memory.note(events[3], first, written=False)
+        found = memory.waits(second)
+        assert interrupting.finalizer is None and events[0] in found and events[2] in found
+        assert set(memory.waits(second)) == {events[0], events[2], events[3]}
+    finally:
+        for event in events:
+            event.set_status(cl.command_execution_status.COMPLETE)
+
+
 def _loose(device: Device) -> cl.CommandQueue:
     mode = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
     if not device.cl.queue_properties & mode:

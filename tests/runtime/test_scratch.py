@@ -104,6 +104,45 @@ def test_what_is_not_accepted(device: Device, queue: cl.CommandQueue) -> None:
         take(device, queue, 1 << 60)
 
 
+def test_a_pool_may_be_used_by_what_interrupts_it(
+    device: Device, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a finalizer or a signal handler does, which runs in the thread that holds the pool's lock."""
+    pool = module.pool_of(queue)
+    kept = [take(device, queue, 5000) for _ in range(2)]
+    for one in kept:
+        give(one)
+    nested: list[cl.Buffer] = []
+
+    class Entries(list[object]):
+        def __len__(self) -> int:
+            self.interrupt()
+            return super().__len__()
+
+        def append(self, entry: object) -> None:
+            self.interrupt()
+            super().append(entry)
+
+        def interrupt(self) -> None:
+            if len(nested) < 2:
+                nested.append(kept[0])
+                nested[-1] = take(device, queue, 5000)
+                give(take(device, queue, 5000))
+                pool.drop()
+
+    (size,) = pool.idle
+    pool.idle[size] = Entries(pool.idle[size])  # type: ignore[assignment]
+    mine = take(device, queue, 5000)
+    assert len(nested) == 1 and mine.int_ptr in [one.int_ptr for one in kept]
+    assert nested[0].int_ptr not in [one.int_ptr for one in kept]
+    assert pool.idle_bytes == size
+    give(mine)
+    assert len(nested) == 2 and pool.idle_bytes == 2 * size and len(pool.idle[size]) == 2
+    for one in nested:
+        give(one)
+    assert pool.idle_bytes == 4 * size and len(pool.idle[size]) == 4
+
+
 def test_threads_never_share_a_buffer(device: Device, queue: cl.CommandQueue) -> None:
     out: set[int] = set()
 
