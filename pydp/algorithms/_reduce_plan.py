@@ -71,8 +71,8 @@ def plan(
 ) -> Plan:
     """The plan of folding `axes` of arrays like this: `source` to `accumulator`, with an init or not.
 
-    `op` and `spec` are keys (:mod:`pydp.algorithms._keys`). Raises InvalidArgument for a fold of nothing that has no
-    first value, and what types, operators and specializations that do not fit raise.
+    `op` and `spec` come from `by_key` (:mod:`pydp.algorithms._keys`). Raises InvalidArgument for a fold of
+    nothing that has no first value, and what types, operators and specializations that do not fit raise.
     """
     op, spec = unkeyed(op), unkeyed(spec)
     check_supported(source, device, "reduce")

@@ -10,7 +10,7 @@ import numpy as np
 from pydp.algorithms import _scan_arguments as arguments
 from pydp.algorithms._axis import axis_of, switch
 from pydp.algorithms._conversion import conversion
-from pydp.algorithms._keys import by_key
+from pydp.algorithms._keys import key_alone
 from pydp.algorithms._scan_family import FAMILY, problem_of
 from pydp.algorithms._scan_layout import layout_of
 from pydp.algorithms._scan_plan import ColumnsPlan, Job, WalkPlan, make_plan
@@ -180,7 +180,7 @@ def plan_of(
         total,
         in_place,
         request.strategy,
-        by_key(request.spec),
+        key_alone(request.spec),
     )
     found: WalkPlan | ColumnsPlan | None = device.plans.get(key, ABSENT)
     if found is ABSENT:

@@ -18,13 +18,11 @@ from pydp.runtime.operand import Operand
 
 @dataclass(frozen=True)
 class Order:
-    """Where the rows lie and how elements compare. axis None: all elements are one row."""
+    """Where the rows lie, and which end is first. axis None: all elements are one row."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     axis: int | None
-    key: Any
-    less: Any
     descending: bool
 
     @property
@@ -59,8 +57,9 @@ class Order:
         return self.axis is None or self.axis == len(self.shape) - 1 or self.rows == 1
 
 
-def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> Order:
-    """The order that a call's arguments ask for; InvalidArgument for an axis, key or less that is not accepted."""
+def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> tuple[Order, tuple[Any, Any]]:
+    """The order that a call's arguments ask for, and from `by_key` the key (of members: their names) and less by
+    which elements compare; InvalidArgument for an axis, key or less that is not accepted."""
     if axis is not None:
         axis = axis_of(axis, len(source.shape))
     if less is not None and not callable(less):
@@ -69,7 +68,8 @@ def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -
         key = _members(key, source.dtype)
         if less is not None:
             raise InvalidArgument(f"less is given beside key {list(key)!r}; with less, a function as key is accepted")
-    return Order(source.shape, source.strides, axis, by_key(key), by_key(less), switch(descending, "descending"))
+    order = Order(source.shape, source.strides, axis, switch(descending, "descending"))
+    return order, (by_key(key), by_key(less))
 
 
 def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:
@@ -87,12 +87,15 @@ def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:
     return (*names, *(name for name in known if name not in names))
 
 
-def ordering(dtype: np.dtype, order: Order) -> tuple[dict[str, object], set[np.dtype], int | None]:
+def ordering(
+    dtype: np.dtype, key: Any, less: Any, descending: bool
+) -> tuple[dict[str, object], set[np.dtype], int | None]:
     """The order as `sort_order.mako` takes it, the dtypes that it uses, and the iterations of loops in a comparison.
 
-    A key that gives a tuple gives a record, whose members are compared in turn.
+    `key` and `less` are those that `order_of` gives. A key that gives a tuple gives a record, whose
+    members are compared in turn.
     """
-    key, less = unkeyed(order.key), unkeyed(order.less)
+    key, less = unkeyed(key), unkeyed(less)
     texts: list[str] = []
     needed = {dtype}
     compared = dtype
@@ -116,7 +119,7 @@ def ordering(dtype: np.dtype, order: Order) -> tuple[dict[str, object], set[np.d
         "key_function": key_name,
         "compared": c_name(compared),
         "parts": [] if function else list(_parts("@", compared, key if isinstance(key, tuple) else None)),
-        "descending": order.descending,
+        "descending": descending,
     }
     return values, needed | {compared}, None if None in rounds else sum(one for one in rounds if one)
 

@@ -111,8 +111,8 @@ def _single(
     """The elements of `x` sorted, or, where `carried`, their positions."""
     call = Call.begin({"x": x}, **where)
     source = call.input("x")
-    order = order_of(axis, source, key, less, descending)
-    plan = _plan(call.device, source.dtype, carried, order, by_key(spec))
+    order, functions = order_of(axis, source, key, less, descending)
+    plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(spec))
     result = call.output(order.result_shape, carried or source.dtype)
     _run(call, plan, source, None, *((None, result) if carried else (result, None)))
     return call.finish(result)
@@ -139,10 +139,10 @@ def sort_by_key(
     (array([1, 2, 3]), array([10., 20., 30.]))
     """
     call, source, carried = _paired(keys, values, device=device, queue=queue, wait_for=wait_for)
-    order = order_of(axis, source, key, less, descending)
+    order, functions = order_of(axis, source, key, less, descending)
     sorted_keys = call.output(order.result_shape, source.dtype)
     sorted_values = call.output(order.result_shape, carried.dtype)
-    plan = _plan(call.device, source.dtype, carried.dtype, order, by_key(spec), False)
+    plan = _plan(call.device, source.dtype, carried.dtype, order, *functions, by_key(spec), False)
     _run(call, plan, source, carried, sorted_keys, sorted_values)
     return call.finish(sorted_keys, sorted_values)
 
@@ -171,14 +171,21 @@ class _Plan:
 
 @kept_plan
 def _plan(
-    device: Any, dtype: np.dtype, carried: np.dtype | None, order: Order, spec: Any, positions: bool = True
+    device: Any,
+    dtype: np.dtype,
+    carried: np.dtype | None,
+    order: Order,
+    key: Any,
+    less: Any,
+    spec: Any,
+    positions: bool = True,
 ) -> _Plan:
-    """positions: what is carried along are the elements' positions, not values given."""
+    """key, less, spec: from `by_key`. positions: carried along are the elements' positions, not values given."""
     check_supported(dtype, device, "sort")
     check_kept_whole(dtype, device)
     if carried is not None:
         check_supported(carried, device, "sort_by_key", storage_only=True)
-    how, used, rounds = ordering(dtype, order)
+    how, used, rounds = ordering(dtype, key, less, order.descending)
     room(device.profile.loop_limit, rounds, "a comparison by key and less")
     if not order.n or not order.rows:
         return _Plan(order, dtype, carried, None, None, None)
@@ -331,10 +338,10 @@ def _explain(which: str, given: Given) -> Explanation:
         out = given.out
         call = Call.begin({"x": given.x}, out=out, **where)
         source = call.input("x")
-    order = order_of(given.axis, source, given.key, given.less, given.descending)
+    order, functions = order_of(given.axis, source, given.key, given.less, given.descending)
     if out is not None:
         call.output(order.result_shape, carried or source.dtype)  # for its checks
-    plan = _plan(call.device, source.dtype, carried, order, by_key(given.spec), which != "sort_by_key")
+    plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(given.spec), which != "sort_by_key")
     facts: dict[str, object] = {
         "device": call.device.name,
         "rows": order.rows,

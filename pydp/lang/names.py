@@ -206,8 +206,10 @@ def _attribute_key(item: Any, depth: int) -> Hashable:
     """One attribute's part of a key; () where vector functions have no use for it."""
     if isinstance(item, _PLAIN):
         return _frozen(item, ())
-    if isinstance(item, type | np.dtype | FunctionType):
+    if isinstance(item, np.dtype):
         return item
+    if isinstance(item, type | FunctionType):
+        return Same(item)  # they may refer to all of the user's objects
     if isinstance(item, tuple):
         return tuple(_attribute_key(one, depth + 1) for one in item) if depth < _DEEPEST else Same(item)
     return attributes_key(item, depth + 1)
@@ -225,7 +227,7 @@ def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
     if isinstance(value, np.dtype):
         return value
     if isinstance(value, type):
-        return (value, attributes_key(value))
+        return (Same(value), attributes_key(value))
     if isinstance(value, np.generic):
         return (value.dtype, value.tobytes())
     if isinstance(value, np.ndarray):
@@ -234,4 +236,4 @@ def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
     if isinstance(inner, FunctionType):
         module = getattr(inner, "__module__", "") or ""
         return (module, inner.__name__) if module.split(".")[0] in _FIXED_MODULES else _function_key(inner, above)
-    return (kind, Same(value), attributes_key(value))
+    return (Same(kind), Same(value), attributes_key(value))

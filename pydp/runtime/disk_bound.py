@@ -28,7 +28,7 @@ class Bound(NamedTuple):
     nbytes: int
 
 
-BOUNDS = {"binaries": Bound(4096, 512 << 20), "failed": Bound(256, 16 << 20)}
+BOUNDS = {"binaries": Bound(4096, 512 << 20), "failed": Bound(256, 16 << 20), "offline": Bound(8192, 32 << 20)}
 """By the folders' names."""
 
 _EVERY = 16  # part of a bound that a process writes between two looks

@@ -18,12 +18,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydp.bounded import BoundedCache
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
+from pydp.runtime import disk_bound
 from pydp.runtime.cache import atomic_write, cache_dir, log_once, read
 from pydp.runtime.offline_reports import Resources, of_assembly, of_ptx, of_ptxas
 from pydp.runtime.template import render
@@ -43,6 +45,7 @@ _CAPTURED: dict[str, Any] = {
     "timeout": _SECONDS,
     "check": False,
 }
+_answers = BoundedCache(256)  # what was found of compilers; that nothing was is not kept, for it may be installed yet
 _LIBRARIES = {"nvidia": ("nvptx64--nvidiacl.bc",), "amd": ("amdgcn--amdhsa.bc", "amdgcn-amd-amdhsa.bc")}
 
 
@@ -74,7 +77,6 @@ def vendor_of(target: str) -> str:
     return "amd" if re.fullmatch(r"gfx[0-9a-f]+", target) else ""
 
 
-@functools.cache
 def clangs() -> tuple[tuple[int, str], ...]:
     """(version, path) of every clang on the path, the newest first, supported or not."""
     named = {version: shutil.which(f"clang-{version}") for version in range(VERSIONS.stop + 20, 2, -1)}
@@ -86,7 +88,6 @@ def clangs() -> tuple[tuple[int, str], ...]:
     return tuple(sorted(found, reverse=True))
 
 
-@functools.cache
 def libraries(vendor: str) -> tuple[str, ...]:
     """The files of OpenCL C's functions for a vendor's GPUs; none where libclc is not installed."""
     folders = (*_FOLDERS, *sorted(glob.glob("/usr/lib/llvm-*/share/clc"), reverse=True))
@@ -94,10 +95,25 @@ def libraries(vendor: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if path.exists()))
 
 
-@functools.cache
+def _once_found(look: Callable[..., Any], *arguments: Any) -> Any:
+    """``look(*arguments)``, which is kept unless it is empty or a `Reason`."""
+    key = (look, *arguments)
+    found = _answers.find(key)
+    if found is None:
+        found = look(*arguments)
+        if found and not isinstance(found, Reason):
+            _answers.put(key, found)
+    return found
+
+
 def assemblers() -> tuple[str, ...]:
     """Every ptxas that is here: of NVIDIA's Python packages, on the path, of CUDA's folders. A newer one does not know
     the oldest GPUs any more, so each may be needed."""
+    found: tuple[str, ...] = _once_found(_assemblers)
+    return found
+
+
+def _assemblers() -> tuple[str, ...]:
     packages = [found for folder in sys.path for found in glob.glob(f"{folder}/nvidia/*/bin/ptxas")]
     tools = [shutil.which("ptxas"), f"{os.environ.get('CUDA_HOME', '/usr/local/cuda')}/bin/ptxas"]
     found = [*packages, *tools, *sorted(glob.glob("/usr/local/cuda-*/bin/ptxas"), reverse=True)]
@@ -105,28 +121,39 @@ def assemblers() -> tuple[str, ...]:
     return tuple(dict.fromkeys(usable))
 
 
-@functools.cache
-def toolchain(target: str) -> Toolchain | str:
+class Reason(str):
+    """Why nothing compiles for a target."""
+
+    __slots__ = ()
+
+
+def toolchain(target: str) -> Toolchain | Reason:
     """The newest supported clang, with a libclc that it can read, that compiles for `target`; else why none does, in
     one sentence with what to install."""
+    found: Toolchain | Reason = _once_found(_toolchain, target)
+    return found
+
+
+def _toolchain(target: str) -> Toolchain | Reason:
     vendor = vendor_of(target)
     if not vendor:
-        return f"there is no compiler for {target} here; names such as sm_90 and gfx90a are accepted"
+        return Reason(f"there is no compiler for {target} here; names such as sm_90 and gfx90a are accepted")
     install = f"install clang {VERSIONS.start} to {VERSIONS.stop - 1} and a libclc that is no newer (apt: {PACKAGES})"
-    supported = [path for version, path in clangs() if version in VERSIONS]
+    here = clangs()
+    supported = [path for version, path in here if version in VERSIONS]
     if not supported:
-        others = " and ".join(f"clang {version}" for version, _ in clangs())
+        others = " and ".join(f"clang {version}" for version, _ in here)
         reason = f"{others} cannot be used" if others else "clang is not installed"
-        return f"{reason}, so nothing is compiled for {target}; {install}"
+        return Reason(f"{reason}, so nothing is compiled for {target}; {install}")
     if not libraries(vendor):
-        return f"libclc is not installed, so nothing is compiled for {target}; {install}"
+        return Reason(f"libclc is not installed, so nothing is compiled for {target}; {install}")
     reasons = []
     for one in (Toolchain(path, library) for path in supported for library in libraries(vendor)):
         fault = _fault(one, target)
         if fault is None:
             return one
         reasons.append(f"{one} compiles nothing for {target} ({fault})")
-    return f"{reasons[0]}; {install}"
+    return Reason(f"{reasons[0]}; {install}")
 
 
 def _fault(tools: Toolchain, target: str) -> str | None:
@@ -146,7 +173,7 @@ def _fault(tools: Toolchain, target: str) -> str | None:
 def missing(target: str) -> str | None:
     """Why nothing can be compiled for `target` here, in one sentence; None where it can."""
     tools = toolchain(target)
-    return tools if isinstance(tools, str) else None
+    return tools if isinstance(tools, Reason) else None
 
 
 def resources_of(
@@ -159,7 +186,7 @@ def resources_of(
     words, UnsupportedOnDevice where clang, libclc or the target is not known.
     """
     tools = toolchain(target)
-    if isinstance(tools, str):
+    if isinstance(tools, Reason):
         raise UnsupportedOnDevice(tools)
     command = _command(tools, target, options, extensions)
     given = _given(target)
@@ -170,7 +197,11 @@ def resources_of(
     if kept is None:
         wanted = re.search(r"\batom_|\bsub_group_barrier", source)
         kept = _compile(tools, target, given if wanted else "", source, command)
-        atomic_write(path, json.dumps([dataclasses.asdict(one) for one in kept.values()]).encode())
+        data = json.dumps([dataclasses.asdict(one) for one in kept.values()]).encode()
+        if atomic_write(path, data):
+            disk_bound.written(path, len(data))
+    else:
+        disk_bound.used(path)
     return kept
 
 
@@ -193,9 +224,12 @@ def _given(target: str) -> str:
     return render("offline_functions.mako", {"vendor": vendor_of(target)})
 
 
-@functools.cache
 def _first_line(clang: str) -> str:
     """What a compiler says of its version; empty where it cannot be run."""
+    return str(_once_found(_asked_version, clang))
+
+
+def _asked_version(clang: str) -> str:
     try:
         done = subprocess.run([clang, "--version"], **_CAPTURED)
     except (OSError, subprocess.TimeoutExpired):
@@ -205,7 +239,7 @@ def _first_line(clang: str) -> str:
 
 def _command(tools: Toolchain, target: str, options: Sequence[str], extensions: Sequence[str]) -> list[str]:
     vendor = vendor_of(target)
-    architecture = f"-march={_known(tools.clang, target)}" if vendor == "nvidia" else f"-mcpu={target}"
+    architecture = f"-march={_once_found(_known, tools.clang, target)}" if vendor == "nvidia" else f"-mcpu={target}"
     command = [tools.clang, "-x", "cl", "-target", _TRIPLES[vendor], architecture, "-O3", "-S", "-w", "-nogpulib"]
     internal = ["-finclude-default-header", "-mlink-builtin-bitcode", tools.libclc]
     # A libclc whose code objects have a number of their own does not go with another clang's.
@@ -216,7 +250,6 @@ def _command(tools: Toolchain, target: str, options: Sequence[str], extensions: 
     return [*command, *options]
 
 
-@functools.cache
 def _known(clang: str, target: str) -> str:
     """The target, or for one of NVIDIA's that clang is too old for the newest it knows: PTX goes to later GPUs too."""
     command = [clang, "-x", "cl", "-target", _TRIPLES["nvidia"], f"-march={target}", "-nogpulib", "-S", "-o", "-", "-"]

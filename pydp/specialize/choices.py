@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -38,12 +38,40 @@ class Asking:
         return f"<what can be chosen, asked by {id(self):x}>"  # plans are kept by it, and no two must be alike
 
 
+class Key:
+    """What stands for a value in the key of a kept plan, equal to no plain value."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: Hashable) -> None:
+        self.content = content
+
+    def __hash__(self) -> int:
+        return hash(self.content)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and other.content == self.content
+
+
+class Keyed:
+    """An argument of a kept plan with the key that stands for it. The plan is made from `value` and kept by `key`
+    alone: a function keeps all alive that it reads, which may be the user's largest objects."""
+
+    __slots__ = ("key", "value")
+    __hash__ = None  # type: ignore[assignment]  # so that none gets into a key
+
+    def __init__(self, value: Any, key: Key) -> None:
+        self.value = value
+        self.key = key
+
+
 def kept_plan(function: _Function) -> _Function:
-    """A decorator of functions of a device and of what can be hashed: results are kept in ``device.plans``."""
+    """A decorator of functions of a device and of what can be hashed or is `Keyed`: results are kept in
+    ``device.plans``. They must not hold what a `Keyed` has for its value."""
 
     @functools.wraps(function)
     def found_or_made(device: Device, *arguments: Any) -> Any:
-        key = (function, arguments)
+        key = (function, tuple([one.key if type(one) is Keyed else one for one in arguments]))
         found = device.plans.get(key, ABSENT)
         return device.plans.make(key, function, device, *arguments) if found is ABSENT else found
 

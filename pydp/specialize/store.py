@@ -27,6 +27,7 @@ from pydp.specialize.shape_class import ShapeClass
 SCHEMA = "pydp-tuned-1"
 LOCK_SECONDS = 2.0
 TUNED, TUNING = "tuned", "tuning"  # folders: what won, and what has been tried in searches that are not at their end
+_MOST_UNSAVED = 1 << 14  # trials, and classes, that a process keeps where they cannot be written
 _NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
 
 
@@ -52,7 +53,6 @@ class Trial:
 
 
 Trials = dict[tuple[str, str], Trial]
-_Change = tuple["ShapeClass | None", list[Trial]]  # a class whose trials go first, and the trials that come
 
 
 def spec_text(spec: Mapping[str, Any]) -> str:
@@ -72,7 +72,8 @@ class Store:
         self._lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may choose by the store within
         self._stamp: tuple[int, int, int] | None = None
         self._trials: Trials = {}
-        self._unsaved: list[_Change] = []
+        self._settled: dict[ShapeClass, object] = {}  # classes whose trials of the file go, which is not on disk yet
+        self._unsaved: Trials = {}  # those that come then
 
     def trials(self, shape: ShapeClass | None = None) -> list[Trial]:
         """What is known, of one shape class or of all."""
@@ -88,53 +89,70 @@ class Store:
 
     def add(self, trials: Iterable[Trial]) -> bool:
         """Keeps trials beside those of other processes; False where they are only kept for this process."""
-        return self._change((None, list(trials)))
+        return self._change(None, trials)
 
     def settle(self, shape: ShapeClass, trials: Iterable[Trial]) -> bool:
         """Keeps trials in the place of all earlier ones of their shape class; False as in `add`."""
-        return self._change((shape, list(trials)))
+        return self._change(shape, trials)
 
     def keep(self) -> bool:
         """Whether all of this process's trials are on disk; where some are not, writes them now if that goes by now."""
         with self._lock:
-            waiting = bool(self._unsaved)
+            waiting = bool(self._unsaved or self._settled)
         return not waiting or self.add([])
 
-    def _change(self, change: _Change) -> bool:
+    def _change(self, gone: ShapeClass | None, trials: Iterable[Trial]) -> bool:
+        """gone: a class whose earlier trials go first."""
+        found = list(trials)
+        with self._lock:
+            if gone is not None:
+                self._settled[gone] = object()
+                self._unsaved = {identity: one for identity, one in self._unsaved.items() if one.shape != gone}
+            self._unsaved.update({one.identity: one for one in found})
+            saved = self._save()
+            if not saved:
+                self._bound_unsaved()
+        return saved
+
+    def _save(self) -> bool:
         from filelock import FileLock, Timeout
 
-        with self._lock:
-            self._unsaved.append(change)
-            if not make_folder(self.path.parent):
-                return False
-            try:
-                lock = FileLock(f"{self.path}.lock", timeout=LOCK_SECONDS, poll_interval=0.002, mode=0o600)
-                with lock:
-                    if not self._refresh(anew=True):  # what others have measured is not written over unread
-                        return False
-                    written = len(self._unsaved)
-                    merged = self._merged()
-                    saved = atomic_write(self.path, dump(self.about, merged.values()))
-            except Timeout:
-                log_once(f"{self.path} is locked for over {LOCK_SECONDS:.0f} s; results are kept for this process only")
-                return False
-            except (OSError, NotImplementedError) as error:  # the latter is filelock's where a file system has no locks
-                reason = getattr(error, "strerror", None) or error
-                log_once(f"cannot keep files in {self.path.parent}: {reason}; going on without")
-                return False
-            if saved:
-                self._trials, self._unsaved = merged, self._unsaved[written:]
-                self._stamp = stamp(self.path)
+        if not make_folder(self.path.parent):
+            return False
+        try:
+            lock = FileLock(f"{self.path}.lock", timeout=LOCK_SECONDS, poll_interval=0.002, mode=0o600)
+            with lock:
+                if not self._refresh(anew=True):  # what others have measured is not written over unread
+                    return False
+                settled, unsaved, merged = dict(self._settled), dict(self._unsaved), self._merged()
+                saved = atomic_write(self.path, dump(self.about, merged.values()))
+        except Timeout:
+            log_once(f"{self.path} is locked for over {LOCK_SECONDS:.0f} s; results are kept for this process only")
+            return False
+        except (OSError, NotImplementedError) as error:  # the latter is filelock's where a file system has no locks
+            reason = getattr(error, "strerror", None) or error
+            log_once(f"cannot keep files in {self.path.parent}: {reason}; going on without")
+            return False
+        if saved:  # a finalizer or a signal handler may have added changes meanwhile
+            self._trials = merged
+            self._settled = {one: mark for one, mark in self._settled.items() if settled.get(one) is not mark}
+            self._unsaved = {one: trial for one, trial in self._unsaved.items() if unsaved.get(one) is not trial}
+            self._stamp = stamp(self.path)
         return saved
+
+    def _bound_unsaved(self) -> None:
+        """Forgets the oldest of too much that cannot be written."""
+        while len(self._settled) > _MOST_UNSAVED:
+            del self._settled[next(iter(self._settled))]
+        if len(self._unsaved) > _MOST_UNSAVED:
+            log_once(f"{self.path} cannot be written; of over {_MOST_UNSAVED} results the oldest are forgotten")
+        while len(self._unsaved) > _MOST_UNSAVED:
+            del self._unsaved[next(iter(self._unsaved))]
 
     def _merged(self) -> Trials:
         """The file's trials with this process's unsaved changes."""
-        merged = dict(self._trials)
-        for gone, trials in self._unsaved:
-            if gone is not None:
-                merged = {identity: trial for identity, trial in merged.items() if trial.shape != gone}
-            merged.update({trial.identity: trial for trial in trials})
-        return merged
+        kept = {identity: trial for identity, trial in self._trials.items() if trial.shape not in self._settled}
+        return {**kept, **self._unsaved}
 
     def _refresh(self, anew: bool = False) -> bool:
         """Reads the file where it has changed since, or `anew` in any case; False where it is there and cannot be."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,11 @@ import pytest
 from offline_samples import ASSEMBLY, PTX, PTXAS
 
 import pydp
+from pydp.bounded import BoundedCache
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
-from pydp.runtime import offline
+from pydp.runtime import disk_bound, offline
 from pydp.runtime.offline import _unresolved
-from pydp.runtime.offline_reports import of_assembly, of_ptx, of_ptxas
+from pydp.runtime.offline_reports import Resources, of_assembly, of_ptx, of_ptxas
 from pydp.runtime.target import Target, dry_run
 from pydp.specialize.offline import target_of
 
@@ -79,11 +82,10 @@ def test_vendors(name: str, vendor: str) -> None:
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Makes a path of given compilers the only one; each says its version and, where it compiles, its name and the
     libclc that it is given."""
-    forget = [offline.clangs, offline.libraries, offline.toolchain, offline._known, offline._first_line]
 
-    def only(*names: str, libclc: tuple[str, ...] = ("libclc-15",)) -> None:
-        for one in forget:
-            one.cache_clear()
+    def only(*names: str, libclc: tuple[str, ...] = ("libclc-15",), forget: bool = True) -> None:
+        if forget:
+            offline._answers.clear()
         folder = tmp_path / f"path-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         for name in names:
@@ -104,8 +106,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     yield only
     monkeypatch.undo()
-    for one in forget:
-        one.cache_clear()
+    offline._answers.clear()
 
 
 INSTALL = "install clang 19 to 22 and a libclc that is no newer (apt: clang-19 libclc-15)"
@@ -161,6 +162,45 @@ def test_a_target_that_no_compiler_knows(tools: Any) -> None:
     assert isinstance(found, offline.Toolchain) and Path(found.clang).name == "clang-20"
 
 
+def test_a_compiler_that_is_installed_meanwhile_is_found(tools: Any) -> None:
+    tools(libclc=())
+    assert "clang is not installed" in str(offline.missing("gfx906"))
+    tools("clang-19", libclc=(), forget=False)
+    assert "libclc is not installed" in str(offline.missing("gfx906"))
+    tools("clang-19", libclc=("libclc-22",), forget=False)
+    assert "compiles nothing" in str(offline.missing("gfx906"))
+    tools("clang-19", forget=False)
+    assert offline.missing("gfx906") is None
+    assert "unknown target" in str(offline.missing("gfx1201"))
+    first = offline.toolchain("gfx906")
+    tools("clang-19", "clang-20", forget=False)
+    assert offline.missing("gfx1201") is None and offline.toolchain("gfx906") is first
+
+
+def test_an_assembler_that_is_installed_meanwhile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    offline._answers.clear()
+    here: list[str] = []
+    monkeypatch.setattr(offline, "_assemblers", lambda: tuple(here))
+    assert offline.assemblers() == ()
+    here.append("/ptxas")
+    assert offline.assemblers() == ("/ptxas",)
+    here.clear()
+    assert offline.assemblers() == ("/ptxas",)
+    monkeypatch.undo()
+
+
+def test_what_is_known_of_targets_is_bounded(tools: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools("clang-19")
+    unknown = subprocess.CompletedProcess([], 1, "", "error: unknown target CPU 'x'; valid ones are: sm_70, sm_80")
+    monkeypatch.setattr(offline, "_run", lambda *_: unknown)
+    monkeypatch.setattr(offline, "_assembly", lambda *_: "")
+    for number in range(100, 1100):
+        assert offline.missing(f"sm_{number}") is None and offline.missing(f"gfx{number:x}") is None
+    assert 0 < len(offline._answers) <= offline._answers.bound < 1000
+    kept = [one for one in vars(offline).values() if hasattr(one, "cache_parameters")]
+    assert all(one.cache_parameters()["maxsize"] is not None for one in kept)
+
+
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path))
@@ -189,6 +229,30 @@ def test_answers_are_kept_and_damaged_ones_made_again(cache: Path, monkeypatch: 
     assert path.read_bytes() == kept and json.loads(kept)[0]["kernel"] == "sum"
     other = offline.resources_of("gfx906", SUM)
     assert len(list(cache.iterdir())) == 2 and other["sum"].code_bytes != 0
+
+
+def test_answers_on_disk_are_bounded_and_those_in_use_stay(
+    tools: Any, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools("clang-19")
+    compiled: list[str] = []
+
+    def compile_(tools: Any, target: str, given: str, source: str, command: list[str]) -> dict[str, Resources]:
+        compiled.append(source)
+        return {"f": Resources("f", 8, 0, 0, 0, 0, 0, 0, "ptxas")}
+
+    monkeypatch.setattr(offline, "_compile", compile_)
+    monkeypatch.setattr(disk_bound, "_since", BoundedCache(16))
+    monkeypatch.setattr(disk_bound, "_EVERY", 8)
+    monkeypatch.setitem(disk_bound.BOUNDS, "offline", disk_bound.Bound(8, 1 << 20))
+    for number in range(30):
+        for source in ("first", str(number)):
+            assert offline.resources_of("gfx906", source)["f"].registers == 8
+            assert len(list(cache.iterdir())) <= 8
+        for path in cache.iterdir():  # long ago, so that the next use of a file is noted
+            state = path.stat()
+            os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns - 7200 * 10**9))
+    assert compiled.count("first") == 1 and len(compiled) == 31
 
 
 @needs_clang

@@ -168,6 +168,52 @@ def test_what_cannot_be_written_is_kept_for_the_process(tmp_path: Path) -> None:
     assert store.trials() == _trials(1)
 
 
+def test_what_cannot_be_written_is_kept_once_for_each_candidate(tmp_path: Path) -> None:
+    """A search notes every candidate when it begins and when it ends, and settles its class at the end."""
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    store = Store("dev", ABOUT, blocked)
+    for number in range(200):
+        assert not store.add([Trial(K, {"tile": number % 4}, 1.0 + number)])
+        assert not store.settle(OTHER, [Trial(OTHER, {"tile": number}, 0.5)])
+    assert len(store._unsaved) == 5 and len(store._settled) == 1
+    assert {trial.ratio for trial in store.trials(K)} == {197.0, 198.0, 199.0, 200.0}
+    assert [dict(trial.spec) for trial in store.trials(OTHER)] == [{"tile": 199}]
+    blocked.unlink()
+    assert Store("dev", ABOUT, blocked).add([*_trials(6), Trial(OTHER, {"tile": 7}, 0.1)])
+    assert store.keep() and not store._unsaved and not store._settled
+    found = Store("dev", ABOUT, blocked)
+    assert found.trials(OTHER) == store.trials(OTHER) and len(found.trials(OTHER)) == 1
+    assert len(found.trials(K)) == 6 and found.best(K) == Trial(K, {"tile": 4}, 1.5)
+
+
+def test_a_class_that_was_cleared_is_cleared_once_that_can_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    assert Store("dev", ABOUT, folder).add([*_trials(3), Trial(OTHER, {"tile": 9}, 0.5)])
+    store = Store("dev", ABOUT, folder)
+    assert len(store.trials()) == 4
+    folder.rename(tmp_path / "elsewhere")
+    folder.write_text("not a folder")
+    assert not store.settle(K, []) and not store.keep() and store.trials(K) == []
+    folder.unlink()
+    (tmp_path / "elsewhere").rename(folder)
+    assert store.keep() and Store("dev", ABOUT, folder).trials() == [Trial(OTHER, {"tile": 9}, 0.5)]
+
+
+def test_the_oldest_of_too_much_that_cannot_be_written_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "_MOST_UNSAVED", 10)
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    store = Store("dev", ABOUT, blocked)
+    for number in range(50):
+        shape = ShapeClass("k", "float32", (number,))
+        assert not store.settle(shape, [Trial(shape, {"tile": 1}, 0.5)])
+        assert len(store._unsaved) <= 10 and len(store._settled) <= 10
+    assert [trial.shape.sizes for trial in store.trials()] == [(number,) for number in range(40, 50)]
+    blocked.unlink()
+    assert store.add(_trials(30)) and len(Store("dev", ABOUT, blocked).trials()) == 40
+
+
 def test_a_held_lock_is_not_waited_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from filelock import FileLock
 
