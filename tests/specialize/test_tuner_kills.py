@@ -33,9 +33,9 @@ store.LOCK_SECONDS = trial.LIMIT = 300.0
 tuner._FINAL_SECONDS = tuner._AGAIN_SECONDS = trial._RACE_SECONDS = trial._SAMPLE = 0.001
 change = Store._change
 
-def told(self, change_):
-    saved = change(self, change_)
-    lines = [f"{trial.shape.sizes[0]} {store.spec_text(trial.spec)}" for trial in change_[1]
+def told(self, gone, trials):
+    saved = change(self, gone, trials)
+    lines = [f"{trial.shape.sizes[0]} {store.spec_text(trial.spec)}" for trial in trials
              if not (trial.failure or "").startswith("begun")]
     print(f"{int(saved)} {self.path.parent.name}", *lines, sep="|", flush=True)
     return saved
