@@ -43,9 +43,8 @@ _WHOLE = ("floordiv", "mod", "shr")  # operations whose result depends on all bi
 _INDEXES = (ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
 _OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
-# What int(x) is known to be, by the bytes of the float: those of float32 and float16 that fit int32. Floats that do not
-# fit become the smallest int32, which stands for no number.
-_OF_FLOATS: dict[int, Range] = {2: (-65504, 65504), 4: (-(2**31) + 128, 2**31 - 128), 8: (-(2**31) + 1, 2**31 - 1)}
+# The range of int(x), by the bytes of the float. Floats out of range give INT32_MIN; the analysis ignores that result.
+_OF_FLOATS: dict[int, Range] = {2: (-65504, 65504), 4: (-(2**31), 2**31 - 128), 8: (-(2**31), 2**31 - 1)}
 
 
 class _TooWideError(Exception):
@@ -84,6 +83,7 @@ class _Passes:
         self.number = 0
         self.narrowing = False
         self.steps: list[int] = []
+        self.inverted = False
 
     def run(self) -> bool:
         self.steps = self._thresholds()
@@ -105,7 +105,7 @@ class _Passes:
                 self.of(self.function.result)
         except _TooWideError:
             return False
-        return True
+        return not self.inverted
 
     def _pass(self) -> None:
         self.known, self.changed = {}, False
@@ -320,7 +320,15 @@ class _Passes:
         rule = _RULES.get(type(expr))
         if rule is not None:
             return rule(self, expr)
-        return self.leaf(expr) if expr.dtype.kind in "iu" else None
+        return self._given(expr) if expr.dtype.kind in "iu" else None
+
+    def _given(self, expr: ir.Expr) -> Range:
+        """The leaf's range. One without values would make code that runs look unreachable: 64 bits are the answer."""
+        ends = self.leaf(expr)
+        if ends[0] > ends[1]:
+            self.inverted = True
+            return UNBOUNDED
+        return ends
 
     def _const(self, expr: ir.Const) -> Range | None:
         return (int(expr.value), int(expr.value)) if expr.dtype.kind in "iu" else None

@@ -10,7 +10,6 @@ import numpy as np
 Range = tuple[int, int]  # the least and the greatest value
 
 INT32_RANGE: Range = (-(1 << 31), (1 << 31) - 1)
-INT64_RANGE: Range = (-(1 << 63), (1 << 63) - 1)
 # A number so large stands for no bound at all; what operations make of it, divided by numbers of 64 bits too, is still
 # beyond `_MOST`, which makes it this number again (see `bounded`).
 _NO_BOUND, _MOST = 1 << 300, 1 << 100

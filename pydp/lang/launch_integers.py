@@ -11,7 +11,7 @@ from pydp.bounded import BoundedCache
 from pydp.errors import InvalidArgument
 from pydp.lang import ir
 from pydp.lang.integer_ranges import Leaf, fits_32_bits
-from pydp.lang.intervals import INT64_RANGE, OPERATIONS, Range, limits
+from pydp.lang.intervals import OPERATIONS, Range, limits
 from pydp.lang.ir_text import expr_text
 
 
@@ -43,7 +43,10 @@ class LaunchRanges:
         sizes = tuple(map(_rounded_up, extent))
         starts = tuple((min(0, -_rounded_up(-one)), max(0, _rounded_up(one))) for one in offset)
         known = {position: tuple(map(_rounded_up, shape)) for position, shape in zip(arrays, shapes, strict=True)}
-        given = {(one.position, one.item): _about(value) for one, value in zip(self.numbers, numbers, strict=True)}
+        given = {
+            (one.position, one.item): _about(value, limits(_true_type(one)))
+            for one, value in zip(self.numbers, numbers, strict=True)
+        }
         coarse = (sizes, starts, tuple(known.items()), tuple(given.items()))
 
         def extents(expr: ir.Expr) -> Range:
@@ -157,11 +160,11 @@ def _rounded_up(size: int) -> int:
     return -(-size // step) * step
 
 
-def _about(value: int) -> Range:
-    """A range of numbers about as large as `value`, which is in it."""
+def _about(value: int, ends: Range) -> Range:
+    """A range of numbers about as large as `value`, which is in it; ends: the range of its type."""
     if -8 <= value <= 8:
         return value, value
     size = abs(value)
     largest = _rounded_up(size)
     low = largest - (1 << (size - 1).bit_length() - 3) + 1
-    return (low, min(largest, INT64_RANGE[1])) if value > 0 else (-largest, -low)
+    return (low, min(largest, ends[1])) if value > 0 else (max(-largest, ends[0]), -low)

@@ -525,6 +525,50 @@ def test_numbers_beyond_64_bits_are_refused_by_name(device: Any, way: str, q: in
         run(device, way, LANES, many_uses, o, q)
 
 
+def behind_a_condition(idx, o, p, q, n):
+    t = n
+    if idx[0] > 100:
+        t = n - 1
+    o[idx] = p[idx] = 0
+    if t > 5:
+        o[idx] = (q + idx[0]) // 3
+    if t < -5:
+        p[idx] = (q + idx[0]) // 3
+
+
+def test_typed_arguments_at_the_edges_of_their_types(device: Any, way: str) -> None:
+    """A condition on one hides no code from the choice of 32 or 64 bits."""
+    for q in (5, 2**31 - 1, 2**40):
+        want = expected(lambda i, q: (q + i) // 3, np.int64, q)
+        for dtype in DTYPES:
+            ends = np.iinfo(dtype)
+            for n in {int(ends.min), int(ends.min) + 1, 100, ends.max // 2 + 1, int(ends.max) - 1, int(ends.max)}:
+                outs = [np.zeros(LANES, np.int64) for _ in range(2)]
+                run(device, way, LANES, behind_a_condition, *outs, q, np.dtype(dtype).type(n))
+                np.testing.assert_array_equal(outs[0], want * (n > 5), err_msg=f"{q} {n} {dtype}")
+                np.testing.assert_array_equal(outs[1], want * (n < -5), err_msg=f"{q} {n} {dtype}")
+
+
+@pytest.mark.host
+def test_a_range_without_values_proves_nothing() -> None:
+    made, _ = form_of(behind_a_condition, 9, (np.zeros(9, np.int64), np.zeros(9, np.int64), 5, np.uint64(5)))
+    assert made.function.exact is not None
+    assert fits_32_bits(made.function.exact, lambda one: (3, 7))
+    assert not fits_32_bits(made.function.exact, lambda one: (7, 3) if one.dtype == np.uint64 else (3, 7))
+
+
+def of_a_float(idx, o, x):
+    o[idx] = (int(x[idx]) - 1) // 2
+
+
+def test_the_least_int32_of_a_float(device: Any, way: str) -> None:
+    for dtype in (np.float32, np.float64) if device.profile.fp64 else (np.float32,):
+        x = np.array([-(2.0**31), -5, 0, 2**24, -(2.0**31) + 128, 2.0**31 - 128], dtype)
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, of_a_float, o, x)
+        assert o.tolist() == [(int(one) - 1) // 2 for one in x]
+
+
 # --- one kernel for all values -----------------------------------------------------------------------------
 
 
@@ -785,7 +829,7 @@ def test_operators_take_64_bits_where_32_may_not_hold(device: Any) -> None:
 
 
 def random_term(rng: random.Random, depth: int) -> str:
-    """An expression of weak integers: i (0 to 5), q, r, and literals."""
+    """An expression of weak integers: i (0 to 5), q, r, s, and literals."""
     if depth == 0 or rng.random() < 0.15:
         return rng.choice(["i", "q", "r", "s", str(rng.choice([1, 2, 3, 7, 100, 65536, 2**31 - 1]))])
     left, right = random_term(rng, depth - 1), random_term(rng, depth - 1)
@@ -802,9 +846,15 @@ def random_term(rng: random.Random, depth: int) -> str:
 
 
 def random_function(seed: int) -> Callable[..., Any]:
+    """work(idx, o, q, r, n): q and r are weak; n is a typed scalar, which conditions look at."""
     rng = random.Random(seed)
-    lines = ["def work(idx, o, q, r):", "    i = idx[0]", "    s = 0"]
+    lines = ["def work(idx, o, q, r, n):", "    i = idx[0]", "    s = 0", "    t = n"]
+    lines += ["    if i > 100:", f"        t = {rng.choice(['n', 'n - 1', 'n + n', 'n - n'])}"]
     lines.append(f"    s = {random_term(rng, 2)}")
+    lines.append(
+        f"    if {rng.choice(['t', 'n'])} {rng.choice(['>', '<', '!=', '>='])} {rng.choice(['5', '0', 'q', 'n'])}:"
+    )
+    lines.append(f"        s = {random_term(rng, 2)}")
     lines.append(f"    for k in range({rng.choice(['3', 'i', '2'])}):")
     lines.append(f"        s = {rng.choice(['s + ', 's - ', ''])}{random_term(rng, 2)}{rng.choice([' + k', ''])}")
     lines.append(f"    if {random_term(rng, 1)} < {random_term(rng, 2)}:")
@@ -819,7 +869,7 @@ def random_function(seed: int) -> Callable[..., Any]:
     return function
 
 
-def within_64_bits(fn: Callable[..., Any], q: int, r: int) -> np.ndarray | None:
+def within_64_bits(fn: Callable[..., Any], q: int, r: int, n: int) -> np.ndarray | None:
     """The values in Python, None where one passes 62 bits on the way."""
     seen: list[int] = []
 
@@ -844,10 +894,13 @@ def within_64_bits(fn: Callable[..., Any], q: int, r: int) -> np.ndarray | None:
     Number.__abs__ = made("__abs__")  # type: ignore[method-assign]
     stored: dict[Any, int] = {}
     for lane in range(LANES):
-        fn((Number(lane),), stored, Number(q), Number(r))
+        fn((Number(lane),), stored, Number(q), Number(r), n)
     if any(abs(value) >= 2**62 for value in seen):
         return None
     return np.array([int(stored[lane,]) for lane in range(LANES)], np.int64)
+
+
+TYPED = [np.dtype(dtype).type(end) for dtype in DTYPES for end in (np.iinfo(dtype).min, 7, np.iinfo(dtype).max)]
 
 
 def random_calls(seeds: range) -> Any:
@@ -856,29 +909,29 @@ def random_calls(seeds: range) -> Any:
     for seed in seeds:
         fn = random_function(seed)
         for _ in range(6):
-            q, r = rng.choice(numbers), rng.choice(numbers)
-            want = within_64_bits(fn, q, r)
+            q, r, n = rng.choice(numbers), rng.choice(numbers), rng.choice(TYPED)
+            want = within_64_bits(fn, q, r, int(n))
             if want is not None:
-                yield fn, q, r, want
+                yield fn, q, r, n, want
 
 
 @pytest.mark.host
 def test_random_functions_on_the_host() -> None:
     checked = 0
-    for fn, q, r, want in random_calls(range(40)):
+    for fn, q, r, n, want in random_calls(range(40)):
         dtype = (np.int64, np.int32, np.int64, np.uint16)[checked % 4]
         o = np.zeros(LANES, dtype)
-        pydp.forall(LANES, fn, o, q, r, device="host")
-        np.testing.assert_array_equal(o, want.astype(dtype), err_msg=f"{fn.__code__.co_filename} {q} {r}")
+        pydp.forall(LANES, fn, o, q, r, n, device="host")
+        np.testing.assert_array_equal(o, want.astype(dtype), err_msg=f"{fn.__code__.co_filename} {q} {r} {n!r}")
         checked += 1
     assert checked > 80
 
 
 def test_random_functions_on_the_device(device: Any, way: str) -> None:
-    for fn, q, r, want in random_calls(range(1000, 1003)):
+    for fn, q, r, n, want in random_calls(range(1000, 1003)):
         o = np.zeros(LANES, np.int64)
         try:
-            run(device, way, LANES, fn, o, q, r)
+            run(device, way, LANES, fn, o, q, r, n)
         except PydpError as error:
-            raise AssertionError(f"{fn.__code__.co_filename} {q} {r}") from error
-        np.testing.assert_array_equal(o, want, err_msg=f"{fn.__code__.co_filename} {q} {r}")
+            raise AssertionError(f"{fn.__code__.co_filename} {q} {r} {n!r}") from error
+        np.testing.assert_array_equal(o, want, err_msg=f"{fn.__code__.co_filename} {q} {r} {n!r}")
