@@ -18,7 +18,7 @@ import pyopencl as cl
 from pydp.algorithms import _forall_host
 from pydp.algorithms._forall_arguments import Arguments, types_meet, written_apart
 from pydp.algorithms._forall_check import check_places, check_races
-from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, check_spec, translation
+from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, check_spec, too_deep, translation
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir, widths
 from pydp.lang.checked import is_checked
@@ -118,6 +118,22 @@ def _prepared(
     space = grid if type(grid) is Grid else _grid(grid)
     given = Arguments(args)
     made = _translate(space, fn, given, group)
+    try:
+        return _ready(space, given, made, device, queue, wait_for, spec)
+    except RecursionError:
+        raise too_deep(made.function.name) from None
+
+
+def _ready(
+    space: Grid,
+    given: Arguments,
+    made: Translation,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    spec: ForallSpec | Mapping[str, Any] | None,
+) -> _Prepared:
+    """The rest of `_prepared`, for a translated function."""
     made = made.for_launch(given.values, given.arrays, space.extent, space.offset)
     extent, checked = tuple(space.extent), is_checked()
     if made.widths.any:

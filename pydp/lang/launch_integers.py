@@ -28,14 +28,19 @@ class LaunchRanges:
         self._coarse = BoundedCache(512)
 
     def fits(self, values: Sequence[Any], arrays: Sequence[int], extent: Sequence[int], offset: Sequence[int]) -> bool:
-        """Whether 32 bits are enough for a launch; arrays: the positions of arrays among `values`."""
+        """Whether 32 bits are enough for a launch; arrays: the positions of arrays among `values`.
+
+        False, and nothing kept, where Python's stack is too full to tell: 64 bits are always right."""
         if self.always_fits and not any(offset):
             return True
         shapes = tuple([values[position].shape for position in arrays])
         key = (tuple(extent), tuple(offset), shapes, tuple([_number(values, one) for one in self.numbers]))
         found = self._exact.get(key)
         if found is None:
-            found = self._exact.make(key, self._found, values, shapes, arrays, key)
+            try:
+                found = self._exact.make(key, self._found, values, shapes, arrays, key)
+            except RecursionError:
+                return False
         return found
 
     def _found(self, values: Sequence[Any], shapes: Any, arrays: Sequence[int], key: Any) -> bool:
