@@ -55,6 +55,8 @@ def forall(
     different types are run in the mapping "simt"). Python integers of -2**63 to 2**63 - 1 are accepted. Their values
     choose no type: what is computed of them and of indexes is exact in 64 bits, and wraps only where the type that it
     is stored to does. One that meets an array's integer of 32 or 64 bits takes that type, and must fit it.
+    A conditional, `min` or `max` of the two, and a variable that both are assigned to, keep the value: arithmetic with
+    an array's integers and the destination convert it.
     group: the extents of the groups, for functions that use ``idx.group``, ``idx.local``, local fields or barriers.
     Where the last group reaches beyond the grid, its lanes there meet at barriers and use local fields too, but write
     nothing: what a group writes for all its lanes (sums, bins) asks for a grid of whole groups.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,29 +92,59 @@ class LaunchRanges:
 
 
 class MetNumbers:
-    """The plain integers of a call that take the type of a typed number: their values must fit it, as in NumPy."""
+    """Checks Python integers that are combined with a typed number: they must fit its type, as in NumPy."""
 
     def __init__(self, function: ir.Function) -> None:
         self.name = function.name
+        assigned = _assigned_once(function)
+        given: dict[str, int] = {}  # the variables that the call's plain integers alone make, with any value
         found: dict[Any, tuple[ir.Expr, np.dtype[Any]]] = {}
+        self.steps: list[ir.Assign] = []  # those that the checks need, in order
         for statement in ir.statements(function.body):
             for one in ir.expressions(statement):
                 for part in _met_in(one):
-                    if _is_given(part.value):
+                    if _value(part.value, None, given) is not None:
                         found[expr_text(part.value), part.dtype] = part.value, part.dtype
+            if isinstance(statement, ir.Assign) and statement.variable.name in assigned:
+                if _value(statement.value, None, given) is not None:
+                    given[statement.variable.name] = 0
+                    self.steps.append(statement)
         self.checks = list(found.values())
+        needed = {name for expr, _ in self.checks for name in _read_in(expr)}
+        for step in reversed(self.steps):
+            if step.variable.name in needed:
+                needed |= _read_in(step.value)
+        self.steps = [step for step in self.steps if step.variable.name in needed]
         self.any = bool(self.checks)
 
     def check(self, values: Sequence[Any]) -> None:
         """Raise InvalidArgument for a number that does not fit."""
+        known: dict[str, int] = {}
+        for step in self.steps:
+            made = _value(step.value, values, known)
+            if made is not None:
+                known[step.variable.name] = made
         for expr, dtype in self.checks:
-            value = _value(expr, values)
+            value = _value(expr, values, known)
             low, high = limits(dtype)
             if value is not None and not low <= value <= high:
                 raise InvalidArgument(
                     f"{self.name}: {expr_text(expr)} is {value}, which does not fit {dtype}, the type of the number "
                     f"that it meets; {low} to {high} are accepted, or a NumPy number of a wider type"
                 )
+
+
+def _assigned_once(function: ir.Function) -> set[str]:
+    """The weak variables that one statement assigns and that are no loop's counters."""
+    counts: Counter[str] = Counter()
+    for one in ir.statements(function.body):
+        if isinstance(one, ir.Assign | ir.For):
+            counts[one.variable.name] += 1 if isinstance(one, ir.Assign) and one.variable.weak else 2
+    return {name for name, count in counts.items() if count == 1}
+
+
+def _read_in(expr: ir.Expr) -> set[str]:
+    return {part.variable.name for part in ir.walk(expr) if isinstance(part, ir.Read)}
 
 
 def _met_in(expr: ir.Expr) -> Iterator[ir.Cast]:
@@ -126,22 +157,20 @@ def _met_in(expr: ir.Expr) -> Iterator[ir.Cast]:
         yield expr
 
 
-def _is_given(expr: ir.Expr) -> bool:
-    """Whether the call's plain integers alone make the value."""
-    return _value(expr, None) is not None
-
-
-def _value(expr: ir.Expr, values: Sequence[Any] | None) -> int | None:
-    """The value of what plain integers of the call make by sums, differences and products; None for all else."""
+def _value(expr: ir.Expr, values: Sequence[Any] | None, known: Mapping[str, int]) -> int | None:
+    """The value of a sum, difference or product of plain integers of the call and of `known` variables; None for other
+    expressions. Where `values` is None, 0 stands for the call's integers."""
     if isinstance(expr, ir.Const):
         return int(expr.value)
     if isinstance(expr, ir.Parameter):
         return None if not expr.weak else 0 if values is None else _number(values, expr)
+    if isinstance(expr, ir.Read):
+        return known.get(expr.variable.name)
     if isinstance(expr, ir.Unary) and expr.op == "neg":
-        inner = _value(expr.value, values)
+        inner = _value(expr.value, values, known)
         return None if inner is None else -inner
     if isinstance(expr, ir.Binary) and expr.op in ("add", "sub", "mul"):
-        left, right = _value(expr.left, values), _value(expr.right, values)
+        left, right = _value(expr.left, values, known), _value(expr.right, values, known)
         if left is None or right is None:
             return None
         return OPERATIONS[expr.op]((left, left), (right, right))[0]

@@ -474,7 +474,7 @@ def test_typed_integers_of_32_bits_are_divided_by_the_true_value(device: Any, wa
         run(device, way, LANES, whole_beside, o, q, a)
         w = [q + lane for lane in range(LANES)]
         want = [
-            held(int(one) // by + int(held(min(int(one), by), np.int32)) % 5 + (int(one) >> (by & 3)), np.int32)
+            held(int(one) // by + min(int(one), by) % 5 + (int(one) >> (by & 3)), np.int32)
             for one, by in zip(a, w, strict=True)
         ]
         np.testing.assert_array_equal(o, want, err_msg=f"{q}")
@@ -487,6 +487,86 @@ def test_typed_integers_wrap_as_numpys(device: Any, way: str) -> None:
         run(device, way, LANES, beside_small, o, q, a)
         with np.errstate(over="ignore"):
             assert o.tolist() == (a + q).tolist()  # int32: that of what it meets
+
+
+def choices(i, q, x, y, c):
+    """What a choice between weak and typed integers gives, by several forms of it."""
+    t = q + i
+    if c:
+        t = x
+    u = x if c else q - i
+    v = u
+    if i > 3:
+        v = max(u, y, q + i)
+    w = int(v)
+    return (
+        max(q + i, x),
+        min(x, q - i, y),
+        q + i if c else x,
+        x if c else max(y, min(q, 7 * i + q)),
+        t,
+        v,
+        w // 2 + i,
+        (t > 2**31 - 1) + 2 * (u < x) + 4 * (max(q + i, x) >= 2**31),
+    )
+
+
+def chosen_of_both(idx, o, f, a, b, c, q):
+    i = idx[0]
+    found = choices(i, q, a[i], b[i], c[i] > 0)
+    for k in range(8):
+        o[i, k] = f[i, k] = found[k]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+def test_choices_between_weak_and_typed_integers_keep_the_value(device: Any, way: str, dtype: Any) -> None:
+    """Their destination converts it, not the type of the other one."""
+    ends = np.iinfo(dtype)
+    a = np.array([7, ends.min, ends.max, 100, 5, ends.max - 1], dtype)
+    b = np.array([2, ends.max, 9, ends.min, 0, 77], dtype)
+    c = np.array([0, 1, 0, 1, 0, 1], np.int32)
+    real = np.float64 if device.profile.fp64 else np.int64
+    for q in (5, int(ends.max) - 2, int(ends.max), int(ends.min) + 1):
+        if q < 0 and dtype == np.uint32:
+            continue
+        o, f = np.zeros((LANES, 8), np.int64), np.zeros((LANES, 8), real)
+        run(device, way, LANES, chosen_of_both, o, f, a, b, c, q)
+        want = [choices(i, q, int(a[i]), int(b[i]), c[i] > 0) for i in range(LANES)]
+        np.testing.assert_array_equal(o, np.array(want, np.int64), err_msg=f"{q}")
+        np.testing.assert_array_equal(f, np.array(want, real), err_msg=f"{q}")
+        short = np.zeros((LANES, 8), np.int32)
+        run(device, way, LANES, chosen_of_both, short, f, a, b, c, q)
+        np.testing.assert_array_equal(short, np.array(want, np.int64).astype(np.int32), err_msg=f"{q}")
+
+
+def divided_choice(idx, o, q, a):
+    i = idx[0]
+    o[idx] = max(q + i, a[i]) // 3 + min(q - i, a[i]) % 7
+
+
+def test_typed_operations_take_the_whole_value_of_a_choice(device: Any, way: str) -> None:
+    a = np.array([7, -7, 2**31 - 1, -(2**31), 100, -1], np.int32)
+    for q in (5, 2**31 - 1, -(2**31) + 1):
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, divided_choice, o, q, a)
+        want = [max(q + i, int(a[i])) // 3 + min(q - i, int(a[i])) % 7 for i in range(LANES)]
+        assert o.tolist() == want, q
+
+
+def indexed_by_a_choice(idx, o, a, b, q):
+    t = q + idx[0]
+    if idx[0] > 3:
+        t = a[idx]
+    o[idx] = b[t] + 10 * b[max(t, a[idx])]
+
+
+def test_chosen_indexes_that_32_bits_do_not_hold_are_outside(device: Any, way: str) -> None:
+    a, b = np.zeros(LANES, np.int32), np.arange(3, 9, dtype=np.int64)
+    for q in (0, 2**31 - 1):
+        o = np.zeros(LANES, np.int64)
+        run(device, "host" if way == "checked" else way, LANES, indexed_by_a_choice, o, a, b, q)
+        at = [0 if i > 3 else q + i for i in range(LANES)]
+        assert o.tolist() == [11 * (b[k] if k < LANES else 0) for k in at]
 
 
 def cast_first(idx, o, q):
@@ -516,6 +596,23 @@ def test_numbers_that_do_not_fit_what_they_meet_are_refused_before_the_launch(wa
     with pytest.raises(InvalidArgument, match=rf"is {2 * q + 1}, which does not fit"):
         run(device, way, LANES, meets_a_sum, o, q, a)
     assert (o == 7).all()
+
+
+@pytest.mark.host
+def test_long_sums_that_do_not_fit_what_they_meet_are_refused() -> None:
+    """They are computed in parts, each in a variable."""
+    space: dict[str, Any] = {}
+    text = f"def long_sum(idx, o, q, a):\n    o[idx] = a[idx] + ({' + '.join(['q * 3'] * 300)})\n"
+    linecache.cache["<long sum>"] = (len(text), None, text.splitlines(True), "<long sum>")
+    exec(compile(text, "<long sum>", "exec"), space)
+    a, o = np.ones(LANES, np.int32), np.full(LANES, 7, np.int64)
+    for q in (2**40, 2**31 // 900 + 1):
+        with pytest.raises(InvalidArgument, match=f"long_sum: .* is {900 * q}, which does not fit int32"):
+            pydp.forall(LANES, space["long_sum"], o, q, a, device="host")
+    assert (o == 7).all()
+    for q in (5, 2**31 // 900):
+        pydp.forall(LANES, space["long_sum"], o, q, a, device="host")
+        assert (o == 900 * q + 1).all()
 
 
 @pytest.mark.parametrize("q", [2**63, 2**64 - 1, -(2**63) - 1, 2**70])
