@@ -1,13 +1,12 @@
 """Whether 32 bits are enough for a function's weak integers, from the ranges of a launch's extents and numbers.
 
-Weak integers mean 64-bit integers. Sums, differences and products of their low 32 bits are the low 32 bits of the true
-ones, which is all that a 32-bit destination takes; a value that does not fit 32 bits as an index is outside of every
-array either way. Where the whole value counts (comparisons, divisions, conversions to floats or to 64 bits, bounds of
-loops) its range must fit 32 bits.
+Weak integers have 64-bit values. Addition, subtraction and multiplication need only the low 32 bits when the
+destination has 32 bits. An index that does not fit 32 bits is out of bounds in both forms. Comparisons, divisions,
+conversions and loop bounds need the whole value, so its range must fit 32 bits.
 
-The ranges are those of abstract interpretation over intervals (Cousot and Cousot, 1977): passes over the body until
-those at the heads of loops hold, widened to the launch's own numbers, then narrowed by the conditions of loops and by
-how far a loop's turns can take what is only added to.
+The ranges come from abstract interpretation over intervals (Cousot and Cousot, 1977). Passes over the body repeat until
+the ranges at the loop heads are stable. They are widened to the launch's own numbers, then narrowed by loop conditions
+and, for variables that a loop only adds to, by trip count times increment.
 """
 
 from __future__ import annotations
@@ -525,8 +524,7 @@ def _joined(states: Iterable[Known | None]) -> Known | None:
 
 
 def _result(value: Range, expr: Any) -> Range:
-    """The range of an operation's result: a typed integer wraps, a weak one has Python's value, whatever its size.
-    Where all those that are needed fit 32 bits, 64 bits that wrap give the same ones."""
+    """The range of an operation's result. Typed integers wrap; weak ones keep the exact value."""
     if not expr.weak:
         return wrapped(value, expr.dtype)
     if expr.dtype.kind == "u":

@@ -15,10 +15,23 @@ from pydp.lang.integer_ranges import Leaf, fits_32_bits
 from pydp.lang.intervals import OPERATIONS, Range, limits
 from pydp.lang.ir_text import expr_text
 
+_MANY = 64
+_BUCKETS = (8, 16, 24, 31, 40, 63, 64)  # bits of the numbers that share an answer where there are many different ones
+
+
+class _Bucket:
+    """Whether all numbers of a bucket fit 32 bits; how many parts of it were analysed, and whether one of them fits."""
+
+    def __init__(self, fits: bool) -> None:
+        self.fits, self.some_fit, self.asked = fits, False, 0
+
 
 class LaunchRanges:
     """Whether a launch needs 64 bits for a function's weak integers. The answers are kept by the launch's numbers, and
-    found once for numbers of about the same size."""
+    found once for numbers of about the same size.
+
+    After `_MANY` analyses a wider bucket of numbers is analysed first. Its answer is used if 32 bits are enough for all
+    of it, or if none of `_MANY` parts of it fit 32 bits. So numbers that change on each call cost few analyses."""
 
     def __init__(self, function: ir.Function) -> None:
         self.function = function
@@ -27,6 +40,8 @@ class LaunchRanges:
         self.numbers: list[ir.Parameter] = [one for one in function.parameters if one.dtype.kind in "iu"]
         self._exact = BoundedCache(512)
         self._coarse = BoundedCache(512)
+        self._buckets = BoundedCache(512)
+        self._sizes = 0  # how many different sizes of numbers were analysed
 
     def fits(self, values: Sequence[Any], arrays: Sequence[int], extent: Sequence[int], offset: Sequence[int]) -> bool:
         """Whether 32 bits are enough for a launch; arrays: the positions of arrays among `values`.
@@ -39,29 +54,48 @@ class LaunchRanges:
         found = self._exact.get(key)
         if found is None:
             try:
-                found = self._exact.make(key, self._found, values, shapes, arrays, key)
+                found = self._exact.make(key, self._found, shapes, arrays, key)
             except RecursionError:
                 return False
         return found
 
-    def _found(self, values: Sequence[Any], shapes: Any, arrays: Sequence[int], key: Any) -> bool:
+    def _found(self, shapes: Any, arrays: Sequence[int], key: Any) -> bool:
         extent, offset, _, numbers = key
         sizes = tuple(map(_rounded_up, extent))
         starts = tuple((min(0, -_rounded_up(-one)), max(0, _rounded_up(one))) for one in offset)
         known = {position: tuple(map(_rounded_up, shape)) for position, shape in zip(arrays, shapes, strict=True)}
-        given = {
-            (one.position, one.item): _about(value, limits(_true_type(one)))
-            for one, value in zip(self.numbers, numbers, strict=True)
-        }
-        coarse = (sizes, starts, tuple(known.items()), tuple(given.items()))
+        places = tuple(known.items())
 
         def extents(expr: ir.Expr) -> Range:
             if isinstance(expr, ir.ArrayExtent):
                 return 0, known[expr.array.position][expr.axis]
             return 0, sizes[expr.axis]  # type: ignore[attr-defined]
 
-        leaf = self._leaf(extents, lambda one: given[one.position, one.item], starts)
-        return self._coarse.make(coarse, fits_32_bits, self.function, leaf)
+        def ranges(about: Callable[[int, Range], Range]) -> dict[Any, Range]:
+            found = zip(self.numbers, numbers, strict=True)
+            return {(one.position, one.item): about(value, limits(_true_type(one))) for one, value in found}
+
+        def fits(given: dict[Any, Range]) -> bool:
+            return fits_32_bits(self.function, self._leaf(extents, lambda one: given[one.position, one.item], starts))
+
+        given = ranges(_about)
+        coarse = (sizes, starts, places, tuple(given.items()))
+        answer: bool | None = self._coarse.find(coarse)
+        if answer is not None:
+            return answer
+        bucket = None
+        if self._sizes >= _MANY:
+            wide = ranges(_wide_bucket)
+            key = (sizes, starts, places, tuple(wide.items()))
+            bucket = self._buckets.make(key, lambda: _Bucket(fits(wide)))
+            if bucket.fits or (bucket.asked >= _MANY and not bucket.some_fit):
+                return bool(bucket.fits)
+        answer = bool(self._coarse.make(coarse, fits, given))
+        self._sizes += 1
+        if bucket is not None:
+            bucket.asked += 1
+            bucket.some_fit = bucket.some_fit or answer
+        return answer
 
     def _leaf(
         self,
@@ -202,3 +236,10 @@ def _about(value: int, ends: Range) -> Range:
     largest = _rounded_up(size)
     low = largest - (1 << (size - 1).bit_length() - 3) + 1
     return (low, min(largest, ends[1])) if value > 0 else (max(-largest, ends[0]), -low)
+
+
+def _wide_bucket(value: int, ends: Range) -> Range:
+    """The bucket of a number: all that have its sign and at most as many bits; ends: the range of its type."""
+    if value < 0:
+        return max(ends[0], next(-(1 << k) for k in _BUCKETS if value >= -(1 << k))), -1
+    return 0, min(ends[1], next((1 << k) - 1 for k in _BUCKETS if value < 1 << k))

@@ -18,10 +18,11 @@ import pydp
 from pydp.algorithms import _forall_plan
 from pydp.algorithms._forall_arguments import Arguments
 from pydp.errors import InvalidArgument, PydpError
-from pydp.lang import host
+from pydp.lang import host, launch_integers
 from pydp.lang.fingerprint import fingerprint
 from pydp.lang.front import translate_value
 from pydp.lang.integer_ranges import fits_32_bits
+from pydp.lang.intervals import limits
 from pydp.lang.lower_value import lower_value
 
 LANES = 6
@@ -892,6 +893,60 @@ def test_what_32_bits_may_not_hold_takes_64() -> None:
     ]:
         made, launched = form_of(fn, extent, args)
         assert launched is not made and launched.function.index_dtype == np.int64, fn
+
+
+def compared_numbers(idx, o, q, r, s, t):
+    i = idx[0]
+    o[idx] = (q > i) + (r > i) * 2 + (s < t) * 4
+
+
+def multiplied_numbers(idx, o, q, r, s, t):
+    o[idx] = (q * r + s * t + idx[0]) // 3
+
+
+def sometimes_wide(idx, o, q, r, s, t):
+    o[idx] = (q + r + s + t + idx[0]) // 3
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    ("fn", "most"), [(compared_numbers, 64 + 17), (multiplied_numbers, 3 * 64 + 17), (sometimes_wide, 600 + 17)]
+)
+def test_numbers_that_change_on_each_call_cost_few_analyses(
+    monkeypatch: pytest.MonkeyPatch, fn: Any, most: int
+) -> None:
+    analyses = 0
+
+    def noted(*args: Any) -> bool:
+        nonlocal analyses
+        analyses += 1
+        return fits_32_bits(*args)
+
+    monkeypatch.setattr(launch_integers, "fits_32_bits", noted)
+    rng = random.Random(7)
+    o = np.zeros(LANES, np.int64)
+    for number in range(600):
+        least = 0 if fn is sometimes_wide and number % 2 else 2**27
+        numbers = [rng.randrange(least, 2**29 if fn is sometimes_wide and number % 2 else 2**31) for _ in range(4)]
+        numbers = [one if rng.random() < 0.5 or fn is not compared_numbers else -one for one in numbers]
+        pydp.forall(LANES, fn, o, *numbers, device="host")
+        stored: dict[Any, int] = {}
+        for lane in range(LANES):
+            fn((lane,), stored, *numbers)
+        assert o.tolist() == [stored[lane,] for lane in range(LANES)]
+    assert analyses <= most
+
+
+@pytest.mark.host
+def test_every_number_is_in_its_bucket() -> None:
+    for dtype in (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64):
+        ends = limits(np.dtype(dtype))
+        for k in range(65):
+            for value in (2**k - 1, 2**k, 2**k + 1, -(2**k), 1 - 2**k, -1 - 2**k):
+                if ends[0] <= value <= ends[1]:
+                    for about in (launch_integers._about, launch_integers._wide_bucket):
+                        low, high = about(value, ends)
+                        assert ends[0] <= low <= value <= high <= ends[1], (dtype, value, about)
 
 
 def test_explain_says_which_width_runs(device: Any) -> None:
