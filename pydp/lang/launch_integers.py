@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,9 +13,10 @@ from pydp.bounded import BoundedCache
 from pydp.errors import InvalidArgument
 from pydp.lang import ir
 from pydp.lang.integer_ranges import Leaf, fits_32_bits
-from pydp.lang.intervals import OPERATIONS, Range, limits
+from pydp.lang.intervals import Range, limits
 from pydp.lang.ir_text import expr_text
 
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 _MANY = 64
 _BUCKETS = (8, 16, 24, 31, 40, 63, 64)  # bits of the numbers that share an answer where there are many different ones
 
@@ -139,12 +141,13 @@ class MetNumbers:
                 for part in _met_in(one):
                     if _value(part.value, None, given) is not None:
                         found[expr_text(part.value), part.dtype] = part.value, part.dtype
-            if isinstance(statement, ir.Assign) and statement.variable.name in assigned:
-                if _value(statement.value, None, given) is not None:
-                    given[statement.variable.name] = 0
-                    self.steps.append(statement)
-        self.checks = list(found.values())
-        needed = {name for expr, _ in self.checks for name in _read_in(expr)}
+            if not isinstance(statement, ir.Assign) or statement.variable.name not in assigned:
+                continue
+            if _value(statement.value, None, given) is not None:
+                given[statement.variable.name] = 0
+                self.steps.append(statement)
+        self.checks = [(expr, dtype, limits(dtype)) for expr, dtype in found.values()]
+        needed = {name for expr, _, _ in self.checks for name in _read_in(expr)}
         for step in reversed(self.steps):
             if step.variable.name in needed:
                 needed |= _read_in(step.value)
@@ -158,9 +161,8 @@ class MetNumbers:
             made = _value(step.value, values, known)
             if made is not None:
                 known[step.variable.name] = made
-        for expr, dtype in self.checks:
+        for expr, dtype, (low, high) in self.checks:
             value = _value(expr, values, known)
-            low, high = limits(dtype)
             if value is not None and not low <= value <= high:
                 raise InvalidArgument(
                     f"{self.name}: {expr_text(expr)} is {value}, which does not fit {dtype}, the type of the number "
@@ -203,11 +205,11 @@ def _value(expr: ir.Expr, values: Sequence[Any] | None, known: Mapping[str, int]
     if isinstance(expr, ir.Unary) and expr.op == "neg":
         inner = _value(expr.value, values, known)
         return None if inner is None else -inner
-    if isinstance(expr, ir.Binary) and expr.op in ("add", "sub", "mul"):
+    if isinstance(expr, ir.Binary) and expr.op in _OPERATIONS:
         left, right = _value(expr.left, values, known), _value(expr.right, values, known)
         if left is None or right is None:
             return None
-        return OPERATIONS[expr.op]((left, left), (right, right))[0]
+        return _OPERATIONS[expr.op](left, right)
     return None
 
 
