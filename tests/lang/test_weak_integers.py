@@ -1087,3 +1087,78 @@ def test_random_functions_on_the_device(device: Any, way: str) -> None:
         except PydpError as error:
             raise AssertionError(f"{fn.__code__.co_filename} {q} {r} {n!r}") from error
         np.testing.assert_array_equal(o, want, err_msg=f"{fn.__code__.co_filename} {q} {r} {n!r}")
+
+
+def random_weak(rng: random.Random, depth: int) -> str:
+    """An expression of weak integers, some of them made of choices."""
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice(["i", "(q + i)", "(r - i)", "(q - 3 * i)", "7"])
+    left, right = random_weak(rng, depth - 1), random_weak(rng, depth - 1)
+    form = rng.randrange(4)
+    if form == 0:
+        return f"({left} {rng.choice('+-')} {right})"
+    if form == 1:
+        return f"({left} // {rng.choice([3, -5])})"
+    if form == 2:
+        return f"int({random_choice(rng, depth - 1)})"
+    return f"({left} if {random_condition(rng, depth - 1)} else {right})"
+
+
+def random_choice(rng: random.Random, depth: int) -> str:
+    """A choice between weak integers and typed ones: t and u, which may hold either, and elements of arrays."""
+    if depth <= 0:
+        return rng.choice(["t", "u", "t", "u", "a[i]", "b[i]"])
+    one, weak = random_choice(rng, depth - 1), f"({random_weak(rng, depth - 1)} + i - i)"
+    if rng.random() < 0.5:
+        return f"{rng.choice(['min', 'max'])}({one}, {weak}, {random_choice(rng, depth - 1)})"
+    return f"({one} if {random_condition(rng, depth - 1)} else {weak})"
+
+
+def random_condition(rng: random.Random, depth: int) -> str:
+    other = rng.choice(["(q + i)", "100", str(2**31), str(-(2**31) - 5), random_choice(rng, depth - 1)])
+    return f"{random_choice(rng, depth - 1)} {rng.choice(['<', '<=', '>', '==', '!='])} {other}"
+
+
+def random_choosing_function(seed: int) -> Callable[..., Any]:
+    rng = random.Random(seed)
+    lines = ["def work(idx, o, a, b, q, r):", "    i = idx[0]", "    t = a[i]", "    u = b[i]", "    w = 0"]
+    for _ in range(2):
+        lines.append(f"    if {random_condition(rng, 1)}:")
+        lines.append(f"        {rng.choice('tu')} = {rng.choice([random_choice(rng, 2), '(q + i)', '(i - r)'])}")
+    lines.append(f"    for k in range({rng.choice(['3', 'i'])}):")
+    lines += [f"        {rng.choice('tu')} = {random_choice(rng, 2)}", f"        w = w + {random_weak(rng, 2)} - k"]
+    stored = [random_choice(rng, 3), f"{random_weak(rng, 3)} // 2", "w // 2", "t", "u"]
+    lines += [f"    o[i, {column}] = {value}" for column, value in enumerate(stored)]
+    text = "\n".join(lines) + "\n"
+    name = f"<choices {seed}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    space: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), space)
+    function: Callable[..., Any] = space["work"]
+    return function
+
+
+def check_random_choices(seeds: range, run_it: Callable[..., None]) -> None:
+    numbers = [0, 5, 2**31 - 1, 2**31 - 4, -(2**31), -(2**31) + 3, 2**31, 2**33, -(2**35), 2**30]
+    elements = [0, 1, -7, 2**31 - 1, -(2**31), 2**31 - 5, 99]
+    for seed in seeds:
+        fn, rng = random_choosing_function(seed), random.Random(-seed)
+        for _ in range(4):
+            q, r = rng.choice(numbers), rng.choice(numbers)
+            a, b = (np.array([rng.choice(elements) for _ in range(LANES)], np.int32) for _ in range(2))
+            stored: dict[Any, int] = {}
+            for lane in range(LANES):
+                fn((lane,), stored, a.tolist(), b.tolist(), q, r)
+            o = np.zeros((LANES, 5), np.int64)
+            run_it(LANES, fn, o, a, b, q, r)
+            want = [[stored[lane, column] for column in range(5)] for lane in range(LANES)]
+            np.testing.assert_array_equal(o, want, err_msg=f"{fn.__code__.co_filename} {q} {r}")
+
+
+@pytest.mark.host
+def test_random_choices_on_the_host() -> None:
+    check_random_choices(range(30), lambda *args: pydp.forall(*args, device="host"))
+
+
+def test_random_choices_on_the_device(device: Any, way: str) -> None:
+    check_random_choices(range(1000, 1002), lambda *args: run(device, way, *args))
