@@ -540,6 +540,55 @@ def test_choices_between_weak_and_typed_integers_keep_the_value(device: Any, way
         np.testing.assert_array_equal(short, np.array(want, np.int64).astype(np.int32), err_msg=f"{q}")
 
 
+def held_in_a_variable(i, q, a):
+    t = q + i
+    if a[i] > 5:
+        t = a[i]
+    return t
+
+
+def read_as_weak(i, q, a):
+    u = a[i] if a[i] > 5 else q + i
+    w = int(u)
+    return w // 2
+
+
+def chosen_twice(i, q, a):
+    t = q + i
+    if a[i] > 5:
+        t = a[i]
+    u = t if i % 2 else a[i]
+    return u % 1000
+
+
+def as_an_index(i, q, a):
+    t = q + i
+    if a[i] > 5:
+        t = a[i]
+    return a[t] + 1
+
+
+def compared_choice(i, q, a):
+    return 1 if (a[i] if a[i] > 5 else q + i) > 2**31 - 1 else 2
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    "fn", [held_in_a_variable, read_as_weak, chosen_twice, as_an_index, compared_choice], ids=lambda one: one.__name__
+)
+def test_each_choice_by_itself_chooses_its_width(fn: Any) -> None:
+    """In a function of its own, which nothing else makes one of 64 bits."""
+
+    def alone(idx, o, q, a):
+        o[idx] = fn(idx[0], q, a)
+
+    a = np.array([7, 2, 3, 2**31 - 1, -(2**31), 5], np.int32)
+    for q in (0, 3, 2**31 - 3, 2**31 - 1, 2**31, 2**32 - 4, -(2**31) - 2, 2**40, -(2**32)):
+        o = np.zeros(LANES, np.int64)
+        pydp.forall(LANES, alone, o, q, a, device="host")
+        np.testing.assert_array_equal(o, expected(fn, np.int64, q, Table(a)), err_msg=f"{q}")
+
+
 def divided_choice(idx, o, q, a):
     i = idx[0]
     o[idx] = max(q + i, a[i]) // 3 + min(q - i, a[i]) % 7
