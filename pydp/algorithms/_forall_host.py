@@ -12,7 +12,7 @@ import numpy as np
 import pyopencl as cl
 
 from pydp.algorithms._forall_arguments import Arguments
-from pydp.algorithms._forall_plan import Translation
+from pydp.algorithms._forall_plan import Translation, too_deep
 from pydp.lang import checked, host
 from pydp.runtime import placement
 from pydp.runtime.device import device as find_device
@@ -41,7 +41,10 @@ def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: An
     with host_allocation():
         memory = _Memory([given.values[position] for position, _ in made.arrays], written)
         ordered = [memory.here(given.values[position], name in made.written) for position, name in made.arrays]
-        runner(made.function, tuple(space.extent), tuple(space.offset), ordered, numbers)
+        try:
+            runner(made.function, tuple(space.extent), tuple(space.offset), ordered, numbers)
+        except RecursionError:
+            raise too_deep(made.function.name) from None
         memory.take_back()
 
 

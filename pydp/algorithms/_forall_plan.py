@@ -112,10 +112,21 @@ def translation(
     if found is None:
         # Made first: a property of the user's object, which is asked meanwhile, may call pydp and must not wait for it.
         index_dtype = np.dtype(np.int64 if wide else np.int32)
-        function = translate(fn, rank, group, [language_type(part) for part in parts], index_dtype)
-        made = Translation(function, parts)
+        try:
+            function = translate(fn, rank, group, [language_type(part) for part in parts], index_dtype)
+            made = Translation(function, parts)
+        except RecursionError:
+            raise too_deep(getattr(fn, "__name__", "the function")) from None
         found = _translations.make(full, lambda: made)
     return found
+
+
+def too_deep(name: str) -> InvalidArgument:
+    """The error for a RecursionError from reading the expressions of the function `name`."""
+    return InvalidArgument(
+        f"{name} is nested too deeply here for Python's recursion limit, "
+        f"{sys.getrecursionlimit()} frames; split its expressions and conditions"
+    )
 
 
 class Translation:
@@ -172,13 +183,7 @@ class Translation:
         key = (self, None if spec is None else _spec_key(spec), extent, shared, watched)
         found: Plan | None = device.plans.get(key)
         if found is None:
-            try:
-                found = device.plans.make(key, self._planned, device, spec, extent, shared, watched)
-            except RecursionError:
-                raise InvalidArgument(
-                    f"{self.function.name} is nested too deeply for Python's recursion limit, "
-                    f"{sys.getrecursionlimit()} frames; split its expressions and conditions"
-                ) from None
+            found = device.plans.make(key, self._planned, device, spec, extent, shared, watched)
         return found
 
     def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, watched: bool) -> Plan:

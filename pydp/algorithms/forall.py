@@ -18,7 +18,7 @@ import pyopencl as cl
 from pydp.algorithms import _forall_host
 from pydp.algorithms._forall_arguments import Arguments, types_meet, written_apart
 from pydp.algorithms._forall_check import check_places, check_races
-from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, check_spec, translation
+from pydp.algorithms._forall_plan import ForallSpec, Plan, Translation, check_group, check_spec, too_deep, translation
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir, widths
 from pydp.lang.checked import is_checked
@@ -55,6 +55,8 @@ def forall(
     different types are run in the mapping "simt"). Python integers of -2**63 to 2**63 - 1 are accepted. Their values
     choose no type: what is computed of them and of indexes is exact in 64 bits, and wraps only where the type that it
     is stored to does. One that meets an array's integer of 32 or 64 bits takes that type, and must fit it.
+    A conditional, `min` or `max` of the two, and a variable that both are assigned to, keep the value: arithmetic with
+    an array's integers and the destination convert it.
     group: the extents of the groups, for functions that use ``idx.group``, ``idx.local``, local fields or barriers.
     Where the last group reaches beyond the grid, its lanes there meet at barriers and use local fields too, but write
     nothing: what a group writes for all its lanes (sums, bins) asks for a grid of whole groups.
@@ -118,6 +120,22 @@ def _prepared(
     space = grid if type(grid) is Grid else _grid(grid)
     given = Arguments(args)
     made = _translate(space, fn, given, group)
+    try:
+        return _ready(space, given, made, device, queue, wait_for, spec)
+    except RecursionError:
+        raise too_deep(made.function.name) from None
+
+
+def _ready(
+    space: Grid,
+    given: Arguments,
+    made: Translation,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    spec: ForallSpec | Mapping[str, Any] | None,
+) -> _Prepared:
+    """The rest of `_prepared`, for a translated function."""
     made = made.for_launch(given.values, given.arrays, space.extent, space.offset)
     extent, checked = tuple(space.extent), is_checked()
     if made.widths.any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.front_base import Base
-from pydp.lang.result_type import BOOL, FLOAT32, NoCommonType, Type, as_real, common, is_integer, quotient
+from pydp.lang.result_type import BOOL, FLOAT32, INT64, NoCommonType, Type, as_real, common, is_integer, quotient
 from pydp.lang.values import Constant, Items, Number, Value, describe
 
 SYMBOLS = {
@@ -177,6 +177,9 @@ class Arithmetic(Base):
         for number, other in ((left, right), (right, left)):
             value = known(number)
             if isinstance(value, int) and is_integer(other.expr.dtype) and not _in_range(value, kind.dtype):
+                if _may_exceed(other) and _in_range(value, INT64):
+                    left, right = (Number(self.convert(one, INT64, node)) for one in (left, right))
+                    return Number(ir.Compare(BOOL, op, left.expr, right.expr))
                 pair = (value, 0) if number is left else (0, value)
                 return Number(ir.Const(BOOL, bool(_PYTHON[op](*pair))))
         return Number(ir.Compare(BOOL, op, self.met(left, kind, node), self.met(right, kind, node)))
@@ -258,6 +261,12 @@ class Arithmetic(Base):
 
 def _is_zero(expr: ir.Expr) -> bool:
     return isinstance(expr, ir.Const) and expr.value == 0
+
+
+def _may_exceed(number: Number) -> bool:
+    """Whether a typed integer may have the value of a weak one that its type does not hold (see exact_choices)."""
+    choice = isinstance(number.expr, ir.Read | ir.Select | ir.Math)
+    return choice and not number.plain and number.expr.dtype.itemsize == 4
 
 
 def _in_range(value: int, dtype: np.dtype[Any]) -> bool:

@@ -282,15 +282,15 @@ class Base(ABC):
         return replace(expr, met=True) if number.plain and not kind.plain and isinstance(expr, ir.Cast) else expr
 
     def convert(self, number: Number, dtype: np.dtype[Any], node: ast.AST, weak: bool = False) -> ir.Expr:
-        """The number as a value of `dtype`; weak: as a plain one. Where a plain integer becomes a typed one of the same
-        dtype, the conversion is written too: typed integers wrap, plain ones do not."""
+        """The number as a value of `dtype`; weak: as a plain one. Conversions between plain and typed integers of the
+        same dtype are written too: typed integers wrap, plain ones do not."""
         expr = number.expr
         if (expr.dtype.names or dtype.names) and expr.dtype != dtype:
             self.fail(f"{number.type} cannot become {'a record' if dtype.names else dtype}", node)
         if isinstance(expr, ir.Const) and not dtype.names:
             return self._convert_constant(number, expr, dtype, node)
         if expr.dtype == dtype:
-            return ir.Cast(dtype, expr) if number.plain and not weak and is_integer(dtype) else expr
+            return ir.Cast(dtype, expr, weak) if number.plain != weak and is_integer(dtype) else expr
         if number.plain and expr.dtype.kind == "f" and dtype == FLOAT64:
             return self._widened(expr)
         return ir.Cast(dtype, expr, weak)

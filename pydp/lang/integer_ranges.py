@@ -1,13 +1,12 @@
 """Whether 32 bits are enough for a function's weak integers, from the ranges of a launch's extents and numbers.
 
-Weak integers mean 64-bit integers. Sums, differences and products of their low 32 bits are the low 32 bits of the true
-ones, which is all that a 32-bit destination takes; a value that does not fit 32 bits as an index is outside of every
-array either way. Where the whole value counts (comparisons, divisions, conversions to floats or to 64 bits, bounds of
-loops) its range must fit 32 bits.
+Weak integers have 64-bit values. Addition, subtraction and multiplication need only the low 32 bits when the
+destination has 32 bits. An index that does not fit 32 bits is out of bounds in both forms. Comparisons, divisions,
+conversions and loop bounds need the whole value, so its range must fit 32 bits.
 
-The ranges are those of abstract interpretation over intervals (Cousot and Cousot, 1977): passes over the body until
-those at the heads of loops hold, widened to the launch's own numbers, then narrowed by the conditions of loops and by
-how far a loop's turns can take what is only added to.
+The ranges come from abstract interpretation over intervals (Cousot and Cousot, 1977). Passes over the body repeat until
+the ranges at the loop heads are stable. They are widened to the launch's own numbers, then narrowed by loop conditions
+and, for variables that a loop only adds to, by trip count times increment.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
+from pydp.lang.exact_choices import ExactChoices, is_met
 from pydp.lang.intervals import (
     INT32_RANGE,
     OPERATIONS,
@@ -43,9 +43,8 @@ _WHOLE = ("floordiv", "mod", "shr")  # operations whose result depends on all bi
 _INDEXES = (ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
 _OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
-# What int(x) is known to be, by the bytes of the float: those of float32 and float16 that fit int32. Floats that do not
-# fit become the smallest int32, which stands for no number.
-_OF_FLOATS: dict[int, Range] = {2: (-65504, 65504), 4: (-(2**31) + 128, 2**31 - 128), 8: (-(2**31) + 1, 2**31 - 1)}
+# The range of int(x), by the bytes of the float. Floats out of range give INT32_MIN; the analysis ignores that result.
+_OF_FLOATS: dict[int, Range] = {2: (-65504, 65504), 4: (-(2**31), 2**31 - 128), 8: (-(2**31), 2**31 - 1)}
 
 
 class _TooWideError(Exception):
@@ -76,6 +75,7 @@ class _Passes:
 
     def __init__(self, function: ir.Function | ir.ValueFunction, leaf: Leaf) -> None:
         self.function, self.leaf = function, leaf
+        self.choices = ExactChoices(function)
         self.known: Known | None = {}
         self.loops: dict[int, _Loop] = {}
         self.open: list[_Loop] = []
@@ -84,6 +84,7 @@ class _Passes:
         self.number = 0
         self.narrowing = False
         self.steps: list[int] = []
+        self.inverted = False
 
     def run(self) -> bool:
         self.steps = self._thresholds()
@@ -105,7 +106,7 @@ class _Passes:
                 self.of(self.function.result)
         except _TooWideError:
             return False
-        return True
+        return not self.inverted
 
     def _pass(self) -> None:
         self.known, self.changed = {}, False
@@ -135,8 +136,8 @@ class _Passes:
             getattr(self, f"_do_{type(statement).__name__}")(statement)
 
     def _do_Assign(self, one: ir.Assign) -> None:
-        value = self.of(one.value)
         name = one.variable.name
+        value = self.exact(one.value) if name in self.choices.variables else self.of(one.value)
         if one.members or value is None or one.variable.dtype.kind not in "iu":
             return
         assert self.known is not None
@@ -172,7 +173,7 @@ class _Passes:
             self._index(bound.index)
 
     def _index(self, expr: ir.Expr) -> None:
-        value = self.of(expr)
+        value = self.exact(expr)
         if value is not None and expr.dtype.itemsize == 4 and not within(value, _INDEX_RANGE):
             self._refuse()
 
@@ -299,28 +300,38 @@ class _Passes:
             raise _TooWideError
 
     def whole(self, expr: ir.Expr) -> Range | None:
-        """The range of an integer all bits of which count."""
-        value = self.of(expr)
+        """The range of an integer whose value is used, not only its low bits."""
+        value = self.whole(expr.value) if is_met(expr) else self.exact(expr)  # type: ignore[attr-defined]
         if value is not None and not within(value, limits(expr.dtype)):
             self._refuse()
         return value
 
-    def operand(self, expr: ir.Expr) -> Range | None:
-        """The same of what stands beside a typed integer: its true value counts there, not what that type makes of
-        it."""
-        if isinstance(expr, ir.Cast) and expr.met and expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu":
-            value = self.whole(expr.value)
-            if value is not None and not within(value, limits(expr.dtype)):
-                self._refuse()
-            return value
-        return self.whole(expr)
+    def exact(self, expr: ir.Expr) -> Range | None:
+        """The range of an integer's value before it takes the type of a typed integer that it meets."""
+        if is_met(expr):
+            return self.of(expr.value)  # type: ignore[attr-defined]
+        if not self.choices.holds(expr):
+            return self.of(expr)
+        if isinstance(expr, ir.Select):
+            return self._chosen(expr, self.exact)
+        if isinstance(expr, ir.Read):
+            return (self.known or {}).get(expr.variable.name, limits(expr.dtype))
+        return self.of(expr)
 
     def of(self, expr: ir.Expr) -> Range | None:
         """The range of an integer's true value; None for what is no integer."""
         rule = _RULES.get(type(expr))
         if rule is not None:
             return rule(self, expr)
-        return self.leaf(expr) if expr.dtype.kind in "iu" else None
+        return self._given(expr) if expr.dtype.kind in "iu" else None
+
+    def _given(self, expr: ir.Expr) -> Range:
+        """The leaf's range. One without values would make code that runs look unreachable: 64 bits are the answer."""
+        ends = self.leaf(expr)
+        if ends[0] > ends[1]:
+            self.inverted = True
+            return UNBOUNDED
+        return ends
 
     def _const(self, expr: ir.Const) -> Range | None:
         return (int(expr.value), int(expr.value)) if expr.dtype.kind in "iu" else None
@@ -330,7 +341,9 @@ class _Passes:
         if variable.dtype.kind not in "iu":
             return None
         found = (self.known or {}).get(variable.name)
-        return found if found is not None else (0, 0) if variable.weak else limits(variable.dtype)
+        if found is None:
+            return (0, 0) if variable.weak else limits(variable.dtype)
+        return wrapped(found, variable.dtype) if variable.name in self.choices.variables else found
 
     def _unary(self, expr: ir.Unary) -> Range | None:
         value = self.of(expr.value)
@@ -345,15 +358,15 @@ class _Passes:
             self.of(expr.right)
             return None
         both = expr.op in _WHOLE
-        left = self.operand(expr.left) if both else self.of(expr.left)
-        right = self.operand(expr.right) if both or expr.op in ("pow", "shl") else self.of(expr.right)
+        left = self.whole(expr.left) if both else self.of(expr.left)
+        right = self.whole(expr.right) if both or expr.op in ("pow", "shl") else self.of(expr.right)
         if left is None or right is None:
             return limits(expr.dtype)
         return _result(OPERATIONS[expr.op](left, right), expr)
 
     def _compare(self, expr: ir.Compare) -> None:
-        self.operand(expr.left)
-        self.operand(expr.right)
+        self.whole(expr.left)
+        self.whole(expr.right)
 
     def _logical(self, expr: ir.Logical) -> None:
         self.of(expr.left)
@@ -364,15 +377,20 @@ class _Passes:
         self.known = before
 
     def _select(self, expr: ir.Select) -> Range | None:
+        ends = self._chosen(expr, self.of)
+        return _result(ends, expr) if ends is not None and expr.dtype.kind in "iu" else None
+
+    def _chosen(self, expr: ir.Select, of: Callable[[ir.Expr], Range | None]) -> Range | None:
+        """The common range of a conditional's values, each by `of` where the condition says so."""
         self.of(expr.condition)
         before, found = self.known, []
         for part, holds in ((expr.yes, True), (expr.no, False)):
             self.known = self.given(before, expr.condition, holds)
             if self.known is not None:
-                found.append(self.of(part))
+                found.append(of(part))
         self.known = before
         ends = [one for one in found if one is not None]
-        return _result(hull(ends), expr) if ends and expr.dtype.kind in "iu" else None
+        return hull(ends) if ends else None
 
     def _cast(self, expr: ir.Cast) -> Range | None:
         source, target = expr.value.dtype, expr.dtype
@@ -381,6 +399,8 @@ class _Passes:
             return _TRUTH if target.kind in "iu" else None
         whole = target.kind not in "iu" or target.itemsize > source.itemsize
         value = self.whole(expr.value) if whole and source.kind in "iu" else self.of(expr.value)
+        if expr.weak and source == target:
+            value = self.exact(expr.value)
         if target.kind not in "iu":
             return None
         if value is None:
@@ -389,7 +409,7 @@ class _Passes:
         return _result(value, expr)
 
     def _math(self, expr: ir.Math) -> Range | None:
-        values = [self.operand(one) for one in expr.values]
+        values = [self.whole(one) for one in expr.values]
         if expr.dtype.kind not in "iu":
             return None
         known = [value for value in values if value is not None]
@@ -504,8 +524,7 @@ def _joined(states: Iterable[Known | None]) -> Known | None:
 
 
 def _result(value: Range, expr: Any) -> Range:
-    """The range of an operation's result: a typed integer wraps, a weak one has Python's value, whatever its size.
-    Where all those that are needed fit 32 bits, 64 bits that wrap give the same ones."""
+    """The range of an operation's result. Typed integers wrap; weak ones keep the exact value."""
     if not expr.weak:
         return wrapped(value, expr.dtype)
     if expr.dtype.kind == "u":
@@ -516,6 +535,8 @@ def _result(value: Range, expr: Any) -> Range:
 def _is_weak(expr: ir.Expr) -> bool:
     if isinstance(expr, ir.Read):
         return expr.variable.weak
+    if isinstance(expr, ir.Cast) and expr.dtype == expr.value.dtype:
+        return _is_weak(expr.value)
     return bool(getattr(expr, "weak", isinstance(expr, _INDEXES)))
 
 
@@ -524,7 +545,7 @@ def _inner(expr: ir.Expr) -> ir.Expr:
     becomes where it meets a typed one is compared as it is."""
     while isinstance(expr, ir.Cast) and expr.value.dtype.kind in "iu" and expr.dtype.kind in "iu":
         wider = expr.dtype.itemsize > expr.value.dtype.itemsize and np.can_cast(expr.value.dtype, expr.dtype)
-        if not (expr.met or wider):
+        if not (expr.met or wider or (expr.weak and expr.dtype == expr.value.dtype)):
             break
         expr = expr.value
     return expr

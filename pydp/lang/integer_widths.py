@@ -1,7 +1,8 @@
-"""A function's weak integers in 32 bits, or in 64: two forms of what the front end writes (see :mod:`pydp.lang.ir`).
+"""Two forms of a translated function: weak integers in 32 bits (`narrowed`), or weak integers, indexes and extents in
+64 bits (`widened`).
 
-In 32 bits the conversions that change nothing are left out. In 64 bits every weak integer, index and extent has 64
-bits, and operations of typed integers with weak ones take the weak one's whole value where all of its bits count.
+The narrowed form leaves out the conversions that change nothing. In the widened form, operations of typed integers with
+weak ones use the weak one's whole value where all of its bits count, and choices between the two keep it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pydp.lang import ir
+from pydp.lang.exact_choices import ExactChoices
 from pydp.lang.result_type import BOOL, INT32, INT64, UINT64
 
 _Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
@@ -28,7 +30,7 @@ def narrowed(function: _Made) -> _Made:
 
 def widened(function: _Made) -> _Made:
     """The function with weak integers, indexes and extents of 64 bits."""
-    return _Widening().function(function)
+    return _Widening(function).function(function)
 
 
 class _Rewriting:
@@ -131,8 +133,12 @@ class _Narrowing(_Rewriting):
 
 
 class _Widening(_Rewriting):
+    def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
+        self.choices = ExactChoices(function)
+
     def variable(self, variable: ir.Variable) -> ir.Variable:
-        return replace(variable, dtype=INT64) if variable.weak and variable.dtype == INT32 else variable
+        wide = variable.weak and variable.dtype == INT32
+        return replace(variable, dtype=INT64) if wide or variable.name in self.choices.variables else variable
 
     def parameter(self, parameter: ir.Parameter) -> ir.Parameter:
         return replace(parameter, dtype=INT64) if parameter.weak and parameter.dtype == INT32 else parameter
@@ -146,17 +152,25 @@ class _Widening(_Rewriting):
     def typed(self, expr: ir.Expr, dtype: np.dtype[Any]) -> ir.Expr:
         if isinstance(expr, ir.Const) and expr.dtype.kind in "iu" and dtype.kind in "iu":
             return replace(expr, dtype=dtype)
-        made = self.expr(expr)
+        made = self.whole(expr) if dtype == INT64 and self.choices.holds(expr) else self.expr(expr)
         return made if made.dtype == dtype else ir.Cast(dtype, made)
 
     def whole(self, expr: ir.Expr) -> ir.Expr:
-        """What stands beside a typed integer, with all bits of its value."""
-        return self.expr(expr.value) if isinstance(expr, ir.Cast) and expr.met else self.expr(expr)
+        """An integer with all bits of its value: a weak one is not converted to the type that it meets."""
+        if isinstance(expr, ir.Cast) and expr.met:
+            return self.expr(expr.value)
+        if not self.choices.holds(expr):
+            return self.expr(expr)
+        if isinstance(expr, ir.Read):
+            return ir.Read(INT64, self.variable(expr.variable))
+        made = self.inside(expr, lambda inner: _converted(self.whole(inner), INT64))
+        return replace(made, dtype=INT64)
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
         if isinstance(expr, ir.Read):
             variable = self.variable(expr.variable)
-            return ir.Read(variable.dtype, variable)
+            made = ir.Read(variable.dtype, variable)
+            return ir.Cast(expr.dtype, made) if expr.variable.name in self.choices.variables else made
         if isinstance(expr, ir.Parameter):
             return self.parameter(expr)
         if isinstance(expr, _LEAVES):
@@ -174,7 +188,9 @@ class _Widening(_Rewriting):
             dtype = INT64 if expr.dtype == INT32 else expr.dtype
             return replace(self.inside(expr, lambda inner: self.typed(inner, dtype)), dtype=dtype)
         whole = isinstance(expr, ir.Math) or (isinstance(expr, ir.Binary) and expr.op in _WHOLE)
-        met = any(isinstance(inner, ir.Cast) and inner.met for inner in ir.children(expr))
+        met = any(
+            (isinstance(inner, ir.Cast) and inner.met) or self.choices.holds(inner) for inner in ir.children(expr)
+        )
         if whole and met and expr.dtype.itemsize < 8:
             made = self.inside(expr, lambda inner: _converted(self.whole(inner), INT64))
             return ir.Cast(expr.dtype, replace(made, dtype=INT64))
@@ -188,7 +204,7 @@ class _Widening(_Rewriting):
         return self.typed(expr.value, INT64)
 
     def _converted(self, expr: ir.Cast) -> ir.Expr:
-        made = self.expr(expr.value)
+        made = self.whole(expr.value) if self.choices.holds(expr.value) else self.expr(expr.value)
         return made if made.dtype == expr.dtype else replace(expr, value=made)
 
     def _compare(self, expr: ir.Compare) -> ir.Expr:

@@ -10,9 +10,8 @@ import numpy as np
 Range = tuple[int, int]  # the least and the greatest value
 
 INT32_RANGE: Range = (-(1 << 31), (1 << 31) - 1)
-INT64_RANGE: Range = (-(1 << 63), (1 << 63) - 1)
-# A number so large stands for no bound at all; what operations make of it, divided by numbers of 64 bits too, is still
-# beyond `_MOST`, which makes it this number again (see `bounded`).
+# `_NO_BOUND` stands for "no bound". Operations on it, also division by 64-bit numbers, stay above `_MOST`; `bounded`
+# then restores it.
 _NO_BOUND, _MOST = 1 << 300, 1 << 100
 UNBOUNDED: Range = (-_NO_BOUND, _NO_BOUND)
 
@@ -39,7 +38,7 @@ def hull(values: Iterable[Range]) -> Range:
 
 
 def common_part(left: Range, right: Range) -> Range:
-    """The common part of two ranges that both hold."""
+    """The intersection; `left` if it is empty."""
     low, high = max(left[0], right[0]), min(left[1], right[1])
     return (low, high) if low <= high else left
 

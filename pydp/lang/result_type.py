@@ -9,7 +9,9 @@ Python number: a literal, a loop counter, an index, a plain argument, and what i
    float with an integer stays a plain float (float64 with 64-bit typed integers), and a plain integer that is
    known at run time only (a counter, an index) never gets narrower than the index type: uint8 + counter is a plain
    integer. A literal, and a number that the call gives, must fit the type that it takes. Comparisons are by value,
-   whatever the types, and so are the divisions, minima and maxima of typed integers of 32 bits with plain ones.
+   whatever the types, and so are the divisions, minima and maxima of typed integers of 32 bits with plain ones. A
+   conditional, minimum or maximum of both has the typed one's type, and so has a variable that both are assigned to,
+   but the value is not converted: arithmetic with typed integers wraps, a wider destination takes it as it is.
 3. Plain integers are integers of 64 bits: nothing wraps before that, and a type that they are stored or cast to keeps
    their low bits. Where rule 2 compares widths, they count as the index type (int32, int64 for large arrays; a literal
    beyond it is int64). Kernels compute them in 32 bits where only the low bits are needed, or where a launch's numbers

@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 import pydp
+from pydp.algorithms._forall_arguments import Arguments
+from pydp.algorithms._forall_plan import translation
 from pydp.errors import InvalidArgument
 from pydp.lang.diagnostics import VectorError
+from pydp.lang.fingerprint import fingerprint
 from pydp.lang.front_expressions import MOST_NESTED
 from pydp.lang.front_statements import MOST_BLOCKS
 
@@ -132,20 +135,88 @@ def test_what_is_nested_deeper_is_refused_by_its_line() -> None:
 def test_a_stack_that_is_nearly_full_is_no_untyped_error() -> None:
     depth = MOST_NESTED - 2
     fn = made(f"    o[i] = {'abs(' * depth}a[i]{')' * depth}")
+
+    def call() -> None:
+        pydp.forall(len(X), fn, np.zeros_like(X), X, device="host")
+
+    with pytest.raises(InvalidArgument, match="nested too deeply here for Python's recursion limit"):
+        with_frames_left(250, call)
+    call()
+
+
+def with_frames_left(frames: int, call: Callable[[], None]) -> None:
+    """call() from so deep that Python's recursion limit leaves `frames` for it."""
     used = 0
     frame: Any = sys._getframe()
     while frame is not None:
         used, frame = used + 1, frame.f_back
 
-    def call(more: int) -> None:
+    def deeper(more: int) -> None:
         if more:
-            call(more - 1)
+            deeper(more - 1)
         else:
-            pydp.forall(len(X), fn, np.zeros_like(X), X, device="host")
+            call()
 
-    with pytest.raises(InvalidArgument, match="nested too deeply here for Python's recursion limit"):
-        call(sys.getrecursionlimit() - used - 250)
-    call(0)
+    deeper(sys.getrecursionlimit() - used - frames)
+
+
+def nested_greatest(count: int) -> Callable[..., Any]:
+    """work(idx, o, a), a number, of nested calls of max, whose values are needed whole."""
+    text = "max(" * count + "a + i" + "".join(f", i + {k})" for k in range(count))
+    return made(f"    o[i] = {text} // 2")
+
+
+def test_a_kernel_that_is_made_on_a_nearly_full_stack(device: Any) -> None:
+    """The function was translated before, with frames enough."""
+    count = 55
+    fn, o = nested_greatest(count), np.zeros(6, np.int64)
+    pydp.forall(6, fn, o, 3, device="host")
+    with pytest.raises(InvalidArgument, match="work is nested too deeply here for Python's recursion limit"):
+        with_frames_left(140, lambda: pydp.forall(6, fn, o, 3, device=device))
+    pydp.forall(6, fn, o, 5, device=device)
+    assert o.tolist() == [max(5 + i, i + count - 1) // 2 for i in range(6)]
+
+
+@pytest.mark.parametrize("place", ["device", "host"])
+def test_new_numbers_on_a_nearly_full_stack(device: Any, place: str) -> None:
+    """The function was translated and built before; whether 32 bits are enough is asked again."""
+    fn, o = nested_greatest(60), np.zeros(6, np.int64)
+    where = device if place == "device" else "host"
+    for q in (3, 2**40):
+        pydp.forall(6, fn, o, q, device=where)
+    refused = 0
+    for number, frames in enumerate(range(40, 260, 6)):
+        q = 9 << number  # of a new magnitude each time
+
+        def call(q: int = q) -> None:
+            pydp.forall(6, fn, o, q, device=where)
+
+        try:
+            with_frames_left(frames, call)
+        except InvalidArgument as error:
+            assert "nested too deeply here" in str(error)
+            refused += 1
+        call()
+        assert o.tolist() == [max(q + i, i + 59) // 2 for i in range(6)]
+    assert refused or place == "device"  # which takes 64 bits where it cannot tell
+
+
+@pytest.mark.host
+def test_an_answer_for_want_of_frames_is_not_kept() -> None:
+    fn, o = nested_greatest(60), np.zeros(6, np.int64)
+    given = Arguments((o, 3))
+    translated = translation(fn, fingerprint(fn), 1, None, given.parts, False)
+    assert translated.ranges is not None
+    values, arrays = given.values, given.arrays
+
+    def answers() -> list[bool]:
+        assert translated.ranges is not None
+        return [translated.ranges.fits((o, 1000 + number), arrays, (6,), (0,)) for number in range(3)]
+
+    found: list[bool] = []
+    with_frames_left(60, lambda: found.extend(answers()))
+    assert values[1] == 3 and not any(found)
+    assert all(answers())
 
 
 @pytest.mark.host

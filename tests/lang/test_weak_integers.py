@@ -19,10 +19,11 @@ import pydp
 from pydp.algorithms import _forall_plan
 from pydp.algorithms._forall_arguments import Arguments
 from pydp.errors import InvalidArgument, PydpError
-from pydp.lang import host
+from pydp.lang import host, launch_integers
 from pydp.lang.fingerprint import fingerprint
 from pydp.lang.front import translate_value
 from pydp.lang.integer_ranges import fits_32_bits
+from pydp.lang.intervals import limits
 from pydp.lang.lower_value import lower_value
 
 LANES = 6
@@ -474,7 +475,7 @@ def test_typed_integers_of_32_bits_are_divided_by_the_true_value(device: Any, wa
         run(device, way, LANES, whole_beside, o, q, a)
         w = [q + lane for lane in range(LANES)]
         want = [
-            held(int(one) // by + int(held(min(int(one), by), np.int32)) % 5 + (int(one) >> (by & 3)), np.int32)
+            held(int(one) // by + min(int(one), by) % 5 + (int(one) >> (by & 3)), np.int32)
             for one, by in zip(a, w, strict=True)
         ]
         np.testing.assert_array_equal(o, want, err_msg=f"{q}")
@@ -487,6 +488,135 @@ def test_typed_integers_wrap_as_numpys(device: Any, way: str) -> None:
         run(device, way, LANES, beside_small, o, q, a)
         with np.errstate(over="ignore"):
             assert o.tolist() == (a + q).tolist()  # int32: that of what it meets
+
+
+def choices(i, q, x, y, c):
+    """What a choice between weak and typed integers gives, by several forms of it."""
+    t = q + i
+    if c:
+        t = x
+    u = x if c else q - i
+    v = u
+    if i > 3:
+        v = max(u, y, q + i)
+    w = int(v)
+    return (
+        max(q + i, x),
+        min(x, q - i, y),
+        q + i if c else x,
+        x if c else max(y, min(q, 7 * i + q)),
+        t,
+        v,
+        w // 2 + i,
+        (t > 2**31 - 1) + 2 * (u < x) + 4 * (max(q + i, x) >= 2**31),
+    )
+
+
+def chosen_of_both(idx, o, f, a, b, c, q):
+    i = idx[0]
+    found = choices(i, q, a[i], b[i], c[i] > 0)
+    for k in range(8):
+        o[i, k] = f[i, k] = found[k]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+def test_choices_between_weak_and_typed_integers_keep_the_value(device: Any, way: str, dtype: Any) -> None:
+    """Their destination converts it, not the type of the other one."""
+    ends = np.iinfo(dtype)
+    a = np.array([7, ends.min, ends.max, 100, 5, ends.max - 1], dtype)
+    b = np.array([2, ends.max, 9, ends.min, 0, 77], dtype)
+    c = np.array([0, 1, 0, 1, 0, 1], np.int32)
+    real = np.float64 if device.profile.fp64 else np.int64
+    for q in (5, int(ends.max) - 2, int(ends.max), int(ends.min) + 1):
+        if q < 0 and dtype == np.uint32:
+            continue
+        o, f = np.zeros((LANES, 8), np.int64), np.zeros((LANES, 8), real)
+        run(device, way, LANES, chosen_of_both, o, f, a, b, c, q)
+        want = [choices(i, q, int(a[i]), int(b[i]), c[i] > 0) for i in range(LANES)]
+        np.testing.assert_array_equal(o, np.array(want, np.int64), err_msg=f"{q}")
+        np.testing.assert_array_equal(f, np.array(want, real), err_msg=f"{q}")
+        short = np.zeros((LANES, 8), np.int32)
+        run(device, way, LANES, chosen_of_both, short, f, a, b, c, q)
+        np.testing.assert_array_equal(short, np.array(want, np.int64).astype(np.int32), err_msg=f"{q}")
+
+
+def held_in_a_variable(i, q, a):
+    t = q + i
+    if a[i] > 5:
+        t = a[i]
+    return t
+
+
+def read_as_weak(i, q, a):
+    u = a[i] if a[i] > 5 else q + i
+    w = int(u)
+    return w // 2
+
+
+def chosen_twice(i, q, a):
+    t = q + i
+    if a[i] > 5:
+        t = a[i]
+    u = t if i % 2 else a[i]
+    return u % 1000
+
+
+def as_an_index(i, q, a):
+    t = q + i
+    if a[i] > 5:
+        t = a[i]
+    return a[t] + 1
+
+
+def compared_choice(i, q, a):
+    return 1 if (a[i] if a[i] > 5 else q + i) > 2**31 - 1 else 2
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    "fn", [held_in_a_variable, read_as_weak, chosen_twice, as_an_index, compared_choice], ids=lambda one: one.__name__
+)
+def test_each_choice_by_itself_chooses_its_width(fn: Any) -> None:
+    """In a function of its own, which nothing else makes one of 64 bits."""
+
+    def alone(idx, o, q, a):
+        o[idx] = fn(idx[0], q, a)
+
+    a = np.array([7, 2, 3, 2**31 - 1, -(2**31), 5], np.int32)
+    for q in (0, 3, 2**31 - 3, 2**31 - 1, 2**31, 2**32 - 4, -(2**31) - 2, 2**40, -(2**32)):
+        o = np.zeros(LANES, np.int64)
+        pydp.forall(LANES, alone, o, q, a, device="host")
+        np.testing.assert_array_equal(o, expected(fn, np.int64, q, Table(a)), err_msg=f"{q}")
+
+
+def divided_choice(idx, o, q, a):
+    i = idx[0]
+    o[idx] = max(q + i, a[i]) // 3 + min(q - i, a[i]) % 7
+
+
+def test_typed_operations_take_the_whole_value_of_a_choice(device: Any, way: str) -> None:
+    a = np.array([7, -7, 2**31 - 1, -(2**31), 100, -1], np.int32)
+    for q in (5, 2**31 - 1, -(2**31) + 1):
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, divided_choice, o, q, a)
+        want = [max(q + i, int(a[i])) // 3 + min(q - i, int(a[i])) % 7 for i in range(LANES)]
+        assert o.tolist() == want, q
+
+
+def indexed_by_a_choice(idx, o, a, b, q):
+    t = q + idx[0]
+    if idx[0] > 3:
+        t = a[idx]
+    o[idx] = b[t] + 10 * b[max(t, a[idx])]
+
+
+def test_chosen_indexes_that_32_bits_do_not_hold_are_outside(device: Any, way: str) -> None:
+    a, b = np.zeros(LANES, np.int32), np.arange(3, 9, dtype=np.int64)
+    for q in (0, 2**31 - 1):
+        o = np.zeros(LANES, np.int64)
+        run(device, "host" if way == "checked" else way, LANES, indexed_by_a_choice, o, a, b, q)
+        at = [0 if i > 3 else q + i for i in range(LANES)]
+        assert o.tolist() == [11 * (b[k] if k < LANES else 0) for k in at]
 
 
 def cast_first(idx, o, q):
@@ -518,11 +648,72 @@ def test_numbers_that_do_not_fit_what_they_meet_are_refused_before_the_launch(wa
     assert (o == 7).all()
 
 
+@pytest.mark.host
+def test_long_sums_that_do_not_fit_what_they_meet_are_refused() -> None:
+    """They are computed in parts, each in a variable."""
+    space: dict[str, Any] = {}
+    text = f"def long_sum(idx, o, q, a):\n    o[idx] = a[idx] + ({' + '.join(['q * 3'] * 300)})\n"
+    linecache.cache["<long sum>"] = (len(text), None, text.splitlines(True), "<long sum>")
+    exec(compile(text, "<long sum>", "exec"), space)
+    a, o = np.ones(LANES, np.int32), np.full(LANES, 7, np.int64)
+    for q in (2**40, 2**31 // 900 + 1):
+        with pytest.raises(InvalidArgument, match=f"long_sum: .* is {900 * q}, which does not fit int32"):
+            pydp.forall(LANES, space["long_sum"], o, q, a, device="host")
+    assert (o == 7).all()
+    for q in (5, 2**31 // 900):
+        pydp.forall(LANES, space["long_sum"], o, q, a, device="host")
+        assert (o == 900 * q + 1).all()
+
+
 @pytest.mark.parametrize("q", [2**63, 2**64 - 1, -(2**63) - 1, 2**70])
 def test_numbers_beyond_64_bits_are_refused_by_name(device: Any, way: str, q: int) -> None:
     o = np.zeros(LANES, np.uint64)
     with pytest.raises(InvalidArgument, match=rf"argument 1 is {q}; .*64 bits"):
         run(device, way, LANES, many_uses, o, q)
+
+
+def behind_a_condition(idx, o, p, q, n):
+    t = n
+    if idx[0] > 100:
+        t = n - 1
+    o[idx] = p[idx] = 0
+    if t > 5:
+        o[idx] = (q + idx[0]) // 3
+    if t < -5:
+        p[idx] = (q + idx[0]) // 3
+
+
+def test_typed_arguments_at_the_edges_of_their_types(device: Any, way: str) -> None:
+    """A condition on one hides no code from the choice of 32 or 64 bits."""
+    for q in (5, 2**31 - 1, 2**40):
+        want = expected(lambda i, q: (q + i) // 3, np.int64, q)
+        for dtype in DTYPES:
+            ends = np.iinfo(dtype)
+            for n in {int(ends.min), int(ends.min) + 1, 100, ends.max // 2 + 1, int(ends.max) - 1, int(ends.max)}:
+                outs = [np.zeros(LANES, np.int64) for _ in range(2)]
+                run(device, way, LANES, behind_a_condition, *outs, q, np.dtype(dtype).type(n))
+                np.testing.assert_array_equal(outs[0], want * (n > 5), err_msg=f"{q} {n} {dtype}")
+                np.testing.assert_array_equal(outs[1], want * (n < -5), err_msg=f"{q} {n} {dtype}")
+
+
+@pytest.mark.host
+def test_a_range_without_values_proves_nothing() -> None:
+    made, _ = form_of(behind_a_condition, 9, (np.zeros(9, np.int64), np.zeros(9, np.int64), 5, np.uint64(5)))
+    assert made.function.exact is not None
+    assert fits_32_bits(made.function.exact, lambda one: (3, 7))
+    assert not fits_32_bits(made.function.exact, lambda one: (7, 3) if one.dtype == np.uint64 else (3, 7))
+
+
+def of_a_float(idx, o, x):
+    o[idx] = (int(x[idx]) - 1) // 2
+
+
+def test_the_least_int32_of_a_float(device: Any, way: str) -> None:
+    for dtype in (np.float32, np.float64) if device.profile.fp64 else (np.float32,):
+        x = np.array([-(2.0**31), -5, 0, 2**24, -(2.0**31) + 128, 2.0**31 - 128], dtype)
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, of_a_float, o, x)
+        assert o.tolist() == [(int(one) - 1) // 2 for one in x]
 
 
 # --- one kernel for all values -----------------------------------------------------------------------------
@@ -753,6 +944,60 @@ def test_what_32_bits_may_not_hold_takes_64() -> None:
         assert launched is not made and launched.function.index_dtype == np.int64, fn
 
 
+def compared_numbers(idx, o, q, r, s, t):
+    i = idx[0]
+    o[idx] = (q > i) + (r > i) * 2 + (s < t) * 4
+
+
+def multiplied_numbers(idx, o, q, r, s, t):
+    o[idx] = (q * r + s * t + idx[0]) // 3
+
+
+def sometimes_wide(idx, o, q, r, s, t):
+    o[idx] = (q + r + s + t + idx[0]) // 3
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    ("fn", "most"), [(compared_numbers, 64 + 17), (multiplied_numbers, 3 * 64 + 17), (sometimes_wide, 600 + 17)]
+)
+def test_numbers_that_change_on_each_call_cost_few_analyses(
+    monkeypatch: pytest.MonkeyPatch, fn: Any, most: int
+) -> None:
+    analyses = 0
+
+    def noted(*args: Any) -> bool:
+        nonlocal analyses
+        analyses += 1
+        return fits_32_bits(*args)
+
+    monkeypatch.setattr(launch_integers, "fits_32_bits", noted)
+    rng = random.Random(7)
+    o = np.zeros(LANES, np.int64)
+    for number in range(600):
+        least = 0 if fn is sometimes_wide and number % 2 else 2**27
+        numbers = [rng.randrange(least, 2**29 if fn is sometimes_wide and number % 2 else 2**31) for _ in range(4)]
+        numbers = [one if rng.random() < 0.5 or fn is not compared_numbers else -one for one in numbers]
+        pydp.forall(LANES, fn, o, *numbers, device="host")
+        stored: dict[Any, int] = {}
+        for lane in range(LANES):
+            fn((lane,), stored, *numbers)
+        assert o.tolist() == [stored[lane,] for lane in range(LANES)]
+    assert analyses <= most
+
+
+@pytest.mark.host
+def test_every_number_is_in_its_bucket() -> None:
+    for dtype in (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64):
+        ends = limits(np.dtype(dtype))
+        for k in range(65):
+            for value in (2**k - 1, 2**k, 2**k + 1, -(2**k), 1 - 2**k, -1 - 2**k):
+                if ends[0] <= value <= ends[1]:
+                    for about in (launch_integers._about, launch_integers._wide_bucket):
+                        low, high = about(value, ends)
+                        assert ends[0] <= low <= value <= high <= ends[1], (dtype, value, about)
+
+
 def test_explain_says_which_width_runs(device: Any) -> None:
     o = np.zeros(LANES, np.int64)
     small = pydp.explain(pydp.forall, LANES, many_uses, o, 5, device=device)
@@ -785,7 +1030,7 @@ def test_operators_take_64_bits_where_32_may_not_hold(device: Any) -> None:
 
 
 def random_term(rng: random.Random, depth: int) -> str:
-    """An expression of weak integers: i (0 to 5), q, r, and literals."""
+    """An expression of weak integers: i (0 to 5), q, r, s, and literals."""
     if depth == 0 or rng.random() < 0.15:
         return rng.choice(["i", "q", "r", "s", str(rng.choice([1, 2, 3, 7, 100, 65536, 2**31 - 1]))])
     left, right = random_term(rng, depth - 1), random_term(rng, depth - 1)
@@ -802,9 +1047,15 @@ def random_term(rng: random.Random, depth: int) -> str:
 
 
 def random_function(seed: int) -> Callable[..., Any]:
+    """work(idx, o, q, r, n): q and r are weak; n is a typed scalar, which conditions look at."""
     rng = random.Random(seed)
-    lines = ["def work(idx, o, q, r):", "    i = idx[0]", "    s = 0"]
+    lines = ["def work(idx, o, q, r, n):", "    i = idx[0]", "    s = 0", "    t = n"]
+    lines += ["    if i > 100:", f"        t = {rng.choice(['n', 'n - 1', 'n + n', 'n - n'])}"]
     lines.append(f"    s = {random_term(rng, 2)}")
+    lines.append(
+        f"    if {rng.choice(['t', 'n'])} {rng.choice(['>', '<', '!=', '>='])} {rng.choice(['5', '0', 'q', 'n'])}:"
+    )
+    lines.append(f"        s = {random_term(rng, 2)}")
     lines.append(f"    for k in range({rng.choice(['3', 'i', '2'])}):")
     lines.append(f"        s = {rng.choice(['s + ', 's - ', ''])}{random_term(rng, 2)}{rng.choice([' + k', ''])}")
     lines.append(f"    if {random_term(rng, 1)} < {random_term(rng, 2)}:")
@@ -819,7 +1070,7 @@ def random_function(seed: int) -> Callable[..., Any]:
     return function
 
 
-def within_64_bits(fn: Callable[..., Any], q: int, r: int) -> np.ndarray | None:
+def within_64_bits(fn: Callable[..., Any], q: int, r: int, n: int) -> np.ndarray | None:
     """The values in Python, None where one passes 62 bits on the way."""
     seen: list[int] = []
 
@@ -844,10 +1095,13 @@ def within_64_bits(fn: Callable[..., Any], q: int, r: int) -> np.ndarray | None:
     Number.__abs__ = made("__abs__")  # type: ignore[method-assign]
     stored: dict[Any, int] = {}
     for lane in range(LANES):
-        fn((Number(lane),), stored, Number(q), Number(r))
+        fn((Number(lane),), stored, Number(q), Number(r), n)
     if any(abs(value) >= 2**62 for value in seen):
         return None
     return np.array([int(stored[lane,]) for lane in range(LANES)], np.int64)
+
+
+TYPED = [np.dtype(dtype).type(end) for dtype in DTYPES for end in (np.iinfo(dtype).min, 7, np.iinfo(dtype).max)]
 
 
 def random_calls(seeds: range) -> Any:
@@ -856,29 +1110,104 @@ def random_calls(seeds: range) -> Any:
     for seed in seeds:
         fn = random_function(seed)
         for _ in range(6):
-            q, r = rng.choice(numbers), rng.choice(numbers)
-            want = within_64_bits(fn, q, r)
+            q, r, n = rng.choice(numbers), rng.choice(numbers), rng.choice(TYPED)
+            want = within_64_bits(fn, q, r, int(n))
             if want is not None:
-                yield fn, q, r, want
+                yield fn, q, r, n, want
 
 
 @pytest.mark.host
 def test_random_functions_on_the_host() -> None:
     checked = 0
-    for fn, q, r, want in random_calls(range(40)):
+    for fn, q, r, n, want in random_calls(range(40)):
         dtype = (np.int64, np.int32, np.int64, np.uint16)[checked % 4]
         o = np.zeros(LANES, dtype)
-        pydp.forall(LANES, fn, o, q, r, device="host")
-        np.testing.assert_array_equal(o, want.astype(dtype), err_msg=f"{fn.__code__.co_filename} {q} {r}")
+        pydp.forall(LANES, fn, o, q, r, n, device="host")
+        np.testing.assert_array_equal(o, want.astype(dtype), err_msg=f"{fn.__code__.co_filename} {q} {r} {n!r}")
         checked += 1
     assert checked > 80
 
 
 def test_random_functions_on_the_device(device: Any, way: str) -> None:
-    for fn, q, r, want in random_calls(range(1000, 1003)):
+    for fn, q, r, n, want in random_calls(range(1000, 1003)):
         o = np.zeros(LANES, np.int64)
         try:
-            run(device, way, LANES, fn, o, q, r)
+            run(device, way, LANES, fn, o, q, r, n)
         except PydpError as error:
-            raise AssertionError(f"{fn.__code__.co_filename} {q} {r}") from error
-        np.testing.assert_array_equal(o, want, err_msg=f"{fn.__code__.co_filename} {q} {r}")
+            raise AssertionError(f"{fn.__code__.co_filename} {q} {r} {n!r}") from error
+        np.testing.assert_array_equal(o, want, err_msg=f"{fn.__code__.co_filename} {q} {r} {n!r}")
+
+
+def random_weak(rng: random.Random, depth: int) -> str:
+    """An expression of weak integers, some of them made of choices."""
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice(["i", "(q + i)", "(r - i)", "(q - 3 * i)", "7"])
+    left, right = random_weak(rng, depth - 1), random_weak(rng, depth - 1)
+    form = rng.randrange(4)
+    if form == 0:
+        return f"({left} {rng.choice('+-')} {right})"
+    if form == 1:
+        return f"({left} // {rng.choice([3, -5])})"
+    if form == 2:
+        return f"int({random_choice(rng, depth - 1)})"
+    return f"({left} if {random_condition(rng, depth - 1)} else {right})"
+
+
+def random_choice(rng: random.Random, depth: int) -> str:
+    """A choice between weak integers and typed ones: t and u, which may hold either, and elements of arrays."""
+    if depth <= 0:
+        return rng.choice(["t", "u", "t", "u", "a[i]", "b[i]"])
+    one, weak = random_choice(rng, depth - 1), f"({random_weak(rng, depth - 1)} + i - i)"
+    if rng.random() < 0.5:
+        return f"{rng.choice(['min', 'max'])}({one}, {weak}, {random_choice(rng, depth - 1)})"
+    return f"({one} if {random_condition(rng, depth - 1)} else {weak})"
+
+
+def random_condition(rng: random.Random, depth: int) -> str:
+    other = rng.choice(["(q + i)", "100", str(2**31), str(-(2**31) - 5), random_choice(rng, depth - 1)])
+    return f"{random_choice(rng, depth - 1)} {rng.choice(['<', '<=', '>', '==', '!='])} {other}"
+
+
+def random_choosing_function(seed: int) -> Callable[..., Any]:
+    rng = random.Random(seed)
+    lines = ["def work(idx, o, a, b, q, r):", "    i = idx[0]", "    t = a[i]", "    u = b[i]", "    w = 0"]
+    for _ in range(2):
+        lines.append(f"    if {random_condition(rng, 1)}:")
+        lines.append(f"        {rng.choice('tu')} = {rng.choice([random_choice(rng, 2), '(q + i)', '(i - r)'])}")
+    lines.append(f"    for k in range({rng.choice(['3', 'i'])}):")
+    lines += [f"        {rng.choice('tu')} = {random_choice(rng, 2)}", f"        w = w + {random_weak(rng, 2)} - k"]
+    stored = [random_choice(rng, 3), f"{random_weak(rng, 3)} // 2", "w // 2", "t", "u"]
+    lines += [f"    o[i, {column}] = {value}" for column, value in enumerate(stored)]
+    text = "\n".join(lines) + "\n"
+    name = f"<choices {seed}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    space: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), space)
+    function: Callable[..., Any] = space["work"]
+    return function
+
+
+def check_random_choices(seeds: range, run_it: Callable[..., None]) -> None:
+    numbers = [0, 5, 2**31 - 1, 2**31 - 4, -(2**31), -(2**31) + 3, 2**31, 2**33, -(2**35), 2**30]
+    elements = [0, 1, -7, 2**31 - 1, -(2**31), 2**31 - 5, 99]
+    for seed in seeds:
+        fn, rng = random_choosing_function(seed), random.Random(-seed)
+        for _ in range(4):
+            q, r = rng.choice(numbers), rng.choice(numbers)
+            a, b = (np.array([rng.choice(elements) for _ in range(LANES)], np.int32) for _ in range(2))
+            stored: dict[Any, int] = {}
+            for lane in range(LANES):
+                fn((lane,), stored, a.tolist(), b.tolist(), q, r)
+            o = np.zeros((LANES, 5), np.int64)
+            run_it(LANES, fn, o, a, b, q, r)
+            want = [[stored[lane, column] for column in range(5)] for lane in range(LANES)]
+            np.testing.assert_array_equal(o, want, err_msg=f"{fn.__code__.co_filename} {q} {r}")
+
+
+@pytest.mark.host
+def test_random_choices_on_the_host() -> None:
+    check_random_choices(range(30), lambda *args: pydp.forall(*args, device="host"))
+
+
+def test_random_choices_on_the_device(device: Any, way: str) -> None:
+    check_random_choices(range(1000, 1002), lambda *args: run(device, way, *args))
