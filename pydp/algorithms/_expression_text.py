@@ -22,6 +22,7 @@ from pydp.algorithms._expression_tree import (
     Type,
     fold,
     in_brackets,
+    in_range,
     type_of,
     usual,
 )
@@ -109,7 +110,7 @@ class Expressions:
             return _signed(_between(node.symbol, *kept), met)
         if node.symbol in ("<", ">", "<=", ">="):
             parts = self._ordered(parts, left.type, right.type)
-        if node.symbol in ("/", "%") and met.is_integer and not _is_positive(right):
+        if node.symbol in ("/", "%") and met.is_integer and not _is_positive(right, met):
             return self._helper("truncdiv" if node.symbol == "/" else "truncmod", str(met), parts)
         return _between(node.symbol, *parts)
 
@@ -247,8 +248,12 @@ def _c_type(own: Type) -> str:
     return "real" if own.name == "real" else str(own)
 
 
-def _is_positive(node: Node) -> bool:
-    return node.kind == "literal" and node.symbol.rstrip("uUL") != "0"
+def _is_positive(node: Node, met: Type) -> bool:
+    """Whether an integer literal is above 0 as an element of `met`: for int4, 4294967295u becomes -1."""
+    if node.kind != "literal":
+        return False
+    number = int(node.symbol.rstrip("uUL"))
+    return number > 0 and in_range(number, met.name)
 
 
 def _listed(parts: Sequence[_C]) -> str:

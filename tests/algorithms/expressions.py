@@ -21,8 +21,15 @@ NUMPY = dict(zip(INTS, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"), strict=
 SIGNED = {1: "char", 2: "short", 4: "int", 8: "long"}
 LEVELS = [row.split() for row in ("||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %")]
 """Binary operators, from the loosest."""
-INTEGERS = (*range(10), 31, 127, 128, 255, 65535, 2**31 - 1, 2**31, 2**63 - 1)
+INTEGERS = (*range(10), 31, 127, 128, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 FLOATS = {"1.5": 1.5, ".25": 0.25, "2.": 2.0, "1e2": 100.0, "0x1p-3": 0.125, "0.0": 0.0, "4.E+0": 4.0}
+CONSTANTS: dict[str, tuple[str, Any]] = {
+    "INT_MIN": ("int", -(2**31)),
+    "INT_MAX": ("int", 2**31 - 1),
+    "UINT_MAX": ("uint", 2**32 - 1),
+    "LONG_MIN": ("long", -(2**63)),
+    "LONG_MAX": ("long", 2**63 - 1),
+}
 COMPONENTS = {"x": 0, "w": 3, "s2": 2, "lo.y": 1, "odd.s0": 1, "hi.odd": 3, "wzyx.s0": 3, "even.hi": 2, "s0123.s1": 1}
 _EDGES = [0, 1, -1, 2, 3, 5, 7, 31, 33, 100, -128, 127, 32767, -32768, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)]
 _FLOAT_EDGES = [0, -0.0, 1, -1, 0.5, -0.25, 2, 3, 100, -7, 255, 3e9, 2.0**31, -(2.0**31), 1e10, np.inf, -np.inf, np.nan]
@@ -160,7 +167,7 @@ class Expressions:
             name = {4: self.pick("v", "t"), 2: "w"}[width]
             return self.member(name)
         if kind != "float" and self.random.randrange(4) == 0:
-            return self.integer()
+            return self.integer() if self.random.randrange(4) else self.constant()
         if kind != "int" and self.random.randrange(6) == 0:
             return self.number()
         ints = [f"m_{name}" for name in INTS] + ["flag", "n.p", "v.x", "t.s3"]
@@ -184,7 +191,7 @@ class Expressions:
 
     def integer(self) -> Value:
         number = self.pick(*INTEGERS)
-        suffix = self.pick("", "", "u", "L", "uL", "lU")
+        suffix = self.pick("", "", "u", "L", "uL", "lU") if number < 2**63 else self.pick("u", "uL", "lU")
         base = self.pick("", "0x", "0")
         low = suffix.lower()
         names = ["long", "ulong"] if "l" in low else ["int", "uint", "long", "ulong"]
@@ -195,6 +202,19 @@ class Expressions:
         value = self.made(text, 12, name, np.full((self.rows, 1), number, NUMPY[name]))
         value.weak = not suffix
         return value
+
+    def literal_of(self, element: str) -> Value:
+        """An integer literal that may stand beside a vector of `element`: of no more bits, or weak and in its range."""
+        while True:
+            found = self.integer()
+            number = int(found.data[0, 0])
+            if found.size <= np.dtype(NUMPY[element]).itemsize or (found.weak and wrapped(number, element) == number):
+                return found
+
+    def constant(self) -> Value:
+        text = self.pick(*CONSTANTS)
+        name, number = CONSTANTS[text]
+        return self.made(text, 12, name, np.full((self.rows, 1), number, NUMPY[name]))
 
     def number(self) -> Value:
         text = self.pick(*FLOATS)
@@ -242,10 +262,13 @@ class Expressions:
         if width == 1:
             right = self.any(depth, 1, kind)
             return left, right, usual(left.name, right.name)
-        if self.random.random() < 0.5:
+        choice = self.pick("vector", "cast", "literal")
+        if choice == "vector":
             right = self.any(depth, width, kind)
             if right.name != left.name:
                 right = left
+        elif choice == "literal" and left.is_int:
+            right = self.literal_of(left.name)
         else:
             right = self.cast_of(self.any(depth), left.name)
         pair = (left, right) if self.random.random() < 0.5 else (right, left)

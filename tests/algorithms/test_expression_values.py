@@ -25,6 +25,16 @@ def _combined(x: np.ndarray, y: np.ndarray, op: Any) -> np.ndarray:
     return pydp.scan(np.stack([x, y], 1), op, axis=1)[:, 1]
 
 
+def _written(x: np.ndarray, op: Any) -> np.ndarray:
+    """The scan of `x`; both of two outputs must be written whole, whatever was in them before."""
+    found = []
+    for fill in (0x11, 0x22):
+        out = np.frombuffer(bytes([fill]) * x.nbytes, x.dtype).copy()
+        found.append(np.asarray(pydp.scan(x, op, out=out)))
+    np.testing.assert_array_equal(found[0], found[1])
+    return found[0]
+
+
 def _wide(function: Any) -> Any:
     """A function of int64 arrays, wrapped to int32 after."""
     return lambda x, y: function(x.astype(np.int64), y.astype(np.int64)).astype(np.int32)
@@ -151,6 +161,29 @@ def test_vectors_and_their_components(device: Any) -> None:
     ):
         got = _combined(x, y, text)
         np.testing.assert_array_equal(np.stack([got[n] for n in ("s0", "s1", "s2", "s3")], 1), want.astype(np.int32))
+
+
+OF_VECTORS = {
+    "(int4)INT_MIN / 4294967295u + a*0": I32.min,
+    "(int4)INT_MIN % 4294967295u + a*0": 0,
+    "((int4)7 / 4294967295u) + a*0": -7,
+    "((int4)7 / 4294967291u) + a*0": -1,
+    "((int4)7 % 4294967291u) + a*0": 2,
+    "((int4)INT_MIN / 4294967294u) + a*0": 1 << 30,
+    "(int4)(((long2)LONG_MIN / 18446744073709551615u).x == LONG_MIN) + a*0": 1,
+    "(int4)(((long2)LONG_MIN % 18446744073709551615u).x != 0 ? 1 : 0) + a*0": 0,
+    "(int4)(((long2)9 / 18446744073709551613u).y) + a*0": -3,
+    "(int4)(((uint2)7u / 4294967295u).x) + a*0": 0,
+    "(int4)(((char2)-128 / 127).x) + a*0": -1,
+}
+
+
+@pytest.mark.parametrize("text", OF_VECTORS)
+def test_a_literal_beside_a_vector_is_one_of_its_elements(device: Any, text: str) -> None:
+    """An unsigned literal beside a signed vector may be -1, by which the smallest integer has no quotient in C."""
+    x = np.zeros(5, cltypes.int4)
+    got = _written(x, text)[1:]
+    assert [got[name].tolist() for name in ("s0", "s1", "s2", "s3")] == [[OF_VECTORS[text]] * 4] * 4
 
 
 @pytest.mark.parametrize(
