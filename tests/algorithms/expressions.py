@@ -246,11 +246,13 @@ class Expressions:
         if depth <= 0:
             value = self.leaf(width, kind)
         elif width > 1:
-            value = self.pick(self.arithmetic, self.vector, self.choice_by_lane, self.of_vectors)(depth - 1, width)
+            value = self.pick(self.arithmetic, self.vector, self.choice_by_lane, self.of_vectors, self.extreme)(
+                depth - 1, width
+            )
         else:
             makers = [self.arithmetic, self.arithmetic, self.bits, self.shift, self.comparison, self.logic, self.unary]
             makers += [self.choice, self.cast, self.conversion, self.whole_call, self.float_call, self.classification]
-            makers += [self.component]
+            makers += [self.component, self.extreme]
             value = self.pick(*makers)(depth - 1, 1)
         if kind != "any" and value.is_int != (kind == "int"):
             return self.cast_of(value, self.pick("int", "uchar", "long") if kind == "int" else "float")
@@ -297,6 +299,37 @@ class Expressions:
         if symbol in "*/":
             known = _exact(lambda p, q: p * q if symbol == "*" else p / q, data, *np.broadcast_arrays(x, y))
         return self.made(text, level, name, data, left, right, known=known & ~_tiny(data))
+
+    def extreme(self, depth: int, width: int) -> Value:
+        """The smallest integer by what may be -1, of constants: a quotient that C leaves undefined."""
+        if width == 2:
+            return self.any(0, 2)
+        left = self.constant()
+        if width > 1:
+            left = self.vector_of("int", left, width)
+        right = self.literal_of(left.name) if width > 1 else self.pick(self.integer, self.constant)()
+        if self.random.random() < 0.5:
+            number = (1 << 8 * right.size) - 1
+            suffix = "u" if right.size == 4 else "ul"
+            name = "uint" if right.size == 4 else "ulong"
+            right = self.made(f"{number}{suffix}", 12, name, np.full((self.rows, 1), number, NUMPY[name]))
+        if width == 1 and self.random.random() < 0.5:
+            right = self.cast_of(right, self.pick("int", "long"))
+        symbol = self.pick("/", "%")
+        name = left.name if width > 1 else usual(left.name, right.name)
+        text, level = self.operands(symbol, left, right)
+        x, y = converted(left.data, name), converted(right.data, name)
+        data = mapped(lambda p, q: wrapped(_integer(symbol, p, q), name), NUMPY[name], x, y)
+        value = self.made(text, level, name, data)
+        if self.random.random() < 0.5:
+            return value
+        other = self.member("v" if width > 1 else "m_int")  # so that the whole expression has one of the values
+        text, level = self.operands("^" if width == 1 else "+", value, other)
+        met = name if width > 1 else usual(name, other.name)
+        x, y = converted(value.data, met), converted(other.data, met)
+        if width == 1:
+            return self.made(text, level, met, x ^ y)
+        return self.made(text, level, met, mapped(lambda p, q: wrapped(p + q, met), NUMPY[met], x, y))
 
     def bits(self, depth: int, width: int) -> Value:
         symbol = self.pick("&", "|", "^")
