@@ -29,6 +29,9 @@ CONSTANTS: dict[str, tuple[str, Any]] = {
     "UINT_MAX": ("uint", 2**32 - 1),
     "LONG_MIN": ("long", -(2**63)),
     "LONG_MAX": ("long", 2**63 - 1),
+    "NAN": ("float", np.nan),
+    "INFINITY": ("float", np.inf),
+    "MAXFLOAT": ("float", np.finfo("f4").max),
 }
 COMPONENTS = {"x": 0, "w": 3, "s2": 2, "lo.y": 1, "odd.s0": 1, "hi.odd": 3, "wzyx.s0": 3, "even.hi": 2, "s0123.s1": 1}
 _EDGES = [0, 1, -1, 2, 3, 5, 7, 31, 33, 100, -128, 127, 32767, -32768, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)]
@@ -96,6 +99,16 @@ def _to_int(number: float, name: str) -> int:
         return int(number)
     fits = -(2.0 ** (wide - 1)) <= number < 2.0 ** (wide - 1)
     return wrapped(int(number) if fits else -(1 << wide - 1), name)
+
+
+def saturated(number: float, name: str) -> int:
+    """A float without fraction as an integer type has it, or the limit that is nearest; of NaN 0."""
+    if math.isnan(number):
+        return 0
+    limits = np.iinfo(NUMPY[name])
+    if math.isinf(number):
+        return int(limits.max if number > 0 else limits.min)
+    return _bounded(int(number), name)
 
 
 def converted(data: np.ndarray, name: str) -> np.ndarray:
@@ -169,7 +182,7 @@ class Expressions:
         if kind != "float" and self.random.randrange(4) == 0:
             return self.integer() if self.random.randrange(4) else self.constant()
         if kind != "int" and self.random.randrange(6) == 0:
-            return self.number()
+            return self.number() if self.random.randrange(4) else self.constant("float")
         ints = [f"m_{name}" for name in INTS] + ["flag", "n.p", "v.x", "t.s3"]
         floats = ["f", "n.q", "w.y", *["d"] * self.fp64]
         return self.member(self.pick(*(ints * (kind != "float") + floats * (kind != "int"))))
@@ -211,8 +224,8 @@ class Expressions:
             if found.size <= np.dtype(NUMPY[element]).itemsize or (found.weak and wrapped(number, element) == number):
                 return found
 
-    def constant(self) -> Value:
-        text = self.pick(*CONSTANTS)
+    def constant(self, kind: str = "int") -> Value:
+        text = self.pick(*(one for one, (name, _) in CONSTANTS.items() if (name in INTS) == (kind == "int")))
         name, number = CONSTANTS[text]
         return self.made(text, 12, name, np.full((self.rows, 1), number, NUMPY[name]))
 
@@ -419,6 +432,9 @@ class Expressions:
             return self.made(f"convert_{name}{'_sat' * saturate}({inner.text})", 12, name, data, inner)
         mode = self.pick("", "_rtz", "_rte", "_rtp", "_rtn")
         rounded = {"": np.trunc, "_rtz": np.trunc, "_rte": np.rint, "_rtp": np.ceil, "_rtn": np.floor}[mode](inner.data)
+        if self.random.random() < 0.5:
+            data = mapped(lambda n: saturated(n, name), NUMPY[name], rounded)
+            return self.made(f"convert_{name}_sat{mode}({inner.text})", 12, name, data, inner)
         return self.made(f"convert_{name}{mode}({inner.text})", 12, name, converted(rounded, name), inner)
 
     def whole_call(self, depth: int, width: int) -> Value:

@@ -126,12 +126,82 @@ def test_floats_become_integers_as_numpy_makes_them(device: Any) -> None:
         ("rint(0.5)", 0),
         ("rint((float)(9 * LONG_MAX))", 9.223372e18),
         ("floor(-0.5f)", -1),
+        ("rint((a - a) * 0.0f + 3.5f)", 4),
+        ("(rint((a - a) * NAN) == 0.0f ? 1.0f : 2.0f)", 2),
+        ("(rint(INFINITY) == INFINITY ? 1.0f : 2.0f)", 1),
     ],
 )
 def test_functions_of_constants(device: Any, text: str, value: float) -> None:
     """One compiler stores nothing where its own function has no value for a constant."""
     x = np.array([5, 1, 9], np.float32)
     np.testing.assert_array_equal(_combined(x, x, f"{text} + a"), np.float32(value) + x)
+    assert _written(x, f"{text} + a * 0")[1:].tolist() == [np.float32(value)] * 2
+
+
+INTEGERS = {
+    "char": np.dtype("i1"),
+    "uchar": np.dtype("u1"),
+    "short": np.dtype("i2"),
+    "ushort": np.dtype("u2"),
+    "int": np.dtype("i4"),
+    "uint": np.dtype("u4"),
+    "long": np.dtype("i8"),
+    "ulong": np.dtype("u8"),
+}
+ROUNDED = {"": np.trunc, "_rtz": np.trunc, "_rte": np.rint, "_rtp": np.ceil, "_rtn": np.floor}
+EDGES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, -2.5, 1e30, -1e30, 5e9, -5e9]
+EDGES += [
+    sign * (2.0**bits + move) for bits in (7, 8, 15, 16, 31, 32, 63, 64) for sign in (1, -1) for move in (0, -0.5)
+]
+
+
+def _saturated(numbers: np.ndarray, name: str) -> list[int]:
+    """Whole numbers, infinities and NaNs in the range of an integer type."""
+    low, high = int(np.iinfo(INTEGERS[name]).min), int(np.iinfo(INTEGERS[name]).max)
+    return [0 if n != n else high if n >= high else low if n <= low else int(n) for n in numbers.tolist()]
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("rounding", ROUNDED)
+def test_saturated_conversions_of_values(device: Any, kind: str, rounding: str) -> None:
+    """Scalars and vectors of two in one record, so that a program tests all integers."""
+    needed = {"f2": "fp16", "f4": None, "f8": "fp64"}[kind]
+    if needed and not getattr(device.profile, needed):
+        pytest.skip(f"the device has no {needed}")
+    with np.errstate(all="ignore"):
+        values = np.unique(np.array(EDGES).astype(kind))
+    c_type = {"f2": "half", "f4": "float", "f8": "double"}[kind]
+    members: list[Any] = [(f"{prefix}_{name}", one) for prefix in "mv" for name, one in INTEGERS.items()]
+    x = np.zeros(values.size, np.dtype([*members, ("f", kind)], align=True))
+    x["f"] = values
+    op = {f"m_{name}": f"convert_{name}_sat{rounding}(b.f)" for name in INTEGERS}
+    pair = f"({c_type}2)(0, b.f)"
+    op |= {f"v_{name}": f"convert_{name}2_sat{rounding}({pair}).y" for name in INTEGERS}
+    got = _combined(x, x, op | {"f": "a.f"})
+    rounded = ROUNDED[rounding](values.astype("f8"))
+    for name in INTEGERS:
+        assert got[f"m_{name}"].tolist() == _saturated(rounded, name), name
+        assert got[f"v_{name}"].tolist() == _saturated(rounded, name), name
+
+
+CONSTANTS = ["NAN", "INFINITY", "-INFINITY", "1e30f", "-1e30f", "-1.5f", "2.5f", "2.5", "(a.m_int - a.m_int) * NAN"]
+
+
+@pytest.mark.parametrize("width", ["", "2"])
+@pytest.mark.parametrize("rounding", ["", "_rte", "_rtp"])
+def test_saturated_conversions_of_constants(device: Any, rounding: str, width: str) -> None:
+    """Compilers fold their own conversions of constants to no value, and then leave out the store."""
+    x = np.zeros(3, np.dtype([(f"m_{name}", one) for name, one in INTEGERS.items()], align=True))
+    for text in CONSTANTS:
+        number = np.nan if "NAN" in text else float(text.rstrip("f").replace("INFINITY", "inf"))
+        given = f"(float2)({text})" if width else text
+        member = ".y" if width else ""
+        op = {
+            f"m_{name}": f"convert_{name}{width}_sat{rounding}({given}){member} + a.m_{name} * 0" for name in INTEGERS
+        }
+        got = _written(x, op)[1:]
+        for name in INTEGERS:
+            assert got[f"m_{name}"].tolist() == _saturated(ROUNDED[rounding](np.full(2, number)), name), (text, name)
 
 
 def test_bools_stay_bools(device: Any) -> None:
