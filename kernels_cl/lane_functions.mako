@@ -251,14 +251,21 @@ ${T} lane_${kind}_${T}(${source}${v} given) {
     suffix = "" if source in ("double", "real") else "f"
     smallest = "INT_MIN" if middle == "int" else "LONG_MIN"
     M = middle + v
+    C = ("long" if source == "double" and width > 1 else "int") + v  # of comparisons
+    outside = "!(fits | large)" if base == "ulong" else "!fits"
 %>\
+// Only numbers that the type holds are converted: of others a compiler may make no value at all. By masks: one driver
+// picks wrongly by a comparison of floats that is widened to longs.
 ${T} lane_${kind}_${T}(${source}${v} given) {
-    const ${F} x = ${"given" if source == "real" else f"convert_{F}(given)"};
-    const ${M} fits = convert_${M}((x >= (${F})${low}${suffix}) & (x < (${F})${high}${suffix}));
-    const ${M} whole = fits ? convert_${M}(x) : (${M})${smallest};
+    const ${F} x = ${"given" if source == "real" else f"convert_{F}(given)"}, zero = (${F})0;
+    const ${C} fits = (x >= (${F})${low}${suffix}) & (x < (${F})${high}${suffix});
 % if base == "ulong":
-    const ${M} large = convert_${M}((x >= (${F})0x1p63${suffix}) & (x < (${F})0x1p64${suffix}));
-    return large ? convert_${T}(x) : as_${T}(whole);
+    const ${C} large = (x >= (${F})0x1p63${suffix}) & (x < (${F})0x1p64${suffix});
+% endif
+    const ${M} outside = ${f"({M})0 - ({M})({outside})" if width == 1 else f"convert_{M}({outside})"};
+    const ${M} whole = convert_${M}(fits ? x : zero) | (outside & (${M})${smallest});
+% if base == "ulong":
+    return as_${T}(whole) | convert_${T}(large ? x : zero);
 % else:
     return convert_${T}(whole);
 % endif

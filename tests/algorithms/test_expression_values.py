@@ -155,53 +155,56 @@ EDGES += [
 ]
 
 
-def _saturated(numbers: np.ndarray, name: str) -> list[int]:
-    """Whole numbers, infinities and NaNs in the range of an integer type."""
+def _whole(numbers: np.ndarray, name: str, saturate: bool = True) -> list[int]:
+    """Whole numbers, infinities and NaNs as an integer type has them, or in its range."""
+    if not saturate:
+        return expressions.converted(numbers, name).tolist()  # type: ignore[no-any-return]
     low, high = int(np.iinfo(INTEGERS[name]).min), int(np.iinfo(INTEGERS[name]).max)
     return [0 if n != n else high if n >= high else low if n <= low else int(n) for n in numbers.tolist()]
 
 
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("rounding", ROUNDED)
-def test_saturated_conversions_of_values(device: Any, kind: str, rounding: str) -> None:
-    """Scalars and vectors of two in one record, so that a program tests all integers."""
+def test_conversions_of_values(device: Any, kind: str, rounding: str) -> None:
+    """Scalars and vectors, saturated and not, in one record, so that a program tests all integers."""
     needed = {"f2": "fp16", "f4": None, "f8": "fp64"}[kind]
     if needed and not getattr(device.profile, needed):
         pytest.skip(f"the device has no {needed}")
     with np.errstate(all="ignore"):
         values = np.unique(np.array(EDGES).astype(kind))
     c_type = {"f2": "half", "f4": "float", "f8": "double"}[kind]
-    members: list[Any] = [(f"{prefix}_{name}", one) for prefix in "mv" for name, one in INTEGERS.items()]
+    members: list[Any] = [(f"{prefix}_{name}", one) for prefix in "mvs" for name, one in INTEGERS.items()]
     x = np.zeros(values.size, np.dtype([*members, ("f", kind)], align=True))
     x["f"] = values
     op = {f"m_{name}": f"convert_{name}_sat{rounding}(b.f)" for name in INTEGERS}
     pair = f"({c_type}2)(0, b.f)"
-    op |= {f"v_{name}": f"convert_{name}2_sat{rounding}({pair}).y" for name in INTEGERS}
+    op |= {f"v_{name}": f"convert_{name}2{rounding}({pair}).y" for name in INTEGERS}
+    op |= {f"s_{name}": f"convert_{name}2_sat{rounding}({pair}).y" for name in INTEGERS}
     got = _combined(x, x, op | {"f": "a.f"})
     rounded = ROUNDED[rounding](values.astype("f8"))
     for name in INTEGERS:
-        assert got[f"m_{name}"].tolist() == _saturated(rounded, name), name
-        assert got[f"v_{name}"].tolist() == _saturated(rounded, name), name
+        assert got[f"m_{name}"].tolist() == _whole(rounded, name), name
+        assert got[f"v_{name}"].tolist() == _whole(rounded, name, saturate=False), name
+        assert got[f"s_{name}"].tolist() == _whole(rounded, name), name
 
 
 CONSTANTS = ["NAN", "INFINITY", "-INFINITY", "1e30f", "-1e30f", "-1.5f", "2.5f", "2.5", "(a.m_int - a.m_int) * NAN"]
 
 
 @pytest.mark.parametrize("width", ["", "2"])
-@pytest.mark.parametrize("rounding", ["", "_rte", "_rtp"])
-def test_saturated_conversions_of_constants(device: Any, rounding: str, width: str) -> None:
+@pytest.mark.parametrize("how", ["", "_sat", "_sat_rte", "_sat_rtp"])
+def test_conversions_of_constants(device: Any, how: str, width: str) -> None:
     """Compilers fold their own conversions of constants to no value, and then leave out the store."""
     x = np.zeros(3, np.dtype([(f"m_{name}", one) for name, one in INTEGERS.items()], align=True))
     for text in CONSTANTS:
         number = np.nan if "NAN" in text else float(text.rstrip("f").replace("INFINITY", "inf"))
-        given = f"(float2)({text})" if width else text
+        given = f"(float2)(1, {text})" if width else text
         member = ".y" if width else ""
-        op = {
-            f"m_{name}": f"convert_{name}{width}_sat{rounding}({given}){member} + a.m_{name} * 0" for name in INTEGERS
-        }
+        op = {f"m_{name}": f"convert_{name}{width}{how}({given}){member} + a.m_{name} * 0" for name in INTEGERS}
         got = _written(x, op)[1:]
+        rounded = ROUNDED[how.removeprefix("_sat")](np.full(2, number))
         for name in INTEGERS:
-            assert got[f"m_{name}"].tolist() == _saturated(ROUNDED[rounding](np.full(2, number)), name), (text, name)
+            assert got[f"m_{name}"].tolist() == _whole(rounded, name, "_sat" in how), (text, name)
 
 
 def test_bools_stay_bools(device: Any) -> None:
