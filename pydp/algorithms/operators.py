@@ -20,8 +20,10 @@ An expression is OpenCL C without side effects and without pointers. It may cont
 
 Types are C's: small integers are promoted to int, complex numbers are vectors of two. Where C leaves a value undefined,
 it is defined here: integers wrap, an integer divided by zero gives 0 (so does the remainder), a float becomes an
-integer as in vector functions. Anything else is refused with the column. A text has at most 4,096 characters, 1,000
-operands and operators, and 128 brackets inside each other (those of the C text that is made of it are counted too).
+integer as in vector functions, and NaN becomes 0 with ``_sat``. Numbers such as 1.5 are double, or float where the
+device has no double; ``as_TYPE`` always takes them as double. Anything else is refused with the column. A text has at
+most 4,096 characters, 1,000 operands and operators, and 128 brackets inside each other (those of the C text that is
+made of it are counted too).
 """
 
 from __future__ import annotations
@@ -289,7 +291,7 @@ def _missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:
 def _named(op: str, dtype: np.dtype) -> Operator:
     if is_record(dtype):
         raise InvalidArgument(
-            f"op {op!r} is not defined on {_dtype_text(dtype)}; "
+            f"op {op!r} is not defined on records ({_dtype_text(dtype)}); "
             "a dict of one expression per field or a Python function is accepted"
         )
     parts = vector_parts(dtype)
