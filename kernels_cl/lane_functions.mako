@@ -140,15 +140,11 @@ real lane_to_real_${T}(${T} a) {
     return a;
 }
 % elif kind == "rint":
-<%
-    large = "0x1p10f" if h["bits"] == 16 else "sizeof(real) == 8 ? 0x1p52 : 0x1p23" if base == "real" else (
-        "0x1p52" if h["bits"] == 64 else "0x1p23f"
-    )
-%>\
-// rint of a constant, of which one driver's own function makes no value at all.
+// rint, because one driver's own function makes no value at all of what its compiler takes for a constant.
 ${T} lane_rint_${T}(${T} a) {
-    const ${T} large = (${T})(${large}), size = fabs(a);
-    return copysign((size < large) ? (size + large) - large : size, a);
+    const ${T} size = fabs(a), down = floor(size), half_down = down * (${T})0.5f, rest = size - down;
+    const ${T} nearest = (rest == (${T})0.5f) ? down + (half_down - floor(half_down)) * (${T})2 : down;
+    return copysign((rest > (${T})0.5f) ? down + (${T})1 : nearest, a);
 }
 % elif kind in ("magnitude", "difference"):
 // abs and abs_diff: one driver's own functions leave the smallest integer, and differences that overflow, undefined.
@@ -223,6 +219,28 @@ ${U} lane_trips_${T}(${T} start, ${T} stop, ${T} step) {
 ${T} lane_abs_${T}(${T} a) {
     return (${order(T)}(a) < ${order(T)}((${T})0)) ? ${f"({T})(0u - ({U})a)" if width == 1 else f"({T})0 - a"} : a;
 }
+% elif kind.endswith("_to_sat"):
+<%
+    source = kind.removesuffix("_to_sat").rstrip("0123456789")
+    F = "real" if source == "real" else ("double" if source == "double" else "float") + v
+    suffix = "" if source in ("double", "real") else "f"
+    middle = "int" if h["bits"] < 32 else base
+    M = middle + v
+    mask = lambda test: f"({M})0 - ({M})({test})" if width == 1 else f"convert_{M}({test})"
+    power = h["bits"] - (not plain)
+    low, high = "0" if plain else f"-0x1p{power}{suffix}", f"0x1p{power}{suffix}"
+    largest = f"{(1 << power) - 1}{'UL' if base == 'ulong' else 'u' if base == 'uint' else ''}"
+    smallest = 0 if plain else f"(-{(1 << power) - 1}{'L' if base == 'long' else ''} - 1)"
+%>\
+// The conversion with _sat, of a number without fraction or toward zero; of NaN it is 0. Drivers' own functions make no
+// value at all of some constants; here a number that is out of range is not converted.
+${T} lane_${kind}_${T}(${source}${v} given) {
+    const ${F} x = ${"given" if source == "real" else f"convert_{F}(given)"};
+    const ${F} inside = ((x > (${F})${low}) & (x < (${F})${high})) ? x : (${F})0;
+    // by masks: one driver picks wrongly by a comparison of floats that is widened to longs
+    const ${M} above = ${mask(f"x >= ({F}){high}")}, below = ${mask(f"x <= ({F}){low}")};
+    return convert_${T}(convert_${M}(inside) | (above & (${M})${largest}) | (below & (${M})${smallest}));
+}
 % elif kind.endswith("_to"):
 <%
     source = kind[:-3] if width == 1 else kind[:-3].rstrip("0123456789")
@@ -233,14 +251,21 @@ ${T} lane_abs_${T}(${T} a) {
     suffix = "" if source in ("double", "real") else "f"
     smallest = "INT_MIN" if middle == "int" else "LONG_MIN"
     M = middle + v
+    C = ("long" if source == "double" and width > 1 else "int") + v  # of comparisons
+    outside = "!(fits | large)" if base == "ulong" else "!fits"
 %>\
+// Only numbers that the type holds are converted: of others a compiler may make no value at all. By masks: one driver
+// picks wrongly by a comparison of floats that is widened to longs.
 ${T} lane_${kind}_${T}(${source}${v} given) {
-    const ${F} x = ${"given" if source == "real" else f"convert_{F}(given)"};
-    const ${M} fits = convert_${M}((x >= (${F})${low}${suffix}) & (x < (${F})${high}${suffix}));
-    const ${M} whole = fits ? convert_${M}(x) : (${M})${smallest};
+    const ${F} x = ${"given" if source == "real" else f"convert_{F}(given)"}, zero = (${F})0;
+    const ${C} fits = (x >= (${F})${low}${suffix}) & (x < (${F})${high}${suffix});
 % if base == "ulong":
-    const ${M} large = convert_${M}((x >= (${F})0x1p63${suffix}) & (x < (${F})0x1p64${suffix}));
-    return large ? convert_${T}(x) : as_${T}(whole);
+    const ${C} large = (x >= (${F})0x1p63${suffix}) & (x < (${F})0x1p64${suffix});
+% endif
+    const ${M} outside = ${f"({M})0 - ({M})({outside})" if width == 1 else f"convert_{M}({outside})"};
+    const ${M} whole = convert_${M}(fits ? x : zero) | (outside & (${M})${smallest});
+% if base == "ulong":
+    return as_${T}(whole) | convert_${T}(large ? x : zero);
 % else:
     return convert_${T}(whole);
 % endif

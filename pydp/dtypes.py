@@ -306,6 +306,9 @@ def movable(dtype: Any) -> np.dtype:
     return dtype
 
 
+_OPTIONAL = (("double", "fp64", "float64"), ("half", "fp16", "float16"))  # C types, profile flags, dtypes
+
+
 def check_supported(
     dtype: Any, device: _HasProfile, what: str, *, storage_only: bool = False, moved: bool = False
 ) -> np.dtype:
@@ -324,7 +327,7 @@ def check_supported(
     if storage_only:
         return dtype
     needed = {name.rstrip("0123456789")} if not is_record(dtype) else {_c_name(d) for d in scalars(dtype)}
-    for kind, flag, width in (("double", "fp64", "float64"), ("half", "fp16", "float16")):
+    for kind, flag, width in _OPTIONAL:
         if kind in needed and not getattr(device.profile, flag):
             raise UnsupportedOnDevice(f"{what}: dtype {dtype} needs {width}, which {device.name!r} does not have")
     if not moved and not device.profile.unaligned_records and _starts_with_a_byte(dtype) and not is_aligned(dtype):
@@ -333,6 +336,14 @@ def check_supported(
             "members off their alignment; make the dtype with align=True"
         )
     return dtype
+
+
+def check_computed(dtypes: Iterable[np.dtype], device: _HasProfile, what: str) -> None:
+    """Raise UnsupportedOnDevice where `what` computes with float64 or float16 and `device` does not have it."""
+    used = {_c_name(one) for dtype in dtypes for one in scalars(dtype)}
+    for kind, flag, width in _OPTIONAL:
+        if kind in used and not getattr(device.profile, flag):
+            raise UnsupportedOnDevice(f"{what} computes with {kind} ({width}), which {device.name!r} does not have")
 
 
 def check_parameter(dtype: Any, device: _HasProfile, what: str) -> None:

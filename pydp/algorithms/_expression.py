@@ -214,7 +214,7 @@ class _Parser:
         if target is None:
             self._opened(_Open("(", "(", column))
         elif self._next(1) != ")":
-            self._refuse(column, f"the cast ({target} ... names no type of a value; ({target})value is accepted")
+            self._refuse(column, f"'({target}' is not followed by ')'; ({target})value is accepted")
         elif target.width > 1 and self._next(2) == "(":
             self.at += 3
             self._opened(_Open("vector", str(target), column, [], target))

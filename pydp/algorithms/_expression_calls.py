@@ -62,6 +62,7 @@ def _converted(name: str, arguments: Sequence[Node]) -> Signature:
     assert found is not None
     own, target = arguments[0].type, CASTS[found["type"]]
     if found["how"] == "as":
+        own = Type("double", own.width) if own.name == "real" else own  # C's type of such literals where it has double
         if found["sat"] or found["round"]:
             raise Refused(f"the function {name!r} is unknown; as_{target} is accepted")
         same = own.width == target.width and own.size == target.size

@@ -22,6 +22,7 @@ from pydp.algorithms._expression_tree import (
     Type,
     fold,
     in_brackets,
+    in_range,
     type_of,
     usual,
 )
@@ -109,7 +110,7 @@ class Expressions:
             return _signed(_between(node.symbol, *kept), met)
         if node.symbol in ("<", ">", "<=", ">="):
             parts = self._ordered(parts, left.type, right.type)
-        if node.symbol in ("/", "%") and met.is_integer and not _is_positive(right):
+        if node.symbol in ("/", "%") and met.is_integer and not _is_positive(right, met):
             return self._helper("truncdiv" if node.symbol == "/" else "truncmod", str(met), parts)
         return _between(node.symbol, *parts)
 
@@ -163,25 +164,22 @@ class Expressions:
                 found = self._helper(kind, str(node.type), [found, other])
             return found
         if name == "rint":
-            return self._rint(node, kept[0])
+            return self._helper("rint", _c_type(node.type), kept)
         depth = _AS_DEPTH if name.startswith("as_") else 1
         return _C(f"{name}({_listed(kept)})", POSTFIX, _depth(kept) + depth)
 
     def _convert(self, node: Node, part: _C) -> _C:
         own = node.takes[0]
-        if own.is_integer or not node.type.is_integer or "_sat" in node.symbol:
+        if own.is_integer or not node.type.is_integer:
             return _C(f"{node.symbol}({part.text})", POSTFIX, part.depth + 1)
         rounding = _ROUNDINGS.get(node.symbol[-4:])
         if rounding == "rint":
-            part = self._rint(node, part)
+            part = self._helper("rint", _c_type(own), [part])
         elif rounding:
             part = _C(f"{rounding}({part.text})", POSTFIX, part.depth + 1)
+        if "_sat" in node.symbol:
+            return self._helper(f"{_c_type(own)}_to_sat", str(node.type), [part])
         return self._converted(part, own, node.type)
-
-    def _rint(self, node: Node, part: _C) -> _C:
-        if fold(node, lambda inner, varying: inner.kind == "name" or any(varying)):
-            return _C(f"rint({part.text})", POSTFIX, part.depth + 1)
-        return self._helper("rint", _c_type(node.takes[0]), [part])
 
     def _converted(self, part: _C, own: Type, wanted: Type) -> _C:
         """A value as another type; a scalar for every component of a vector."""
@@ -247,8 +245,12 @@ def _c_type(own: Type) -> str:
     return "real" if own.name == "real" else str(own)
 
 
-def _is_positive(node: Node) -> bool:
-    return node.kind == "literal" and node.symbol.rstrip("uUL") != "0"
+def _is_positive(node: Node, met: Type) -> bool:
+    """Whether an integer literal is above 0 as an element of `met`: for int4, 4294967295u becomes -1."""
+    if node.kind != "literal":
+        return False
+    number = int(node.symbol.rstrip("uUL"))
+    return number > 0 and in_range(number, met.name)
 
 
 def _listed(parts: Sequence[_C]) -> str:

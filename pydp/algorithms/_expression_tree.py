@@ -7,6 +7,7 @@ not know the column; the parser adds it.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -52,13 +53,37 @@ _OF_INTEGERS = ("%", "<<", ">>", "&", "^", "|")
 _CHAINS = (("+", "-"), ("*", "/", "%"), ("&",), ("^",), ("|",), ("&&",), ("||",))
 
 
+_MOST_NAMES = 5  # that an error lists
+
+
 class Refused(Exception):
-    """The text has no meaning, or one that is not accepted; the message says which is accepted."""
+    """The text is invalid or not accepted; the message names what is accepted."""
 
 
 def quoted(word: str) -> str:
     """A word of the text for an error, shortened where it is long."""
     return repr(word if len(word) <= 40 else word[:40] + "...")
+
+
+def listed(names: Sequence[object]) -> str:
+    """The first names for an error, each shortened where it is long, and how many more there are."""
+    texts = [name if isinstance(name, str) else shown(name) for name in names[:_MOST_NAMES]]
+    more = len(names) - len(texts)
+    return ", ".join(text if len(text) <= 40 else text[:40] + "..." for text in texts) + f" and {more} more" * (
+        more > 0
+    )
+
+
+def shown(value: object) -> str:
+    """Any value for an error, shortened where it is long."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python limits the digits of an integer as text
+        return f"a value of type {type(value).__name__}"
+
+
+def record_text(record: np.dtype) -> str:
+    return f"a record of the fields {listed(record.names or ())}"
 
 
 @dataclass(frozen=True)
@@ -71,7 +96,7 @@ class Type:
 
     def __str__(self) -> str:
         if self.record is not None:
-            return f"a record {self.record}"
+            return record_text(self.record)
         return ("double" if self.name == "real" else self.name) + (str(self.width) if self.width > 1 else "")
 
     @property
@@ -249,7 +274,10 @@ def _shifted(what: str, value: Type, count: Type) -> Type:
         return value
     if value.width == count.width == 1:
         return promoted(value)
-    raise Refused(f"{what} is given {value} and {count}; a count that is a scalar or as many as wide ones is accepted")
+    raise Refused(
+        f"{what} is given {value} and {count}; a scalar count, or a vector of counts with the same element size, is "
+        "accepted"
+    )
 
 
 def conditional(condition: Node, yes: Node, no: Node) -> Node:
@@ -314,10 +342,13 @@ def member(operand: Node, name: str) -> Node:
 
 def _field(record: np.dtype, name: str) -> Type:
     if record.fields is None or record.names is None or name not in record.names:
-        raise Refused(f"{quoted(name)} is no field of {record}; {', '.join(record.names or ())} are accepted")
+        raise Refused(f"{quoted(name)} is no field of the record; {listed(record.names or ())} are accepted")
     found = record.fields[name][0]
     if found.subdtype is not None:
-        raise Refused(f"the field {name!r} of {record} is an array; fields that are numbers or records are accepted")
+        raise Refused(
+            f"the field {quoted(name)} of {record_text(record)} is an array; fields that are numbers or records are "
+            "accepted"
+        )
     return type_of(found)
 
 

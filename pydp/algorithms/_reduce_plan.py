@@ -80,6 +80,7 @@ def plan(
     check_kept_whole(accumulator, device)
     convert, _ = conversion(source, accumulator)
     operator = operator_text(op, accumulator)
+    operator.check(device)
     reduced = [(shape[a], strides[a]) for a in axes]
     kept = [(shape[a], strides[a]) for a in range(len(shape)) if a not in axes]
     if any(size == 0 for size, _ in kept):
@@ -88,7 +89,7 @@ def plan(
     if n == 0:
         start = None if operator.name in ("min", "max") else operator.start  # NumPy knows no least of nothing either
         if start is None and not initial:
-            raise InvalidArgument(f"reduce of no elements with op {operator.name!r} needs init: it has no first value")
+            raise InvalidArgument(f"reduce of no elements with op {operator.title} needs init: it has no first value")
         return Plan(accumulator, operator, (), True, start, None)
     count = int(np.prod([size for size, _ in kept], dtype=object))
     flags: tuple[str, ...] = () if operator.operands_in_order else ("commutes",)
@@ -100,7 +101,7 @@ def plan(
     steps: list[Step] = []
     given = source
     limit = device.profile.loop_limit
-    choice = _within_loops(limit, room(limit, operator.rounds, f"op {operator.name!r}"), choice)
+    choice = _within_loops(limit, room(limit, operator.rounds, f"op {operator.title}"), choice)
     for action in passes(kept, reduced, choice.spec):
         text = convert if not steps else "x"
         steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))

@@ -43,7 +43,7 @@ class Job:
 
     def calls(self, profile: Any) -> int | None:
         """Calls of the operator that the driver lets a work-item loop over; None: as many as it likes."""
-        return room(profile.loop_limit, self.operator.rounds, f"op {self.operator.name!r}")
+        return room(profile.loop_limit, self.operator.rounds, f"op {self.operator.title}")
 
 
 class Arrays(NamedTuple):

@@ -82,7 +82,7 @@ def opened(
     value = arguments.value_dtype(source if source.isnative else source.newbyteorder("="), request.dtype, request.op)
     operator = operator_text(request.op, value)
     if request.exclusive and request.init is None and operator.start is None:
-        raise InvalidArgument(f"an exclusive scan with op {request.op!r} needs init=, as it has no known identity")
+        raise InvalidArgument(f"an exclusive scan with op {operator.title} needs init=, as it has no known identity")
     inputs = {"x": x, "segments": request.heads}
     init = request.init
     if init is not None:
@@ -96,6 +96,7 @@ def opened(
             else:
                 inputs["init"] = init
     call = Call.begin(inputs, device=device, queue=queue, wait_for=wait_for, out=out)
+    operator.check(call.device)
     types = "scan dtypes", source, value
     if call.device.plans.get(types) is None:
         call.device.plans.make(types, _check_types, call.device, source, value)

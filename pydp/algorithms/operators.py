@@ -20,8 +20,10 @@ An expression is OpenCL C without side effects and without pointers. It may cont
 
 Types are C's: small integers are promoted to int, complex numbers are vectors of two. Where C leaves a value undefined,
 it is defined here: integers wrap, an integer divided by zero gives 0 (so does the remainder), a float becomes an
-integer as in vector functions. Anything else is refused with the column. A text has at most 4,096 characters, 1,000
-operands and operators, and 128 brackets inside each other (those of the C text that is made of it are counted too).
+integer as in vector functions, and NaN becomes 0 with ``_sat``. Numbers such as 1.5 are double, or float where the
+device has no double; ``as_TYPE`` always takes them as double. Anything else is refused with the column. A text has at
+most 4,096 characters, 1,000 operands and operators, and 128 brackets inside each other (those of the C text that is
+made of it are counted too).
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ import numpy as np
 
 from pydp.algorithms._expression import LONGEST, parse, refused
 from pydp.algorithms._expression_text import Expressions
-from pydp.algorithms._expression_tree import Refused
+from pydp.algorithms._expression_tree import Refused, listed, quoted, shown, type_of
 from pydp.bounded import BoundedCache
-from pydp.dtypes import c_declarations, c_member, c_name, is_record, native, vector_parts
+from pydp.dtypes import c_declarations, c_member, c_name, check_computed, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.literals import c_literal
 
@@ -69,6 +71,7 @@ _PYTHON: dict[Any, str] = {
     operator.xor: "^",
 }
 _functions = BoundedCache(256)  # by the function's content and the type
+_OPTIONAL = (("f2", "half"), ("f8", "double"))  # not all devices have these
 _STRUCT = re.compile(r"(?=typedef struct)")
 _ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
 
@@ -82,7 +85,7 @@ class Operator:
     what a scan or reduction of nothing gives (0.0 where the identity is -0.0); both are None where none is known.
     `declarations` stands before the function (not the record structs: those come from `c_declarations`).
     `operands_in_order` is True when a and b must not change places. `rounds`: iterations of the loops inside, None
-    where values decide.
+    where values decide. `computes`: dtypes that values inside have.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Operator:
     operands_in_order: bool = True
     declarations: str = ""
     rounds: int | None = 0
+    computes: tuple[np.dtype, ...] = ()
 
     @functools.cached_property
     def key(self) -> tuple[str, ...]:
@@ -117,6 +121,16 @@ class Operator:
         signed = {1: "char", 2: "short", 4: "int", 8: "long"}.get(size, "long")
         body = body.replace("$T", c_type).replace("$U", f"u{signed}{width}").replace("$S", f"{signed}{width}")
         return f"static {c_type} {name}(const {c_type} a, const {c_type} b) {{ {body} }}\n"
+
+    def check(self, device: Any) -> None:
+        """Raise UnsupportedOnDevice where `device` lacks a type that the body computes with."""
+        if self.computes:
+            check_computed(self.computes, device, f"op {self.title}")
+
+    @property
+    def title(self) -> str:
+        """The name for an error, shortened where it is long."""
+        return quoted(self.name)
 
     @property
     def identity_text(self) -> str | None:
@@ -156,7 +170,9 @@ def operator_text(op: Any, dtype: Any) -> Operator:
     c_name(dtype)
     if isinstance(op, Operator):
         if op.dtype != dtype:
-            raise InvalidArgument(f"the operator {op.name!r} is one on {op.dtype}; {dtype} is needed here")
+            raise InvalidArgument(
+                f"the operator {op.title} is one on {_dtype_text(op.dtype)}; {_dtype_text(dtype)} is needed here"
+            )
         return op
     op = named(op)
     if isinstance(op, np.ufunc):
@@ -167,7 +183,7 @@ def operator_text(op: Any, dtype: Any) -> Operator:
         return _from_fields(op, dtype)
     if callable(op):
         return _from_function(op, dtype)
-    raise InvalidArgument(f"op {op!r} is not an operator; {_ACCEPTED}")
+    raise InvalidArgument(f"op {shown(op)} is not an operator; {_ACCEPTED}")
 
 
 @functools.lru_cache(maxsize=512)
@@ -175,7 +191,7 @@ def _from_text(op: str, dtype: np.dtype) -> Operator:
     if op in NAMES:
         return _named(op, dtype)
     if len(op) <= LONGEST and op.isidentifier() and op not in ("a", "b"):
-        raise InvalidArgument(f"op {op!r} is no operator's name; {_ACCEPTED}")
+        raise InvalidArgument(f"op {quoted(op)} is no operator's name; {_ACCEPTED}")
     expressions = Expressions()
     text = _c_text(expressions, op, dtype, dtype, "op")
     return _of_expressions(op, dtype, f"return {text};", expressions)
@@ -187,28 +203,35 @@ def _c_text(expressions: Expressions, text: str, dtype: np.dtype, result: np.dty
     try:
         return expressions.assignable(tree, result)
     except Refused as error:
-        raise refused(text, what, None, error) from None
+        raise refused(text, what, 1, error) from None
 
 
 def _of_expressions(name: str, dtype: np.dtype, body: str, expressions: Expressions) -> Operator:
-    declarations = ""
-    if expressions.scalars & {"half", "double"}:
-        used = [np.dtype(kind) for kind, c_type in (("f2", "half"), ("f8", "double")) if c_type in expressions.scalars]
-        declarations = _missing_declarations(dtype, used)
+    used = tuple(np.dtype(kind) for kind, c_type in _OPTIONAL if c_type in expressions.scalars)
+    declarations = _missing_declarations(dtype, used) if used else ""
     if expressions.helpers:
         from pydp.lang.helpers import text  # the language is only read in where it is used
 
         declarations += text(expressions.helpers)
-    return Operator(name, dtype, body, declarations=declarations, rounds=expressions.rounds)
+    return Operator(name, dtype, body, declarations=declarations, rounds=expressions.rounds, computes=used)
 
 
 def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
-    if not is_record(dtype) or set(op) != set(dtype.names or ()):
-        names = list(dtype.names or ()) if is_record(dtype) else "a record dtype"
-        raise InvalidArgument(f"op has expressions for {list(op)}, which are not the fields of {dtype}: {names}")
+    if not is_record(dtype):
+        raise InvalidArgument(f"op has expressions for fields, and {_dtype_text(dtype)} has none; {_ACCEPTED}")
+    names = dtype.names or ()
+    unknown, missing = [key for key in op if key not in names], [name for name in names if name not in op]
+    if unknown:
+        raise InvalidArgument(
+            f"op names {listed(unknown)}, no fields of the record; the fields {listed(names)} are accepted"
+        )
+    if missing:
+        raise InvalidArgument(f"op has no expression for the fields {listed(missing)}; one for each field is accepted")
     for field, expression in op.items():
         if not isinstance(expression, str):
-            raise InvalidArgument(f"op[{field!r}] is {expression!r}; an OpenCL C expression in a and b is accepted")
+            raise InvalidArgument(
+                f"op[{quoted(field)}] is {shown(expression)}; an OpenCL C expression in a and b is accepted"
+            )
     return _from_items(tuple(op.items()), dtype)
 
 
@@ -219,12 +242,19 @@ def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator
     for field, expression in items:
         result = dtype.fields[field][0]
         if result.subdtype is not None:
-            raise InvalidArgument(f"op: field {field!r} of {dtype} is an array, which an expression cannot give")
-        text = _c_text(expressions, expression, dtype, result, f"op[{field!r}]")
+            raise InvalidArgument(
+                f"op: field {quoted(field)} of {_dtype_text(dtype)} is an array, which an expression cannot give"
+            )
+        text = _c_text(expressions, expression, dtype, result, f"op[{quoted(field)}]")
         lines.append(f"r.{c_member(field)} = {text};")
     name = "{" + ", ".join(f"{field}: {text}" for field, text in sorted(items)) + "}"
     body = " ".join([*lines, "return r;"])
     return _of_expressions(name, dtype, body, expressions)
+
+
+def _dtype_text(dtype: np.dtype) -> str:
+    """A dtype for an error; of a record with many fields the first."""
+    return str(dtype if dtype.names is None else type_of(dtype))
 
 
 def _from_function(op: Any, dtype: np.dtype) -> Operator:
@@ -245,7 +275,8 @@ def _lowered(op: Any, dtype: np.dtype) -> Operator:
     others = _missing_declarations(dtype, lowered.dtypes)
     name = getattr(op, "__name__", type(op).__name__)
     body = f"return {lowered.name}(a, b);"
-    return Operator(name, dtype, body, declarations=others + lowered.text + "\n", rounds=lowered.rounds)
+    text = others + lowered.text + "\n"
+    return Operator(name, dtype, body, declarations=text, rounds=lowered.rounds, computes=tuple(lowered.dtypes))
 
 
 def _missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:
@@ -260,7 +291,7 @@ def _missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:
 def _named(op: str, dtype: np.dtype) -> Operator:
     if is_record(dtype):
         raise InvalidArgument(
-            f"op {op!r} is not defined on records such as {dtype}; "
+            f"op {op!r} is not defined on records ({_dtype_text(dtype)}); "
             "a dict of one expression per field or a Python function is accepted"
         )
     parts = vector_parts(dtype)
@@ -319,7 +350,7 @@ def _extreme(op: str, dtype: np.dtype) -> _Named:
 
 def _bits(op: str, dtype: np.dtype) -> _Named:
     if dtype.kind not in "iub":
-        raise InvalidArgument(f"op {op!r} is not defined on {dtype}; integers and bool are accepted")
+        raise InvalidArgument(f"op {op!r} is not defined on {_dtype_text(dtype)}; integers and bool are accepted")
     identity: Any = 0
     if op == "&":
         identity = {"b": True, "i": -1}.get(dtype.kind) or int(np.iinfo(dtype).max)
@@ -331,7 +362,9 @@ def _bits(op: str, dtype: np.dtype) -> _Named:
 def _logaddexp(op: str, dtype: np.dtype) -> _Named:
     """log(exp(a) + exp(b)), exact for infinities: equal operands give a + log 2 without a subtraction."""
     if dtype.kind != "f":
-        raise InvalidArgument(f"op 'logaddexp' is not defined on {dtype}; float16, float32 and float64 are accepted")
+        raise InvalidArgument(
+            f"op 'logaddexp' is not defined on {_dtype_text(dtype)}; float16, float32 and float64 are accepted"
+        )
     log2 = c_literal(np.log(2.0), dtype)
     scalar = (
         "const $T d = -fabs(a - b); const $T m = fmax(a, b); if (a == b) return a + "
@@ -351,7 +384,7 @@ def _complex(op: str, dtype: np.dtype) -> Operator:
     if op == "*":
         body = "return ($T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);"
         return Operator(op, dtype, body, None, None, dtype.type(1), False)
-    raise InvalidArgument(f"op {op!r} is not defined on {dtype}; + and * are accepted")
+    raise InvalidArgument(f"op {op!r} is not defined on {_dtype_text(dtype)}; + and * are accepted")
 
 
 def _filled(record: np.ndarray, value: Any) -> Any:

@@ -20,6 +20,7 @@ from pydp.algorithms._sort_spec import SortSpec
 from pydp.dtypes import (
     c_declarations,
     c_name,
+    check_computed,
     check_kept_whole,
     check_supported,
     dtype_text,
@@ -186,6 +187,7 @@ def _plan(
     if carried is not None:
         check_supported(carried, device, "sort_by_key", storage_only=True)
     how, used, rounds = ordering(dtype, key, less, order.descending)
+    check_computed(used, device, "a comparison by key and less")
     room(device.profile.loop_limit, rounds, "a comparison by key and less")
     if not order.n or not order.rows:
         return _Plan(order, dtype, carried, None, None, None)

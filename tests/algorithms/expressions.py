@@ -21,8 +21,18 @@ NUMPY = dict(zip(INTS, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"), strict=
 SIGNED = {1: "char", 2: "short", 4: "int", 8: "long"}
 LEVELS = [row.split() for row in ("||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %")]
 """Binary operators, from the loosest."""
-INTEGERS = (*range(10), 31, 127, 128, 255, 65535, 2**31 - 1, 2**31, 2**63 - 1)
+INTEGERS = (*range(10), 31, 127, 128, 255, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 FLOATS = {"1.5": 1.5, ".25": 0.25, "2.": 2.0, "1e2": 100.0, "0x1p-3": 0.125, "0.0": 0.0, "4.E+0": 4.0}
+CONSTANTS: dict[str, tuple[str, Any]] = {
+    "INT_MIN": ("int", -(2**31)),
+    "INT_MAX": ("int", 2**31 - 1),
+    "UINT_MAX": ("uint", 2**32 - 1),
+    "LONG_MIN": ("long", -(2**63)),
+    "LONG_MAX": ("long", 2**63 - 1),
+    "NAN": ("float", np.nan),
+    "INFINITY": ("float", np.inf),
+    "MAXFLOAT": ("float", np.finfo("f4").max),
+}
 COMPONENTS = {"x": 0, "w": 3, "s2": 2, "lo.y": 1, "odd.s0": 1, "hi.odd": 3, "wzyx.s0": 3, "even.hi": 2, "s0123.s1": 1}
 _EDGES = [0, 1, -1, 2, 3, 5, 7, 31, 33, 100, -128, 127, 32767, -32768, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)]
 _FLOAT_EDGES = [0, -0.0, 1, -1, 0.5, -0.25, 2, 3, 100, -7, 255, 3e9, 2.0**31, -(2.0**31), 1e10, np.inf, -np.inf, np.nan]
@@ -89,6 +99,16 @@ def _to_int(number: float, name: str) -> int:
         return int(number)
     fits = -(2.0 ** (wide - 1)) <= number < 2.0 ** (wide - 1)
     return wrapped(int(number) if fits else -(1 << wide - 1), name)
+
+
+def saturated(number: float, name: str) -> int:
+    """A float without fraction as an integer type has it, or the limit that is nearest; of NaN 0."""
+    if math.isnan(number):
+        return 0
+    limits = np.iinfo(NUMPY[name])
+    if math.isinf(number):
+        return int(limits.max if number > 0 else limits.min)
+    return _bounded(int(number), name)
 
 
 def converted(data: np.ndarray, name: str) -> np.ndarray:
@@ -160,9 +180,9 @@ class Expressions:
             name = {4: self.pick("v", "t"), 2: "w"}[width]
             return self.member(name)
         if kind != "float" and self.random.randrange(4) == 0:
-            return self.integer()
+            return self.integer() if self.random.randrange(4) else self.constant()
         if kind != "int" and self.random.randrange(6) == 0:
-            return self.number()
+            return self.number() if self.random.randrange(4) else self.constant("float")
         ints = [f"m_{name}" for name in INTS] + ["flag", "n.p", "v.x", "t.s3"]
         floats = ["f", "n.q", "w.y", *["d"] * self.fp64]
         return self.member(self.pick(*(ints * (kind != "float") + floats * (kind != "int"))))
@@ -184,7 +204,7 @@ class Expressions:
 
     def integer(self) -> Value:
         number = self.pick(*INTEGERS)
-        suffix = self.pick("", "", "u", "L", "uL", "lU")
+        suffix = self.pick("", "", "u", "L", "uL", "lU") if number < 2**63 else self.pick("u", "uL", "lU")
         base = self.pick("", "0x", "0")
         low = suffix.lower()
         names = ["long", "ulong"] if "l" in low else ["int", "uint", "long", "ulong"]
@@ -195,6 +215,19 @@ class Expressions:
         value = self.made(text, 12, name, np.full((self.rows, 1), number, NUMPY[name]))
         value.weak = not suffix
         return value
+
+    def literal_of(self, element: str) -> Value:
+        """An integer literal that may stand beside a vector of `element`: of no more bits, or weak and in its range."""
+        while True:
+            found = self.integer()
+            number = int(found.data[0, 0])
+            if found.size <= np.dtype(NUMPY[element]).itemsize or (found.weak and wrapped(number, element) == number):
+                return found
+
+    def constant(self, kind: str = "int") -> Value:
+        text = self.pick(*(one for one, (name, _) in CONSTANTS.items() if (name in INTS) == (kind == "int")))
+        name, number = CONSTANTS[text]
+        return self.made(text, 12, name, np.full((self.rows, 1), number, NUMPY[name]))
 
     def number(self) -> Value:
         text = self.pick(*FLOATS)
@@ -226,11 +259,13 @@ class Expressions:
         if depth <= 0:
             value = self.leaf(width, kind)
         elif width > 1:
-            value = self.pick(self.arithmetic, self.vector, self.choice_by_lane, self.of_vectors)(depth - 1, width)
+            value = self.pick(self.arithmetic, self.vector, self.choice_by_lane, self.of_vectors, self.extreme)(
+                depth - 1, width
+            )
         else:
             makers = [self.arithmetic, self.arithmetic, self.bits, self.shift, self.comparison, self.logic, self.unary]
             makers += [self.choice, self.cast, self.conversion, self.whole_call, self.float_call, self.classification]
-            makers += [self.component]
+            makers += [self.component, self.extreme]
             value = self.pick(*makers)(depth - 1, 1)
         if kind != "any" and value.is_int != (kind == "int"):
             return self.cast_of(value, self.pick("int", "uchar", "long") if kind == "int" else "float")
@@ -242,10 +277,13 @@ class Expressions:
         if width == 1:
             right = self.any(depth, 1, kind)
             return left, right, usual(left.name, right.name)
-        if self.random.random() < 0.5:
+        choice = self.pick("vector", "cast", "literal")
+        if choice == "vector":
             right = self.any(depth, width, kind)
             if right.name != left.name:
                 right = left
+        elif choice == "literal" and left.is_int:
+            right = self.literal_of(left.name)
         else:
             right = self.cast_of(self.any(depth), left.name)
         pair = (left, right) if self.random.random() < 0.5 else (right, left)
@@ -274,6 +312,37 @@ class Expressions:
         if symbol in "*/":
             known = _exact(lambda p, q: p * q if symbol == "*" else p / q, data, *np.broadcast_arrays(x, y))
         return self.made(text, level, name, data, left, right, known=known & ~_tiny(data))
+
+    def extreme(self, depth: int, width: int) -> Value:
+        """The smallest integer by what may be -1, of constants: a quotient that C leaves undefined."""
+        if width == 2:
+            return self.any(0, 2)
+        left = self.constant()
+        if width > 1:
+            left = self.vector_of("int", left, width)
+        right = self.literal_of(left.name) if width > 1 else self.pick(self.integer, self.constant)()
+        if self.random.random() < 0.5:
+            number = (1 << 8 * right.size) - 1
+            suffix = "u" if right.size == 4 else "ul"
+            name = "uint" if right.size == 4 else "ulong"
+            right = self.made(f"{number}{suffix}", 12, name, np.full((self.rows, 1), number, NUMPY[name]))
+        if width == 1 and self.random.random() < 0.5:
+            right = self.cast_of(right, self.pick("int", "long"))
+        symbol = self.pick("/", "%")
+        name = left.name if width > 1 else usual(left.name, right.name)
+        text, level = self.operands(symbol, left, right)
+        x, y = converted(left.data, name), converted(right.data, name)
+        data = mapped(lambda p, q: wrapped(_integer(symbol, p, q), name), NUMPY[name], x, y)
+        value = self.made(text, level, name, data)
+        if self.random.random() < 0.5:
+            return value
+        other = self.member("v" if width > 1 else "m_int")  # so that the whole expression has one of the values
+        text, level = self.operands("^" if width == 1 else "+", value, other)
+        met = name if width > 1 else usual(name, other.name)
+        x, y = converted(value.data, met), converted(other.data, met)
+        if width == 1:
+            return self.made(text, level, met, x ^ y)
+        return self.made(text, level, met, mapped(lambda p, q: wrapped(p + q, met), NUMPY[met], x, y))
 
     def bits(self, depth: int, width: int) -> Value:
         symbol = self.pick("&", "|", "^")
@@ -363,6 +432,9 @@ class Expressions:
             return self.made(f"convert_{name}{'_sat' * saturate}({inner.text})", 12, name, data, inner)
         mode = self.pick("", "_rtz", "_rte", "_rtp", "_rtn")
         rounded = {"": np.trunc, "_rtz": np.trunc, "_rte": np.rint, "_rtp": np.ceil, "_rtn": np.floor}[mode](inner.data)
+        if self.random.random() < 0.5:
+            data = mapped(lambda n: saturated(n, name), NUMPY[name], rounded)
+            return self.made(f"convert_{name}_sat{mode}({inner.text})", 12, name, data, inner)
         return self.made(f"convert_{name}{mode}({inner.text})", 12, name, converted(rounded, name), inner)
 
     def whole_call(self, depth: int, width: int) -> Value:

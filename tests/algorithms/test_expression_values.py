@@ -25,6 +25,16 @@ def _combined(x: np.ndarray, y: np.ndarray, op: Any) -> np.ndarray:
     return pydp.scan(np.stack([x, y], 1), op, axis=1)[:, 1]
 
 
+def _written(x: np.ndarray, op: Any) -> np.ndarray:
+    """The scan of `x`; both of two outputs must be written whole, whatever was in them before."""
+    found = []
+    for fill in (0x11, 0x22):
+        out = np.frombuffer(bytes([fill]) * x.nbytes, x.dtype).copy()
+        found.append(np.asarray(pydp.scan(x, op, out=out)))
+    np.testing.assert_array_equal(found[0], found[1])
+    return found[0]
+
+
 def _wide(function: Any) -> Any:
     """A function of int64 arrays, wrapped to int32 after."""
     return lambda x, y: function(x.astype(np.int64), y.astype(np.int64)).astype(np.int32)
@@ -116,12 +126,108 @@ def test_floats_become_integers_as_numpy_makes_them(device: Any) -> None:
         ("rint(0.5)", 0),
         ("rint((float)(9 * LONG_MAX))", 9.223372e18),
         ("floor(-0.5f)", -1),
+        ("rint((a - a) * 0.0f + 3.5f)", 4),
+        ("(rint((a - a) * NAN) == 0.0f ? 1.0f : 2.0f)", 2),
+        ("(rint(INFINITY) == INFINITY ? 1.0f : 2.0f)", 1),
     ],
 )
 def test_functions_of_constants(device: Any, text: str, value: float) -> None:
     """One compiler stores nothing where its own function has no value for a constant."""
     x = np.array([5, 1, 9], np.float32)
     np.testing.assert_array_equal(_combined(x, x, f"{text} + a"), np.float32(value) + x)
+    assert _written(x, f"{text} + a * 0")[1:].tolist() == [np.float32(value)] * 2
+
+
+INTEGERS = {
+    "char": np.dtype("i1"),
+    "uchar": np.dtype("u1"),
+    "short": np.dtype("i2"),
+    "ushort": np.dtype("u2"),
+    "int": np.dtype("i4"),
+    "uint": np.dtype("u4"),
+    "long": np.dtype("i8"),
+    "ulong": np.dtype("u8"),
+}
+ROUNDED = {"": np.trunc, "_rtz": np.trunc, "_rte": np.rint, "_rtp": np.ceil, "_rtn": np.floor}
+EDGES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, -2.5, 1e30, -1e30, 5e9, -5e9]
+EDGES += [
+    sign * (2.0**bits + move) for bits in (7, 8, 15, 16, 31, 32, 63, 64) for sign in (1, -1) for move in (0, -0.5)
+]
+
+
+def _whole(numbers: np.ndarray, name: str, saturate: bool = True) -> list[int]:
+    """Whole numbers, infinities and NaNs as an integer type has them, or in its range."""
+    if not saturate:
+        return expressions.converted(numbers, name).tolist()  # type: ignore[no-any-return]
+    low, high = int(np.iinfo(INTEGERS[name]).min), int(np.iinfo(INTEGERS[name]).max)
+    return [0 if n != n else high if n >= high else low if n <= low else int(n) for n in numbers.tolist()]
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("rounding", ROUNDED)
+def test_conversions_of_values(device: Any, kind: str, rounding: str) -> None:
+    """Scalars and vectors, saturated and not, in one record, so that a program tests all integers."""
+    needed = {"f2": "fp16", "f4": None, "f8": "fp64"}[kind]
+    if needed and not getattr(device.profile, needed):
+        pytest.skip(f"the device has no {needed}")
+    with np.errstate(all="ignore"):
+        values = np.unique(np.array(EDGES).astype(kind))
+    c_type = {"f2": "half", "f4": "float", "f8": "double"}[kind]
+    members: list[Any] = [(f"{prefix}_{name}", one) for prefix in "mvs" for name, one in INTEGERS.items()]
+    x = np.zeros(values.size, np.dtype([*members, ("f", kind)], align=True))
+    x["f"] = values
+    op = {f"m_{name}": f"convert_{name}_sat{rounding}(b.f)" for name in INTEGERS}
+    pair = f"({c_type}2)(0, b.f)"
+    op |= {f"v_{name}": f"convert_{name}2{rounding}({pair}).y" for name in INTEGERS}
+    op |= {f"s_{name}": f"convert_{name}2_sat{rounding}({pair}).y" for name in INTEGERS}
+    got = _combined(x, x, op | {"f": "a.f"})
+    rounded = ROUNDED[rounding](values.astype("f8"))
+    for name in INTEGERS:
+        assert got[f"m_{name}"].tolist() == _whole(rounded, name), name
+        assert got[f"v_{name}"].tolist() == _whole(rounded, name, saturate=False), name
+        assert got[f"s_{name}"].tolist() == _whole(rounded, name), name
+
+
+CONSTANTS = ["NAN", "INFINITY", "-INFINITY", "1e30f", "-1e30f", "-1.5f", "2.5f", "2.5", "(a.m_int - a.m_int) * NAN"]
+
+
+@pytest.mark.parametrize("width", ["", "2"])
+@pytest.mark.parametrize("how", ["", "_sat", "_sat_rte", "_sat_rtp"])
+def test_conversions_of_constants(device: Any, how: str, width: str) -> None:
+    """Compilers fold their own conversions of constants to no value, and then leave out the store."""
+    x = np.zeros(3, np.dtype([(f"m_{name}", one) for name, one in INTEGERS.items()], align=True))
+    for text in CONSTANTS:
+        number = np.nan if "NAN" in text else float(text.rstrip("f").replace("INFINITY", "inf"))
+        given = f"(float2)(1, {text})" if width else text
+        member = ".y" if width else ""
+        op = {f"m_{name}": f"convert_{name}{width}{how}({given}){member} + a.m_{name} * 0" for name in INTEGERS}
+        got = _written(x, op)[1:]
+        rounded = ROUNDED[how.removeprefix("_sat")](np.full(2, number))
+        for name in INTEGERS:
+            assert got[f"m_{name}"].tolist() == _whole(rounded, name, "_sat" in how), (text, name)
+
+
+@pytest.mark.parametrize("text", ["(double)a + b", "1.5h * a + b", "as_long(1.5) + b", "rint((double2)(a, b)).x"])
+def test_types_that_the_device_lacks_are_refused_before_anything_is_enqueued(device: Any, text: str) -> None:
+    profile, name = device.profile, "half" if "h *" in text else "double"
+    x = np.array([1, 2, 3], np.float32)
+    if profile.fp16 if name == "half" else profile.fp64:
+        assert np.isfinite(pydp.scan(x, text)).all()
+        return
+    out = np.full(3, 7, np.float32)
+    for call in (lambda: pydp.scan(x, text, out=out), lambda: pydp.reduce(x, text)):
+        with pytest.raises(pydp.UnsupportedOnDevice, match=f"computes with {name}"):
+            call()
+    assert (out == 7).all()
+
+
+def test_a_key_of_a_type_that_the_device_lacks_is_refused(device: Any) -> None:
+    x = np.array([1, 2, 3], np.float32)
+    if device.profile.fp64:
+        assert pydp.sort(x, key=lambda a: -np.float64(a)).tolist() == [3, 2, 1]
+        return
+    with pytest.raises(pydp.UnsupportedOnDevice, match="computes with double"):
+        pydp.sort(x, key=lambda a: -np.float64(a))
 
 
 def test_bools_stay_bools(device: Any) -> None:
@@ -151,6 +257,29 @@ def test_vectors_and_their_components(device: Any) -> None:
     ):
         got = _combined(x, y, text)
         np.testing.assert_array_equal(np.stack([got[n] for n in ("s0", "s1", "s2", "s3")], 1), want.astype(np.int32))
+
+
+OF_VECTORS = {
+    "(int4)INT_MIN / 4294967295u + a*0": I32.min,
+    "(int4)INT_MIN % 4294967295u + a*0": 0,
+    "((int4)7 / 4294967295u) + a*0": -7,
+    "((int4)7 / 4294967291u) + a*0": -1,
+    "((int4)7 % 4294967291u) + a*0": 2,
+    "((int4)INT_MIN / 4294967294u) + a*0": 1 << 30,
+    "(int4)(((long2)LONG_MIN / 18446744073709551615u).x == LONG_MIN) + a*0": 1,
+    "(int4)(((long2)LONG_MIN % 18446744073709551615u).x != 0 ? 1 : 0) + a*0": 0,
+    "(int4)(((long2)9 / 18446744073709551613u).y) + a*0": -3,
+    "(int4)(((uint2)7u / 4294967295u).x) + a*0": 0,
+    "(int4)(((char2)-128 / 127).x) + a*0": -1,
+}
+
+
+@pytest.mark.parametrize("text", OF_VECTORS)
+def test_a_literal_beside_a_vector_is_one_of_its_elements(device: Any, text: str) -> None:
+    """An unsigned literal beside a signed vector may be -1, by which the smallest integer has no quotient in C."""
+    x = np.zeros(5, cltypes.int4)
+    got = _written(x, text)[1:]
+    assert [got[name].tolist() for name in ("s0", "s1", "s2", "s3")] == [[OF_VECTORS[text]] * 4] * 4
 
 
 @pytest.mark.parametrize(

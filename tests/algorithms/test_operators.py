@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pyopencl.cltypes as cltypes
 import pytest
 
 from pydp.algorithms.operators import NAMES, Operator, operator_text
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
 
 pytestmark = pytest.mark.host
 
@@ -151,6 +152,68 @@ def test_components_and_fields():
         operator_text({"v": "a.v"}, [("v", "f4", 3)])
     with pytest.raises(InvalidArgument, match="expression"):
         operator_text({"v": 3}, [("v", "f4")])
+
+
+WIDE = np.dtype([(f"field_{n}", "f4") for n in range(400)])
+WRONG_ANYWHERE = [
+    ("a.nothing", WIDE, "field_4 and 395 more are accepted"),
+    ("a + b", WIDE, "a record of the fields field_0"),
+    ("+", WIDE, "a record of the fields field_0"),
+    ("max(a, b)", WIDE, "field_4 and 395 more"),
+    ({"x": "a"}, WIDE, "op names x, no fields of the record"),
+    ({f"x{n}": "a" for n in range(300)}, WIDE, "x4 and 295 more"),
+    ({"é" * 9000: "a"}, WIDE, "no fields"),
+    ({10**5000: "a"}, WIDE, "a value of type int"),
+    ({name: f"a.{name}" for name in WIDE.names[:-1]}, WIDE, "no expression for the fields field_399"),
+    ({}, WIDE, "field_4 and 395 more"),
+    ({"x": "a"}, np.dtype("f4"), "float32 has none"),
+    ({"r": "a.r.field_1"}, np.dtype([("r", WIDE)]), "field_4 and 395 more is needed"),
+    ({"r": 3**20000}, np.dtype([("r", WIDE)]), "a value of type int"),
+    ({"v" * 900: "a"}, np.dtype([("v" * 900, "f4", 3)]), "is an array"),
+    ("x" * 4000, np.dtype("i4"), "no operator's name"),
+    (10**5000, np.dtype("i4"), "op a value of type int is not an operator"),
+    ([10**5000], np.dtype("i4"), "is not an operator"),
+    (np.zeros(10**5), np.dtype("i4"), "is not an operator"),
+    (Operator("x" * 4000, WIDE, "return a;"), np.dtype("i4"), "int32 is needed"),
+]
+
+
+@pytest.mark.parametrize(("op", "dtype", "message"), WRONG_ANYWHERE, ids=[text for _, _, text in WRONG_ANYWHERE])
+def test_errors_are_short_whatever_is_given(op, dtype, message):
+    with pytest.raises(InvalidArgument, match=re.escape(message)) as caught:
+        operator_text(op, dtype)
+    assert len(str(caught.value)) < 300
+
+
+class Bare:
+    """A device without the optional types."""
+
+    name = "bare"
+    profile = SimpleNamespace(fp64=False, fp16=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "c_type"),
+    [
+        ("(double)a + b", "double (float64)"),
+        ("1.5h * a + b", "half (float16)"),
+        ("convert_half(a) + b", "half (float16)"),
+        ("((double2)(a, b)).x", "double (float64)"),
+        ("as_long(1.5) + b", "double (float64)"),
+        ("nan(1L) + a + b", "double (float64)"),
+    ],
+)
+def test_types_that_a_device_lacks_are_named(text, c_type):
+    operator = operator_text(text, "float32")
+    with pytest.raises(UnsupportedOnDevice) as caught:
+        operator.check(Bare())
+    assert str(caught.value) == f"op {text!r} computes with {c_type}, which 'bare' does not have"
+    operator.check(SimpleNamespace(name="full", profile=SimpleNamespace(fp64=True, fp16=True)))
+
+
+@pytest.mark.parametrize("op", ["1.5 * a + b", "M_PI * a + b", "a + b", "+", lambda a, b: a + 1.5 * b])
+def test_literals_without_suffix_need_no_double(op):
+    operator_text(op, "float32").check(Bare())
 
 
 def test_vectors_and_complex_numbers():
