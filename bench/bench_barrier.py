@@ -14,7 +14,7 @@ from pydp.bench.measure import Row, alternating
 
 import pydp
 from pydp.groups.barrier import Barriers, Lowering, build, is_nvidia, subgroup_sizes
-from pydp.runtime.program import kernel
+from pydp.runtime.programs.program import kernel
 
 _TURNS = 256
 

@@ -12,10 +12,10 @@ from pydp.bench.limits import Limits
 from pydp.bench.measure import Row, alternating
 
 import pydp
-from pydp.algorithms._forall_arguments import Arguments
-from pydp.algorithms._forall_plan import translation
-from pydp.lang.fingerprint import fingerprint
-from pydp.runtime.program import kernel
+from pydp.algorithms.forall.arguments import Arguments
+from pydp.algorithms.forall.plan import translation
+from pydp.lang.source.fingerprint import fingerprint
+from pydp.runtime.programs.program import kernel
 
 _TILE = 16
 

@@ -12,9 +12,9 @@ import pyopencl as cl
 from pydp.bench.measure import Row, alternating
 
 import pydp
-from pydp.algorithms._matmul_spec import MatmulSpec
-from pydp.lds import banks_of, degree
-from pydp.runtime.program import kernel
+from pydp.algorithms.matmul.spec import MatmulSpec
+from pydp.local_memory import banks_of, degree
+from pydp.runtime.programs.program import kernel
 
 _STRIDES = (1, 2, 4, 8, 16, 32, 33)
 

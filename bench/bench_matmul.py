@@ -10,7 +10,7 @@ from pydp.bench.limits import Limits
 from pydp.bench.measure import Row, alternating
 
 import pydp
-from pydp.runtime.program import kernel
+from pydp.runtime.programs.program import kernel
 
 SQUARES = [(size, size, size) for size in (512, 1024, 2048, 4096)]
 SKINNY = [(4096, 4096, 64), (64, 4096, 4096), (4096, 64, 4096), (1, 4096, 4096)]  # (m, n, k)

@@ -21,10 +21,10 @@ from pydp.bench.report import replace
 from pydp.bench.specialization_cases import Case, wanted
 
 from pydp.errors import InvalidArgument, PydpError
-from pydp.specialize.calibration import calibrated
-from pydp.specialize.choose import Asked, Asking, choose, forget
-from pydp.specialize.ranking import Ranked, rank
-from pydp.specialize.trial import WARM
+from pydp.model.calibration import calibrated
+from pydp.model.ranking import Ranked, rank
+from pydp.tuning.choose import Asked, Asking, choose, forget
+from pydp.tuning.trial import WARM
 
 SCHEMA = "pydp-specializations-1"
 _SAMPLE = 2e-3  # seconds that one sample takes at least, by repeating the call

@@ -16,12 +16,12 @@ from pydp.bench.measure import Row
 from pydp.bench.specialization_cases import MATMUL, SCAN
 
 import pydp
-from pydp.commands_tune import arguments
+from pydp.cli.tune import arguments
 from pydp.errors import PydpError
-from pydp.specialize.choose import untuned
-from pydp.specialize.comparison import Ratio, slower
-from pydp.specialize.trial import Subject, elsewhere
-from pydp.specialize.tuned import fields_of, rebuild, shape_of, store_of
+from pydp.tuning.choose import untuned
+from pydp.tuning.comparison import Ratio, slower
+from pydp.tuning.trial import Subject, elsewhere
+from pydp.tuning.tuned import fields_of, rebuild, shape_of, store_of
 
 CASES = (  # algorithm, size, dtype; tuned now where it was not before
     *(("matmul", "x".join(map(str, size)), dtype) for dtype in ("float32", "float64") for size in MATMUL.values()),

@@ -14,7 +14,7 @@ import numpy as np
 import pyopencl as cl
 from pydp.bench.measure import alternating
 
-from pydp.runtime.program import kernel
+from pydp.runtime.programs.program import kernel
 
 _TYPES = {"float32": "float", "float64": "double"}
 

@@ -1,4 +1,4 @@
-## Micro-kernels that measure what no driver tells, for pydp/specialize/calibration.py (peaks and memory have
+## Micro-kernels that measure what no driver tells, for pydp/model/calibration.py (peaks and memory have
 ## bench_limits.mako).
 ##
 ## Purpose: calibrate_cache: `rounds` readings of `each` vectors that stay in a core's cache. calibrate_empty: groups

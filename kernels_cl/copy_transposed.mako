@@ -14,7 +14,7 @@
 ##
 ## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk, lines, streams ("vector") ·
 ## rows (divides block), placed (Exchange.params()), ways (of the barrier `exchange`, or None), attribute, subgroups
-## (see pydp.groups.meetings) ("simt") · others (number of further axes, 0 to 6).
+## (see pydp.groups.barrier_plan) ("simt") · others (number of further axes, 0 to 6).
 <%namespace name="exchange" file="wg_exchange.mako"/>\
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 % if subgroups:

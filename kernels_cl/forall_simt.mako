@@ -1,4 +1,4 @@
-## A vector function, one lane to a work-item (pydp/lang/lower_simt.py writes the body).
+## A vector function, one lane to a work-item (pydp/lang/opencl/simt.py writes the body).
 ## Phases: the lane's indexes, then the user's statements; barriers are reached by all lanes of a group.
 ## Launch: whole groups; dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is all of them).
 ## Parameters: name; declarations, functions (C text: record types, helpers); barriers (see wg_barrier.mako);

@@ -1,4 +1,4 @@
-## A vector function, a whole group to a work-item (pydp/lang/lower_vector.py writes the body).
+## A vector function, a whole group to a work-item (pydp/lang/opencl/vector/__init__.py writes the body).
 ## Phases: the group's indexes; then, for each stretch between two barriers, loops over the blocks of the group, in which
 ##   the lanes of a strip are OpenCL vectors. Local arrays are the work-item's own memory; there is no driver barrier.
 ## Launch: one work-item for each group; dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is all).

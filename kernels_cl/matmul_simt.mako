@@ -10,7 +10,7 @@
 ##   part of k and batch.
 ## Parameters: types, work, tile_m, tile_n, tile_k, lanes_m, lanes_n, block (1, 2 or 4), pad (elements added to a
 ##   staged row against bank conflicts; a multiple of block), buffers (1 or 2), stretch (of k; divides tile_k),
-##   is_complex, fused, logical, scaled; ways, attribute, subgroups (see pydp/groups/meetings.py).
+##   is_complex, fused, logical, scaled; ways, attribute, subgroups (see pydp/groups/barrier_plan.py).
 ##   Strides are counted in elements; mode: 0 overwrite, 1 add, 2 beta C.
 <%namespace name="element" file="matmul_element.mako"/>\
 <%namespace name="barriers" file="wg_barrier.mako"/>\

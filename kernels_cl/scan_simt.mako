@@ -7,7 +7,7 @@
 ## Parameters: those of scan_common and wg_lookback, and phase, exclusive, start_value, total, keeps
 ## as in scan_vector; lanes, columns (lanes of a row of the group's scan), items (elements of a lane), pad (an unused
 ## element of local memory after so many, against bank conflicts; 0: none), ways (of the barriers `taken`, `loaded`,
-## `summed`, `rows`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.meetings).
+## `summed`, `rows`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="group" file="wg_scan.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>

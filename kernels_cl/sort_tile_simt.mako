@@ -8,7 +8,7 @@
 ## Parameters: declarations, key, ordering (see sort_order), lanes, items (powers of two),
 ## carried (C type carried along, or None), positions (what is carried is the element's position),
 ## key_skew, carried_skew (an unused element of local memory after so many, against bank conflicts; 0: none),
-## ways (of the barriers `loaded`, `merged`, `placed`), attribute and subgroups (see pydp.groups.meetings).
+## ways (of the barriers `loaded`, `merged`, `placed`), attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="order" file="sort_order.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%

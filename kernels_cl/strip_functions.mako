@@ -1,4 +1,4 @@
-## Access to memory by the lanes of a strip, for pydp/lang/lower_vector.py. No kernel here.
+## Access to memory by the lanes of a strip, for pydp/lang/opencl/vector/__init__.py. No kernel here.
 ## Each function loops over the lanes. It is called, not inlined, and the loop is kept small: a body has many of them,
 ## and drivers took seconds to compile their copies. The fast ways need no function.
 ## Parameters: accesses, a list of {name, kind ("load", "store", "atomic_OP", or "fetch_OP", which gives what was there),

@@ -1,5 +1,5 @@
 ## The one vocabulary of barriers for every kernel: `${barriers.group_barrier()}` for all work-items of the group, or
-## `${barriers.meet(name, ways, size)}` for one whose width the algorithm names (pydp/groups/meetings.py); both are made of
+## `${barriers.meet(name, ways, size)}` for one whose width the algorithm names (pydp/groups/barrier_plan.py); both are made of
 ## `${barriers.barrier(kind, width)}` for runs of `width` lanes (pydp/groups/barrier.py chooses the kind).
 ## Parameters of the calls: memory "local" (default), "global" or "both": which memory is ordered among the lanes;
 ## size: lanes of the group. lane_id() is the lane's number within it.
@@ -42,7 +42,7 @@ ${"" if loop.first else "else "}${"" if case["below"] is None else f"if ({by} < 
 % endfor
 </%def>
 
-## A barrier of a template: what pydp/groups/meetings.py found for its `name`, at the number `by` where it differs.
+## A barrier of a template: what pydp/groups/barrier_plan.py found for its `name`, at the number `by` where it differs.
 <%def name="meet(name, ways, size, by='0', memory='local')">\
 /* barrier: ${name} */ ${by_cases(by, ways[name], size, memory)}\
 </%def>

@@ -1,5 +1,5 @@
 ## Owner-write exchange: each work-item stores only to its own slots of local memory and, after a barrier, reads
-## anybody's. pydp/exchange.py chooses the placement: bank = lane mod banks, so that stores never conflict.
+## anybody's. pydp/local_memory.py chooses the placement: bank = lane mod banks, so that stores never conflict.
 ## Parameters of the calls: x (Exchange.params()); lane (int expression of the work-item's number in the group, best a
 ## name); slot (int expression). With a wave smaller than the group, other lanes are told of by their number within the
 ## same wavefront (relative addressing), else by that within the group (absolute).
@@ -45,7 +45,7 @@ ${of(x, lane, lane if x["wave"] == x["lanes"] else rem(f"({lane})", x["wave"]), 
 % endif
 </%def>
 
-## Between stores and reads: all who exchange meet. ways: see pydp/groups/meetings.py (a barrier named "exchange"); None
+## Between stores and reads: all who exchange meet. ways: see pydp/groups/barrier_plan.py (a barrier named "exchange"); None
 ## for the whole group.
 <%def name="meet(x, ways=None)">\
 % if ways is None:

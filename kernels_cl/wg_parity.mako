@@ -2,7 +2,7 @@
 ## a scratch array in turn, so that a step's stores meet no reads of the step before: one barrier a step, not two.
 ## With `buffers` 1 there is one array and both barriers; the results are the same.
 ## Parameters of the calls: buffers (1 or 2), step (int expression, the same in all lanes), size (elements of a half), ways
-## (see pydp/groups/meetings.py: barriers named "reads_end" and "stores_end"), lanes of the group.
+## (see pydp/groups/barrier_plan.py: barriers named "reads_end" and "stores_end"), lanes of the group.
 ## A step: [reads_end] stores, stores_end, reads. All lanes come to each; place them in loops with uniform counts only.
 <%namespace name="barriers" file="wg_barrier.mako"/>
 

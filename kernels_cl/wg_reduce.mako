@@ -1,6 +1,6 @@
 ## Folds one value of each lane of a group, in the lanes' order, with any associative operator `combine`.
 ## Parameters of the call: values (local array of `lanes` elements), lane (int expression), count (how many of the
-## first lanes hold a value), lanes (constant), ways (of the needs of pydp.groups.meetings.tree: the barrier before
+## first lanes hold a value), lanes (constant), ways (of the needs of pydp.groups.barrier_plan.tree: the barrier before
 ## the tree, and those of its turns by the step). The result is values[0], to be read after the call by any lane; with
 ## `shared` false by lane 0 only, and before a barrier the lanes store to other arrays only: the last barrier is left out.
 ## Every wavefront of a group may fold by itself (relative addressing): `lane`, `count` and `lanes` are then within it,

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .errors import InvalidArgument
+from pydp.errors import InvalidArgument
 
 MAX_RANK = 6
 

@@ -47,7 +47,7 @@ def _never_release() -> None:
     """Keeps every buffer and uses none again: Oclgrind goes by what it knew of the memory, whatever is written."""
     import pyopencl
 
-    from pydp.runtime import scratch
+    from pydp.runtime.memory import scratch
 
     kept = []
 

@@ -68,14 +68,14 @@ def _begin(task: str, seconds: float) -> None:
 
 def _last_kernels() -> str:
     """Of every device of this process; without locks, which a thread that hangs may hold."""
-    devices: Any = sys.modules.get("pydp.runtime.device_core")
+    devices: Any = sys.modules.get("pydp.runtime.device.core")
     launches = [one.last_launch for one in list(devices._made)] if devices is not None else []
     return "\n".join(filter(None, launches)) or "none"
 
 
 def _record_launches() -> None:
     """Have kernels noted in the record before they are enqueued, once pydp is imported."""
-    program: Any = sys.modules.get("pydp.runtime.program")
+    program: Any = sys.modules.get("pydp.runtime.programs.program")
     record = _state["record"]
     if record is None or _state["wrapped"] or program is None:
         return

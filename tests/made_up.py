@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from pydp.runtime.profile import Profile
+from pydp.runtime.device.profile import Profile
 
 _FIELDS: dict[str, Any] = {item.name: None for item in dataclasses.fields(Profile)}
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pydp.dtypes import (
     c_declarations,
+    c_literal,
     c_member,
     c_name,
     check_supported,
@@ -28,10 +29,9 @@ from pydp.dtypes import (
     vector_parts,
 )
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
-from pydp.literals import c_literal
-from pydp.runtime import template
-from pydp.runtime.device import Device
-from pydp.runtime.program import kernel
+from pydp.runtime.drivers.devices import Device
+from pydp.runtime.programs import template
+from pydp.runtime.programs.program import kernel
 
 
 @pytest.mark.host

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydp.algorithms.forall import forall
 from pydp.errors import InvalidArgument
-from pydp.specialize.choices import Asked, Asking
-from pydp.specialize.explanation import Explanation, Given, given
-from pydp.specialize.modelled import model_told
+from pydp.model.explanation import Explanation, Given, given
+from pydp.model.family import Asked, Asking
+from pydp.model.modelled import model_told
 
 __all__ = ["explain"]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
-from pydp.runtime.profile import Profile
+from pydp.runtime.device.profile import Profile
 
 KINDS = ("none", "subgroup", "warp", "named", "group")
 CHOICES = ("auto", "group", "none", "subgroup", "named")

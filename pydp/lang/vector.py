@@ -30,7 +30,7 @@ The language
 Expressions may have as many terms as Python's parser reads; 64 levels of nesting in expressions and 80 in statements
 (an elif, and what follows a return, is one) are accepted.
 
-Types are those of :mod:`pydp.lang.result_type`. A barrier must be met by all lanes of a group; under a condition
+Types are those of :mod:`pydp.lang.ir.types`. A barrier must be met by all lanes of a group; under a condition
 that differs from lane to lane it names how many meet: ``group_barrier(width)``.
 """
 
@@ -44,7 +44,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pydp.errors import InvalidArgument
-from pydp.lang.names import plain_function
+from pydp.lang.source.names import plain_function
 
 __all__ = [
     "VectorFunction",
@@ -87,7 +87,7 @@ def vector(function: Callable[..., Any]) -> VectorFunction:
 
     The function is written in a part of Python: numbers, tuples, records, arrays given as arguments; ``if``,
     ``for`` over range, ``while``; calls of other functions. Everything else is a VectorError at translation,
-    with its line. Types follow :mod:`pydp.lang.result_type`.
+    with its line. Types follow :mod:`pydp.lang.ir.types`.
 
     >>> @vector
     ... def square(x):

@@ -21,20 +21,22 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from ..errors import InvalidArgument
-from ..forks import releases
-from . import elementwise, held_queues, host_memory, placement
-from .field_data import FieldData
-from .host_arguments import HostArguments
-from .host_memory import check_dtype
-from .operand import Operand, c_strides
-from .returns import bring_back, hold, later
-from .scratch import give, take
-from .storage import Storage
+from pydp.errors import InvalidArgument
+from pydp.runtime import placement
+from pydp.runtime.arrays import elementwise
+from pydp.runtime.arrays.data import FieldData
+from pydp.runtime.arrays.host_arguments import HostArguments
+from pydp.runtime.arrays.operand import Operand, c_strides
+from pydp.runtime.forks import releases
+from pydp.runtime.memory import held_queues, host_memory
+from pydp.runtime.memory.deferred_release import bring_back, hold, later
+from pydp.runtime.memory.host_memory import check_dtype
+from pydp.runtime.memory.scratch import give, take
+from pydp.runtime.memory.storage import Storage
 
 if TYPE_CHECKING:
-    from .copy_transposed import Turning
-    from .device import Device
+    from pydp.runtime.arrays.copy_transposed import Turning
+    from pydp.runtime.drivers.devices import Device
 
 __all__ = ["Call", "Operand"]
 

@@ -9,15 +9,15 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from .. import forks
-from ..errors import InvalidArgument
-from .device import Device, from_context, from_queue
-from .device import device as find_device
-from .field_data import FieldData
-from .host_memory import check_dtype
-from .operand import c_strides
-from .self_overlap import overlaps_itself
-from .storage import Storage, check_alive
+from pydp.errors import InvalidArgument
+from pydp.runtime import forks
+from pydp.runtime.arrays.data import FieldData
+from pydp.runtime.arrays.operand import c_strides
+from pydp.runtime.arrays.self_overlap import overlaps_itself
+from pydp.runtime.drivers.devices import Device, from_context, from_queue
+from pydp.runtime.drivers.devices import device as find_device
+from pydp.runtime.memory.host_memory import check_dtype
+from pydp.runtime.memory.storage import Storage, check_alive
 
 Array = cl.array.Array
 ARRAYS = "NumPy arrays, Fields and pyopencl Arrays"

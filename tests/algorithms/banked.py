@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pydp.specialize.choose import forget
+from pydp.tuning.choose import forget
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Makes calls that all differ, and prints the process's memory in MB at the start and after each tenth of them.
 
-    python run_distinct.py operators|functions|shapes|grids COUNT
+python run_distinct.py operators|functions|shapes|grids COUNT
 """
 
 from __future__ import annotations

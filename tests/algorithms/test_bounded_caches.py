@@ -22,8 +22,8 @@ import pyopencl as cl
 import pytest
 
 import pydp
-from pydp.bounded import BoundedCache
-from pydp.runtime import device_core
+from pydp.runtime.bounded import BoundedCache
+from pydp.runtime.device import core as device_core
 
 DISTINCT = 300
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.algorithms._sort_family import FAMILY
-from pydp.specialize.architectures import by_target
-from pydp.specialize.family import Problem
+from pydp.algorithms.sort.policy import FAMILY
+from pydp.model.architectures import by_target
+from pydp.model.family import Problem
 
 
 def test_columns_of_small_elements_and_no_vectors(device: Any) -> None:

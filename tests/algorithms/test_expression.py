@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from pydp.algorithms._expression import LONGEST, MOST_NODES, parse
-from pydp.algorithms._expression_calls import FUNCTIONS
-from pydp.algorithms._expression_text import DEEPEST
-from pydp.algorithms._expression_tree import fold, source_text
 from pydp.algorithms.operators import operator_text
+from pydp.algorithms.operators.calls import FUNCTIONS
+from pydp.algorithms.operators.grammar import LONGEST, MOST_NODES, parse
+from pydp.algorithms.operators.text import DEEPEST
+from pydp.algorithms.operators.tree import fold, source_text
 from pydp.errors import InvalidArgument
 
 pytestmark = pytest.mark.host

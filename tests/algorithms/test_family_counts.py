@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from pydp.algorithms import _sort_counts, _sort_family
-from pydp.algorithms._matmul_counts import counts as matmul_counts
-from pydp.algorithms._matmul_family import FAMILY as MATMUL
-from pydp.algorithms._matmul_spec import MatmulSpec
-from pydp.algorithms._scan_counts import partition, scan_cycles
-from pydp.algorithms._scan_family import FAMILY as SCAN
-from pydp.algorithms._scan_spec import ScanSpec
-from pydp.specialize.architectures import by_target, rates_of
-from pydp.specialize.costs import cost
-from pydp.specialize.counts import Counts, Phase, efficiency, spread
-from pydp.specialize.family import Family, Problem
+from pydp.algorithms.matmul.counts import counts as matmul_counts
+from pydp.algorithms.matmul.policy import FAMILY as MATMUL
+from pydp.algorithms.matmul.spec import MatmulSpec
+from pydp.algorithms.scan.policy import FAMILY as SCAN
+from pydp.algorithms.scan.policy import ScanSpec, partition, scan_cycles
+from pydp.algorithms.sort import policy as _sort_counts
+from pydp.algorithms.sort import policy as _sort_family
+from pydp.model.architectures import by_target, rates_of
+from pydp.model.costs import cost
+from pydp.model.counts import Counts, Phase, efficiency, spread
+from pydp.model.family import Family, Problem
 
 pytestmark = pytest.mark.host
 
@@ -27,7 +27,7 @@ CPU = dataclasses.replace(by_target("avx512")[0], compute_units=4, l1_bytes=48 <
 GPU = by_target("sm_80")[0]
 REDUCE, HISTOGRAM, TRANSPOSE = (
     importlib.import_module(f"pydp.algorithms.{name}").FAMILY
-    for name in ("_reduce_family", "_histogram_family", "transpose")
+    for name in ("reduce.policy", "histogram.policy", "transpose")
 )
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from threads import together
 
 import pydp
-from pydp.algorithms import _forall_plan
+from pydp.algorithms.forall import plan as _forall_plan
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
-from pydp.lang.diagnostics import VectorError
+from pydp.lang.ir.diagnostics import VectorError
 
 
 @pydp.vector

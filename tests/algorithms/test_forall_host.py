@@ -8,7 +8,7 @@ import pyopencl.array
 import pytest
 
 import pydp
-from pydp.algorithms import _forall_host
+from pydp.algorithms.forall import host as _forall_host
 
 PARTS = {
     "run": np.s_[3:20],

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.algorithms import _forall_check
+from pydp.algorithms.forall import race_check as _forall_check
 
 COUNT = np.arange(10) + 100
 

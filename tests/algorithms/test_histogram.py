@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from made_up import profile
 
 import pydp
-from pydp.algorithms._histogram_edges import reached, thresholds
-from pydp.algorithms._histogram_family import FAMILY
-from pydp.lds import GPU, degree
-from pydp.specialize.family import Problem
+from pydp.algorithms.histogram.edges import reached, thresholds
+from pydp.algorithms.histogram.policy import FAMILY
+from pydp.local_memory import GPU, degree
+from pydp.model.family import Problem
 
 SIMT = {"mapping": "simt", "parts": 3, "lanes": 16, "sets": 4, "pad": 1, "copies": 1, "waves": 2}
 VECTOR = {"mapping": "vector", "parts": 3, "copies": 4, "lanes": 1, "sets": 1, "pad": 0}

@@ -12,9 +12,9 @@ import pyopencl as cl
 import pytest
 
 import pydp
-from pydp.algorithms._keys import by_key, key_alone
-from pydp.bounded import BoundedCache
-from pydp.runtime import device as devices
+from pydp.algorithms.arguments import by_key, key_alone
+from pydp.runtime.bounded import BoundedCache
+from pydp.runtime.drivers import devices
 
 N = 100
 RECORD = np.dtype([("a", "f4"), ("b", "f4")])

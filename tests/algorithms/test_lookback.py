@@ -13,11 +13,11 @@ import pyopencl as cl
 import pytest
 
 import pydp
-from pydp.algorithms import _lookback
+from pydp.algorithms import lookback as _lookback
 from pydp.dtypes import c_name
 from pydp.runtime.call import Call
-from pydp.runtime.program import kernel
-from pydp.runtime.template import add_folder
+from pydp.runtime.programs.program import kernel
+from pydp.runtime.programs.template import add_folder
 
 add_folder(Path(__file__).parent)
 WORDS = {"uint4": np.dtype(cl.cltypes.uint4), "double16": np.dtype(cl.cltypes.double16), "int": np.dtype(np.int32)}

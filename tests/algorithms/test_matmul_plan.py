@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pydp.algorithms._matmul_family import FAMILY, bank_note, describe, size_class
-from pydp.algorithms._matmul_shape import Product, product, result_shape
-from pydp.algorithms._matmul_spec import MatmulSpec
-from pydp.algorithms._matmul_types import arithmetic, factor, parts_of, result_dtype
+from pydp.algorithms.matmul.policy import FAMILY, bank_note, describe, size_class
+from pydp.algorithms.matmul.problem import Product, arithmetic, factor, parts_of, product, result_dtype, result_shape
+from pydp.algorithms.matmul.spec import MatmulSpec
 from pydp.errors import InvalidArgument
 
 pytestmark = pytest.mark.host

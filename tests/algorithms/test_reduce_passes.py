@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pydp.algorithms._reduce_passes import Pass, collapse, passes
-from pydp.algorithms._reduce_spec import ReduceSpec
+from pydp.algorithms.reduce.passes import Pass, collapse, passes
+from pydp.algorithms.reduce.policy import ReduceSpec
 
 pytestmark = pytest.mark.host
 

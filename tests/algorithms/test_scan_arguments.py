@@ -10,9 +10,9 @@ import pyopencl.array
 import pytest
 
 import pydp
-from pydp.algorithms import _scan_stream
-from pydp.algorithms._scan_request import untangled
-from pydp.algorithms._scan_spec import ScanSpec
+from pydp.algorithms.scan import stream as _scan_stream
+from pydp.algorithms.scan.policy import ScanSpec
+from pydp.algorithms.scan.request import untangled
 from pydp.runtime.call import Call
 
 INTS = np.arange(10, dtype=np.int32)

@@ -13,11 +13,11 @@ from threads import together
 from waiting import skip_where_refused
 
 import pydp
-from pydp.algorithms import _lookback
-from pydp.algorithms._scan_spec import STRATEGIES
-from pydp.runtime import program
+from pydp.algorithms import lookback as _lookback
+from pydp.algorithms.scan.policy import STRATEGIES
 from pydp.runtime.call import Call
-from pydp.runtime.template import render
+from pydp.runtime.programs import program
+from pydp.runtime.programs.template import render
 
 VECTOR = {"mapping": "vector", "part": 24, "vector": 0}
 SIMT = {"mapping": "simt", "lanes": 8, "columns": 4, "items": 3}

@@ -11,9 +11,8 @@ from banked import banked
 from made_up import profile
 
 import pydp
-from pydp.algorithms._sort_family import FAMILY, LOST
-from pydp.algorithms._sort_spec import SortSpec
-from pydp.specialize.family import Problem
+from pydp.algorithms.sort.policy import FAMILY, LOST, SortSpec
+from pydp.model.family import Problem
 
 SIMT = {"mapping": "simt", "run": 64, "small": 4, "lanes": 16, "items": 4, "stretch": 8, "chains": 1}
 VECTOR = {"mapping": "vector", "run": 64, "small": 8, "lanes": 1, "items": 1, "stretch": 32, "chains": 4}

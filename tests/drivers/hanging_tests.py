@@ -16,8 +16,8 @@ import pyopencl as cl
 import pytest
 
 import pydp
-from pydp.runtime.program import kernel
-from pydp.runtime.template import add_folder
+from pydp.runtime.programs.program import kernel
+from pydp.runtime.programs.template import add_folder
 
 add_folder(Path(__file__).parent)
 pytestmark = pytest.mark.timeout(1, func_only=True)  # compilers may take as long as they like

@@ -40,7 +40,7 @@ class Lane:
 
 def _usable(driver: str) -> str:
     return f"""
-from pydp.runtime.device import all_devices
+from pydp.runtime.drivers.devices import all_devices
 found = [one for one in all_devices() if one.driver == {driver!r}]
 if not any(one.usable for one in found):
     print("missing:", *[f"{{one.name}} cannot be used: {{one.reason}}" for one in found] or ["no device of {driver}"])
@@ -49,13 +49,13 @@ if not any(one.usable for one in found):
 
 # A simulator is not probed: that takes long, and its command looks at a log of its own.
 _LISTED = """
-from pydp.runtime.drivers import raw_devices
-from pydp.runtime.quirks import driver_key
+from pydp.runtime.drivers.find import raw_devices
+from pydp.runtime.device.quirks import driver_key
 if not any(driver_key(platform.name) == "oclgrind" for platform, _ in raw_devices()):
     print("missing: no device of oclgrind")
 """
 _COMPILES = """
-from pydp.runtime.offline import missing
+from pydp.offline.compilers import missing
 for reason in filter(None, map(missing, ("sm_70", "gfx906"))):
     print("missing:", reason)
 """

@@ -9,8 +9,8 @@ import numpy as np
 import pyopencl as cl
 
 import pydp
-from pydp.runtime import template
-from pydp.runtime.program import kernel
+from pydp.runtime.programs import template
+from pydp.runtime.programs.program import kernel
 
 
 def main(fault: str) -> None:

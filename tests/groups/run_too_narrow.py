@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import pydp
-from pydp.groups import meetings
+from pydp.groups import barrier_plan as meetings
 
 SIMT = {"mapping": "simt", "barriers": "auto"}
 SCAN = {**SIMT, "lanes": 8, "columns": 2, "items": 3, "strategy": "lookback"}

@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_lds import _turns
+from test_banks import _turns
 
 from pydp.dtypes import c_name
 from pydp.errors import InvalidArgument
-from pydp.exchange import Exchange, exchange
-from pydp.groups.meetings import meetings
-from pydp.lds import GPU, NONE, R700, Banks, degree, r700_place
-from pydp.runtime.program import kernel
-from pydp.runtime.template import add_folder
+from pydp.groups.barrier_plan import meetings
+from pydp.local_memory import GPU, NONE, R700, Banks, Exchange, degree, exchange, r700_place
+from pydp.runtime.programs.program import kernel
+from pydp.runtime.programs.template import add_folder
 
 add_folder(Path(__file__).parent)
 BANKS = {"R700": R700, "GPU": GPU, "none": NONE}

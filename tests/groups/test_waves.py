@@ -10,7 +10,7 @@ from test_exchange import blocks, launch
 
 from pydp.dtypes import c_name
 from pydp.groups.barrier import subgroup_sizes
-from pydp.groups.meetings import meetings, tree
+from pydp.groups.barrier_plan import meetings, tree
 
 
 def _made(device: Any, name: str, test: str, lanes: int, needs: Any, choice: str = "group", **given: Any) -> Any:

@@ -7,8 +7,8 @@ import inspect
 import numpy as np
 import pytest
 
-from pydp.lang import checked
-from pydp.lang.front import FieldType, NumberType, translate
+from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.execute import checked
 
 I1 = FieldType(np.dtype(np.int32), 1)
 N = NumberType(np.dtype(np.int32), True)

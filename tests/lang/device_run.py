@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyopencl as cl
 
-from pydp.lang.lowered import launch_shape
-from pydp.runtime import program
+from pydp.lang.opencl.lowered import launch_shape
+from pydp.runtime.programs import program
 
 
 def run(device, lowered, arrays, parameters=(), extent=(), offset=None):

@@ -6,7 +6,7 @@ import interpreter
 import numpy as np
 from plain_lanes import run_plain
 
-from pydp.lang.front import FieldType, NumberType, TupleType, translate
+from pydp.lang.compile import FieldType, NumberType, TupleType, translate
 
 N = 23
 RNG = np.random.default_rng(5)

@@ -44,7 +44,7 @@ class _Continue(Exception):
 
 
 def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, log=None, meetings=None):
-    """Same arguments as pydp.lang.host.run, the seed of the lanes' order, and a list to log accesses of arrays in:
+    """The arguments of `lang.execute.host.run`, the seed of the lanes' order, and a list to log accesses of arrays in:
     (array, element, group, interval, lane, kind, statement or expression, value), and one for the barriers that the
     first lanes of groups reach."""
     extent = tuple(grid_extent)

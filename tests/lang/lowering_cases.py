@@ -13,8 +13,9 @@ import needs
 import numpy as np
 
 import pydp.lang.vector as pv
-from pydp.lang import host, lower_vector
-from pydp.lang.front import FieldType, NumberType
+from pydp.lang.compile import FieldType, NumberType
+from pydp.lang.execute import host
+from pydp.lang.opencl import vector as lower_vector
 
 F32, F64, I32, U8 = (np.dtype(name) for name in ("float32", "float64", "int32", "uint8"))
 

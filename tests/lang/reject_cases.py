@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.front import FieldType, NumberType, translate
+from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.ir.diagnostics import VectorError
 
 F32, I32, U64, F64 = (np.dtype(name) for name in ("f4", "i4", "u8", "f8"))
 REC = np.dtype([("x", "f4"), ("n", "i4")])

@@ -10,10 +10,10 @@ import numpy as np
 from barrier_examples import sums_of_64
 
 import pydp
-from pydp.lang import lower_simt
-from pydp.lang.barrier_lowering import plan_barriers
-from pydp.lang.front import FieldType, translate
-from pydp.lang.widths import Width, infer
+from pydp.lang.barriers.lowering import plan_barriers
+from pydp.lang.barriers.widths import Width, infer
+from pydp.lang.compile import FieldType, translate
+from pydp.lang.opencl import simt as lower_simt
 
 
 def main(fault: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pydp.lang import widths
-from pydp.lang.front import FieldType, translate
+from pydp.lang.barriers import widths
+from pydp.lang.compile import FieldType, translate
 
 I1 = FieldType(np.dtype(np.int32), 1)  # a one-dimensional field of int32
 

@@ -8,9 +8,9 @@ import pytest
 
 import pydp
 from pydp.errors import UnsupportedOnDevice
-from pydp.lang import checked, host_memory
-from pydp.lang.front import FieldType, translate
-from pydp.lang.host_math import ATOMIC
+from pydp.lang.compile import FieldType, translate
+from pydp.lang.execute import checked, host_memory
+from pydp.lang.ir.numpy_math import ATOMIC
 
 WAYS = ("default", "simt", "vector", "host")
 

@@ -15,10 +15,10 @@ from made_up import profile
 import pydp
 from pydp.errors import UnsupportedOnDevice
 from pydp.groups.barrier import subgroup_sizes
-from pydp.lang import lower_simt
-from pydp.lang.front import FieldType, translate
-from pydp.runtime import template
-from pydp.runtime.self_overlap import overlaps_itself
+from pydp.lang.compile import FieldType, translate
+from pydp.lang.opencl import simt as lower_simt
+from pydp.runtime.arrays.self_overlap import overlaps_itself
+from pydp.runtime.programs import template
 
 HERE = Path(__file__).parent
 
@@ -284,7 +284,7 @@ def test_subgroups_are_runs_of_lanes(device):
     profile = device.profile
     import pyopencl as cl
 
-    from pydp.runtime.program import kernel
+    from pydp.runtime.programs.program import kernel
 
     needs.subgroups(device, 64)
     template.add_folder(HERE)

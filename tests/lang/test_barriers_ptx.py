@@ -12,12 +12,12 @@ import pytest
 from made_up import profile
 
 import pydp
-from pydp.lang import lower_simt
-from pydp.lang.front import FieldType, NumberType, translate
-from pydp.runtime.offline import toolchain
-from pydp.runtime.target import dry_run
-from pydp.runtime.template import render
-from pydp.specialize.offline import target_of
+from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.opencl import simt as lower_simt
+from pydp.offline.compilers import toolchain
+from pydp.offline.study import target_of
+from pydp.offline.target import dry_run
+from pydp.runtime.programs.template import render
 
 TOOLS = toolchain("sm_70")
 

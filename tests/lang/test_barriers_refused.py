@@ -14,9 +14,9 @@ import pytest
 from barrier_examples import EXAMPLES, SIMT
 
 import pydp
-from pydp.algorithms import _forall_plan
+from pydp.algorithms.forall import plan as _forall_plan
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
-from pydp.lang.diagnostics import VectorError
+from pydp.lang.ir.diagnostics import VectorError
 
 HERE = Path(__file__).parent
 
@@ -107,7 +107,7 @@ def test_one_step_too_narrow_is_a_race_under_the_simulator(fault, tmp_path):
 
 @pytest.mark.host
 def test_the_profile_promises_no_lockstep_of_its_own():
-    from pydp.runtime.profile import Profile
+    from pydp.runtime.device.profile import Profile
 
     assert "lockstep" in {item.name for item in dataclasses.fields(Profile)}
     assert all(one.profile.lockstep == 1 for one in pydp.devices() if one.reason is None)

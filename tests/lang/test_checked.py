@@ -16,8 +16,9 @@ from patterns import pattern
 from programs import random_program
 
 import pydp
-from pydp.lang import checked, ir
-from pydp.lang.front import FieldType, translate
+from pydp.lang import ir
+from pydp.lang.compile import FieldType, translate
+from pydp.lang.execute import checked
 
 pytestmark = pytest.mark.host
 

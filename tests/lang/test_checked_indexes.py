@@ -7,8 +7,8 @@ import pytest
 from checked_run import I1, failure, ints, line_of
 
 import pydp
-from pydp.lang import checked
-from pydp.lang.front import FieldType, translate
+from pydp.lang.compile import FieldType, translate
+from pydp.lang.execute import checked
 
 pytestmark = pytest.mark.host
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.lang.diagnostics import VectorError
+from pydp.lang.ir.diagnostics import VectorError
 
 TABLE = np.array([3, 1, 2], np.int32)
 MATRIX = np.array([[1, 2], [3, 4.5]], np.float32)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.runtime.device import Device
+from pydp.runtime.drivers.devices import Device
 
 WAYS = ("simt", "vector", "host")
 

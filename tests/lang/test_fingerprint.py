@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.bounded import BoundedCache
-from pydp.lang import fingerprint as module
-from pydp.lang.fingerprint import fingerprint
-from pydp.lang.names import Same, array_key, content_key
+from pydp.lang.source import fingerprint as module
+from pydp.lang.source.fingerprint import fingerprint
+from pydp.lang.source.names import Same, array_key, content_key
+from pydp.runtime.bounded import BoundedCache
 
 pytestmark = pytest.mark.host
 

@@ -49,7 +49,7 @@ def test_casts_of_floats(device: Any, where: str) -> None:
 @pytest.mark.host
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
 def test_one_lane_and_many_are_cast_alike(kind: str) -> None:
-    from pydp.lang.host_math import cast
+    from pydp.lang.ir.numpy_math import cast
 
     with np.errstate(over="ignore"):
         x = np.array(VALUES, kind)

@@ -12,8 +12,9 @@ import pytest
 from front_check import RNG, N, check, floats, ints
 
 import pydp
-from pydp.lang import host, ir
-from pydp.lang.front import FieldType, NumberType, translate
+from pydp.lang import ir
+from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.execute import host
 
 pytestmark = pytest.mark.host
 

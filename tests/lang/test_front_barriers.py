@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.lang import host, ir
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.front import FieldType, NumberType, translate
+from pydp.lang import ir
+from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.execute import host
+from pydp.lang.ir.diagnostics import VectorError
 
 pytestmark = pytest.mark.host
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pydp
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.front import FieldType, NumberType, translate
+from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.ir.diagnostics import VectorError
 
 pytestmark = pytest.mark.host
 

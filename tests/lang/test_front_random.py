@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from plain_lanes import run_plain
 
 import pydp
-from pydp.lang import host
-from pydp.lang.front import FieldType, translate
+from pydp.lang.compile import FieldType, translate
+from pydp.lang.execute import host
 
 pytestmark = pytest.mark.host
 

@@ -9,7 +9,7 @@ import pytest
 from front_check import N, check, ints
 
 import pydp
-from pydp.lang.front import FieldType, translate
+from pydp.lang.compile import FieldType, translate
 
 pytestmark = pytest.mark.host
 

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pydp
-from pydp.lang import ir, source
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.front import translate_value
+from pydp.lang import ir
+from pydp.lang.compile import translate_value
+from pydp.lang.ir.diagnostics import VectorError
+from pydp.lang.source import syntax as source
 
 pytestmark = pytest.mark.host
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import pydp
 from pydp.lang import ir
-from pydp.lang.front import FieldType, NumberType, translate
+from pydp.lang.compile import FieldType, NumberType, translate
 
 pytestmark = pytest.mark.host
 

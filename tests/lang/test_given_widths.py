@@ -7,9 +7,9 @@ import pytest
 from builder import local
 
 import pydp
-from pydp.lang import widths
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.front import FieldType, NumberType, TupleType, translate
+from pydp.lang.barriers import widths
+from pydp.lang.compile import FieldType, NumberType, TupleType, translate
+from pydp.lang.ir.diagnostics import VectorError
 
 pytestmark = pytest.mark.host
 

@@ -38,7 +38,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import random_program
 
-from pydp.lang import host, ir
+from pydp.lang import ir
+from pydp.lang.execute import host
 
 pytestmark = pytest.mark.host
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.algorithms._forall_arguments import Arguments
-from pydp.algorithms._forall_plan import translation
+from pydp.algorithms.forall.arguments import Arguments
+from pydp.algorithms.forall.plan import translation
 from pydp.errors import InvalidArgument
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.fingerprint import fingerprint
-from pydp.lang.front_expressions import MOST_NESTED
-from pydp.lang.front_statements import MOST_BLOCKS
+from pydp.lang.frontend.expressions import MOST_NESTED
+from pydp.lang.frontend.statements import MOST_BLOCKS
+from pydp.lang.ir.diagnostics import VectorError
+from pydp.lang.source.fingerprint import fingerprint
 
 X = np.array([3, 1, 4, 1, 5, 9], np.int32)
 _numbers = itertools.count()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.runtime.device import Device
+from pydp.runtime.drivers.devices import Device
 
 
 def chosen(idx, out, far, a, x):

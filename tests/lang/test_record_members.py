@@ -7,9 +7,9 @@ import pytest
 from front_check import check
 
 import pydp
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.front import FieldType, NumberType, translate
-from pydp.lang.ir_text import ir_text
+from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.ir.diagnostics import VectorError
+from pydp.lang.ir.text import ir_text
 
 pytestmark = pytest.mark.host
 

@@ -9,7 +9,7 @@ import pytest
 from reject_cases import INT, REAL, U64, A, C, Cases, L, R, T, V, name_of
 
 import pydp
-from pydp.lang.front import FieldType
+from pydp.lang.compile import FieldType
 
 pytestmark = pytest.mark.host
 

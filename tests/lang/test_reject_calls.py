@@ -11,8 +11,8 @@ import pytest
 from reject_cases import REC, A, C, Cases, R, T, V, name_of
 
 import pydp
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.front import FieldType, translate
+from pydp.lang.compile import FieldType, translate
+from pydp.lang.ir.diagnostics import VectorError
 
 pytestmark = pytest.mark.host
 

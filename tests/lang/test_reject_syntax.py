@@ -9,7 +9,7 @@ import pytest
 from reject_cases import INT, A, C, Cases, T, name_of
 
 import pydp
-from pydp.lang.front import TupleType
+from pydp.lang.compile import TupleType
 
 pytestmark = pytest.mark.host
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.lang.names import attributes_key
+from pydp.lang.source.names import attributes_key
 
 
 def power(idx: Any, x: Any, n: Any, out: Any) -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.lang import widths
-from pydp.lang.front import FieldType, translate
+from pydp.lang.barriers import widths
+from pydp.lang.compile import FieldType, translate
 
 pytestmark = pytest.mark.host
 

@@ -12,9 +12,9 @@ from patterns import pattern
 from programs import random_program
 
 import pydp
-from pydp.lang import static_checks
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.front import FieldType, NumberType, translate
+from pydp.lang.analysis import static_checks
+from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.ir.diagnostics import VectorError
 
 pytestmark = pytest.mark.host
 

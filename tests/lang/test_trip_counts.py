@@ -28,8 +28,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pydp.lang import ir
-from pydp.lang.ir_text import ir_text
-from pydp.lang.trip_counts import LoopBound
+from pydp.lang.analysis.trip_counts import LoopBound
+from pydp.lang.ir.text import ir_text
 
 pytestmark = pytest.mark.host
 

@@ -16,15 +16,16 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.algorithms import _forall_plan
-from pydp.algorithms._forall_arguments import Arguments
+from pydp.algorithms.forall import plan as _forall_plan
+from pydp.algorithms.forall.arguments import Arguments
 from pydp.errors import InvalidArgument, PydpError
-from pydp.lang import host, launch_integers
-from pydp.lang.fingerprint import fingerprint
-from pydp.lang.front import translate_value
-from pydp.lang.integer_ranges import fits_32_bits
-from pydp.lang.intervals import limits
-from pydp.lang.lower_value import lower_value
+from pydp.lang.analysis import launch_integers
+from pydp.lang.analysis.integer_ranges import fits_32_bits
+from pydp.lang.analysis.intervals import limits
+from pydp.lang.compile import translate_value
+from pydp.lang.execute import host
+from pydp.lang.opencl.value_function import lower_value
+from pydp.lang.source.fingerprint import fingerprint
 
 LANES = 6
 NUMBERS = [0, 1, 2**31 - 1, 2**31, 2**32, 2**40, -(2**31), -(2**31) - 1, 2**63 - 1]

@@ -8,9 +8,10 @@ from builder import add, barrier, c, div, function, load, local, mod, mul, op, s
 from shown_widths import I1, shown
 
 import pydp
-from pydp.lang import ir, widths
-from pydp.lang.diagnostics import VectorError
-from pydp.lang.front import FieldType, NumberType, translate
+from pydp.lang import ir
+from pydp.lang.barriers import widths
+from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.ir.diagnostics import VectorError
 
 pytestmark = pytest.mark.host
 

@@ -8,7 +8,7 @@ import ordering
 import pytest
 from patterns import pattern
 
-from pydp.lang import widths
+from pydp.lang.barriers import widths
 
 pytestmark = pytest.mark.host
 

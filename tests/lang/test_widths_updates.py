@@ -8,8 +8,9 @@ from builder import barrier, c, function, shared
 from shown_widths import I1, shown
 
 import pydp
-from pydp.lang import ir, widths
-from pydp.lang.front import FieldType
+from pydp.lang import ir
+from pydp.lang.barriers import widths
+from pydp.lang.compile import FieldType
 
 pytestmark = pytest.mark.host
 

@@ -108,7 +108,7 @@ def held_by_threads() -> None:
 @way
 def trials_that_were_left_behind() -> None:
     """Threads of tuning that calculate until the end."""
-    from pydp.specialize.trial import TooLong, within
+    from pydp.tuning.trial import TooLong, within
 
     field = made()
 

@@ -180,7 +180,7 @@ def every_call() -> None:
 def pending_work() -> None:
     import pyopencl as cl
 
-    from pydp.runtime import held_queues
+    from pydp.runtime.memory import held_queues
 
     device = pydp.device()
     x = np.arange(70000, dtype=np.float32)
@@ -234,7 +234,7 @@ def before_the_first_use() -> None:
 
 @way
 def while_another_thread_uses_opencl_first() -> None:
-    from pydp import forks
+    from pydp.runtime import forks
 
     def use() -> None:
         late_hooks.clear()
@@ -254,8 +254,8 @@ def after_use_by_pyopencl_alone() -> None:
     import pyopencl as cl
     import pyopencl.array
 
-    from pydp.runtime.drivers import loader_variable, vendor_files
-    from pydp.runtime.quirks import driver_key
+    from pydp.runtime.device.quirks import driver_key
+    from pydp.runtime.drivers.find import loader_variable, vendor_files
 
     with tempfile.TemporaryDirectory() as folder:
         if loader_variable() is None:  # the loader then finds what pydp finds, pip's drivers too
@@ -329,9 +329,9 @@ def beside_calls_of_another_thread() -> None:
 
 @way
 def locks_of_another_thread() -> None:
-    from pydp import forks
-    from pydp.runtime import scratch
-    from pydp.runtime.storage import Storage
+    from pydp.runtime import forks
+    from pydp.runtime.memory import scratch
+    from pydp.runtime.memory.storage import Storage
 
     right()  # leaves buffers for the next call, which takes a pool's lock to return them
     device = pydp.device()
@@ -368,7 +368,7 @@ def locks_of_another_thread() -> None:
 
 @way
 def values_that_another_thread_makes() -> None:
-    from pydp import bounded
+    from pydp.runtime import bounded
 
     bounded._PATIENCE = 10 * SECONDS
     cache = bounded.BoundedCache(3)
@@ -399,7 +399,7 @@ def objects_of_the_caller() -> None:
     """Nothing of pyopencl is released when the child's interpreter ends."""
     import pyopencl as cl
 
-    from pydp import forks
+    from pydp.runtime import forks
 
     context = cl.Context([pydp.device().cl])
     queue = cl.CommandQueue(context)

@@ -17,13 +17,13 @@ from counted import calls
 import pydp
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.runtime.call import Call
-from pydp.runtime.device import Device
-from pydp.runtime.field import Field
+from pydp.runtime.drivers.devices import Device
+from pydp.runtime.field.field import Field
 
 
 def twice(x: Any, **options: Any) -> Any:
     """A little algorithm: 2 * x through the elementwise kernels."""
-    from pydp.runtime.elementwise import apply
+    from pydp.runtime.arrays.elementwise import apply
 
     call = Call.begin({"x": x}, **options)
     source = call.input("x")
@@ -139,7 +139,7 @@ def test_inputs_written_in_place(device: Device, memory: str) -> None:
         x = call.inout("x")
         assert x.dtype.isnative
         call.copy(x.view(x.shape, x.strides), x)
-        from pydp.runtime.elementwise import apply
+        from pydp.runtime.arrays.elementwise import apply
 
         apply(call, "add", [x, call.input("one")], x)
         assert call.blocking and call.finish() is None
@@ -387,7 +387,7 @@ def test_read_only_views_are_no_outputs(device: Device) -> None:
 
 
 def test_a_failed_call_leaves_numpy_memory_alone(device: Device) -> None:
-    from pydp.runtime.elementwise import apply
+    from pydp.runtime.arrays.elementwise import apply
 
     for _ in range(20):
         data = np.zeros(1 << 16, np.int32)

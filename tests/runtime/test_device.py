@@ -16,12 +16,12 @@ import pytest
 
 import pydp
 from pydp.errors import InvalidArgument, NoUsableDevice
-from pydp.runtime import device as module
-from pydp.runtime import probe
-from pydp.runtime import profile as profiles
-from pydp.runtime.device import Device, all_devices, from_context, from_queue
-from pydp.runtime.profile import Profile
-from pydp.runtime.quirks import quirks_of
+from pydp.runtime.device import profile as profiles
+from pydp.runtime.device.profile import Profile
+from pydp.runtime.device.quirks import quirks_of
+from pydp.runtime.drivers import devices as module
+from pydp.runtime.drivers import probe
+from pydp.runtime.drivers.devices import Device, all_devices, from_context, from_queue
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.bounded import BoundedCache
 from pydp.errors import BuildFailed
-from pydp.runtime import binaries, cache, disk_bound, program
-from pydp.runtime.disk_bound import Bound, sweep, used, written
+from pydp.runtime.bounded import BoundedCache
+from pydp.runtime.programs import binaries, disk_bound, program
+from pydp.runtime.programs import files as cache
+from pydp.runtime.programs.disk_bound import Bound, sweep, used, written
 
 HOUR = 3600
 
@@ -123,7 +124,7 @@ def test_a_folder_that_cannot_be_looked_at_is_one_line_of_the_log(
 _SWEEPS = """
 import sys
 from pathlib import Path
-from pydp.runtime.disk_bound import Bound, sweep, written, used
+from pydp.runtime.programs.disk_bound import Bound, sweep, written, used
 folder, mine = Path(sys.argv[1]), sys.argv[2]
 for number in range(150):
     path = folder / f"{mine}-{number}.bin"

@@ -16,12 +16,14 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from pydp.bounded import BoundedCache
 from pydp.cli import main
 from pydp.errors import NoUsableDevice
-from pydp.runtime import cache, diagnosis, drivers
-from pydp.runtime import device as pydp_device
-from pydp.runtime.device import Device, all_devices
+from pydp.runtime.bounded import BoundedCache
+from pydp.runtime.drivers import devices as pydp_device
+from pydp.runtime.drivers import doctor as diagnosis
+from pydp.runtime.drivers import find as drivers
+from pydp.runtime.drivers.devices import Device, all_devices
+from pydp.runtime.programs import files as cache
 
 
 @pytest.fixture
@@ -233,7 +235,7 @@ def test_damaged_folders_of_drivers_hide_no_device(device: Device, tmp_path: Pat
     files = drivers.vendor_files()
     _plant(_former_folder(tmp_path, files), dict.fromkeys(files, ""))
     environment = {**os.environ, "PYDP_CACHE_DIR": str(tmp_path)}
-    code = "from pydp.runtime.device import all_devices; print(*(one.uid for one in all_devices()))"
+    code = "from pydp.runtime.drivers.devices import all_devices; print(*(one.uid for one in all_devices()))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert device.uid in done.stdout.split()
@@ -355,7 +357,7 @@ def test_an_error_of_pydps_is_one_line_of_the_command(device: Device, monkeypatc
     def fail(*_: object) -> None:
         raise NoUsableDevice("there is none")
 
-    monkeypatch.setattr("pydp.runtime.device.all_devices", fail)
+    monkeypatch.setattr("pydp.runtime.drivers.devices.all_devices", fail)
     result = CliRunner().invoke(main, ["devices"])
     assert result.exit_code == 1
     assert result.output.strip() == "Error: there is none"

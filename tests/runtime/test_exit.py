@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from run_exit import WAYS
 
-from pydp.runtime.device import Device
+from pydp.runtime.drivers.devices import Device
 
 SCRIPT = Path(__file__).with_name("run_exit.py")
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import pydp
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
-from pydp.runtime.indexing import IndexOutOfRange
+from pydp.runtime.arrays.indexing import IndexOutOfRange
 
 
 @settings(max_examples=50)

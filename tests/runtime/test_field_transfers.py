@@ -15,9 +15,9 @@ from field_samples import DTYPES, equal, sample
 
 import pydp
 from pydp.errors import InvalidArgument
+from pydp.runtime.arrays.elementwise import collapse
 from pydp.runtime.call import Call
-from pydp.runtime.elementwise import collapse
-from pydp.runtime.transfer import read
+from pydp.runtime.field.transfer import read
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from run_forks import WAYS
 
-from pydp.runtime.device import Device
+from pydp.runtime.drivers.devices import Device
 
 SCRIPT = Path(__file__).with_name("run_forks.py")
 

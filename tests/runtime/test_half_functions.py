@@ -10,8 +10,8 @@ import numpy as np
 import pyopencl as cl
 import pytest
 
-from pydp.runtime import template
-from pydp.runtime.program import kernel
+from pydp.runtime.programs import template
+from pydp.runtime.programs.program import kernel
 
 # Every function that half_functions.mako may define; those of vectors alone are in GEOMETRIC.
 ONE = {

@@ -11,8 +11,8 @@ import pytest
 
 import pydp
 from pydp.errors import OutOfResources, PydpError
-from pydp.runtime import host_memory
-from pydp.runtime.program import Kernel
+from pydp.runtime.memory import host_memory
+from pydp.runtime.programs.program import Kernel
 
 _LONG = 1 << 60  # elements: 4 EiB of float32, more than any address space has
 _SIDE = 1 << 30

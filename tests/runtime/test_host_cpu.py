@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pydp.runtime import host_cpu
+from pydp.runtime.device import host_cpu
 
 pytestmark = pytest.mark.host
 

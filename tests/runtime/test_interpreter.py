@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pydp.runtime.interpreter import python_process
+from pydp.runtime.drivers.interpreter import python_process
 
 pytestmark = pytest.mark.host
 _CODE = "import sys, colorsys; print(colorsys.__file__, sys.argv[1:])"

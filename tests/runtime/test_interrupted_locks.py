@@ -14,14 +14,17 @@ import mako.lookup
 import pyopencl as cl
 import pytest
 
-from pydp.runtime import device as devices
-from pydp.runtime import device_core, disk_bound, drivers, queue_state, template
-from pydp.runtime.device import Device
-from pydp.specialize import store as stores
-from pydp.specialize import tuned
-from pydp.specialize.shape_class import ShapeClass
-from pydp.specialize.store import Store, Trial
-from pydp.specialize.untuned import add_provider
+from pydp.model.modelled import add_provider
+from pydp.runtime.device import core as device_core
+from pydp.runtime.drivers import devices
+from pydp.runtime.drivers import find as drivers
+from pydp.runtime.drivers.devices import Device
+from pydp.runtime.memory import queue_state
+from pydp.runtime.programs import disk_bound, template
+from pydp.tuning import store as stores
+from pydp.tuning import tuned
+from pydp.tuning.shape_class import ShapeClass
+from pydp.tuning.store import Store, Trial
 
 PARAMS = {"T": "int", "add": 3, "fail": False}
 Interrupt = Callable[[Any, str, Callable[[], Any]], list[Any]]
@@ -93,7 +96,7 @@ def test_the_library_of_tuning_results(interrupt: Interrupt) -> None:
 
 
 def test_a_provider_that_compares_itself_may_add_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pydp.specialize import untuned
+    from pydp.model import modelled as untuned
 
     class Provider:
         def __eq__(self, other: object) -> bool:

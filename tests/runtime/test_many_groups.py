@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.runtime import copy_transposed, elementwise, program
+from pydp.runtime.arrays import copy_transposed, elementwise
+from pydp.runtime.programs import program
 
 
 @pytest.fixture

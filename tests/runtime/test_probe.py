@@ -10,15 +10,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from pydp.runtime import probe
-from pydp.runtime.device import Device
-from pydp.runtime.quirks import TABLE, quirks_of
+from pydp.runtime.device.quirks import TABLE, quirks_of
+from pydp.runtime.drivers import probe
+from pydp.runtime.drivers.devices import Device
 
 _WITHOUT_VARIABLE = """
 import json, sys
-from pydp.runtime import quirks
+from pydp.runtime.drivers.devices import quirks
 quirks.TABLE = tuple(row for row in quirks.TABLE if sys.argv[1] not in row.sets.get("environment", {}))
-from pydp.runtime import device, probe
+from pydp.runtime.drivers.find import devices as device, probe
 print(json.dumps([probe.run(one)["reason"] for one in device.all_devices() if one.uid == sys.argv[2]]))
 """
 

@@ -14,9 +14,10 @@ import pytest
 
 import pydp
 from pydp.errors import BuildFailed, OutOfResources
-from pydp.runtime import binaries, device_core, program, template
-from pydp.runtime.device import Device
-from pydp.runtime.program import kernel, render
+from pydp.runtime.device import core as device_core
+from pydp.runtime.drivers.devices import Device
+from pydp.runtime.programs import binaries, program, template
+from pydp.runtime.programs.program import kernel, render
 
 PARAMS = {"T": "int", "add": 3, "fail": False}
 

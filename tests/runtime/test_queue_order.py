@@ -20,9 +20,10 @@ import pytest
 from threads import together
 
 import pydp
-from pydp.runtime import held_queues, returns
-from pydp.runtime.device import Device
-from pydp.runtime.storage import Storage
+from pydp.runtime.drivers.devices import Device
+from pydp.runtime.memory import deferred_release as returns
+from pydp.runtime.memory import held_queues
+from pydp.runtime.memory.storage import Storage
 
 
 @pytest.fixture

@@ -13,11 +13,12 @@ import pyopencl.array
 import pytest
 
 import pydp
-from pydp.algorithms import _lookback
-from pydp.runtime import device as devices
-from pydp.runtime import queue_state, returns, scratch
-from pydp.runtime.device import from_queue, known_devices
-from pydp.runtime.queue_state import state_of
+from pydp.algorithms import lookback as _lookback
+from pydp.runtime.drivers import devices
+from pydp.runtime.drivers.devices import from_queue, known_devices
+from pydp.runtime.memory import deferred_release as returns
+from pydp.runtime.memory import queue_state, scratch
+from pydp.runtime.memory.queue_state import state_of
 
 
 @pytest.fixture

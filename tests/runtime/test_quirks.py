@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pydp.runtime import quirks
-from pydp.runtime.device_core import DeviceCore
-from pydp.runtime.quirks import Quirk, Quirks, quirks_of
+from pydp.runtime.device import quirks
+from pydp.runtime.device.core import DeviceCore
+from pydp.runtime.device.quirks import Quirk, Quirks, quirks_of
 
 pytestmark = pytest.mark.host
 POCL = "Portable Computing Language"

@@ -13,8 +13,8 @@ from pyopencl.tools import ImmediateAllocator, MemoryPool
 
 import pydp
 from pydp.errors import InvalidArgument
-from pydp.runtime import released
-from pydp.runtime.program import Kernel
+from pydp.runtime.memory import released
+from pydp.runtime.programs.program import Kernel
 
 
 def _of_a_part(device: Any, values: np.ndarray) -> Any:

@@ -12,9 +12,9 @@ import pyopencl as cl
 import pytest
 
 from pydp.errors import InvalidArgument, OutOfResources
-from pydp.runtime import scratch as module
-from pydp.runtime.device import Device
-from pydp.runtime.scratch import give, scratch, take
+from pydp.runtime.drivers.devices import Device
+from pydp.runtime.memory import scratch as module
+from pydp.runtime.memory.scratch import give, scratch, take
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from numpy.lib.stride_tricks import as_strided
 
 import pydp
 from pydp.errors import InvalidArgument
-from pydp.runtime.program import Kernel
-from pydp.runtime.self_overlap import overlaps_itself
+from pydp.runtime.arrays.self_overlap import overlaps_itself
+from pydp.runtime.programs.program import Kernel
 
 
 def _meets(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import pydp
 from pydp.errors import InvalidArgument
-from pydp.runtime.field import Field
-from pydp.runtime.tile_range import TileRange, TileType
-from pydp.runtime.views import describe
+from pydp.runtime.field.field import Field
+from pydp.runtime.field.tile_range import TileRange, TileType
+from pydp.runtime.field.views import describe
 from pydp.space import Grid, join
 
 

@@ -1,0 +1,299 @@
+"""forall: run a vector function for every index of a grid (SPEC S1).
+
+The function's source is translated once for each description of its arguments, then to a kernel for the
+device: a work-item for each lane on GPUs, a work-item for each group on CPUs, NumPy on the host. Later calls
+with the same description go straight to the kept kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyopencl as cl
+
+from pydp.algorithms.forall import host as _forall_host
+from pydp.algorithms.forall.arguments import Arguments, types_meet, written_apart
+from pydp.algorithms.forall.plan import ForallSpec, Plan, Translation, check_group, check_spec, too_deep, translation
+from pydp.algorithms.forall.race_check import check_places, check_races
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.lang import ir
+from pydp.lang.barriers import widths
+from pydp.lang.execute.checked import is_checked
+from pydp.lang.ir.text import ir_text
+from pydp.lang.source.fingerprint import fingerprint
+from pydp.model.explanation import Explanation, Given, explained_by
+from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.call import Call
+from pydp.runtime.drivers.devices import Device
+from pydp.space import Grid
+from pydp.space import grid as make_grid
+
+__all__ = ["ForallSpec", "forall"]
+
+_NARROW = 1 << 30
+
+
+def forall(
+    grid: Any,
+    fn: Callable[..., Any],
+    *args: Any,
+    group: tuple[int, ...] | int | None = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: ForallSpec | Mapping[str, Any] | None = None,
+) -> Any:
+    """Run ``fn(index, *args)`` for every index of `grid`, in any order and at the same time.
+
+    grid: a Grid, an extent (tuple or integer), or anything with a grid or shape (a Field, an ndarray); ranks 0 to 6.
+    Where a Grid has an offset, indexes start there.
+    args: NumPy arrays, Fields, pyopencl Arrays, their tiles (`pydp.tile`) and views, numbers, NumPy scalars, records,
+    tuples of numbers. Arrays are changed in place where `fn` assigns to them; several may share memory (those of
+    different types are run in the mapping "simt"). Python integers of -2**63 to 2**63 - 1 are accepted. Their values
+    choose no type: what is computed of them and of indexes is exact in 64 bits, and wraps only where the type that it
+    is stored to does. One that meets an array's integer of 32 or 64 bits takes that type, and must fit it.
+    A conditional, `min` or `max` of the two, and a variable that both are assigned to, keep the value: arithmetic with
+    an array's integers and the destination convert it.
+    group: the extents of the groups, for functions that use ``idx.group``, ``idx.local``, local fields or barriers.
+    Where the last group reaches beyond the grid, its lanes there meet at barriers and use local fields too, but write
+    nothing: what a group writes for all its lanes (sums, bins) asks for a grid of whole groups.
+    device: where to run (the arguments' device, else the default); "host" runs the same function in NumPy.
+    spec: a `ForallSpec`, or a dict of its fields, for example ``{"mapping": "simt"}``.
+
+    Returns None where NumPy arrays are written or the host runs it (the call waits, results are there), else the
+    launch's pyopencl event.
+    Raises VectorError (an InvalidArgument) with the line of Python for what the language does not have,
+    InvalidArgument for an integer that does not fit the type that it takes, UnsupportedOnDevice for what the device
+    lacks; nothing has been enqueued then.
+
+    >>> def double(idx, a):
+    ...     a[idx] = 2 * a[idx]
+    >>> a = np.arange(4); pydp.forall(a.shape, double, a); a
+    array([0, 2, 4, 6])
+
+    Source: the tile operator's call sites (SPEC S1).
+    """
+    ready = _prepared(grid, fn, args, group, device, queue, wait_for, spec)
+    call, plan = ready.call, ready.plan
+    if call is None or plan is None:
+        return _forall_host.run(ready.made, ready.space, ready.given, device, queue, wait_for)
+    extent = tuple(ready.space.extent)
+    global_size, local_size = plan.launch_shape(extent)
+    arguments = plan.arguments(ready.operands, ready.given.values, extent, tuple(ready.space.offset))
+    if plan.watched:
+        _watched_launch(call, plan, global_size, local_size, arguments)
+    else:
+        call.launch(plan.kernel, global_size, local_size, *arguments)
+    call.finish()
+    return None if call.blocking else call.event
+
+
+class _Prepared(NamedTuple):
+    """All that a launch needs; `call` and `plan` are None where the host runs it.
+
+    reasons: why this mapping, and why these barriers where arguments share memory.
+    """
+
+    space: Grid
+    given: Arguments
+    made: Translation
+    call: Call | None
+    plan: Plan | None
+    operands: dict[int, Operand]
+    reasons: tuple[str, ...] = ()
+
+
+def _prepared(
+    grid: Any,
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    group: Any,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    spec: ForallSpec | Mapping[str, Any] | None,
+) -> _Prepared:
+    """Everything before the launch: what `forall` runs and what `explain` describes."""
+    space = grid if type(grid) is Grid else _grid(grid)
+    given = Arguments(args)
+    made = _translate(space, fn, given, group)
+    try:
+        return _ready(space, given, made, device, queue, wait_for, spec)
+    except RecursionError:
+        raise too_deep(made.function.name) from None
+
+
+def _ready(
+    space: Grid,
+    given: Arguments,
+    made: Translation,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    spec: ForallSpec | Mapping[str, Any] | None,
+) -> _Prepared:
+    """The rest of `_prepared`, for a translated function."""
+    made = made.for_launch(given.values, given.arrays, space.extent, space.offset)
+    extent, checked = tuple(space.extent), is_checked()
+    if made.widths.any:
+        made.widths.check(_launch_values(given.values, extent), space.offset)
+    if not checked:
+        check_races(made, extent, space, given)
+        if made.places.any:
+            check_places(made, space, given, _launch_values(given.values, extent))
+    if device == "host" or checked:
+        check_spec(spec)
+        return _Prepared(space, given, made, None, None, {})
+    names, values = made.arrays, given.values
+    call = Call.begin(
+        {name: values[position] for position, name in names},
+        device=device,
+        queue=queue,
+        wait_for=wait_for,
+        writable=made.written,
+    )
+    watched = _must_watch(made, call.device, values, extent)
+    plan = made.plan(call.device, spec, extent, watched=watched)
+    operands = _operands(call, made)
+    if made.unlike and types_meet(call, operands, made.unlike):
+        plan = made.plan(call.device, spec, extent, shared=True, watched=watched)
+    reasons: tuple[str, ...] = (plan.reason,)
+    if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):
+        plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, watched=watched)
+        reasons = (*reasons, "arrays that are written share memory, so every barrier waits for the whole group")
+    return _Prepared(space, given, made, call, plan, operands, reasons)
+
+
+def _operands(call: Call, made: Translation) -> dict[int, Operand]:
+    """The arrays of a call, by their positions."""
+    operands: dict[int, Operand] = {}
+    for position, name in made.arrays:
+        operands[position] = call.inout(name) if name in made.written else call.input(name)
+    return operands
+
+
+def _grid(grid: Any) -> Grid:
+    if isinstance(grid, (str, bytes, float, bool)) or grid is None:
+        raise InvalidArgument(f"grid is {grid!r}; a Grid, an extent or an array is accepted")
+    return make_grid(grid)
+
+
+def _translate(space: Grid, fn: Callable[..., Any], given: Arguments, group: Any) -> Translation:
+    if not callable(fn):
+        raise InvalidArgument(f"{fn!r} is not a function; forall takes (grid, function, arguments ...)")
+    rank = len(space.extent)
+    shape = group if group is None else check_group(group, rank)
+    wide = given.wide
+    for size, start in zip(space.extent, space.offset, strict=True):
+        wide = wide or size > _NARROW or not -_NARROW <= start <= _NARROW
+    return translation(fn, fingerprint(fn), rank, shape, given.parts, wide)
+
+
+def _launch_values(values: Sequence[Any], extent: tuple[int, ...]) -> Callable[[ir.Expr], int | None]:
+    """What a launch tells of expressions: its arrays' and grid's extents, and its integers."""
+
+    def leaf(expr: ir.Expr) -> int | None:
+        if isinstance(expr, ir.ArrayExtent):
+            return int(values[expr.array.position].shape[expr.axis])
+        if isinstance(expr, ir.GridExtent):
+            return extent[expr.axis]
+        if isinstance(expr, ir.Parameter) and expr.dtype.kind in "iub":
+            value = values[expr.position]
+            return int(value if expr.item is None else value[expr.item])
+        return None
+
+    return leaf
+
+
+def _must_watch(made: Translation, device: Device, values: Sequence[Any], extent: tuple[int, ...]) -> bool:
+    """Whether the loops of a launch may be longer than the driver allows: it sees by itself then if one was ended.
+    Launches whose loops are longer for sure are refused."""
+    limit = device.profile.loop_limit
+    if limit is None or not made.loops.has_loops:
+        return False
+    leaf = _launch_values(values, extent)
+    count = made.loops.count(leaf)
+    if count is not None and count <= limit:
+        return False
+    least = made.loops.least(leaf)
+    if least > limit and 0 not in extent:
+        raise UnsupportedOnDevice(
+            f"{made.function.name} runs {least} loop iterations or more in each lane; "
+            f"this driver ends a work-item's loops after {limit}"
+        )
+    return True
+
+
+def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, arguments: list[Any]) -> None:
+    """Launch, wait, and see whether the driver ended a loop early: no result is better than a wrong one."""
+    flag = call.temporary((1 + math.prod(global_size),), np.int32, "overran")
+    call.enqueue(cl.enqueue_fill_buffer, flag, np.int32(0), 0, 4)
+    arguments[-1] = flag
+    call.launch(plan.kernel, global_size, local_size, *arguments)
+    limit = call.device.profile.loop_limit
+    if call.fetch(flag.view((1,), (1,)))[0]:
+        raise UnsupportedOnDevice(
+            f"a loop of {plan.translation.function.name} was ended by the driver, which runs at most {limit} "
+            "loop iterations in a work-item; the arrays that it writes are not complete"
+        )
+
+
+# --- explanation -------------------------------------------------------------------------------------------
+
+
+def _explain(given: Given) -> Explanation:
+    """What `forall` would run: the typed form, the mapping, the group, the barriers, the kernel's text."""
+    ready = _prepared(
+        given.grid, given.fn, given.args, given.group, given.device, given.queue, given.wait_for, given.spec
+    )
+    space, made, call, plan = ready.space, ready.made, ready.call, ready.plan
+    name = getattr(given.fn, "__name__", "a function")
+    text = ir_text(made.function)
+    if call is None or plan is None:
+        facts: dict[str, object] = {"device": "host (NumPy)", "grid": space, "group": made.function.group}
+        facts |= _common_facts(made)
+        why = "asked for by device='host'" if given.device == "host" else "checked mode runs on the host"
+        return Explanation(f"forall {name}", facts, [why, *_width_reasons(made)], {"typed form": text})
+    lowered = plan.lowered
+    global_size, local_size = plan.launch_shape(tuple(space.extent))
+    facts = {
+        "device": call.device.name,
+        "mapping": lowered.mapping,
+        "grid": space,
+        "group": lowered.group,
+        "work-items": f"{global_size} in groups of {local_size}",
+        "local memory": f"{lowered.local_bytes} bytes a group",
+        **_common_facts(made),
+    }
+    why, *more = ready.reasons
+    choices = [f"mapping {lowered.mapping}: {why}", *more, *lowered.notes, *_width_reasons(made)]
+    if made.function.group is None:
+        choices.append(f"group {lowered.group} picked: the call gives none, and the function uses none")
+    choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
+    if lowered.mapping == "vector":
+        needed = widths.infer(made.function, most=40)
+        choices += [
+            f"barrier {n} needs, by the accesses around it, width {width}" for n, width in needed.items() if width.found
+        ]
+    return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
+
+
+def _width_reasons(made: Translation) -> list[str]:
+    if not made.widened:
+        return []
+    needed = "this launch's numbers and extents do not show that 32 bits hold all values that are needed whole"
+    return [f"Python's integers have 64 bits here: {needed}"]
+
+
+def _common_facts(made: Translation) -> dict[str, object]:
+    """What the typed form says by itself, wherever it runs."""
+    fields = sum(field.dtype.itemsize * math.prod(field.shape) for field in made.function.locals)
+    barriers = len(ir.barriers(made.function.body))
+    return {"local fields": f"{fields} bytes a group", "barriers": barriers, "index type": made.function.index_dtype}
+
+
+explained_by(forall, _explain)

@@ -1,0 +1,102 @@
+"""forall on the host: the same typed form, run by NumPy; checked mode runs here too, with every access watched.
+
+Device arrays are brought here and what was written is taken back, so that checked mode needs no other code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from pydp.algorithms.forall.arguments import Arguments
+from pydp.algorithms.forall.plan import Translation, too_deep
+from pydp.lang.execute import checked, host
+from pydp.runtime import placement
+from pydp.runtime.arrays.aliased_copy import Together, groups
+from pydp.runtime.drivers.devices import device as find_device
+from pydp.runtime.field.field import Field
+from pydp.runtime.memory.host_memory import host_allocation
+from pydp.space import Grid
+
+
+def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: Any, wait_for: Any) -> None:
+    """Run a translated function over a grid in NumPy. Returns None: it is done when it returns.
+
+    A device and a queue that are given (in checked mode, which runs here too) are only looked at.
+    """
+    placement.check_queue(queue)
+    if device is not None and device != "host":
+        find_device(device)
+    for event in placement.check_events(wait_for):
+        event.wait()
+    written = [given.values[position] for position, name in made.arrays if name in made.written]
+    for position, name in made.arrays:
+        if name in made.written:
+            placement.check_writable(given.values[position], name)
+    numbers = {one.position: given.values[one.position] for one in made.function.parameters}
+    runner = checked.run if checked.is_checked() else host.run
+    with host_allocation():
+        memory = _Memory([given.values[position] for position, _ in made.arrays], written)
+        ordered = [memory.here(given.values[position], name in made.written) for position, name in made.arrays]
+        try:
+            runner(made.function, tuple(space.extent), tuple(space.offset), ordered, numbers)
+        except RecursionError:
+            raise too_deep(made.function.name) from None
+        memory.take_back()
+
+
+class _Memory:
+    """The host's copies of device memory and of foreign byte orders: arguments that share memory still do there."""
+
+    def __init__(self, values: Sequence[Any], written: Sequence[Any]) -> None:
+        self.raw: dict[int, np.ndarray] = {}
+        self.back: list[tuple[np.ndarray | Field, np.ndarray]] = []
+        self.together: dict[int, Together] = {}
+        arrays = [value for value in values if isinstance(value, np.ndarray)]
+        if not all(array.dtype.isnative for array in arrays):
+            for group in groups(arrays, written):
+                if not all(array.dtype.isnative for array in group):
+                    together = Together(group)
+                    self.together |= {id(array): together for array in group}
+
+    def here(self, value: Any, written: bool) -> np.ndarray:
+        """The elements as a NumPy array of native byte order: the array itself where it is one."""
+        if isinstance(value, np.ndarray):
+            together = self.together.get(id(value))
+            if together is None and value.dtype.isnative:
+                return value
+            array = together.elements(value) if together else value.astype(value.dtype.newbyteorder("="))
+            if written:
+                self.back.append((value, array))
+            return array
+        field = value if isinstance(value, Field) else Field.wrap(value)
+        operand = field._operand("array")
+        key = operand.buffer.int_ptr
+        if key not in self.raw:
+            storage = operand.owner
+            queue = storage.device.queue
+            raw = np.empty(operand.buffer.size, np.uint8)
+            cl.enqueue_copy(queue, raw, operand.buffer, wait_for=storage.waits(queue, loose=True) or None)
+            self.raw[key] = raw
+        size = operand.dtype.itemsize
+        strides = tuple(stride * size for stride in operand.strides)
+        if operand.size == 0:
+            return np.empty(operand.shape, operand.dtype)
+        array = np.ndarray(operand.shape, operand.dtype, self.raw[key], operand.offset * size, strides)
+        if written:
+            self.back.append((field, array))
+        return array
+
+    def take_back(self) -> None:
+        """Bring what was written to where it came from: the elements of those arrays, nothing else of their memory,
+        which other work may be changing."""
+        for value, array in self.back:
+            if isinstance(value, np.ndarray):
+                value[...] = array
+                continue
+            event = value.copy_in(array)
+            if event is not None:
+                event.wait()

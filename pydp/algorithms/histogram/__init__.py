@@ -1,0 +1,282 @@
+"""``pydp.histogram`` and ``pydp.bincount``: counts of bins, exact and the same every time.
+
+Each part of the input is counted in bins of its own, the parts are folded in order: no global atomics, and no atomics
+on floats. On CPUs neighbours go to different copies of the bins, so that equal ones do not wait for one another; on
+GPUs a group counts in local memory or in registers, which lanes and virtual wavefronts share (SPEC S3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from pydp.algorithms.arguments import by_key, integer, switch
+from pydp.algorithms.histogram.edges import are_values, edges_of, ends_of, no_values, reached
+from pydp.algorithms.histogram.plan import COUNT, count, division, plan_of, shared_plan
+from pydp.algorithms.histogram.policy import HistogramSpec
+from pydp.algorithms.reduce import reduce
+from pydp.dtypes import check_supported
+from pydp.errors import InvalidArgument, OutOfResources
+from pydp.groups.barrier_plan import told
+from pydp.model.explanation import Explanation, Given, explained_by
+from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.call import Call
+from pydp.runtime.field.construct import field
+from pydp.runtime.field.field import Field
+from pydp.runtime.memory.host_memory import host_allocation
+
+__all__ = ["HistogramSpec", "bincount", "histogram"]
+
+
+def histogram(
+    x: Any,
+    bins: Any = 10,
+    range: tuple[float, float] | None = None,
+    weights: Any = None,
+    density: bool = False,
+    *,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> tuple[Any, np.ndarray]:
+    """(counts, edges) of the values of `x`, as ``numpy.histogram``; edges are a NumPy array.
+
+    x: integers or floats of any shape. bins: a number of equal bins, or increasing edges. range: of equal bins; by
+    default the least and the greatest value. weights: of the shape of `x`; then counts are sums of weights, in their
+    dtype and always in the same order. density: counts become a density (float64). Values outside are not counted.
+
+    The edges are NumPy's to the bit, and every value is compared with the edges themselves. NumPy rounds 64-bit
+    integers to float64 before it compares them with edges that are floats (as those of equal bins are) or 64-bit
+    integers of the other signedness: its counts of values beyond 2**53 next to an edge may differ from the exact ones
+    given here. Equal bins hold the ends of their range as they are, where these are integers that the edges round.
+
+    Raises InvalidArgument for wrong bins (no NaN is an edge), ranges, weights and types. Without a range the values
+    are read once more, and the call waits for them.
+
+    >>> pydp.histogram(np.array([1, 2, 1]), bins=[0, 1, 2, 3])[0]
+    array([0, 2, 1])
+    """
+    density = switch(density, "density")
+    call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
+    source = _numbers(call)
+    given = _weights(call, source)
+    sample = no_values(source.dtype)
+    edges = edges_of(sample, bins, range)
+    if np.ndim(bins) == 0 and range is None and source.size:
+        named = {"device": call.device, "queue": call.queue, "wait_for": wait_for}
+        ends = [np.asarray(_host(reduce(x, op, **named))) for op in ("min", "max")]
+        sample = np.array([end.reshape(()) for end in ends], sample.dtype)
+        edges = edges_of(sample, bins, range)
+    dtype = COUNT if given is None else given.dtype
+    even = None if are_values(source.dtype, edges) else np.ndim(bins) == 0
+    result = call.output((len(edges) - 1,), dtype)
+    within = reached(source.dtype, edges)
+    counted = result if len(within) == len(edges) else call.temporary((len(within) - 1,), dtype)
+    if len(within) > 1:
+        plan = plan_of(call.device, source.dtype, None if given is None else given.dtype, dtype, len(within) - 1, even,
+                     source.size, by_key(spec))  # fmt: skip
+        count(call, plan, source, given, None if even is None else within, counted, ends_of(sample, bins, range))
+    if counted is not result:
+        zero = call.temporary((), dtype)
+        call.enqueue(cl.enqueue_copy, zero, np.zeros(1, dtype), is_blocking=False)
+        call.copy(zero, result)
+        call.copy(counted, result.view(counted.shape, result.strides))
+    counts = call.finish(result)
+    if density:
+        with host_allocation():
+            values = np.asarray(counts.get() if hasattr(counts, "get") else counts, np.float64)
+            values = values / np.diff(edges) / values.sum()
+        return _like(counts, values), edges
+    return counts, edges
+
+
+def bincount(
+    x: Any,
+    weights: Any = None,
+    minlength: int = 0,
+    *,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """How often each value 0, 1, ... occurs in `x`, as ``numpy.bincount``.
+
+    x: one axis of integers, none of them negative. weights: of the shape of `x`; then the result are sums of weights
+    (float64). minlength: the least number of bins. The result (int64) has max(x) + 1 bins, so the call waits for the
+    values.
+
+    Raises InvalidArgument for negative values, other types and shapes, OutOfResources for more bins than the device's
+    memory holds.
+
+    >>> pydp.bincount(np.array([1, 3, 1]))
+    array([0, 2, 0, 1])
+    """
+    x = _integers(x)
+    call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
+    source, least = _counted(call), _least(minlength)
+    given = _weights(call, source, "biuf")
+    dtype = COUNT if given is None else np.dtype(np.float64)
+    few = _few(source.dtype)
+    used = 256 if few else _largest(x, source, call, wait_for) + 1
+    bins = max(used, least)
+    if bins * dtype.itemsize > call.device.profile.global_bytes:
+        raise OutOfResources(f"{bins} bins of {dtype} are more than {call.device.name} has memory for")
+    plan = shared_plan(call.device, source, given, dtype, bins, least, spec)
+    result = call.output((plan.bins,), dtype)
+    count(call, plan, source, given, None, result)
+    counts = call.finish(result)
+    if few and given is None:
+        seen = np.flatnonzero(counts.get() if hasattr(counts, "get") else counts)
+        used = int(seen[-1]) + 1 if seen.size else 0
+    elif few:
+        used = _largest(x, source, call, None) + 1
+    wanted = max(used, least)
+    return counts if wanted == plan.bins else counts[:wanted]
+
+
+# --- arguments -------------------------------------------------------------------------------------------
+
+
+def _numbers(call: Call) -> Operand:
+    """What histogram counts."""
+    source = call.input("x")
+    if source.dtype.kind not in "iufb":
+        raise InvalidArgument(f"x has dtype {source.dtype}; integers and floats are accepted")
+    check_supported(source.dtype, call.device, "histogram")
+    return source
+
+
+def _counted(call: Call) -> Operand:
+    """What bincount counts."""
+    source = call.input("x")
+    if len(source.shape) != 1 or source.dtype.kind not in "iub":
+        raise InvalidArgument(
+            f"x has {len(source.shape)} axes and dtype {source.dtype}; one axis of integers is accepted"
+        )
+    return source
+
+
+def _integers(x: Any) -> Any:
+    """`x`; an empty list, which has no type, is one of integers."""
+    return np.zeros(0, np.int64) if isinstance(x, (list, tuple)) and not x else x
+
+
+def _least(minlength: Any) -> int:
+    """The least number of bins."""
+    try:
+        least = integer(minlength)
+    except TypeError:
+        least = -1
+    if least < 0:
+        raise InvalidArgument(f"minlength is {minlength!r}; an integer of at least 0 is accepted")
+    return least
+
+
+def _few(dtype: np.dtype) -> bool:
+    """Whether a bin for each value of the type costs less than looking for the greatest value first."""
+    return dtype.itemsize == 1 and dtype.kind in "ub"
+
+
+def _weights(call: Call, source: Operand, kinds: str = "iuf") -> Operand | None:
+    if not call.has("weights"):
+        return None
+    given = call.input("weights")
+    if given.shape != source.shape or given.dtype.kind not in kinds:
+        raise InvalidArgument(
+            f"weights have shape {given.shape}, dtype {given.dtype}; numbers of x's shape {source.shape} are accepted"
+        )
+    return given
+
+
+def _largest(x: Any, source: Operand, call: Call, wait_for: Any) -> int:
+    """The greatest value, -1 for none; refuses negative ones."""
+    if not source.size:
+        return -1
+    named = {"device": call.device, "queue": call.queue, "wait_for": wait_for}
+    if source.dtype.kind == "i" and int(_host(reduce(x, "min", **named))) < 0:
+        raise InvalidArgument("x has negative values; integers of at least 0 are accepted")
+    return int(_host(reduce(x, "max", **named)))
+
+
+def _host(value: Any) -> Any:
+    return value.get() if hasattr(value, "get") else value
+
+
+def _like(counts: Any, values: np.ndarray) -> Any:
+    """Host values as an array of the kind and on the device of `counts`."""
+    if isinstance(counts, np.ndarray):
+        return values
+    if isinstance(counts, Field):
+        return field(values, device=counts.device)
+    import pyopencl.array
+
+    return pyopencl.array.to_device(counts.queue, values)
+
+
+_COUNTED = {
+    "sets": "a group's {} set(s) of bins fit local memory: local atomics",
+    "own": "every lane's bins fit local memory, in slots of its own: no atomics, no bank conflicts",
+    "registers": "so few bins that every lane counts in registers",
+}
+
+
+def _explain_histogram(given: Given) -> Explanation:
+    """Values are not read: of a range that follows from them, nothing but the number of bins is told."""
+    switch(given.density, "density")
+    bins, arrays = given.bins, {"x": given.x, "weights": given.weights}
+    call = Call.begin(arrays, device=given.device, queue=given.queue, wait_for=given.wait_for)
+    source = _numbers(call)
+    weights = _weights(call, source)
+    edges = edges_of(no_values(source.dtype), bins, given.range)
+    exact = np.ndim(bins) + (given.range is not None) and are_values(source.dtype, edges)
+    edges = reached(source.dtype, edges)
+    found = _explained("histogram", call, source, weights, None if weights is None else weights.dtype, len(edges) - 1,
+                       None if exact else np.ndim(bins) == 0, given.spec, {"bins": len(edges) - 1})  # fmt: skip
+    if np.ndim(bins) == 0 and given.range is None and source.size:
+        found.choices.append("range is not given: reductions find the least and the greatest value first")
+    return found
+
+
+def _explain_bincount(given: Given) -> Explanation:
+    """Values are not read: the plan of 256 bins stands for those of any number."""
+    arrays = {"x": _integers(given.x), "weights": given.weights}
+    call = Call.begin(arrays, device=given.device, queue=given.queue, wait_for=given.wait_for)
+    source, least = _counted(call), _least(given.minlength)
+    weights = _weights(call, source, "biuf")
+    bins = max(256, least)
+    told_bins = bins if _few(source.dtype) else f"as many as the values ask for; what follows is that of {bins}"
+    found = _explained("bincount", call, source, weights, None if weights is None else np.dtype(np.float64), bins, None,
+                       given.spec, {"bins": told_bins})  # fmt: skip
+    if source.size and not _few(source.dtype):
+        found.choices.append("a reduction finds the greatest value first, and another the least where there are signs")
+    return found
+
+
+def _explained(
+    which: str, call: Call, source: Operand, weights: Operand | None, sums: np.dtype | None, bins: int,
+    even: bool | None, spec: Any, told_bins: dict[str, object],
+) -> Explanation:  # fmt: skip
+    """What both tell of a plan; sums: the type of the weights' sums."""
+    plan = plan_of(call.device, source.dtype, None if weights is None else weights.dtype, sums or COUNT, bins, even,
+                 source.size, by_key(spec))  # fmt: skip
+    facts: dict[str, object] = {"device": call.device.name, "elements": source.size, **told_bins,
+                                "specialization": plan.spec}  # fmt: skip
+    if plan.kernel is None:
+        return Explanation(which, facts, [plan.choice.reason, "nothing to count: all bins are 0"])
+    choices = [plan.choice.reason]
+    parts, part, copies = division(plan, source.size)
+    if plan.local:
+        choices += [_COUNTED[plan.spec.counters].format(plan.spec.sets), *told(plan.kernel)]
+        choices.append(f"{plan.spec.waves} virtual wavefront(s) a turn" + ", edges in registers" * plan.spec.constants)
+    else:
+        choices.append(f"every part has {copies} set(s) of bins of its own: no atomics")
+    choices.append(f"{parts} part(s) of at most {part} elements, whose bins a reduction adds up")
+    return Explanation(which, facts, choices, {plan.kernel.name: plan.kernel.source})
+
+
+explained_by(histogram, _explain_histogram)
+explained_by(bincount, _explain_bincount)

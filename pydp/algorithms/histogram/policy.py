@@ -1,0 +1,198 @@
+"""The policy of the histograms: specializations, their limits, candidates and counts for the cost model.
+
+All functions are pure: they depend on the device's profile and the problem only. A histogram is counted in several
+parts, whose bins are then added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pydp.model.counts import Counts, Phase, efficiency, spread
+
+if TYPE_CHECKING:
+    from pydp.model.family import Problem
+    from pydp.runtime.device.profile import Profile
+from dataclasses import replace
+
+from pydp.groups.barrier import why_not
+from pydp.local_memory import banks_of, layout
+from pydp.model.family import Family, Problem
+from pydp.runtime.device.profile import Profile
+
+
+@dataclass(frozen=True)
+class HistogramSpec:
+    """The input is cut into `parts`. CPU: a work-item counts one in `copies` sets of bins.
+
+    GPU: a group of `lanes` work-items, which run `waves` virtual wavefronts, does. counters: "sets" (`sets` sets of
+    bins in local memory, `pad` entries apart, with atomics), "own" (each lane's bins in slots of its own) or
+    "registers" (few bins). constants: each lane keeps the edges in registers (few bins). barriers, subgroup: see
+    :mod:`pydp.groups.barrier`.
+    """
+
+    mapping: str
+    parts: int
+    copies: int
+    lanes: int
+    sets: int
+    pad: int
+    waves: int = 1
+    counters: str = "sets"
+    constants: bool = False
+    barriers: str = "group"
+    subgroup: int | None = None
+
+
+_FIND = 10.0  # cycles that an element's bin takes: a guess, and the thresholds beside it
+_ADD = 4.0  # cycles of adding to a bin again, from one store to the next load, where neighbours are equal
+
+
+def counts(profile: Profile, problem: Problem, spec: HistogramSpec) -> Counts:
+    """problem.sizes: (elements, bins)."""
+    n, bins = max(1, problem.sizes[0]), max(1, problem.sizes[1])
+    item = np.dtype(problem.dtype).itemsize
+    copies = spec.copies if spec.mapping == "vector" and bins <= 4096 else 1
+    room = max(1, (1 << 26) // (bins * copies * 4))
+    parts = max(1, min(spec.parts, n // max(1024, bins), room))
+    size = float(n * item)
+    near = profile.kind == "cpu" and size < 0.75 * profile.l2_bytes * profile.compute_units
+    read, cached = (0.0, size) if near else (size, 0.0)
+    sums = float(parts * copies * bins * 4)
+    balance = spread(parts, profile.compute_units)
+    if spec.mapping == "simt" and 4 * bins <= profile.local_bytes // 2:  # else work-items that meet nobody count
+        local = 4 * {"sets": spec.sets * (bins + spec.pad), "own": spec.lanes * bins}.get(spec.counters, bins)
+        count = Phase(
+            "count",
+            groups=parts,
+            lanes=spec.lanes,
+            operations=8.0 * n + 2.0 * parts * bins,
+            efficiency=0.25,
+            written=sums,
+            balance=balance,
+            barriers=2,
+            local_bytes=local,
+            registers=24,
+            access=item,
+            read=read,
+            cached=cached,
+        )
+    else:
+        # Equal neighbours wait for one another's store; more sets of bins let them pass, until they leave the cache.
+        cycles = _FIND + _ADD / (4.0 * copies)
+        cycles *= 1.0 if bins * copies * 4 < profile.l1_bytes / 2 else 1.5
+        clear = 0.5 * bins * copies * parts / n
+        count = Phase(
+            "count",
+            groups=parts,
+            operations=float(n),
+            efficiency=efficiency(profile, problem.dtype, 1.0, cycles + clear),
+            written=sums,
+            balance=balance,
+            read=read,
+            cached=cached,
+        )
+    lanes = min(spec.lanes, bins) if spec.mapping == "simt" else 1
+    return Counts(problem.dtype, (count, _fold(profile, parts * copies, bins, lanes)))
+
+
+def _fold(profile: Profile, rows: int, bins: int, lanes: int) -> Phase:
+    """The sums of every bin over the parts: columns side by side, one for each lane of a GPU."""
+    groups = max(1, -(-bins // (4096 if lanes == 1 else lanes)))
+    cycles = rows * bins * 0.5
+    return Phase(
+        "fold",
+        groups=groups,
+        lanes=lanes,
+        operations=float(rows * bins),
+        efficiency=efficiency(profile, "int64", float(rows * bins), cycles),
+        read=float(rows * bins * 4),
+        written=float(bins * 8),
+        balance=spread(groups, profile.compute_units),
+    )
+
+
+_FEW = 32  # bins that a lane can keep in registers
+_COUNTERS = ("sets", "own", "registers")
+
+
+def local_bytes(profile: Profile, spec: HistogramSpec, bins: int) -> int | None:
+    """Local memory of a group; None where it is too much."""
+    each = {"sets": spec.sets * (bins + spec.pad), "own": spec.lanes * bins, "registers": bins}[spec.counters]
+    return 4 * each if 4 * each <= profile.local_bytes // 2 else None
+
+
+def _default(profile: Profile, problem: Problem) -> HistogramSpec:
+    """problem.sizes: (elements, bins)."""
+    n, bins = problem.sizes
+    if profile.mapping == "vector":
+        parts = 4 * profile.compute_units
+        if profile.loop_limit is not None:  # a part's elements and the folding of its bins stay below the limit
+            parts = max(parts, -(-n // (profile.loop_limit // 4)))
+        return HistogramSpec("vector", parts, 4 if profile.loop_limit is None else 1, 1, 1, 0)
+    lanes = 1 << min(256, profile.max_group_size).bit_length() - 1
+    sets = max(1, min(8, lanes, profile.local_bytes // 4 // max(4 * (bins + 1), 1)))
+    sets = 1 << sets.bit_length() - 1
+    spec = _apart(profile, bins, HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, sets, 0, waves=4))
+    while spec.sets > 1 and local_bytes(profile, spec, bins) is None:
+        spec = _apart(profile, bins, replace(spec, sets=spec.sets // 2))
+    return spec
+
+
+def _apart(profile: Profile, bins: int, spec: HistogramSpec) -> HistogramSpec:
+    """With the entries between the sets that put one bin of the sets that lanes ask together into different banks."""
+    banks, stretch = banks_of(profile.banks, profile.bank_bytes), max(1, spec.lanes // spec.sets)
+    if spec.sets == 1 or spec.lanes % spec.sets:
+        return replace(spec, pad=0)
+    together = min(banks.lanes, spec.lanes)
+    return replace(spec, pad=layout(banks, (spec.sets, bins), 4, [lambda lane: (lane // stretch, 0)], together).pad)
+
+
+def _space(profile: Profile, problem: Problem) -> list[HistogramSpec]:
+    base, bins = _default(profile, problem), problem.sizes[1]
+    if base.mapping == "vector":
+        sizes = [base.parts, 2 * base.parts, 4 * base.parts]
+        found = [HistogramSpec("vector", parts, copies, 1, 1, 0) for parts in sizes for copies in (1, 2, 4, 8)]
+    else:
+        found = [
+            replace(base, parts=parts, lanes=lanes, sets=sets, waves=waves, counters=counters, constants=constants)
+            for parts in (base.parts, 2 * base.parts)
+            for lanes in (64, 256)
+            for waves in (1, 4)
+            for counters, sets in (("sets", 1), ("sets", 4), ("sets", 8), ("own", 1), ("registers", 1))
+            for constants in ((False, True) if bins <= _FEW else (False,))
+        ]
+        found = [_apart(profile, bins, spec) for spec in found]
+    return found
+
+
+def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | None:
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
+    if not 1 <= spec.parts <= 2**24 or not 0 <= spec.pad <= 1024:
+        return f"parts is {spec.parts} and pad {spec.pad}; 1 to 2**24, and 0 to 1024, are accepted"
+    for name in ("copies", "lanes", "sets"):
+        value = getattr(spec, name)
+        if value < 1 or value & (value - 1):
+            return f"{name} is {value}; powers of two are accepted"
+    if spec.copies > 8 or spec.lanes > profile.max_group_size or spec.sets > spec.lanes:
+        return f"copies is at most 8, lanes at most {profile.max_group_size}, sets at most lanes; not so in {spec}"
+    if not 1 <= spec.waves <= 64:
+        return f"waves is {spec.waves}; 1 to 64 are accepted"
+    if spec.counters not in _COUNTERS:
+        return f"counters is {spec.counters!r}; {', '.join(map(repr, _COUNTERS))} are accepted"
+    if (spec.counters == "registers" or spec.constants) and problem.sizes[1] > _FEW:
+        return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.sizes[1]}"
+    # One set that is too large is no fault: work-items that meet nobody count then, in memory.
+    several = spec.mapping == "simt" and (spec.counters == "own" or spec.sets > 1)
+    if several and local_bytes(profile, spec, problem.sizes[1]) is None:
+        of = f"{spec.lanes} lanes" if spec.counters == "own" else f"{spec.sets} sets"
+        return f"{problem.sizes[1]} bins for {of} take more than half of {profile.local_bytes} bytes of local memory"
+    return None
+
+
+FAMILY = Family("histogram", HistogramSpec, _default, _space, _check, counts)

@@ -1,0 +1,201 @@
+"""Matrix product, batched, of any dtype and any strides: ``alpha * (a @ b) + beta * out``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pydp.algorithms.matmul.plan import Builder, Plan
+from pydp.algorithms.matmul.policy import FAMILY, THIN_ROWS, bank_note, describe
+from pydp.algorithms.matmul.problem import (
+    Arithmetic,
+    Matrix,
+    Product,
+    Shape,
+    arithmetic,
+    factor,
+    product,
+    result_dtype,
+    result_shape,
+)
+from pydp.algorithms.matmul.spec import MatmulSpec
+from pydp.dtypes import check_supported
+from pydp.errors import InvalidArgument
+from pydp.groups.barrier_plan import told
+from pydp.model.explanation import Explanation, Given, explained_by, sources_of
+from pydp.runtime.arrays.operand import c_strides
+from pydp.runtime.call import Call
+from pydp.tuning.choose import Choice, choose
+
+if TYPE_CHECKING:
+    from pydp.runtime.arrays.operand import Operand
+    from pydp.runtime.drivers.devices import Device
+
+__all__ = ["MatmulSpec", "matmul"]
+
+_ASIDE = 1 << 30  # bytes of wide sums that are kept in scratch memory; beyond, k is packed in one block
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    alpha: Any = 1,
+    beta: Any = 0,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """The matrix product ``alpha * (a @ b) + beta * out`` by NumPy's rules.
+
+    a: (..., m, k) or (k,); b: (..., k, n) or (k,), NumPy arrays, Fields or pyopencl Arrays of any strides; leading
+    axes broadcast. The result has NumPy's shape and dtype: booleans, integers (wrapping), float16 (added up in
+    float32), float32, float64, complex64, complex128, and mixtures. alpha, beta: numbers that the result's dtype
+    can hold; with beta of 0, `out` is not read. `out` may overlap the inputs. spec: a MatmulSpec, or a mapping
+    of its fields.
+
+    Raises InvalidArgument for shapes, dtypes, factors or an `out` that do not fit, UnsupportedOnDevice for
+    float64 where the device has none; nothing is written then.
+
+    >>> pydp.matmul(np.ones((2, 3), "f4"), np.ones((3, 4), "f4")).shape
+    (2, 4)
+
+    Sources: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), on CPUs; the tiled
+    product of the tile operator's text (SPEC S1) on GPUs.
+    """
+    call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
+    plan, left, right, target = _planned(call, alpha, beta, out, spec)
+    plan.run(call, left, right, target)
+    return call.finish(target)
+
+
+def _planned(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Plan, Operand, Operand, Operand]:
+    """The checked operands of a call, and its plan."""
+    left, right = call.input("a"), call.input("b")
+    dtype = result_dtype(left.dtype, right.dtype)
+    shape = result_shape(left.shape, right.shape)
+    alpha = 1 if type(alpha) is int and alpha == 1 else factor(alpha, dtype, "alpha")
+    plain = type(beta) is int and beta == 0
+    beta = 0 if plain else factor(beta, dtype, "beta")
+    if beta != 0 and out is None:
+        raise InvalidArgument(f"beta is {beta!r} without out; out= is needed where beta is not 0")
+    target = call.output(shape, dtype, keep=not plain)
+    through = out is not None and (call.overlaps(target, left) or call.overlaps(target, right))
+    return _plan(call.device, left, right, target, alpha, beta, spec, through), left, right, target
+
+
+def _plan(device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool) -> Plan:
+    """The kept plan of this description, made on its first use; what was checked for it is not checked again."""
+    key = (
+        "matmul", a.shape, a.strides, a.offset, a.dtype.char, b.shape, b.strides, b.offset, b.dtype.char,
+        c.strides, c.offset,
+        repr(alpha), repr(beta),  # which tell -0.0 from 0.0, and find NaN again
+        through, None if spec is None else repr(dict(spec) if isinstance(spec, Mapping) else spec),
+    )  # fmt: skip
+    found: Plan | None = device.plans.get(key)
+    if found is None:
+        found = device.plans.make(key, _make_plan, device, a, b, c, alpha, beta, spec, through)
+    return found
+
+
+def _make_plan(
+    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool
+) -> Plan:
+    how = arithmetic(c.dtype)
+    check_supported(c.dtype, device, "the result of matmul", storage_only=c.dtype == np.float16)
+    one, why = _arranged(product(*((x.shape, x.strides, x.offset) for x in (a, b, c))))
+    choice = _choose(device, how, one, spec)
+    gathered = None
+    if choice.spec.method == "thin" and one.b.col != 1 and one.a.col != 1:
+        one, gathered = _gathered(one)
+        why.append("the thin operand is copied first: its rows are not contiguous")
+    aside = one.batches * one.m * one.n * how.item_bytes
+    if how.narrow and choice.spec.method == "packed" and one.k > 4 * choice.spec.tile_k and aside <= _ASIDE:
+        through = True
+        why.append(f"sums of {how.dtype} are kept in float32 in scratch memory between blocks of k")
+    elif through:
+        why.append("out overlaps an input: the product is finished in scratch memory first")
+    types = (b.dtype, a.dtype, c.dtype) if one.swapped else (a.dtype, b.dtype, c.dtype)
+    plan = Builder(device, how, choice.spec, types, alpha, beta).build(one, through)
+    plan.gathered = gathered
+    plan.choice, plan.product = choice, one
+    plan.why = why + plan.why
+    return plan
+
+
+def _arranged(one: Product) -> tuple[Product, list[str]]:
+    """The product, or the transposed one where that makes thin operands rows, or rows of C contiguous."""
+    if one.m and one.n and (one.n < one.m if min(one.m, one.n) <= THIN_ROWS else one.c.col != 1 and one.c.row == 1):
+        return one.turned(), ["computed as the transposed product of transposed operands"]
+    return one, []
+
+
+def _choose(device: Device, how: Arithmetic, one: Product, spec: Any) -> Choice:
+    flags = []
+    if one.m <= THIN_ROWS and (one.b.col == 1 or one.b.row == 1):
+        flags += ["thin"] if one.b.col == 1 else ["thin", "dots"]
+    if isinstance(spec, Mapping):  # fields that decide over the others come first
+        flags += [f"{name}={spec[name]}" for name in ("mapping", "method") if name in spec]
+    return choose(FAMILY, device, describe(how, one.batches, one.m, one.n, one.k, tuple(flags)), spec)
+
+
+def _gathered(one: Product) -> tuple[Product, tuple[Shape, Shape]]:
+    """The same product of a thin operand with contiguous rows, and the shape and strides that it is copied with first.
+
+    Axes stay as they are, for what is chosen was chosen for them; what a batch shares is copied once.
+    """
+    batch = tuple(1 if step == 0 else size for size, step in zip(one.batch, one.a.batch, strict=True))
+    shape = (*batch, one.m, one.k)
+    steps = c_strides(shape)[:-2]
+    lying = tuple(step if own else 0 for step, own in zip(steps, one.a.batch, strict=True))
+    return replace(one, a=Matrix(0, one.k, 1, lying)), (shape, (*one.a.batch, one.a.row, one.a.col))
+
+
+def _explain(given: Given) -> Explanation:
+    """What ``matmul(a, b, ...)`` would run: the plan, without its launches."""
+    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for, "out": given.out}
+    call = Call.begin({"a": given.a, "b": given.b}, **where)
+    plan, _, _, target = _planned(call, given.alpha, given.beta, given.out, given.spec)
+    one, chosen = plan.product, plan.choice
+    facts: dict[str, object] = {
+        "device": call.device.name,
+        "result": f"{target.dtype} {target.shape}",
+        "product": f"m={one.m} n={one.n} k={one.k}, {one.batches} of them in batch axes {one.batch}",
+        "adds in": plan.how.work,
+        "specialization": chosen.spec,
+        "parts of k": plan.parts,
+        "scratch bytes": plan.space_bytes + plan.partial_bytes,
+    }
+    for number, launch in enumerate(plan.launches[:8]):
+        facts[f"launch {number}"] = f"{launch.kernel.name} {launch.global_size} in groups of {launch.local_size}"
+    choices = [f"{chosen.source}: {chosen.reason}", _about(chosen.spec), *plan.why]
+    if chosen.spec.method == "staged":
+        choices += [bank_note(call.device.profile, plan.how, chosen.spec), _BUFFERS[chosen.spec.buffers]]
+        choices += [line for launch in plan.launches[:1] for line in told(launch.kernel)]
+    if plan.parts > 1:
+        choices.append(f"k is cut into {plan.parts} parts, added up in order afterwards")
+    return Explanation("matmul", facts, choices, sources_of(launch.kernel for launch in plan.launches))
+
+
+_BUFFERS = {
+    1: "one buffer: a barrier before tiles are staged and one after",
+    2: "two buffers, for even and odd steps: one barrier a step",
+}
+
+
+def _about(spec: MatmulSpec) -> str:
+    """One sentence on the method."""
+    return {
+        "packed": "one work-item per group packs panels that fit the caches and holds "
+        f"{spec.rows} x {spec.columns} results in vector registers",
+        "thin": "so few rows that reading the matrix once is the limit: nothing is packed",
+        "staged": f"groups of {spec.lanes_m} x {spec.lanes_n} lanes stage {spec.tile_k} of k at a time in local memory",
+    }[spec.method]
+
+
+explained_by(matmul, _explain)

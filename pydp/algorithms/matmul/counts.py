@@ -1,0 +1,279 @@
+"""What one specialization of a matrix product does, from the templates' own arithmetic: phases for the cost model.
+
+The processor of the vector kernels is taken to start two vector multiply-adds and two loads in a cycle and to have a
+latency of four cycles, as x86 and large Arm cores do; its register and cache sizes are the profile's.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pydp.algorithms.matmul.problem import arithmetic
+from pydp.algorithms.matmul.spec import MatmulSpec, even, up
+from pydp.model.counts import Counts, Phase, operations_per_cycle, spread
+
+if TYPE_CHECKING:
+    from pydp.model.family import Problem
+    from pydp.runtime.device.profile import Profile
+
+_LATENCY, _ISSUED = 4.0, 2.0  # cycles of a multiply-add; multiply-adds, and loads, started in a cycle
+_TILE_CYCLES = 30.0  # calling a register tile: arguments, loop set-up, the first loads' latency
+_GROUPS_PER_UNIT = 4  # as in _matmul_plan
+
+
+class _Product:
+    """The numbers that all specializations of a product share."""
+
+    def __init__(self, profile: Profile, problem: Problem) -> None:
+        how = arithmetic(np.dtype(problem.dtype))
+        self.profile = profile
+        self.batches, self.m, self.n, self.k = (max(1, size) for size in problem.sizes)
+        self.planes = how.planes
+        self.scalar = how.item_bytes // how.planes
+        self.item = how.item_bytes
+        self.narrow = np.dtype(problem.dtype).itemsize  # bytes as stored
+        self.lanes = max(1, profile.simd_bytes // self.scalar)
+        self.dtype = problem.dtype
+        self.peak = operations_per_cycle(profile, problem.dtype)
+        # Two instructions where there is no fused one; a product of integers goes at half the speed at best.
+        self.slower = 1.0 if self.dtype[0] in "fc" else 3.0
+        self.multiply_adds = float(self.batches * self.m * self.n * self.k * self.planes**2)  # of real numbers
+
+    def efficiency(self, useful: float, cycles: float) -> float:
+        """The part of the peak at which `useful` operations take `cycles`."""
+        return max(1e-6, min(1.0, useful / (max(cycles, 1e-9) * self.peak)))
+
+    def fits(self, nbytes: float) -> bool:
+        """Whether that much stays in the units' second-level caches from call to call."""
+        return nbytes < 0.75 * self.profile.l2_bytes
+
+
+class _Size:
+    """A product and one specialization: the parts that k is cut in."""
+
+    def __init__(self, product: _Product, spec: MatmulSpec) -> None:
+        self.product, self.spec = product, spec
+        k = product.k
+        parts = max(1, min(spec.parts, k))
+        step = spec.tile_k if spec.method == "staged" else 16
+        self.part_k = up(-(-k // parts), step) if parts > 1 else k
+        self.parts = max(1, -(-k // self.part_k))
+
+    @property
+    def partial_near(self) -> bool:
+        """Whether C, or all parts of it, stay in the units' caches until they are read again."""
+        product = self.product
+        nbytes = product.batches * product.m * product.n * product.item * self.parts
+        return product.fits(nbytes / product.profile.compute_units)
+
+
+@lru_cache(maxsize=16)
+def _product(profile: Profile, problem: Problem) -> _Product:
+    """Kept from one candidate to the next: a first choice has a millisecond for all of them."""
+    return _Product(profile, problem)
+
+
+def counts(profile: Profile, problem: Problem, spec: MatmulSpec) -> Counts:
+    """Phases of one product: packing, multiplying, adding up the parts of k."""
+    size = _Size(_product(profile, problem), spec)
+    phases = {"packed": _packed, "thin": _thin, "staged": _staged}[spec.method](size)
+    if size.parts > 1:
+        phases.append(_combine(size))
+    return Counts(problem.dtype, tuple(phases))
+
+
+# --- one work-item per group, packed panels ------------------------------------------------------------------
+
+
+def _packed(size: _Size) -> list[Phase]:
+    spec, product = size.spec, size.product
+    units = product.profile.compute_units
+    tile_m, tile_n = even(product.m, spec.tile_m, spec.rows), even(product.n, spec.tile_n, spec.columns)
+    tile_k = even(size.part_k, spec.tile_k, 32)
+    blocks_m, blocks_n = -(-product.m // tile_m), -(-product.n // tile_n)
+    blocks = blocks_m * blocks_n * size.parts * product.batches
+    groups, balance = min(blocks, _GROUPS_PER_UNIT * units), spread(blocks, units)
+    return [
+        _pack_b(product, spec.width, blocks_m, groups, balance),
+        _pack_a(product, (spec.rows, spec.width), blocks_n, groups, balance),
+        _multiply(size, (tile_m, tile_n, tile_k), groups, balance),
+    ]
+
+
+@lru_cache(maxsize=64)
+def _pack_b(product: _Product, width: int, times: int, groups: int, balance: float) -> Phase:
+    """Rows of vectors read and written side by side: as fast as the caches. Every block of rows of C does it again."""
+    nbytes = float(times * product.batches * product.k * product.n * product.narrow)
+    near = product.fits(product.k * product.n * product.narrow)
+    elements = nbytes / product.narrow
+    cycles = 2.0 / min(1.0, width / product.lanes)
+    return Phase(
+        "pack b", operations=elements, efficiency=product.efficiency(product.lanes, cycles),
+        read=0.0 if near else nbytes, cached=elements * product.item * (3.0 if near else 2.0), launches=1,
+        groups=groups, balance=balance,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _pack_a(product: _Product, panel: tuple[int, int], times: int, groups: int, balance: float) -> Phase:
+    """Rows are interleaved: in registers where a padded panel's column fits a vector, else one by one."""
+    rows, width = panel
+    padded = 1 << (rows - 1).bit_length()
+    nbytes = float(times * product.batches * product.m * product.k * product.narrow)
+    if padded <= width:
+        shuffles = padded * max(1, (padded - 1).bit_length())
+        stores = padded if padded == rows else width
+        cycles = (padded + 2.0 * shuffles + 2.0 * stores) / (rows * width)
+    else:
+        cycles = 2.0
+    near = product.fits(product.m * product.k * product.narrow)
+    return Phase(
+        "pack a", operations=nbytes / product.narrow, efficiency=product.efficiency(1.0, cycles),
+        read=0.0 if near else nbytes, cached=nbytes if near else 0.0, launches=0, groups=groups, balance=balance,
+    )  # fmt: skip
+
+
+def step_cycles(product: _Product, spec: MatmulSpec, vectors: int) -> float:
+    """Cycles of one step of k in a register tile of the spec's rows x `vectors`."""
+    planes = product.planes
+    pieces = max(1, spec.width // product.lanes)  # registers of one OpenCL vector
+    products = spec.rows * vectors * pieces * planes**2
+    loads = planes * (spec.rows + vectors * pieces)
+    live = planes * (spec.rows * vectors + vectors) * pieces + 1
+    spilled = max(0, live - product.profile.vector_registers)
+    return max(products * product.slower / _ISSUED, loads / _ISSUED, _LATENCY) + 2.0 * spilled + 0.5 / spec.unroll
+
+
+def _multiply(size: _Size, tiles: tuple[int, int, int], groups: int, balance: float) -> Phase:
+    """The register tiles: their steps of k, what a call costs, C once per block of k, and the panels' way from L2."""
+    spec, product = size.spec, size.product
+    m, n, k, item = product.m, product.n, product.k, product.item
+    tile_m, tile_n, tile_k = tiles
+    vectors = spec.columns // spec.width
+    strips = product.batches * -(-m // spec.rows)  # tiles of C are whole numbers of register tiles
+    full, rest = divmod(n, spec.columns)
+    depth_blocks = size.parts * -(-size.part_k // tile_k)
+    pieces = max(1, spec.width // product.lanes)
+    stores = 4.0 * spec.rows * pieces * product.planes
+    cycles = 0.0
+    if full:
+        each = k * step_cycles(product, spec, vectors) + depth_blocks * (_TILE_CYCLES + stores * vectors)
+        cycles += strips * full * each
+    if rest:
+        fitting = next((c for c in (1, 2, 4, 8) if c < vectors and rest <= c * spec.width), vectors)
+        each = k * step_cycles(product, spec, fitting) + depth_blocks * (_TILE_CYCLES + stores * fitting)
+        cycles += strips * each
+    edge = m % spec.rows * n + (n % spec.width and m)  # results stored one by one
+    cycles += 2.0 * depth_blocks * product.batches * edge
+    useful = 2.0 * product.multiply_adds
+    panels = float(strips * n * k * item)
+    l1, l2 = product.profile.l1_bytes, max(1, product.profile.l2_bytes)  # a driver may tell of none
+    b_block = tile_k * min(tile_n, up(n, spec.columns)) * item
+    cached = 0.0 if b_block + spec.rows * tile_k * item < 0.8 * l1 else panels
+    if (spec.rows + spec.columns) * tile_k * item > 0.9 * l1 and spec.rows * tile_k * item > l1 / 2:
+        cached += strips * (full + 1) * k * spec.rows * item  # the panel of A does not stay in L1
+    # The part of the panels that L2, which holds A's rows and C's results too, does not keep from strip to strip.
+    beyond = max(0.0, min(1.0, (b_block / l2 - 0.35) / 0.65))
+    c_bytes = float(product.batches * m * n * product.narrow)
+    c_block = min(tile_m, m) * min(tile_n, n) * product.narrow
+    near = product.fits(c_bytes) or c_block + b_block < 0.75 * l2  # C stays there from one block of k to the next
+    passes = size.parts if near else depth_blocks
+    c_near = 2.0 * c_bytes * depth_blocks if near else 0.0
+    return Phase(
+        "multiply", operations=useful, efficiency=product.efficiency(useful, cycles),
+        read=beyond * panels + c_bytes * (passes - size.parts),
+        written=0.0 if size.partial_near else c_bytes * passes,
+        cached=cached + c_near, launches=0,
+        registers=int((spec.rows * vectors + vectors) * pieces * product.lanes), groups=groups, balance=balance,
+    )  # fmt: skip
+
+
+# --- few rows: the matrix is read once -----------------------------------------------------------------------
+
+
+def _thin(size: _Size) -> list[Phase]:
+    spec, product = size.spec, size.product
+    units = product.profile.compute_units
+    tile_n = even(product.n, spec.tile_n, spec.width if product.n > spec.width else 1)
+    blocks = -(-product.n // tile_n) * size.parts * product.batches
+    groups = min(blocks, 4 * _GROUPS_PER_UNIT * units)
+    elements = float(product.batches * product.n * product.k)
+    near = product.fits(elements * product.narrow / units)
+    narrow = min(1.0, spec.width / product.lanes)
+    pieces = max(1.0, spec.width / product.lanes)
+    # A vector of B: its load; for each row a multiply-add, with the sums' load and store, shared by `unroll` rows of B.
+    cycles = pieces * max(1.0, spec.rows * (1.0 + 1.5 / spec.unroll)) / product.planes
+    cycles += 12.0 * spec.width / max(tile_n, spec.width) / spec.unroll  # going on to the next rows of B
+    return [
+        Phase(
+            "sweep", groups=groups, operations=2.0 * elements * spec.rows * product.planes**2,
+            efficiency=product.efficiency(2.0 * spec.rows * product.lanes * pieces * narrow, cycles),
+            read=0.0 if near else elements * product.narrow, cached=elements * product.narrow,
+            written=float(product.batches * product.m * product.n * size.parts * product.item),
+            balance=spread(blocks, units),
+        )
+    ]  # fmt: skip
+
+
+# --- lanes and local memory ----------------------------------------------------------------------------------
+
+
+def _staged(size: _Size) -> list[Phase]:
+    """Tiles staged in local memory, two of each; a lane's registers hold its results and what it reads next."""
+    spec, product = size.spec, size.product
+    profile = product.profile
+    blocks_m, blocks_n = -(-product.m // spec.tile_m), -(-product.n // spec.tile_n)
+    groups = blocks_m * blocks_n * size.parts * product.batches
+    group = spec.lanes_m * spec.lanes_n
+    depth = up(size.part_k, spec.tile_k)
+    steps = depth // spec.tile_k
+    padded = 2.0 * groups * spec.tile_m * spec.tile_n * depth * product.planes**2
+    staged = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * product.item
+    words = (product.scalar // 4 if product.scalar >= 4 else 1) * product.planes
+    loads = -(-(spec.tile_m + spec.tile_n) * spec.tile_k // group)
+    products = spec.rows * spec.columns
+    state = words * (products + spec.rows + spec.columns + loads) + 24
+    # Fitted to compiles for seven GPUs, mostly within a quarter: what is staged keeps its address in registers too.
+    registers = int(words * (1.1 * products + 1.6 * (spec.rows + spec.columns)) + loads * (5.9 + 0.5 * words)) + 26
+    # Beside every multiply-add stand its share of the local loads and of the staging's addresses.
+    others = (spec.rows + spec.columns) / spec.width + 6.0 * loads / spec.tile_k
+    waste = products / (products + others)
+    if profile.kind == "cpu":  # a work-item's state is kept in memory over every barrier
+        waste *= products / (products + 2.0 * state / spec.tile_k)
+    # Groups that run side by side share what they read: a wave of them goes down the rows of blocks first.
+    side_by_side = min(groups, 2 * profile.compute_units)
+    apart = min(side_by_side, blocks_m) * spec.tile_m + -(-side_by_side // blocks_m) * spec.tile_n
+    moved = groups / side_by_side * apart * depth * float(product.narrow)
+    once = product.batches * product.k * (product.m + product.n) * float(product.narrow)
+    l2 = profile.l2_bytes * (profile.compute_units if profile.kind == "cpu" else 1)
+    read = once if once < l2 / 2 else max(once, moved)
+    local = padded / 2 * (1 / spec.rows + 1 / spec.columns) * product.item
+    return [
+        Phase(
+            "multiply", groups=groups, lanes=group, operations=padded, efficiency=max(1e-6, waste), read=read,
+            written=float(product.batches * product.m * product.n * size.parts * product.narrow),
+            cached=local if profile.kind != "cpu" else 0.0,
+            balance=spread(groups, profile.compute_units), barriers=(steps + 1) * (3 - spec.buffers),
+            local_bytes=staged,
+            registers=registers, access=product.narrow,
+        )
+    ]  # fmt: skip
+
+
+def _combine(size: _Size) -> Phase:
+    """The parts of k added up by one work-item for each element, whose place takes two long divisions."""
+    product = size.product
+    count = product.batches * product.m * product.n
+    groups = max(1, -(-count // 64))
+    cpu = product.profile.kind == "cpu"
+    each = 14.0 + size.parts * product.planes
+    return Phase(
+        "add parts", groups=groups, lanes=1 if cpu else 64, operations=count * (1.0 if cpu else 2.0 * each),
+        efficiency=product.efficiency(1.0, each) if cpu else 0.5,
+        read=0.0 if size.partial_near else float(count * size.parts * product.item),
+        cached=float(count * size.parts * product.item), written=float(count * product.narrow),
+        balance=spread(groups, product.profile.compute_units), access=product.item,
+    )  # fmt: skip

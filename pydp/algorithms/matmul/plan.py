@@ -1,0 +1,271 @@
+"""From a product and its specialization to prepared launches: kernels, launch shapes and all scalar arguments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pydp.algorithms.matmul.policy import stretch
+from pydp.algorithms.matmul.problem import Arithmetic, Matrix, Product, element, parts_of
+from pydp.algorithms.matmul.spec import MatmulSpec, even, up
+from pydp.groups.barrier_plan import built
+from pydp.runtime.programs.program import kernel
+
+if TYPE_CHECKING:
+    from pydp.runtime.arrays.operand import Operand
+    from pydp.runtime.call import Call
+    from pydp.runtime.drivers.devices import Device
+    from pydp.runtime.programs.program import Kernel
+
+_GROUPS_PER_UNIT = 4  # more groups than this take several blocks each and pack into the same space again
+_COMBINE_GROUP = 64
+_SPAN = 8  # vectors of a thin product's tile at most, where loops are cut short
+_SLICE_BYTES = 64 << 20  # packing space of one launch where every group takes one block only
+
+
+class Launch:
+    """One prepared launch: `slots` says which of the call's buffers stands where among the arguments."""
+
+    __slots__ = ("args", "global_size", "kernel", "local_size", "slots")
+
+    def __init__(self, kernel: Kernel, groups: int, group: int, args: list[Any]) -> None:
+        self.kernel = kernel
+        self.global_size = (groups * group,)
+        self.local_size = (group,)
+        self.slots = [(place, arg) for place, arg in enumerate(args) if isinstance(arg, str)]
+        self.args = args
+
+
+class Plan:
+    """Everything of a call but its buffers.
+
+    `gathered`: shape and strides with which the thin operand is copied to contiguous memory first, or None.
+    """
+
+    def __init__(self, how: Arithmetic, spec: MatmulSpec) -> None:
+        self.how = how
+        self.spec = spec
+        self.launches: list[Launch] = []
+        self.space_bytes = 0
+        self.partial_bytes = 0
+        self.swapped = False
+        self.parts = 1
+        self.why: list[str] = []
+        self.gathered: tuple[Any, Any] | None = None
+        self.choice: Any = None
+        self.product: Any = None
+
+    def run(self, call: Call, a: Operand, b: Operand, c: Operand) -> None:
+        """Enqueue the launches on the call's queue."""
+        buffers: dict[str, Any] = {"a": a.buffer, "b": b.buffer, "c": c.buffer}
+        if self.gathered is not None:
+            thin = b if self.swapped else a
+            packed = call.contiguous(thin.view(*self.gathered)).buffer
+            buffers["b" if self.swapped else "a"] = packed
+        if self.swapped:
+            buffers["a"], buffers["b"] = buffers["b"], buffers["a"]
+        if self.space_bytes:
+            buffers["space"] = call.scratch(self.space_bytes)
+        if self.partial_bytes:
+            buffers["partial"] = call.scratch(self.partial_bytes)
+        for launch in self.launches:
+            args = launch.args.copy()
+            for place, name in launch.slots:
+                args[place] = buffers[name]
+            call.launch(launch.kernel, launch.global_size, launch.local_size, *args)
+
+
+class Builder:
+    """Builds one plan. `types` are the storage dtypes of A, B and C as the product has them (already swapped)."""
+
+    def __init__(
+        self, device: Device, how: Arithmetic, spec: MatmulSpec, types: tuple[Any, Any, Any], alpha: Any, beta: Any
+    ) -> None:
+        self.plan = Plan(how, spec)
+        self.device, self.how, self.spec = device, how, spec
+        self.types = types
+        self.scaled = alpha != 1
+        self.alpha = parts_of(alpha, how)
+        self.beta = parts_of(beta, how)
+        self.mode = 0 if beta == 0 else 1 if beta == 1 else 2
+
+    def build(self, one: Product, through: bool) -> Plan:
+        """The plan of `one`; with `through`, C is written at the end only, from scratch memory."""
+        self.plan.swapped = one.swapped
+        parts, part_k = self._parts(one)
+        self.plan.parts = parts
+        if not one.batches or not one.m or not one.n:
+            return self.plan
+        aside = through or parts > 1
+        steps = one.outer_steps()
+        for step in steps:
+            self._one(one.inner(), step, parts, part_k, aside)
+        return self.plan
+
+    # --- splitting k ------------------------------------------------------------------------------------------
+
+    def _parts(self, one: Product) -> tuple[int, int]:
+        """(parts, k of each): as the spec says, and more where one work-item may not loop that long."""
+        spec, limit = self.spec, self.device.profile.loop_limit
+        most = max(1, one.k)
+        if limit is not None:
+            # Half the limit for the steps of k; what one step of each method costs in iterations, edges included.
+            cost = {"staged": 2, "packed": 2 * spec.width + 4, "thin": spec.width + _SPAN}[spec.method]
+            most = min(most, max(64, limit // 2 // cost // 64 * 64))
+        parts = max(min(spec.parts, max(1, one.k)), -(-one.k // most), 1)
+        part_k = -(-one.k // parts)
+        if parts > 1:
+            part_k = up(part_k, spec.tile_k if spec.method == "staged" else 16)
+        return max(1, -(-one.k // max(1, part_k))), max(1, part_k)
+
+    def _one(self, one: Product, step: tuple[int, int, int], parts: int, part_k: int, aside: bool) -> None:
+        a, b, c = (replace(x, offset=x.offset + add) for x, add in zip((one.a, one.b, one.c), step, strict=True))
+        one = replace(one, a=a, b=b, c=c)
+        if not aside:
+            self._multiply(one, "c", self.types[2], 0, parts, part_k, self.mode, self.beta)
+            return
+        plain = _contiguous(one)
+        count = one.batches * one.m * one.n
+        partial = self.how.partial
+        self.plan.partial_bytes = max(self.plan.partial_bytes, parts * count * partial.itemsize)
+        nothing = parts_of(0, self.how)
+        self._multiply(replace(one, c=plain), "partial", partial, count, parts, part_k, 0, nothing)
+        self._combine(one, parts, count)
+
+    # --- kernels ----------------------------------------------------------------------------------------------
+
+    def _params(self, c_type: Any) -> dict[str, object]:
+        a, b, _ = self.types
+        return {
+            "types": {"a": element(a), "b": element(b), "c": element(c_type)},
+            "work": self.how.work,
+            "is_complex": self.how.planes == 2,
+            "fused": self.device.profile.fma_fast and self.how.dtype.kind in "fc",
+            "logical": self.how.dtype.kind == "b",
+            "scaled": self.scaled,
+        }
+
+    def _strided(self, matrix: Matrix, name: str) -> list[Any]:
+        outer, inner = (0, 0, *matrix.batch)[-2:]
+        return [name, *(np.int64(x) for x in (matrix.offset, matrix.row, matrix.col, inner, outer))]
+
+    def _multiply(
+        self, one: Product, target: str, c_type: Any, c_part: int, parts: int, part_k: int, mode: int, beta: Any
+    ) -> None:
+        operands = [
+            *self._strided(one.a, "a"),
+            *self._strided(one.b, "b"),
+            *self._strided(one.c, target),
+            np.int64(c_part),
+        ]
+        sizes = [np.int64(x) for x in (one.m, one.n, one.k, one.batch[-1] if one.batch else 1, parts, part_k)]
+        factors = [*self.alpha, *beta, np.int32(mode)]
+        launch = {"packed": self._packed, "thin": self._thin, "staged": self._staged}[self.spec.method]
+        launch(one, operands, sizes, factors, c_type, parts, part_k)
+
+    def _packed(
+        self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
+    ) -> None:
+        spec, how, profile = self.spec, self.how, self.device.profile
+        most_m, most_n = spec.tile_m, spec.tile_n
+        if profile.loop_limit is not None:  # loops that are cut short leave room for one register tile
+            most_m, most_n = spec.rows, spec.columns
+            self._cut((spec.tile_m, spec.tile_n), (most_m, most_n))
+        tile_m = even(one.m, most_m, spec.rows)
+        tile_n = even(one.n, most_n, spec.columns)
+        tile_k = even(part_k, spec.tile_k, 32)
+        if how.narrow and c_type.itemsize < 4 and part_k > tile_k:
+            wide = up(part_k, 32)  # one block of k, so that no sum passes through C
+            tile_n = even(one.n, max(spec.columns, most_n * tile_k // wide), spec.columns)
+            tile_k = wide
+        blocks_m, blocks_n = -(-one.m // tile_m), -(-one.n // tile_n)
+        blocks = blocks_m * blocks_n * parts * one.batches
+        space = up((spec.rows + tile_n) * tile_k * how.planes + 2 * spec.width, 64)
+        bytes_each = space * np.dtype(how.scalar).itemsize
+        groups = min(blocks, _GROUPS_PER_UNIT * profile.compute_units, max(1, profile.max_allocation // bytes_each))
+        each = blocks
+        if profile.loop_limit is not None:
+            groups = each = min(blocks, max(1, _SLICE_BYTES // bytes_each))
+        self.plan.space_bytes = max(self.plan.space_bytes, groups * bytes_each)
+        params = {
+            **self._params(c_type), "width": spec.width, "rows": spec.rows, "vectors": spec.columns // spec.width,
+            "unroll": spec.unroll, "prefetch": profile.kind == "cpu" and profile.loop_limit is None,
+        }  # fmt: skip
+        made = kernel(self.device, "matmul_vector.mako", "matmul_vector", params)
+        for first in range(0, blocks, each):
+            count = min(each, blocks - first)
+            blocking = [np.int64(x) for x in (blocks_m, blocks_n, first, first + count)]
+            tiles = [np.int32(x) for x in (tile_m, tile_n, tile_k)]
+            args = [*operands, "space", np.int64(space), *sizes, *blocking, *tiles, *factors]
+            self.plan.launches.append(Launch(made, min(groups, count), 1, args))
+
+    def _cut(self, given: tuple[int, int], most: tuple[int, int]) -> None:
+        """Tells of tiles that are smaller than the specialization's."""
+        limit = self.device.profile.loop_limit
+        note = f"tiles of {most[0]} x {most[1]} keep to loops of {limit} iterations, where the driver ends them"
+        if given != most and note not in self.plan.why:
+            self.plan.why.append(note)
+
+    def _thin(
+        self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
+    ) -> None:
+        spec, profile = self.spec, self.device.profile
+        most = spec.tile_n if profile.loop_limit is None else min(spec.tile_n, _SPAN * spec.width)
+        self._cut((spec.rows, spec.tile_n), (spec.rows, most))
+        tile_n = even(one.n, most, spec.width if one.n > spec.width else 1)
+        blocks_n = -(-one.n // tile_n)
+        blocks = blocks_n * parts * one.batches
+        params = {
+            **self._params(c_type), "width": spec.width, "rows": spec.rows, "span": up(spec.columns, spec.width),
+            "unroll": spec.unroll, "together": spec.unroll,
+        }  # fmt: skip
+        made = kernel(self.device, "matmul_thin.mako", "matmul_thin", params)
+        groups = blocks if profile.loop_limit is not None else min(blocks, 4 * _GROUPS_PER_UNIT * profile.compute_units)
+        blocking = [np.int64(x) for x in (blocks_n, 0, blocks)]
+        self.plan.launches.append(Launch(made, groups, 1, [*operands, *sizes, *blocking, np.int32(tile_n), *factors]))
+
+    def _staged(
+        self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
+    ) -> None:
+        spec = self.spec
+        params = {
+            **self._params(c_type), "tile_m": spec.tile_m, "tile_n": spec.tile_n, "tile_k": spec.tile_k,
+            "lanes_m": spec.lanes_m, "lanes_n": spec.lanes_n, "block": spec.width, "pad": spec.pad,
+            "buffers": spec.buffers, "stretch": stretch(self.device.profile, self.how, spec),
+        }  # fmt: skip
+        group = spec.lanes_m * spec.lanes_n
+        needs = {"reads_end": group, "stores_end": group}  # all lanes read what any staged
+        if spec.buffers == 2:
+            del needs["reads_end"]
+        made = built(self.device, "matmul_simt.mako", "matmul_simt", params, needs,
+                     lanes=group, choice=spec.barriers, subgroup=spec.subgroup)  # fmt: skip
+        blocks_m, blocks_n = -(-one.m // spec.tile_m), -(-one.n // spec.tile_n)
+        steps = -(-min(one.k, part_k) // spec.tile_k)
+        args = [*operands, *sizes, np.int64(blocks_m), np.int64(blocks_n), np.int32(steps), *factors]
+        groups = blocks_m * blocks_n * parts * one.batches
+        self.plan.launches.append(Launch(made, groups, group, args))
+
+    def _combine(self, one: Product, parts: int, count: int) -> None:
+        types = {"a": element(self.how.partial), "c": element(self.types[2])}
+        group = min(_COMBINE_GROUP, self.device.profile.max_group_size)
+        params = {
+            "types": types, "work": self.how.work, "is_complex": self.how.planes == 2,
+            "logical": self.how.dtype.kind == "b", "group": group,
+        }  # fmt: skip
+        made = kernel(self.device, "matmul_combine.mako", "matmul_combine", params)
+        inner = one.batch[-1] if one.batch else 1
+        numbers = [np.int64(x) for x in (one.m, one.n, inner, parts, count)]
+        args = ["partial", np.int64(0), *self._strided(one.c, "c"), *numbers, *self.beta, np.int32(self.mode)]
+        self.plan.launches.append(Launch(made, -(-count // group), group, args))
+
+
+def _contiguous(one: Product) -> Matrix:
+    """C as it lies in scratch memory: batch x m x n."""
+    steps: list[int] = []
+    step = one.m * one.n
+    for size in reversed(one.batch):
+        steps.insert(0, step)
+        step *= size
+    return Matrix(0, one.n, 1, tuple(steps))

@@ -1,0 +1,291 @@
+"""How matrix products are specialized: the policy from the device's profile and the problem to a `MatmulSpec`."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pydp.algorithms.matmul.counts import counts
+from pydp.algorithms.matmul.problem import Arithmetic, arithmetic
+from pydp.algorithms.matmul.spec import MatmulSpec, packed_space, staged_space, thin_space
+from pydp.groups.barrier import why_not
+from pydp.local_memory import Banks, Layout, Pattern, banks_of, layout, worst
+from pydp.model.family import Family, Problem, altered
+
+if TYPE_CHECKING:
+    from pydp.runtime.device.profile import Profile
+
+THIN_ROWS = 4  # up to here a product is bound by reading its matrix once, and packing only adds to that
+_WIDE = (2, 4, 8, 16)
+_SIZES = ("tile_m", "tile_n", "tile_k", "rows", "columns", "lanes_m", "lanes_n", "width", "unroll", "parts")
+
+
+def size_class(size: int) -> int:
+    """Sizes up to 8 as they are, larger ones rounded up to a power of two: what choices are kept by."""
+    return size if size <= 8 else 1 << (size - 1).bit_length()
+
+
+def describe(how: Arithmetic, batches: int, m: int, n: int, k: int, flags: tuple[str, ...] = ()) -> Problem:
+    """The problem of one product: sizes are (batches, m, n, k), as classes."""
+    return Problem("matmul", str(how.dtype), tuple(size_class(size) for size in (batches, m, n, k)), flags)
+
+
+def _default(profile: Profile, problem: Problem) -> MatmulSpec:
+    mapping = profile.mapping
+    if profile.loop_limit is not None:
+        mapping = "simt"  # such a driver runs work-items as vector lanes, and cuts the long loops of single ones
+    for flag in problem.flags:
+        mapping = flag.removeprefix("mapping=") if flag.startswith("mapping=") else mapping
+    return _staged(profile, problem) if mapping == "simt" else _vector(profile, problem)
+
+
+def _vector(profile: Profile, problem: Problem) -> MatmulSpec:
+    method = "thin" if "thin" in problem.flags and "method=packed" not in problem.flags else "packed"
+    return _thin(profile, problem) if method == "thin" else _packed(profile, problem)
+
+
+def _width(profile: Profile, how: Arithmetic) -> int:
+    return max(4 if how.item_bytes // how.planes == 4 else 2, profile.simd_bytes * how.planes // how.item_bytes)
+
+
+def _packed(profile: Profile, problem: Problem) -> MatmulSpec:
+    """Blocking after Goto and van de Geijn: a panel of A in a fifth of L1, panels of B in two fifths of L2. Whole ways
+    of L2 are B's, as in Low et al. (TOMS 2016), and in no set of L1 more than a quarter of the ways is A's: what
+    streams past takes a line of each set."""
+    how = arithmetic(_dtype(problem))
+    batches, m, n, k = problem.sizes
+    width = _width(profile, how)
+    rows, columns = 6, width * max(1, (4 if profile.vector_registers >= 32 else 2) // how.planes)
+    panel = min(profile.l1_bytes // 5, profile.l1_bytes // profile.l1_ways * max(1, profile.l1_ways // 4))
+    block = profile.l2_bytes // profile.l2_ways * max(1, round(profile.l2_ways * 2 / 5))
+    tile_k = max(64, min(1024, panel // (rows * how.item_bytes)) // 64 * 64)
+    tile_n = max(1, block // (tile_k * how.item_bytes) // columns) * columns
+    tile_m = 1024
+    if profile.loop_limit is not None:  # all loops of one work-item together are bounded
+        return MatmulSpec("vector", "packed", rows, columns, 64, rows, columns, 1, 1, width)
+    wanted = 4 * profile.compute_units
+    while batches * -(-m // tile_m) * -(-n // tile_n) < wanted and tile_m > 128:
+        tile_m //= 2
+    while batches * -(-m // tile_m) * -(-n // tile_n) < wanted and tile_n >= 4 * columns:
+        tile_n = max(2 * columns, tile_n // 2 // columns * columns)
+    blocks = batches * -(-m // tile_m) * -(-n // tile_n)
+    parts = 1
+    if blocks and blocks < profile.compute_units and k >= 4 * tile_k:
+        parts = min(-(-profile.compute_units // blocks), k // (2 * tile_k))
+    return MatmulSpec("vector", "packed", tile_m, tile_n, tile_k, rows, columns, 1, 1, width, parts=parts)
+
+
+def _thin(profile: Profile, problem: Problem) -> MatmulSpec:
+    how = arithmetic(_dtype(problem))
+    batches, m, n, k = problem.sizes
+    width = _width(profile, how)
+    rows = 1 if m <= 1 else THIN_ROWS
+    span = profile.l1_bytes // 3 // (rows * how.item_bytes * width) * width
+    span = max(width, min(span, 4096 if profile.loop_limit is None else 8 * width))
+    wanted = 4 * profile.compute_units
+    tile_n, parts = span, 1
+    dots = "dots" in problem.flags
+    if dots:
+        tile_n = min(span, max(4, -(-n // wanted)))
+    blocks = batches * -(-n // tile_n)
+    if 0 < blocks < wanted and n * k >= 1 << 17:
+        parts = max(1, min(-(-wanted // blocks), k // 256))
+    if not dots and blocks == 1 and n * k >= 1 << 17 and k < 512:
+        tile_n = max(width, -(-n // profile.compute_units) // width * width)
+    unroll = 4 if rows == 1 else 2  # rows of B added at a time: enough loads under way, little code
+    depth = min(max(k, 1), 1 << 30)  # nothing is staged or packed: it tells what is added up
+    return MatmulSpec("vector", "thin", rows, tile_n, depth, rows, span, 1, 1, width, unroll, 0, parts)
+
+
+def _staged(profile: Profile, problem: Problem) -> MatmulSpec:
+    """Tiles by size: large ones where they still make enough groups, and where local memory holds two of each."""
+    found = _staged_candidates(profile, problem)
+    batches, m, n, k = problem.sizes
+    enough = [
+        spec
+        for spec in found
+        if batches * -(-m // spec.tile_m) * -(-n // spec.tile_n) >= profile.compute_units and spec.tile_m <= 2 * m
+    ]
+    small = [spec for spec in found if spec.tile_m <= 32 and spec.tile_k <= 8]
+    spec = enough[0] if enough and profile.kind == "gpu" else small[0] if small else found[-1]
+    blocks = batches * -(-m // spec.tile_m) * -(-n // spec.tile_n)
+    parts = 1
+    if profile.kind == "gpu" and 0 < blocks < profile.compute_units:
+        parts = max(1, min(32, 2 * profile.compute_units // blocks, k // (8 * spec.tile_k)))
+    return altered(spec, parts=parts)
+
+
+def _lane_bytes(how: Arithmetic) -> int:
+    """Bytes of a staged element: the parts of complex numbers lie apart."""
+    return how.item_bytes // how.planes
+
+
+def stretch(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> int:
+    """How much of k neighbouring lanes stage where k is contiguous: so much that their blocks meet every bank."""
+    return _stretch(banks_of(profile.banks, profile.bank_bytes), spec.tile_k, spec.width, _lane_bytes(how), spec)
+
+
+def _stretch(banks: Banks, tile_k: int, block: int, item_bytes: int, spec: MatmulSpec | None = None) -> int:
+    whole = spec is None or (spec.tile_m % block == 0 and spec.tile_n % block == 0)
+    run = max(1, banks.count * banks.width // (item_bytes * block))
+    return run if banks.count > 1 and whole and tile_k % run == 0 else tile_k
+
+
+@functools.lru_cache(maxsize=256)
+def _staged_rows(banks: Banks, tile: int, tile_k: int, block: int, item_bytes: int) -> Layout:
+    """How a staged tile lies: as (k, m), written along k or m and read along m."""
+    patterns = _accesses(tile, tile_k, block, _stretch(banks, tile_k, block, item_bytes))
+    return layout(banks, (tile_k, tile), item_bytes, patterns, step=block)
+
+
+def _accesses(tile: int, tile_k: int, block: int, run: int) -> list[Pattern]:
+    """Stores of the first lanes, as matmul_simt.mako numbers them, where k is contiguous and where m is."""
+
+    def along_k(lane: int) -> tuple[int, int]:
+        if run == tile_k:
+            return lane % tile_k, lane // tile_k
+        k = lane % run + lane // (run * block) % (tile_k // run) * run
+        return k, lane // run % block + lane // (tile_k * block) * block
+
+    return [along_k, lambda lane: (lane // tile % tile_k, lane % tile)]
+
+
+def bank_note(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> str:
+    """One sentence on the banks that a staged tile's rows meet."""
+    banks = banks_of(profile.banks, profile.bank_bytes)
+    if banks.count == 1:
+        return f"staged rows are {spec.pad} elements longer than a tile; the device has no banks"
+    turns = []
+    for pad in (0, spec.pad):
+        rows = Layout((spec.tile_k, max(spec.tile_m, spec.tile_n)), pad, 1, "")
+        patterns = _accesses(rows.shape[1], spec.tile_k, spec.width, stretch(profile, how, spec))
+        turns.append(worst(banks, rows, _lane_bytes(how), patterns, min(banks.lanes, spec.lanes_m * spec.lanes_n)))
+    return f"staged rows are {spec.pad} elements longer than a tile: {turns[1]} turn(s) an access, {turns[0]} without"
+
+
+def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
+    """Staged specializations that fit, largest tiles first."""
+    how = arithmetic(_dtype(problem))
+    block = 4 if how.item_bytes <= 4 else 2
+    banks = banks_of(profile.banks, profile.bank_bytes)
+    shapes = [(128, 128, 16, 16, 16), (64, 64, 16, 16, 16), (32, 32, 16, 8, 8), (32, 32, 8, 8, 8), (16, 16, 8, 4, 4)]
+    if how.item_bytes > 4:
+        shapes = [(64, 64, 16, 16, 16), *shapes[2:]]
+    if how.item_bytes > 8:
+        shapes[-1] = (16, 16, 8, 8, 8)  # 4 x 4 results, and what 16 lanes stage, are more than GPUs have registers for
+    specs = [
+        MatmulSpec(
+            "simt",
+            "staged",
+            tm,
+            tn,
+            tk,
+            tm // lm,
+            tn // ln,
+            lm,
+            ln,
+            block,
+            tk,
+            _staged_rows(banks, tm, tk, block, _lane_bytes(how)).pad,
+        )
+        for tm, tn, tk, lm, ln in shapes
+    ]
+    fits = [spec for spec in specs if _check(profile, problem, spec) is None]
+    return fits or specs[-1:]
+
+
+def _space(profile: Profile, problem: Problem) -> list[MatmulSpec]:
+    """Everything worth a look: the default, its method's blockings, and the other mapping where none is asked for."""
+    first = _default(profile, problem)
+    asked = any(flag.startswith(("mapping=", "method=")) for flag in problem.flags)
+    found = [first]
+    if profile.loop_limit is not None and first.mapping == "vector":
+        return found  # its loops are as long as such a driver takes
+    if first.method == "packed":
+        found = packed_space(profile, problem, first)
+    elif first.method == "thin":
+        found = thin_space(profile, problem, first)
+    if first.mapping == "simt" or not asked:
+        how = arithmetic(_dtype(problem))
+        banks = banks_of(profile.banks, profile.bank_bytes)
+        block = 4 if how.item_bytes <= 4 else 2
+
+        def pad(tile: int, tile_k: int, width: int) -> int:
+            return _staged_rows(banks, tile, tile_k, width, _lane_bytes(how)).pad
+
+        found += staged_space(first, block, pad)
+        if first.mapping == "simt":
+            found += [altered(spec, buffers=1) for spec in _staged_candidates(profile, problem)]
+    return list(dict.fromkeys(found))
+
+
+def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
+    tiles = (spec.tile_m, spec.tile_n, spec.tile_k, spec.rows, spec.columns)
+    sizes = (*tiles, spec.lanes_m, spec.lanes_n, spec.width, spec.unroll, spec.parts)
+    if {*map(type, sizes)} != {int} or min(sizes) < 1 or max(sizes) >= 1 << 31:
+        named = zip(_SIZES, sizes, strict=True)
+        name, value = next(one for one in named if type(one[1]) is not int or not 1 <= one[1] < 1 << 31)
+        return f"{name} is {value!r}, an integer of 1 to 2**31 - 1 is accepted"
+    if type(spec.pad) is not int or spec.pad < 0:
+        return f"pad is {spec.pad!r}, an integer of at least 0 is accepted"
+    if (spec.mapping, spec.method) not in (("vector", "packed"), ("vector", "thin"), ("simt", "staged")):
+        return (
+            f"mapping {spec.mapping!r} with method {spec.method!r}: 'vector' goes with 'packed' and 'thin', "
+            "'simt' with 'staged'"
+        )
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
+    return _check_staged(profile, problem, spec) if spec.mapping == "simt" else _check_vector(problem, spec)
+
+
+def _check_vector(problem: Problem, spec: MatmulSpec) -> str | None:
+    if spec.width not in _WIDE:
+        return f"width is {spec.width}, one of {_WIDE} is accepted"
+    if spec.columns % spec.width:
+        return f"columns is {spec.columns}, a multiple of the width {spec.width} is accepted"
+    if (spec.lanes_m, spec.lanes_n) != (1, 1):
+        return "the vector mapping has one work-item per group: lanes_m and lanes_n are 1"
+    if spec.rows > 16 or spec.unroll > 16:
+        return f"rows {spec.rows} and unroll {spec.unroll}: at most 16 are accepted"
+    if spec.method == "thin" and "thin" not in problem.flags:
+        return f"method 'thin' takes products of at most {THIN_ROWS} rows or columns"
+    if spec.method == "thin" and not problem.sizes[1] <= spec.rows:
+        return f"rows is {spec.rows}, at least the {problem.sizes[1]} rows of the product are accepted"
+    if spec.method == "thin" and spec.columns > 1 << 16:
+        return f"columns is {spec.columns}, at most 65536 are accepted"
+    if spec.method == "thin" and spec.tile_n > spec.columns:
+        return f"tile_n is {spec.tile_n}, at most columns {spec.columns} is accepted"
+    if spec.method == "packed" and (spec.tile_k % 32 or spec.columns > 8 * spec.width):
+        return (
+            f"tile_k is {spec.tile_k} and columns {spec.columns}; a multiple of 32, and at most 8 vectors, are accepted"
+        )
+    return None
+
+
+def _check_staged(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
+    group = spec.lanes_m * spec.lanes_n
+    if group > profile.max_group_size:
+        return f"lanes_m * lanes_n is {group}, at most {profile.max_group_size} are accepted"
+    if (spec.rows * spec.lanes_m, spec.columns * spec.lanes_n) != (spec.tile_m, spec.tile_n):
+        return f"rows * lanes_m and columns * lanes_n must be tile_m and tile_n ({spec.tile_m}, {spec.tile_n})"
+    if spec.width not in (1, 2, 4) or spec.rows % spec.width or spec.columns % spec.width or spec.pad % spec.width:
+        return f"width is {spec.width}; 1, 2 or 4, dividing rows, columns and pad, are accepted"
+    if spec.rows * spec.columns > 256:
+        return f"the register tile {spec.rows} x {spec.columns} is too large; at most 256 results are accepted"
+    if spec.buffers not in (1, 2):
+        return f"buffers is {spec.buffers!r}; 1 and 2 are accepted"
+    how = arithmetic(_dtype(problem))
+    needed = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * how.item_bytes
+    if needed > profile.local_bytes:
+        return f"the staged tiles take {needed} bytes of local memory, {profile.local_bytes} are there"
+    return None
+
+
+def _dtype(problem: Problem) -> np.dtype:
+    return np.dtype(problem.dtype)
+
+
+FAMILY = Family("matmul", MatmulSpec, _default, _space, _check, counts)

@@ -1,0 +1,273 @@
+"""The problem of a matrix product: dtypes, shapes and strides.
+
+The result's dtype and the working type of the kernels follow from the factors' dtypes. Shapes follow NumPy's rules for
+vectors and batches, and strides are brought to one normal form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from pydp.dtypes import c_name
+from pydp.errors import InvalidArgument
+
+_WORK = {"f2": "float", "f4": "float", "c8": "float", "f8": "double", "c16": "double"}
+_NUMPY = {"float": np.float32, "double": np.float64, "uint": np.uint32, "ulong": np.uint64}
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How one result dtype is computed.
+
+    work: the C scalar that is added up (integers as unsigned: wrapping is defined there, and equal). scalar: its
+    NumPy type. planes: 2 for complex numbers. narrow: sums must not be kept in the result's own type.
+    """
+
+    dtype: np.dtype
+    work: str
+    scalar: type
+    planes: int
+    narrow: bool
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of one number of the working type, both parts of a complex one."""
+        return self.planes * np.dtype(self.scalar).itemsize
+
+    @property
+    def partial(self) -> np.dtype:
+        """The dtype in which unfinished sums are kept in memory."""
+        if self.planes == 2:
+            return self.dtype
+        return np.dtype(self.scalar)
+
+
+@lru_cache(maxsize=256)
+def arithmetic(dtype: np.dtype) -> Arithmetic:
+    """The arithmetic of a result dtype."""
+    code = f"{dtype.kind}{dtype.itemsize}"
+    work = _WORK.get(code)
+    if work is None:
+        if dtype.kind not in "bui":
+            raise InvalidArgument(
+                f"matmul of dtype {dtype}; booleans, integers, floats and complex numbers are accepted"
+            )
+        work = "ulong" if dtype.itemsize == 8 else "uint"
+    return Arithmetic(dtype, work, _NUMPY[work], 2 if dtype.kind == "c" else 1, code == "f2")
+
+
+@lru_cache(maxsize=1024)
+def result_dtype(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The dtype of NumPy's ``a @ b``."""
+    for name, dtype in (("a", a), ("b", b)):
+        if dtype.kind not in "buifc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
+            raise InvalidArgument(
+                f"{name} has dtype {dtype}; booleans, integers, floats up to float64 and complex are accepted"
+            )
+    return np.result_type(a, b).newbyteorder("=")
+
+
+def element(dtype: np.dtype) -> dict[str, str]:
+    """The storage type of an operand as the templates take it."""
+    kind = {"c": "complex", "b": "bool"}.get(dtype.kind, "half" if dtype == np.float16 else "real")
+    return {"type": c_name(dtype), "kind": kind}
+
+
+def factor(value: Any, dtype: np.dtype, name: str) -> complex | float | int:
+    """alpha or beta as a Python number that `dtype` can hold; InvalidArgument where it cannot."""
+    number = value if type(value) in (int, float, complex) else _number(value, name)
+    if isinstance(number, complex) and dtype.kind != "c":
+        raise InvalidArgument(f"{name} is {value!r}, the result is {dtype}; a real number is accepted")
+    if dtype.kind in "fc":
+        try:
+            return complex(number) if dtype.kind == "c" else float(number)
+        except OverflowError:
+            raise InvalidArgument(f"{name} is an integer that {dtype} cannot hold; a smaller one is accepted") from None
+    low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    if (
+        number != number
+        or number in (float("inf"), float("-inf"))
+        or number != int(number)
+        or not low <= number <= high
+    ):
+        raise InvalidArgument(
+            f"{name} is {value!r}, the result is {dtype}; an integer from {low} to {high} is accepted"
+        )
+    return int(number)
+
+
+def _number(value: Any, name: str) -> Any:
+    """What is no Python number as one."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of unequal lengths
+        array = None
+    if array is None or array.ndim or array.dtype.kind not in "buifc":
+        raise InvalidArgument(f"{name} is {value!r}; one number is accepted")
+    return array.item()
+
+
+def parts_of(number: complex | float | int, how: Arithmetic) -> tuple[Any, Any]:
+    """A factor as two scalars of the working type, its real and its imaginary part."""
+    if isinstance(number, complex):
+        return how.scalar(number.real), how.scalar(number.imag)
+    if isinstance(number, int):
+        return how.scalar(number % (1 << (8 * np.dtype(how.scalar).itemsize))), how.scalar(0)
+    with np.errstate(over="ignore"):
+        return how.scalar(number), how.scalar(0)
+
+
+Shape = tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def result_shape(a: Shape, b: Shape) -> Shape:
+    """The shape of NumPy's ``a @ b``; InvalidArgument where it has none."""
+    for name, shape in (("a", a), ("b", b)):
+        if not shape:
+            raise InvalidArgument(f"{name} has shape (); arrays of at least one axis are accepted")
+    rows, inner = (a[-2:-1], a[-1])
+    depth, columns = (b[-2], b[-1:]) if len(b) > 1 else (b[0], ())
+    if inner != depth:
+        raise InvalidArgument(
+            f"a of shape {a} has {inner} columns and b of shape {b} has {depth} rows; equal numbers are needed"
+        )
+    try:
+        batch = np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        raise InvalidArgument(
+            f"the leading axes of a {a} and b {b} do not broadcast; equal sizes or 1 are needed"
+        ) from None
+    return (*batch, *rows, *columns)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One operand of a product: where it starts, its two strides and those of the batch axes, in elements."""
+
+    offset: int
+    row: int
+    col: int
+    batch: Shape
+
+    def turned(self) -> Matrix:
+        """The transposed matrix."""
+        return replace(self, row=self.col, col=self.row)
+
+
+@dataclass(frozen=True)
+class Product:
+    """C (m x n) = A (m x k) B (k x n) over batch axes; `swapped` when it stands for the transposed product."""
+
+    m: int
+    n: int
+    k: int
+    batch: Shape
+    a: Matrix
+    b: Matrix
+    c: Matrix
+    swapped: bool = False
+
+    @property
+    def batches(self) -> int:
+        """The number of matrices."""
+        count = 1
+        for size in self.batch:
+            count *= size
+        return count
+
+    def turned(self) -> Product:
+        """The same as Ct = Bt At."""
+        return Product(
+            self.n, self.m, self.k, self.batch, self.b.turned(), self.a.turned(), self.c.turned(), not self.swapped
+        )
+
+    def inner(self) -> Product:
+        """The product of the last two batch axes; the others are `outer_steps`."""
+        keep = self.batch[-2:]
+        cut = len(self.batch) - len(keep)
+        a, b, c = (replace(x, batch=x.batch[cut:]) for x in (self.a, self.b, self.c))
+        return replace(self, batch=keep, a=a, b=b, c=c)
+
+    def outer_steps(self) -> list[tuple[int, int, int]]:
+        """What to add to the three offsets for every index of the batch axes before the last two."""
+        outer = self.batch[:-2]
+        axes = range(len(outer))
+
+        def step(operand: Any, index: tuple[int, ...]) -> int:
+            return sum(index[axis] * operand.batch[axis] for axis in axes)
+
+        return [(step(self.a, at), step(self.b, at), step(self.c, at)) for at in np.ndindex(*outer)]
+
+
+def product(a: tuple[Shape, Shape, int], b: tuple[Shape, Shape, int], c: tuple[Shape, Shape, int]) -> Product:
+    """The normal form of operands given as (shape, strides, offset); c has the result's shape.
+
+    Batch axes of one element are dropped, adjacent ones that can be walked as one are merged, and a batch of
+    A's with one B becomes one taller A where its rows follow one another.
+    """
+    (shape_a, strides_a, offset_a), (shape_b, strides_b, offset_b), (shape_c, strides_c, offset_c) = a, b, c
+    vector_a, vector_b = len(shape_a) == 1, len(shape_b) == 1
+    m, k = (1, shape_a[0]) if vector_a else shape_a[-2:]
+    n = 1 if vector_b else shape_b[-1]
+    row_a, col_a = (0, strides_a[0]) if vector_a else strides_a[-2:]
+    row_b, col_b = (strides_b[0], 0) if vector_b else strides_b[-2:]
+    rank = len(shape_c) - (not vector_a) - (not vector_b)
+    tail = list(strides_c[rank:])
+    row_c = 0 if vector_a else tail.pop(0)
+    col_c = 0 if vector_b else tail.pop(0)
+    batch = shape_c[:rank]
+    steps = [
+        _batch_strides(shape_a[:-2], strides_a[:-2], batch),
+        _batch_strides(shape_b[:-2], strides_b[:-2], batch),
+        strides_c[:rank],
+    ]
+    batch, steps = _merged(batch, steps)
+    # The stride of an axis of one element means nothing: 1 where that makes rows contiguous, else 0.
+    row_a, col_a = (row_a if m > 1 else 0), (col_a if k > 1 else 1)
+    row_b, col_b = (row_b if k > 1 else 1), (col_b if n > 1 else 0)
+    row_c, col_c = (row_c if m > 1 else 0), (col_c if n > 1 else 1)
+    made = Product(
+        m, n, k, batch, Matrix(offset_a, row_a, col_a, steps[0]), Matrix(offset_b, row_b, col_b, steps[1]),
+        Matrix(offset_c, row_c, col_c, steps[2]),
+    )  # fmt: skip
+    return _taller(made)
+
+
+def _batch_strides(shape: Shape, strides: Shape, batch: Shape) -> Shape:
+    missing = len(batch) - len(shape)
+    return (0,) * missing + tuple(0 if size == 1 else step for size, step in zip(shape, strides, strict=True))
+
+
+def _merged(batch: Shape, steps: list[Shape]) -> tuple[Shape, list[Shape]]:
+    sizes: list[int] = []
+    columns: list[tuple[int, ...]] = []
+    for axis, size in enumerate(batch):
+        if size == 1:
+            continue
+        column = tuple(step[axis] for step in steps)
+        if columns and all(one == size * two for one, two in zip(columns[-1], column, strict=True)):
+            sizes[-1] *= size
+            columns[-1] = column
+        else:
+            sizes.append(size)
+            columns.append(column)
+    return tuple(sizes), [tuple(column[i] for column in columns) for i in range(len(steps))]
+
+
+def _taller(one: Product) -> Product:
+    """A batch of A's with the same B as one A, where the strides allow it."""
+    if not one.batch or one.b.batch[-1] != 0 or not one.m:
+        return one
+    size = one.batch[-1]
+    row_a, row_c = (one.a.batch[-1], one.c.batch[-1]) if one.m == 1 else (one.a.row, one.c.row)
+    if one.m > 1 and (one.a.batch[-1] != one.m * row_a or one.c.batch[-1] != one.m * row_c):
+        return one
+    a = Matrix(one.a.offset, row_a, one.a.col, one.a.batch[:-1])
+    c = Matrix(one.c.offset, row_c, one.c.col, one.c.batch[:-1])
+    b = replace(one.b, batch=one.b.batch[:-1])
+    return replace(one, m=one.m * size, batch=one.batch[:-1], a=a, b=b, c=c)

@@ -1,0 +1,130 @@
+"""The specializations of a matrix product: the fields of a `MatmulSpec`, and the candidates of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydp.model.family import altered
+
+if TYPE_CHECKING:
+    from pydp.model.family import Problem
+    from pydp.runtime.device.profile import Profile
+
+
+@dataclass(frozen=True)
+class MatmulSpec:
+    """One specialization of matmul.
+
+    mapping: "vector" (a work-item is a thread with vector registers) or "simt" (work-items are lanes).
+    method: "packed" or "thin" (vector), "staged" (simt).
+    tile_m, tile_n: largest block of C per group; tile_k: depth staged or packed at a time.
+    rows, columns: the register tile of a work-item. lanes_m, lanes_n: work-items of a group along m and n.
+    width: vector lanes (vector) or adjacent results per block (simt). unroll: steps of k in the inner loop.
+    pad: elements added to a staged row of local memory. parts: into how many parts k is split at least.
+    buffers: 2 stages even and odd steps apart, with one barrier a step; 1 takes half the local memory and two barriers.
+    barriers, subgroup: how the lanes of a staged product meet (see :mod:`pydp.groups.barrier`).
+    """
+
+    mapping: str
+    method: str
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    rows: int
+    columns: int
+    lanes_m: int = 1
+    lanes_n: int = 1
+    width: int = 1
+    unroll: int = 1
+    pad: int = 0
+    parts: int = 1
+    buffers: int = 2
+    barriers: str = "group"
+    subgroup: int | None = None
+
+
+# Register tiles (rows, vectors of columns): from few results, whose operands are loaded again and again, to more than
+# any processor has registers for.
+_TILES = ((6, 4), (8, 3), (12, 2), (4, 4), (4, 2), (8, 1), (2, 4), (1, 4), (8, 4))
+# (tile_m, tile_n, tile_k, lanes_m, lanes_n) of the staged kernel.
+_STAGED = tuple(
+    (tm, tn, tk, lm, ln)
+    for tm, tn, lm, ln in (
+        (256, 128, 16, 16), (128, 128, 16, 16), (128, 64, 16, 16), (64, 128, 16, 16), (64, 64, 16, 16),
+        (64, 64, 8, 8), (64, 32, 8, 8), (32, 32, 8, 8), (32, 32, 16, 16), (16, 16, 4, 4), (16, 16, 8, 8),
+    )
+    for tk in (8, 16, 32)
+)  # fmt: skip
+
+
+def up(size: int, step: int) -> int:
+    """The multiple of `step` at or above `size`."""
+    return -(-size // step) * step
+
+
+def even(size: int, most: int, step: int) -> int:
+    """The tile, a multiple of `step` of about `most` at most, that cuts `size` into equal blocks."""
+    blocks = -(-size // max(most, step))
+    return max(step, up(-(-size // max(1, blocks)), step))
+
+
+def packed_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[MatmulSpec]:
+    """Blockings of the default's register tile, then other register tiles and narrower vectors in its blocking."""
+    _, m, n, k = problem.sizes
+    found = [first]
+    for tile_k in (64, 128, 256, 512, 1024):
+        for tile_n in (2 * first.columns, 8 * first.columns, 1 << 14):
+            room = max(1, profile.l2_bytes * 2 // (tile_k * 4) // first.columns) * first.columns
+            found.append(altered(first, tile_k=tile_k, tile_n=min(tile_n, room)))
+    found += [altered(first, tile_m=tile_m) for tile_m in (64, 128, 256, 512, 1024, 4096)]
+    found += [altered(first, parts=parts) for parts in (1, 2, 4, 8, 16)]
+    found += [altered(first, unroll=4)]
+    for rows, vectors in _TILES:
+        columns = vectors * first.width
+        found.append(altered(first, rows=rows, columns=columns, tile_n=up(first.tile_n, columns)))
+    for narrow in [width for width in (first.width // 2, first.width // 4) if width >= 2]:
+        columns = first.columns // first.width * narrow
+        found.append(altered(first, width=narrow, columns=columns, tile_n=up(first.tile_n, columns)))
+    return _distinct(found, m, n, k)
+
+
+def thin_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[MatmulSpec]:
+    """More and fewer parts of k, narrower tiles, more rows of B at a time."""
+    parts = (1, first.parts // 4, first.parts // 2, first.parts * 2, first.parts * 4)
+    found = [first, *(altered(first, parts=max(1, count)) for count in parts)]
+    found += [altered(first, unroll=unroll) for unroll in (1, 2, 4, 8)]
+    found += [altered(first, width=width) for width in (first.width // 2, first.width // 4) if width >= 2]
+    found += [altered(first, tile_n=max(first.width, first.tile_n // share)) for share in (2, 4, 8)]
+    return list(dict.fromkeys(found))
+
+
+def staged_space(first: MatmulSpec, block: int, pad: Callable[[int, int, int], int]) -> list[MatmulSpec]:
+    """Tiles and groups of the staged kernel; `pad(tile, tile_k, width)` is the bank model's padding. Few where the
+    default is not staged: lanes of a CPU are only there to be compared with."""
+    found = []
+    few = first.mapping != "simt"
+    for tm, tn, tk, lm, ln in _STAGED:
+        if few and (tk, lm) != (16, 8):
+            continue
+        width = min(block, tm // lm, tn // ln)
+        spec = altered(
+            first, mapping="simt", method="staged", tile_m=tm, tile_n=tn, tile_k=tk, rows=tm // lm, columns=tn // ln,
+            lanes_m=lm, lanes_n=ln, width=width, unroll=tk, pad=pad(tm, tk, width),
+        )  # fmt: skip
+        found += [
+            altered(spec, parts=parts, buffers=buffers)
+            for parts in ((1,) if few else dict.fromkeys((1, first.parts)))
+            for buffers in ((2,) if few else (2, 1))
+        ]
+    return found
+
+
+def _distinct(found: list[MatmulSpec], m: int, n: int, k: int) -> list[MatmulSpec]:
+    """Those whose blocks of this product differ: larger tiles than the product are the product."""
+    kept: dict[Any, MatmulSpec] = {}
+    for spec in found:
+        tiles = (even(m, spec.tile_m, spec.rows), even(n, spec.tile_n, spec.columns), even(k, spec.tile_k, 32))
+        kept.setdefault((tiles, spec.rows, spec.columns, spec.width, spec.unroll, min(spec.parts, max(k, 1))), spec)
+    return list(kept.values())

@@ -1,0 +1,400 @@
+"""Associative operators of scan, reduce and sort: by name, as OpenCL C expressions, or as Python functions.
+
+An :class:`Operator` is the text of one C function ``T combine(T a, T b)`` and what is known of it: an exact
+identity where there is one, whether operands may change places, and the same function on OpenCL vectors.
+:func:`operator_text` makes one of anything that a public function accepts as `op`:
+
+* a name: ``+ * min max & | ^ logaddexp`` (or a function of that meaning: ``np.add``, ``max``, ``operator.add``);
+* an expression in ``a`` and ``b``, as ``"a + b - a * b"`` or ``"a.s0 > b.s0 ? a : b"`` (see below);
+* for a record dtype, a dict with one such expression for every field, as ``{"lo": "min(a.lo, b.lo)", ...}``;
+* a Python function of two values (see ``pydp.vector``), or a ready :class:`Operator`.
+
+An expression is OpenCL C without side effects and without pointers. It may contain
+
+* numbers (``10``, ``0x1Fu``, ``1.5``, ``2e-3f``), ``INFINITY``, ``NAN``, ``MAXFLOAT``, ``M_PI``, ``M_E`` (and with
+  ``_F``), ``INT_MAX``, ``INT_MIN``, ``UINT_MAX``, ``LONG_MAX``, ``LONG_MIN``;
+* ``a``, ``b``, fields of records (also nested, but no arrays) and components of vectors (``a.x``, ``a.s03``, ``a.lo``);
+* the operators ``+ - * / % << >> < > <= >= == != & ^ | && || ! ~ ?:`` and brackets, with C's precedence;
+* casts ``(float)x`` and vectors ``(float4)(x, y, z, w)``; ``as_TYPE``, ``convert_TYPE`` with their suffixes;
+* the built-in functions that map values to values (`pydp.algorithms.operators.calls` lists them).
+
+Types are C's: small integers are promoted to int, complex numbers are vectors of two. Where C leaves a value undefined,
+it is defined here: integers wrap, an integer divided by zero gives 0 (so does the remainder), a float becomes an
+integer as in vector functions, and NaN becomes 0 with ``_sat``. Numbers such as 1.5 are double, or float where the
+device has no double; ``as_TYPE`` always takes them as double. Anything else is refused with the column. A text has at
+most 4,096 characters, 1,000 operands and operators, and 128 brackets inside each other (those of the C text that is
+made of it are counted too).
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import BuiltinFunctionType
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.operators.grammar import LONGEST, parse, refused
+from pydp.algorithms.operators.text import Expressions
+from pydp.algorithms.operators.tree import Refused, listed, quoted, shown, type_of
+from pydp.dtypes import c_declarations, c_literal, c_member, c_name, check_computed, is_record, native, vector_parts
+from pydp.errors import InvalidArgument
+from pydp.runtime.bounded import BoundedCache
+
+__all__ = ["NAMES", "Operator", "operator_text"]
+
+NAMES = ("+", "*", "min", "max", "&", "|", "^", "logaddexp")
+"""The named operators."""
+
+_UFUNCS = {
+    "add": "+",
+    "multiply": "*",
+    "minimum": "min",
+    "maximum": "max",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+    "logaddexp": "logaddexp",
+}
+_PYTHON: dict[Any, str] = {
+    max: "max",
+    min: "min",
+    operator.add: "+",
+    operator.mul: "*",
+    operator.and_: "&",
+    operator.or_: "|",
+    operator.xor: "^",
+}
+_functions = BoundedCache(256)  # by the function's content and the type
+_OPTIONAL = (("f2", "half"), ("f8", "double"))  # not all devices have these
+_STRUCT = re.compile(r"(?=typedef struct)")
+_ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """One associative operator on one dtype, as OpenCL C.
+
+    `body` and `vector_body` are statements with ``$T`` for the type, ``$U`` for the unsigned integer type and
+    ``$S`` for the signed one of its width. `identity` is a value e with ``combine(e, x) == x`` bit for bit, `start`
+    what a scan or reduction of nothing gives (0.0 where the identity is -0.0); both are None where none is known.
+    `declarations` stands before the function (not the record structs: those come from `c_declarations`).
+    `operands_in_order` is True when a and b must not change places. `rounds`: iterations of the loops inside, None
+    where values decide. `computes`: dtypes that values inside have.
+    """
+
+    name: str
+    dtype: np.dtype
+    body: str
+    vector_body: str | None = None
+    identity: Any = None
+    start: Any = None
+    operands_in_order: bool = True
+    declarations: str = ""
+    rounds: int | None = 0
+    computes: tuple[np.dtype, ...] = ()
+
+    @functools.cached_property
+    def key(self) -> tuple[str, ...]:
+        """What tells this operator from every other."""
+        return (self.name, c_name(self.dtype), self.dtype.kind, self.body, self.declarations)
+
+    def function(self, name: str = "combine") -> str:
+        """The text of ``static T name(T a, T b)``."""
+        return self._text(name, self.body, c_name(self.dtype), "")
+
+    def vector_function(self, width: int, name: str = "combine_vector") -> str:
+        """The same on vectors of `width` elements; only where `vector_body` is not None."""
+        if self.vector_body is None:
+            raise InvalidArgument(f"operator {self.name!r} on {self.dtype} has no vector form")
+        return self._text(name, self.vector_body, c_name(self.dtype) + str(width), str(width))
+
+    def _text(self, name: str, body: str, c_type: str, width: str) -> str:
+        parts = vector_parts(self.dtype)
+        size = (parts[0] if parts else self.dtype).itemsize
+        width = width or (str(parts[1]) if parts else "")
+        signed = {1: "char", 2: "short", 4: "int", 8: "long"}.get(size, "long")
+        body = body.replace("$T", c_type).replace("$U", f"u{signed}{width}").replace("$S", f"{signed}{width}")
+        return f"static {c_type} {name}(const {c_type} a, const {c_type} b) {{ {body} }}\n"
+
+    def check(self, device: Any) -> None:
+        """Raise UnsupportedOnDevice where `device` lacks a type that the body computes with."""
+        if self.computes:
+            check_computed(self.computes, device, f"op {self.title}")
+
+    @property
+    def title(self) -> str:
+        """The name for an error, shortened where it is long."""
+        return quoted(self.name)
+
+    @property
+    def identity_text(self) -> str | None:
+        """`identity` as OpenCL C, or None."""
+        return None if self.identity is None else _literal(self.identity, self.dtype)
+
+    @property
+    def start_text(self) -> str | None:
+        """`start` as OpenCL C, or None."""
+        return None if self.start is None else _literal(self.start, self.dtype)
+
+
+def named(op: Any) -> Any:
+    """The name of a function that means a named operator (``np.add``, ``max``, ``operator.add``); else `op` itself.
+
+    >>> named(operator.add)
+    '+'
+    """
+    if isinstance(op, np.ufunc):
+        return _UFUNCS.get(op.__name__, op)
+    return _PYTHON.get(op, op) if isinstance(op, BuiltinFunctionType) else op
+
+
+def outgrows(op: Any) -> bool:
+    """Whether results of an operator outgrow small integers: it is a sum or a product, by whichever name."""
+    found = named(op)
+    return isinstance(found, str) and found in ("+", "*")
+
+
+def operator_text(op: Any, dtype: Any) -> Operator:
+    """The operator that `op` names on elements of `dtype`; raises InvalidArgument for anything else.
+
+    >>> operator_text("+", "int32").start
+    0
+    """
+    dtype = native(dtype)
+    c_name(dtype)
+    if isinstance(op, Operator):
+        if op.dtype != dtype:
+            raise InvalidArgument(
+                f"the operator {op.title} is one on {_dtype_text(op.dtype)}; {_dtype_text(dtype)} is needed here"
+            )
+        return op
+    op = named(op)
+    if isinstance(op, np.ufunc):
+        raise InvalidArgument(f"op {op.__name__!r} is not an associative ufunc that pydp knows; {_ACCEPTED}")
+    if isinstance(op, str):
+        return _from_text(op, dtype)
+    if isinstance(op, Mapping):
+        return _from_fields(op, dtype)
+    if callable(op):
+        return _from_function(op, dtype)
+    raise InvalidArgument(f"op {shown(op)} is not an operator; {_ACCEPTED}")
+
+
+@functools.lru_cache(maxsize=512)
+def _from_text(op: str, dtype: np.dtype) -> Operator:
+    if op in NAMES:
+        return _named(op, dtype)
+    if len(op) <= LONGEST and op.isidentifier() and op not in ("a", "b"):
+        raise InvalidArgument(f"op {quoted(op)} is no operator's name; {_ACCEPTED}")
+    expressions = Expressions()
+    text = _c_text(expressions, op, dtype, dtype, "op")
+    return _of_expressions(op, dtype, f"return {text};", expressions)
+
+
+def _c_text(expressions: Expressions, text: str, dtype: np.dtype, result: np.dtype, what: str) -> str:
+    """C text of an expression in a and b of `dtype` as a value of the dtype `result`."""
+    tree = parse(text, dtype, what)
+    try:
+        return expressions.assignable(tree, result)
+    except Refused as error:
+        raise refused(text, what, 1, error) from None
+
+
+def _of_expressions(name: str, dtype: np.dtype, body: str, expressions: Expressions) -> Operator:
+    used = tuple(np.dtype(kind) for kind, c_type in _OPTIONAL if c_type in expressions.scalars)
+    declarations = _missing_declarations(dtype, used) if used else ""
+    if expressions.helpers:
+        from pydp.lang.opencl.helpers import text
+
+        declarations += text(expressions.helpers)
+    return Operator(name, dtype, body, declarations=declarations, rounds=expressions.rounds, computes=used)
+
+
+def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
+    if not is_record(dtype):
+        raise InvalidArgument(f"op has expressions for fields, and {_dtype_text(dtype)} has none; {_ACCEPTED}")
+    names = dtype.names or ()
+    unknown, missing = [key for key in op if key not in names], [name for name in names if name not in op]
+    if unknown:
+        raise InvalidArgument(
+            f"op names {listed(unknown)}, no fields of the record; the fields {listed(names)} are accepted"
+        )
+    if missing:
+        raise InvalidArgument(f"op has no expression for the fields {listed(missing)}; one for each field is accepted")
+    for field, expression in op.items():
+        if not isinstance(expression, str):
+            raise InvalidArgument(
+                f"op[{quoted(field)}] is {shown(expression)}; an OpenCL C expression in a and b is accepted"
+            )
+    return _from_items(tuple(op.items()), dtype)
+
+
+@functools.lru_cache(maxsize=128)
+def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator:
+    assert dtype.fields is not None
+    lines, expressions = ["$T r = a;"], Expressions()
+    for field, expression in items:
+        result = dtype.fields[field][0]
+        if result.subdtype is not None:
+            raise InvalidArgument(
+                f"op: field {quoted(field)} of {_dtype_text(dtype)} is an array, which an expression cannot give"
+            )
+        text = _c_text(expressions, expression, dtype, result, f"op[{quoted(field)}]")
+        lines.append(f"r.{c_member(field)} = {text};")
+    name = "{" + ", ".join(f"{field}: {text}" for field, text in sorted(items)) + "}"
+    body = " ".join([*lines, "return r;"])
+    return _of_expressions(name, dtype, body, expressions)
+
+
+def _dtype_text(dtype: np.dtype) -> str:
+    """A dtype for an error; of a record with many fields the first."""
+    return str(dtype if dtype.names is None else type_of(dtype))
+
+
+def _from_function(op: Any, dtype: np.dtype) -> Operator:
+    from pydp.lang.source.fingerprint import fingerprint
+
+    key = (fingerprint(op), dtype)
+    found: Operator | None = _functions.get(key) or _functions.find(key)
+    if found is None:
+        found = _lowered(op, dtype)
+        _functions.put(key, found)
+    return found
+
+
+def _lowered(op: Any, dtype: np.dtype) -> Operator:
+    from pydp.lang.operator import vector_operator
+
+    lowered = vector_operator(op, (dtype, dtype), dtype)
+    others = _missing_declarations(dtype, lowered.dtypes)
+    name = getattr(op, "__name__", type(op).__name__)
+    body = f"return {lowered.name}(a, b);"
+    text = others + lowered.text + "\n"
+    return Operator(name, dtype, body, declarations=text, rounds=lowered.rounds, computes=tuple(lowered.dtypes))
+
+
+def _missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:
+    """The declarations of `used` without those that stand in a kernel on `dtype` anyway."""
+    there = set(_STRUCT.split(c_declarations([dtype])))
+    return "".join(part for part in _STRUCT.split(c_declarations([dtype, *used])) if part not in there)
+
+
+# --- the named ones --------------------------------------------------------------------------------------
+
+
+def _named(op: str, dtype: np.dtype) -> Operator:
+    if is_record(dtype):
+        raise InvalidArgument(
+            f"op {op!r} is not defined on records ({_dtype_text(dtype)}); "
+            "a dict of one expression per field or a Python function is accepted"
+        )
+    parts = vector_parts(dtype)
+    if dtype.kind == "c":
+        return _complex(op, dtype)
+    element = parts[0] if parts else dtype
+    make = {"+": _sum, "*": _product, "min": _extreme, "max": _extreme, "logaddexp": _logaddexp}.get(op, _bits)
+    scalar, vector, identity, start = make(op, element)
+    if parts:
+        wide = np.zeros((), dtype)
+        return Operator(op, dtype, vector, None, _filled(wide, identity), _filled(wide, start), False)
+    return Operator(op, dtype, scalar, vector, identity, start, False)
+
+
+_Named = tuple[str, str, Any, Any]
+
+
+def _sum(op: str, dtype: np.dtype) -> _Named:
+    if dtype.kind == "b":
+        return "return a | b;", "return a | b;", False, False
+    if dtype.kind == "i":  # in unsigned arithmetic, which wraps as NumPy's does
+        wide = "return as_$T(as_$U(a) + as_$U(b));"
+        return wide if dtype.itemsize >= 4 else "return as_$T(($U)(as_$U(a) + as_$U(b)));", wide, 0, 0
+    if dtype.kind == "f":
+        return "return a + b;", "return a + b;", dtype.type(-0.0), dtype.type(0)
+    return "return a + b;", "return a + b;", 0, 0
+
+
+def _product(op: str, dtype: np.dtype) -> _Named:
+    if dtype.kind == "b":
+        return "return a & b;", "return a & b;", True, True
+    if dtype.kind == "i":
+        narrow = "return as_$T(($U)((uint)as_$U(a) * (uint)as_$U(b)));"
+        text = narrow if dtype.itemsize < 4 else "return as_$T(as_$U(a) * as_$U(b));"
+        return text, "return as_$T(as_$U(a) * as_$U(b));", 1, 1
+    if dtype.kind == "u" and dtype.itemsize < 4:
+        return "return ($T)((uint)a * (uint)b);", "return a * b;", 1, 1
+    one = dtype.type(1)
+    return "return a * b;", "return a * b;", one, one
+
+
+def _extreme(op: str, dtype: np.dtype) -> _Named:
+    """NumPy's minimum and maximum: a NaN on either side is the result."""
+    sign = "<" if op == "min" else ">"
+    if dtype.kind == "f":
+        worst = dtype.type(np.inf if op == "min" else -np.inf)
+        scalar = f"return (a {sign}= b || a != a) ? a : b;"
+        return scalar, f"return select(b, a, (a {sign}= b) | (a != a));", worst, worst
+    if dtype.kind == "b":
+        text = "return a & b;" if op == "min" else "return a | b;"
+        return text, text, op == "min", op == "min"
+    limits = np.iinfo(dtype)
+    worst = limits.max if op == "min" else limits.min
+    return f"return {op}(a, b);", f"return {op}(a, b);", int(worst), int(worst)
+
+
+def _bits(op: str, dtype: np.dtype) -> _Named:
+    if dtype.kind not in "iub":
+        raise InvalidArgument(f"op {op!r} is not defined on {_dtype_text(dtype)}; integers and bool are accepted")
+    identity: Any = 0
+    if op == "&":
+        identity = {"b": True, "i": -1}.get(dtype.kind) or int(np.iinfo(dtype).max)
+    if dtype.kind == "b":
+        identity = bool(identity)
+    return f"return a {op} b;", f"return a {op} b;", identity, identity
+
+
+def _logaddexp(op: str, dtype: np.dtype) -> _Named:
+    """log(exp(a) + exp(b)), exact for infinities: equal operands give a + log 2 without a subtraction."""
+    if dtype.kind != "f":
+        raise InvalidArgument(
+            f"op 'logaddexp' is not defined on {_dtype_text(dtype)}; float16, float32 and float64 are accepted"
+        )
+    log2 = c_literal(np.log(2.0), dtype)
+    scalar = (
+        "const $T d = -fabs(a - b); const $T m = fmax(a, b); if (a == b) return a + "
+        f"{log2}; if (d != d) return a + b; return m + log1p(exp(d));"
+    )
+    vector = (
+        "const $T d = -fabs(a - b); const $T near = fmax(a, b) + log1p(exp(d)); "
+        f"return select(select(near, a + b, d != d), a + ($T)({log2}), a == b);"
+    )
+    worst = dtype.type(-np.inf)
+    return scalar, vector, worst, worst
+
+
+def _complex(op: str, dtype: np.dtype) -> Operator:
+    if op == "+":
+        return Operator(op, dtype, "return a + b;", None, dtype.type(complex(-0.0, -0.0)), dtype.type(0), False)
+    if op == "*":
+        body = "return ($T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);"
+        return Operator(op, dtype, body, None, None, dtype.type(1), False)
+    raise InvalidArgument(f"op {op!r} is not defined on {_dtype_text(dtype)}; + and * are accepted")
+
+
+def _filled(record: np.ndarray, value: Any) -> Any:
+    for name in record.dtype.names or ():
+        record[name] = value
+    return record[()]
+
+
+def _literal(value: Any, dtype: np.dtype) -> str:
+    parts = vector_parts(dtype)
+    if parts:
+        items = [c_literal(value[f"s{n}"], parts[0]) for n in range(parts[1])]
+        return f"(({c_name(dtype)})({', '.join(items)}))"
+    return c_literal(value, dtype)

@@ -1,0 +1,338 @@
+"""The grammar of operator text: an OpenCL C expression of values becomes a typed tree, or is refused with a column.
+
+    conditional: binary [? conditional : conditional]
+    binary:      prefix {operator prefix}           * / % + - << >> < > <= >= == != & ^ | && ||, as loosely as in C
+    prefix:      {+ | - | ! | ~ | (type)} postfix
+    postfix:     primary {. member}
+    primary:     literal | name | function(conditional, ...) | (conditional) | (vector type)(conditional, ...)
+
+There is no recursion, here or in what reads the tree, so that the depth of the caller's stack does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import numpy as np
+
+from pydp.algorithms.operators.calls import CASTS, FUNCTIONS, call
+from pydp.algorithms.operators.text import DEEPEST
+from pydp.algorithms.operators.tree import (
+    CONDITIONAL,
+    INT,
+    LEVELS,
+    Node,
+    Refused,
+    Type,
+    binary,
+    cast,
+    conditional,
+    in_range,
+    member,
+    quoted,
+    type_of,
+    unary,
+    vector,
+)
+from pydp.errors import InvalidArgument
+
+LONGEST = 4096
+"""Characters of a text that are accepted."""
+MOST_NODES = 1000
+"""Operands and operators of a text that are accepted: compilers are known to end the process at 4,000 and more."""
+
+_TOKEN = re.compile(
+    r"(?P<space>[ \t]+)"
+    r"|(?P<number>0[xX](?:[pP][+-]|[0-9A-Za-z_.])*|\.?[0-9](?:[eE][+-]|[0-9A-Za-z_.])*)"
+    r"|(?P<name>[^\W\d]\w*)"
+    r"|(?P<wrong><<=|>>=|[-+*/%&|^]=|\+\+|--|->|//|/\*)"
+    r"|(?P<sign><<|>>|[<>=!]=|&&|\|\||[-+*/%&|^~!<>?:.,()])"
+)
+_INTEGER = re.compile(r"(?P<digits>0[xX][0-9a-fA-F]+|[0-9]+)(?P<suffix>[uU]?(?:l|L|ll|LL)?|(?:l|L|ll|LL)[uU])\Z")
+_FLOAT = re.compile(
+    r"(?P<digits>(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+"
+    r"|0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)(?P<suffix>[fFhH]?)\Z"
+)
+_FLOAT_TYPES = {
+    suffix: (name, float(np.finfo(kind).max))
+    for suffix, name, kind in (("", "real", "f8"), ("f", "float", "f4"), ("h", "half", "f2"))
+}
+_CONSTANTS = {
+    **dict.fromkeys(("INFINITY", "NAN", "MAXFLOAT", "M_PI_F", "M_E_F"), "float"),
+    **{"INT_MAX": "int", "INT_MIN": "int", "UINT_MAX": "uint", "LONG_MAX": "long", "LONG_MIN": "long"},
+}
+_DOUBLES = {"M_PI": "3.141592653589793", "M_E": "2.718281828459045"}  # not all devices have these names
+_WHY = {
+    **dict.fromkeys(("[", "]"), "a subscript"),
+    **dict.fromkeys(("++", "--", "="), "a change of a value"),
+    **dict.fromkeys(("//", "/*"), "a comment"),
+    **dict.fromkeys(("\n", "\r"), "a line end"),
+    "->": "a pointer",
+    ";": "the end of a statement",
+}
+_ACCEPTED = "numbers, a, b, their members, operators on values, casts and OpenCL C's functions of values are accepted"
+_SHOWN = 100  # characters of a text that an error shows
+
+
+def parse(text: str, dtype: np.dtype, what: str) -> Node:
+    """The tree of an expression in two values `a` and `b` of `dtype`; else InvalidArgument, which calls it `what`."""
+    if len(text) > LONGEST:
+        raise InvalidArgument(f"{what} has {len(text)} characters; expressions of at most {LONGEST} are accepted")
+    return _Parser(text, what, dict.fromkeys(("a", "b"), type_of(dtype))).tree()
+
+
+def refused(text: str, what: str, column: int | None, message: object) -> InvalidArgument:
+    """The error for a fault at a column (from 1) of a text; a long text is shown in part."""
+    shown = text
+    if len(text) > _SHOWN:
+        start = max(0, min((column or 1) - _SHOWN // 2, len(text) - _SHOWN))
+        shown = "..." * (start > 0) + text[start : start + _SHOWN] + "..." * (start + _SHOWN < len(text))
+    return InvalidArgument(f"{what} {shown!r}{f', column {column}' if column else ''}: {message}")
+
+
+@dataclass
+class _Open:
+    """What waits for its last operand, or for its closing bracket.
+
+    Kinds: unary, cast, binary, ? (a condition), : (a condition and its first value); brackets: (, call, vector.
+    """
+
+    kind: str
+    symbol: str
+    column: int
+    nodes: list[Node] = field(default_factory=list)
+    type: Type = INT
+
+
+@dataclass
+class _Token:
+    kind: str
+    word: str
+    column: int
+
+
+class _Parser:
+    def __init__(self, text: str, what: str, values: dict[str, Type]) -> None:
+        self.text, self.what, self.values = text, what, values
+        self.open: list[_Open] = []
+        self.node: Node | None = None  # the operand that was read; None while one is expected
+        self.nodes = self.at = self.brackets = 0
+        self.vector_end = -1  # the token after the last closed vector
+        self.used = False
+        self.tokens = self._tokens()
+
+    def tree(self) -> Node:
+        while self.at < len(self.tokens):
+            token = self.tokens[self.at]
+            self.at += 1
+            if self.node is None:
+                self._operand(token)
+            else:
+                self._operator(token, self.node)
+        end = len(self.text) + 1
+        if self.node is None:
+            self._refuse(end, f"the expression ends where a value is expected; {_ACCEPTED}")
+        found = self._reduced(CONDITIONAL, self.node)
+        if self.open:
+            pair = "'?' has no ':'" if self.open[-1].kind == "?" else "the bracket is not closed"
+            self._refuse(self.open[-1].column, f"{pair}; brackets in pairs and condition ? value : value are accepted")
+        if not self.used:
+            names = ", ".join(self.values)
+            raise refused(self.text, self.what, None, f"it uses none of {names}; an expression in them is accepted")
+        return found
+
+    def _tokens(self) -> list[_Token]:
+        found, position = [], 0
+        while position < len(self.text):
+            match = _TOKEN.match(self.text, position)
+            if match is None or match["wrong"]:
+                word = match[0] if match else self.text[position]
+                why = _WHY.get(word[-1] if word[-1] == "=" else word)
+                self._refuse(position + 1, f"{quoted(word)}{f' ({why})' if why else ''} is not accepted; {_ACCEPTED}")
+            if match.lastgroup != "space":
+                found.append(_Token(str(match.lastgroup), match[0], position + 1))
+            position = match.end()
+        return found
+
+    def _refuse(self, column: int, message: object) -> NoReturn:
+        raise refused(self.text, self.what, column, message) from None
+
+    def _next(self, ahead: int = 0) -> str:
+        place = self.at + ahead
+        return self.tokens[place].word if place < len(self.tokens) else ""
+
+    def _made(self, column: int, make: Callable[..., Node], *given: object) -> Node:
+        """A node, counted; where types refuse it, the error has the column."""
+        self.nodes += 1
+        if self.nodes > MOST_NODES:
+            self._refuse(column, f"more than {MOST_NODES} operands and operators; at most that many are accepted")
+        try:
+            return make(*given)
+        except Refused as error:
+            self._refuse(column, error)
+
+    # --- where an operand is expected
+
+    def _operand(self, token: _Token) -> None:
+        word, column = token.word, token.column
+        if token.kind == "number":
+            self.node = self._made(column, _literal, word)
+        elif token.kind == "name":
+            self._name(word, column)
+        elif word in ("+", "-", "!", "~"):
+            self.open.append(_Open("unary", word, column))
+        elif word == "(":
+            self._bracket(column)
+        else:
+            why = " (a pointer)" if word in ("*", "&") else ""
+            self._refuse(column, f"{quoted(word)}{why} stands where a value is expected; {_ACCEPTED}")
+
+    def _name(self, word: str, column: int) -> None:
+        if word in CASTS:
+            self._refuse(column, f"the type {word} has no brackets; ({word})value is accepted")
+        if self._next() == "(":
+            self.at += 1
+            self._opened(_Open("call", word, column))
+        elif word in self.values:
+            self.used = True
+            self.node = self._made(column, Node, "name", word, (), self.values[word])
+        elif word in _CONSTANTS:
+            self.node = self._made(column, Node, "constant", word, (), Type(_CONSTANTS[word]))
+        elif word in _DOUBLES:
+            self.node = self._made(column, _literal, _DOUBLES[word])
+        elif word in FUNCTIONS:
+            self._refuse(column, f"the function {word!r} has no arguments; {word}(...) is accepted")
+        else:
+            self._refuse(column, f"the name {quoted(word)} is unknown; {_ACCEPTED}")
+
+    def _bracket(self, column: int) -> None:
+        """A cast, the parts of a vector, or an expression in brackets."""
+        target = CASTS.get(self._next())
+        if target is None:
+            self._opened(_Open("(", "(", column))
+        elif self._next(1) != ")":
+            self._refuse(column, f"'({target}' is not followed by ')'; ({target})value is accepted")
+        elif target.width > 1 and self._next(2) == "(":
+            self.at += 3
+            self._opened(_Open("vector", str(target), column, [], target))
+        else:
+            self.at += 2
+            self.open.append(_Open("cast", str(target), column, [], target))
+
+    def _opened(self, bracket: _Open) -> None:
+        self.open.append(bracket)
+        self.brackets += 1
+        if self.brackets > DEEPEST:
+            self._refuse(bracket.column, f"more than {DEEPEST} brackets are open; at most that many are accepted")
+
+    # --- where an operator is expected
+
+    def _operator(self, token: _Token, node: Node) -> None:
+        word, column = token.word, token.column
+        if word == ".":
+            self._member(column, node)
+        elif word in LEVELS:
+            left = self._reduced(LEVELS[word], node)
+            self.open.append(_Open("binary", word, column, [left]))
+            self.node = None
+        elif word == "?":
+            asked = self._reduced(CONDITIONAL - 1, node)
+            self.open.append(_Open("?", word, column, [asked]))
+            self.node = None
+        elif word in (":", ",", ")"):
+            self._after_value(word, column, self._reduced(CONDITIONAL, node))
+        else:
+            self._refuse(column, f"{quoted(word)} stands where an operator is expected; {_ACCEPTED}")
+
+    def _member(self, column: int, node: Node) -> None:
+        if self.vector_end == self.at - 1:  # in C the member would be one of the last bracket alone
+            self._refuse(
+                column, f"a member of ({node.type})(...); (({node.type})(...)), in brackets, is accepted there"
+            )
+        name = self.tokens[self.at] if self.at < len(self.tokens) else _Token("", "", len(self.text) + 1)
+        if name.kind != "name":
+            self._refuse(name.column, f"no member's name follows '.'; {_ACCEPTED}")
+        self.at += 1
+        self.node = self._made(name.column, member, node, name.word)
+
+    def _after_value(self, word: str, column: int, node: Node) -> None:
+        """A sign that ends a value of something open: ``:`` of a condition, ``,`` and ``)`` of a bracket."""
+        top = self.open[-1] if self.open else _Open("", "", 0)
+        if word == ":":
+            if top.kind != "?":
+                self._refuse(column, "':' has no '?' before it; condition ? value : value is accepted")
+            top.kind = ":"
+            top.nodes.append(node)
+            self.node = None
+        elif top.kind == "?":
+            self._refuse(top.column, "'?' has no ':'; condition ? value : value is accepted")
+        elif word == ",":
+            if top.kind not in ("call", "vector"):
+                self._refuse(column, f"',' stands outside the arguments of a function; {_ACCEPTED}")
+            top.nodes.append(node)
+            self.node = None
+        elif not top.kind:
+            self._refuse(column, "')' has no open bracket before it; brackets in pairs are accepted")
+        else:
+            self._closed(self.open.pop(), node)
+
+    def _closed(self, bracket: _Open, node: Node) -> None:
+        self.brackets -= 1
+        self.node = node
+        if bracket.kind == "call":
+            self.node = self._made(bracket.column, call, bracket.symbol, [*bracket.nodes, node])
+        elif bracket.kind == "vector":
+            self.node = self._made(bracket.column, vector, bracket.type, [*bracket.nodes, node])
+            self.vector_end = self.at
+
+    def _reduced(self, level: int, node: Node) -> Node:
+        """`node` as the last operand of all open operators that bind at least as closely as `level`."""
+        while self.open:
+            top = self.open[-1]
+            if top.kind == "unary":
+                node = self._made(top.column, unary, top.symbol, node)
+            elif top.kind == "cast":
+                node = self._made(top.column, cast, top.type, node)
+            elif top.kind == "binary" and LEVELS[top.symbol] <= level:
+                node = self._made(top.column, binary, top.symbol, *top.nodes, node)
+            elif top.kind == ":" and level >= CONDITIONAL:
+                node = self._made(top.column, conditional, *top.nodes, node)
+            else:
+                break
+            self.open.pop()
+        return node
+
+
+def _literal(word: str) -> Node:
+    integer, number = _INTEGER.match(word), _FLOAT.match(word)
+    if integer:
+        return _integer(word, integer["digits"].lower(), integer["suffix"].lower())
+    if not number:
+        raise Refused(f"{quoted(word)} is no number of C; numbers such as 10, 0x1F, 7u, 1.5, 2e-3f are accepted")
+    digits, suffix = number["digits"].lower(), number["suffix"].lower()
+    name, largest = _FLOAT_TYPES[suffix]
+    try:
+        value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
+    except OverflowError:
+        value = float("inf")
+    if value > largest:
+        raise Refused(f"{quoted(word)} is too large; numbers up to {largest} are accepted as {Type(name)}")
+    return Node("literal", digits + suffix, (), Type(name))
+
+
+def _integer(word: str, digits: str, suffix: str) -> Node:
+    base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
+    kept = digits.removeprefix("0x").lstrip("0") or "0"
+    if base == 8 and not set(kept) <= set("01234567"):
+        raise Refused(f"{quoted(word)} is no number of C: a first 0 makes it octal; digits from 0 to 7 are accepted")
+    value = int(kept, base) if len(kept) <= 22 else 1 << 64  # no more digits: Python limits how many it converts
+    for name, written in (("int", ""), ("uint", "u"), ("long", "L"), ("ulong", "UL")):
+        fits = in_range(value, name) and ("u" not in suffix or name[0] == "u") and ("l" not in suffix or "long" in name)
+        if fits and not (base == 10 and name[0] == "u" and "u" not in suffix):
+            return Node("literal", f"{value}{written}", (), Type(name))
+    raise Refused(
+        f"{quoted(word)} is too large; integers that a long holds, or with the suffix u a ulong, are accepted"
+    )

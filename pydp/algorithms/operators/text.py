@@ -1,0 +1,261 @@
+"""The OpenCL C of an operator's tree: printed from the tree alone, with a meaning wherever C leaves it undefined.
+
+Signed arithmetic wraps, because it is done in the unsigned type; integer division by zero gives 0, and so does the
+remainder; floats become integers as in :mod:`pydp.lang`. A compiler that proves C's undefined behaviour leaves out the
+store of the result, and the caller reads what was in memory before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pydp.algorithms.operators.tree import (
+    CONDITIONAL,
+    LEVELS,
+    POSTFIX,
+    PREFIX,
+    Node,
+    Refused,
+    Type,
+    fold,
+    in_brackets,
+    in_range,
+    type_of,
+    usual,
+)
+from pydp.dtypes import c_member
+
+DEEPEST = 128
+"""Brackets inside each other that are accepted: compilers take 256."""
+
+# as_TYPE, lane_wide_TYPE and lane_order_TYPE may be macros with brackets of their own.
+_AS_DEPTH = 2
+_MACRO_DEPTH = 3
+_ROUNDINGS = {"_rte": "rint", "_rtp": "ceil", "_rtn": "floor", "_rtz": "trunc"}
+_OWN = {"abs": "magnitude", "abs_diff": "difference", "mad_sat": "mad_sat"}  # of signed integers
+_EXTREMES = {"min": ["minimum"], "max": ["maximum"], "clamp": ["maximum", "minimum"]}
+_PLAIN = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
+_REMAINDERS = ("fmod", "remainder")
+_REMAINDER_ROUNDS = 278
+
+
+@dataclass(frozen=True)
+class _C:
+    """C text of a node. `operator` as in :func:`in_brackets`; `wrapped`: of a signed result, its unsigned form."""
+
+    text: str
+    level: int = POSTFIX
+    depth: int = 0
+    operator: str = ""
+    wrapped: _C | None = None
+    wide: bool = False  # an int by now
+
+    def within(self, level: int) -> _C:
+        """In brackets, where it binds more loosely than `level`."""
+        return self if self.level <= level else _C(f"({self.text})", POSTFIX, self.depth + 1)
+
+
+@dataclass
+class Expressions:
+    """Writes trees as C, and remembers what stands before the function that they are written in."""
+
+    helpers: set[tuple[str, str]] = field(default_factory=set)
+    scalars: set[str] = field(default_factory=set)
+    rounds: int = 0
+
+    def assignable(self, tree: Node, dtype: np.dtype) -> str:
+        """The text of `tree` as a value of `dtype`, in brackets. Raises Refused where it is none."""
+        own, wanted = tree.type, type_of(dtype)
+        if own != wanted and (own.record is not None or wanted.record is not None or own.width > 1):
+            raise Refused(f"it gives {own}, and {wanted} is needed; a value that converts to it is accepted")
+        found = fold(tree, self._node)
+        if dtype.kind == "b":
+            found = _between("!=", found, _C("0"))
+        elif own.width < wanted.width or (wanted.is_integer and not own.is_integer):
+            found = self._converted(found, own, wanted)
+        if found.depth > DEEPEST:
+            raise Refused(f"its C text has {found.depth} brackets inside each other; at most {DEEPEST} are accepted")
+        return f"({found.text})"
+
+    def _node(self, node: Node, parts: Sequence[_C]) -> _C:
+        self.scalars.add(node.type.name)
+        if node.kind in ("literal", "constant", "name"):
+            return _C(node.symbol)
+        return getattr(self, f"_{node.kind}")(node, parts)  # type: ignore[no-any-return]
+
+    def _member(self, node: Node, parts: Sequence[_C]) -> _C:
+        name = c_member(node.symbol) if node.children[0].type.record is not None else node.symbol
+        inner = parts[0].within(POSTFIX)
+        return _C(f"{inner.text}.{name}", POSTFIX, inner.depth)
+
+    def _unary(self, node: Node, parts: Sequence[_C]) -> _C:
+        operand = node.children[0]
+        if node.symbol == "-" and node.type.is_signed and operand.kind != "literal":
+            return _signed(_before("-", self._unsigned(parts[0], operand, node.type)), node.type)
+        return _before(node.symbol, parts[0] if node.symbol == "!" else self._wide(parts[0], operand.type))
+
+    def _binary(self, node: Node, parts: Sequence[_C]) -> _C:
+        left, right = node.children
+        met = node.type
+        if left.type.width != right.type.width:  # the vector's type; of logical results it has another name
+            met = left.type if left.type.width > 1 else right.type
+            parts = [self._converted(part, child.type, met) for part, child in zip(parts, node.children, strict=True)]
+        elif met.width == 1 and node.symbol not in _PLAIN:
+            parts = [self._wide(part, child.type) for part, child in zip(parts, node.children, strict=True)]
+        if node.symbol in ("+", "-", "*") and met.is_signed:
+            kept = [self._unsigned(part, child, met) for part, child in zip(parts, node.children, strict=True)]
+            return _signed(_between(node.symbol, *kept), met)
+        if node.symbol in ("<", ">", "<=", ">="):
+            parts = self._ordered(parts, left.type, right.type)
+        if node.symbol in ("/", "%") and met.is_integer and not _is_positive(right, met):
+            return self._helper("truncdiv" if node.symbol == "/" else "truncmod", str(met), parts)
+        return _between(node.symbol, *parts)
+
+    def _ordered(self, parts: Sequence[_C], left: Type, right: Type) -> Sequence[_C]:
+        """Operands of a comparison by order: one driver needs another form of longs."""
+        met = left if left.width > 1 else right if right.width > 1 else usual(left, right)
+        if met.name != "long":
+            return parts
+        self.helpers.add(("order", str(met)))
+        pairs = zip(parts, (left, right), strict=True)
+        longs = [self._converted(part, own, met) if own.width == met.width else part for part, own in pairs]
+        return [_C(f"lane_order_{met}({part.text})", POSTFIX, part.depth + _MACRO_DEPTH) for part in longs]
+
+    def _conditional(self, node: Node, parts: Sequence[_C]) -> _C:
+        asked, yes, no = (part.within(LEVELS["||"]) if place < 2 else part for place, part in enumerate(parts))
+        if not node.children[0].type.is_integer:  # OpenCL C takes no float
+            asked = _between("!=", parts[0], _C("0"))
+        pairs = zip((yes, no), node.children[1:], strict=True)
+        if node.type.width > 1:
+            yes, no = (self._converted(part, child.type, node.type) for part, child in pairs)
+        elif node.type.record is None:
+            yes, no = (self._wide(part, child.type) for part, child in pairs)
+        depth = max(asked.depth, yes.depth, no.depth)
+        return _C(f"{asked.text} ? {yes.text} : {no.text}", CONDITIONAL, depth, "?")
+
+    def _cast(self, node: Node, parts: Sequence[_C]) -> _C:
+        return self._converted(parts[0], node.children[0].type, node.type)
+
+    def _vector(self, node: Node, parts: Sequence[_C]) -> _C:
+        if len(parts) == 1:
+            return self._converted(parts[0], node.children[0].type, node.type)
+        kept = [
+            part if child.type.width > 1 else self._converted(part, child.type, node.type.scalar)
+            for part, child in zip(parts, node.children, strict=True)
+        ]
+        return _C(f"({node.symbol})({_listed(kept)})", PREFIX, _depth(kept) + 1)
+
+    def _call(self, node: Node, parts: Sequence[_C]) -> _C:
+        name = node.symbol
+        if name in _REMAINDERS:  # some drivers take an iteration for each bit of the quotient
+            self.rounds += _REMAINDER_ROUNDS * node.type.width
+        if name.startswith("convert_"):
+            return self._convert(node, parts[0])
+        pairs = zip(parts, node.children, node.takes, strict=True)
+        kept = [self._converted(part, child.type, wanted) for part, child, wanted in pairs]
+        if name in _OWN and node.takes[0].is_signed and (name != "mad_sat" or node.takes[0].size == 8):
+            return self._helper(_OWN[name], str(node.takes[0]), kept)
+        if name in _EXTREMES and node.type.name == "long":
+            found = kept[0]
+            for other, kind in zip(kept[1:], _EXTREMES[name], strict=True):
+                found = self._helper(kind, str(node.type), [found, other])
+            return found
+        if name == "rint":
+            return self._helper("rint", _c_type(node.type), kept)
+        depth = _AS_DEPTH if name.startswith("as_") else 1
+        return _C(f"{name}({_listed(kept)})", POSTFIX, _depth(kept) + depth)
+
+    def _convert(self, node: Node, part: _C) -> _C:
+        own = node.takes[0]
+        if own.is_integer or not node.type.is_integer:
+            return _C(f"{node.symbol}({part.text})", POSTFIX, part.depth + 1)
+        rounding = _ROUNDINGS.get(node.symbol[-4:])
+        if rounding == "rint":
+            part = self._helper("rint", _c_type(own), [part])
+        elif rounding:
+            part = _C(f"{rounding}({part.text})", POSTFIX, part.depth + 1)
+        if "_sat" in node.symbol:
+            return self._helper(f"{_c_type(own)}_to_sat", str(node.type), [part])
+        return self._converted(part, own, node.type)
+
+    def _converted(self, part: _C, own: Type, wanted: Type) -> _C:
+        """A value as another type; a scalar for every component of a vector."""
+        if own == wanted:
+            return part
+        if own.width < wanted.width:
+            inner = self._converted(part, own, wanted.scalar)
+            return _C(f"({wanted})({inner.text})", PREFIX, inner.depth + 1)
+        self.scalars.add(wanted.name)
+        if wanted.is_integer and not own.is_integer:
+            return self._helper(f"{_c_type(own)}_to", str(wanted), [part])
+        if wanted.size > own.size or not wanted.is_integer:
+            part = self._wide(part, own)
+        if wanted.name == "real":
+            return self._helper("to_real", "int" if own.is_integer and own.size < 4 else own.name, [part])
+        inner = part.within(PREFIX)
+        return _C(f"({wanted}){inner.text}", PREFIX, max(inner.depth, 1))
+
+    def _unsigned(self, part: _C, node: Node, signed: Type) -> _C:
+        """An operand of signed arithmetic, in the unsigned type."""
+        if node.type == signed and part.wrapped is not None:
+            return part.wrapped
+        wanted = signed.unsigned
+        if signed.width == 1:
+            part = self._wide(part, node.type)
+        if node.kind == "literal" and node.type.width == signed.width:
+            return _C(node.symbol.rstrip("uUL") + ("u" if wanted.size == 4 else "UL"))
+        if signed.width > 1:  # a scalar is widened by now
+            return _C(f"as_{wanted}({part.text})", POSTFIX, part.depth + _AS_DEPTH)
+        inner = part.within(PREFIX)
+        return _C(f"({wanted}){inner.text}", PREFIX, max(inner.depth, 1))
+
+    def _wide(self, part: _C, own: Type) -> _C:
+        """An integer of 8 or 16 bits as an int: one driver loses such values where it promotes them itself."""
+        if own.record is not None or own.width > 1 or not own.is_integer or own.size >= 4 or part.wide:
+            return part
+        found = self._helper("wide", own.name, [part])
+        return replace(found, depth=part.depth + _MACRO_DEPTH, wide=True)
+
+    def _helper(self, kind: str, c_type: str, parts: Sequence[_C]) -> _C:
+        self.helpers.add((kind, c_type))
+        return _C(f"lane_{kind}_{c_type}({_listed(parts)})", POSTFIX, _depth(parts) + 1)
+
+
+def _signed(wrapped: _C, signed: Type) -> _C:
+    return _C(f"as_{signed}({wrapped.text})", POSTFIX, wrapped.depth + _AS_DEPTH, "", wrapped)
+
+
+def _before(symbol: str, part: _C) -> _C:
+    inner = part.within(PREFIX)
+    return _C(symbol + (" " if inner.text[0] in "+-" else "") + inner.text, PREFIX, inner.depth)
+
+
+def _between(symbol: str, left: _C, right: _C) -> _C:
+    kept = [
+        _C(f"({part.text})", POSTFIX, part.depth + 1) if in_brackets(part.operator, symbol, left=part is left) else part
+        for part in (left, right)
+    ]
+    return _C(f"{kept[0].text} {symbol} {kept[1].text}", LEVELS[symbol], _depth(kept), symbol)
+
+
+def _c_type(own: Type) -> str:
+    return "real" if own.name == "real" else str(own)
+
+
+def _is_positive(node: Node, met: Type) -> bool:
+    """Whether an integer literal is above 0 as an element of `met`: for int4, 4294967295u becomes -1."""
+    if node.kind != "literal":
+        return False
+    number = int(node.symbol.rstrip("uUL"))
+    return number > 0 and in_range(number, met.name)
+
+
+def _listed(parts: Sequence[_C]) -> str:
+    return ", ".join(part.text for part in parts)
+
+
+def _depth(parts: Sequence[_C]) -> int:
+    return max(part.depth for part in parts)

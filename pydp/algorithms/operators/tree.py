@@ -1,0 +1,421 @@
+"""The typed tree of an operator's text: C's types, the nodes, and the rules by which operands give a type.
+
+The rules are OpenCL C's: small integers are promoted to int, operands of different types meet by the usual
+arithmetic conversions, scalars are widened to vectors. Functions that make nodes raise :class:`Refused`, which does
+not know the column; the parser adds it.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from pydp.dtypes import c_name, is_record, vector_parts
+
+SIZES = {
+    "char": 1,
+    "uchar": 1,
+    "short": 2,
+    "ushort": 2,
+    "int": 4,
+    "uint": 4,
+    "long": 8,
+    "ulong": 8,
+    "half": 2,
+    "float": 4,
+    "real": 8,
+    "double": 8,
+}
+INTEGERS = frozenset(list(SIZES)[:8])
+FLOATS = frozenset(list(SIZES)[8:])  # "real": literals without suffix; double where a device has it, else float
+WIDTHS = (2, 3, 4, 8, 16)
+_FLOAT_ORDER = ("half", "float", "real", "double")
+_SIGNED = {1: "char", 2: "short", 4: "int", 8: "long"}
+
+POSTFIX, PREFIX, CONDITIONAL = 0, 1, 13
+LEVELS = {
+    **dict.fromkeys(("*", "/", "%"), 3),
+    **dict.fromkeys(("+", "-"), 4),
+    **dict.fromkeys(("<<", ">>"), 5),
+    **dict.fromkeys(("<", ">", "<=", ">="), 6),
+    **dict.fromkeys(("==", "!="), 7),
+    **{"&": 8, "^": 9, "|": 10, "&&": 11, "||": 12},
+}
+"""How loosely each binary operator binds."""
+_COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
+_LOGIC = ("&&", "||")
+_OF_INTEGERS = ("%", "<<", ">>", "&", "^", "|")
+# Operators that follow one another without brackets, from the left.
+_CHAINS = (("+", "-"), ("*", "/", "%"), ("&",), ("^",), ("|",), ("&&",), ("||",))
+
+
+_MOST_NAMES = 5  # that an error lists
+
+
+class Refused(Exception):
+    """The text is invalid or not accepted; the message names what is accepted."""
+
+
+def quoted(word: str) -> str:
+    """A word of the text for an error, shortened where it is long."""
+    return repr(word if len(word) <= 40 else word[:40] + "...")
+
+
+def listed(names: Sequence[object]) -> str:
+    """The first names for an error, each shortened where it is long, and how many more there are."""
+    texts = [name if isinstance(name, str) else shown(name) for name in names[:_MOST_NAMES]]
+    more = len(names) - len(texts)
+    return ", ".join(text if len(text) <= 40 else text[:40] + "..." for text in texts) + f" and {more} more" * (
+        more > 0
+    )
+
+
+def shown(value: object) -> str:
+    """Any value for an error, shortened where it is long."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python limits the digits of an integer as text
+        return f"a value of type {type(value).__name__}"
+
+
+def record_text(record: np.dtype) -> str:
+    return f"a record of the fields {listed(record.names or ())}"
+
+
+@dataclass(frozen=True)
+class Type:
+    """A C type: the name of its scalar and how many of them, or a record."""
+
+    name: str
+    width: int = 1
+    record: np.dtype | None = None
+
+    def __str__(self) -> str:
+        if self.record is not None:
+            return record_text(self.record)
+        return ("double" if self.name == "real" else self.name) + (str(self.width) if self.width > 1 else "")
+
+    @property
+    def scalar(self) -> Type:
+        return Type(self.name)
+
+    @property
+    def size(self) -> int:
+        """Bytes of one scalar."""
+        return SIZES[self.name]
+
+    @property
+    def is_integer(self) -> bool:
+        return self.name in INTEGERS
+
+    @property
+    def is_signed(self) -> bool:
+        return self.is_integer and not self.name.startswith("u")
+
+    def of(self, name: str) -> Type:
+        """As many scalars of another name."""
+        return Type(name, self.width)
+
+    @property
+    def unsigned(self) -> Type:
+        return self.of("u" + _SIGNED[self.size])
+
+    @property
+    def signed(self) -> Type:
+        return self.of(_SIGNED[self.size])
+
+
+INT = Type("int")
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operation, or a leaf. `takes`: the types that a call converts its arguments to.
+
+    Kinds: literal (symbol: its C text), constant (of OpenCL C), name (of a value), member,
+    unary, binary, conditional, cast, vector (of its parts), call.
+    """
+
+    kind: str
+    symbol: str
+    children: tuple[Node, ...]
+    type: Type
+    takes: tuple[Type, ...] = ()
+
+
+_Result = TypeVar("_Result")
+
+
+def fold(tree: Node, function: Callable[[Node, Sequence[_Result]], _Result]) -> _Result:
+    """`function` of every node and the results of its children, from the leaves up; without recursion."""
+    waiting, results = [(tree, False)], list[_Result]()
+    while waiting:
+        node, ready = waiting.pop()
+        if not ready:
+            waiting.append((node, True))
+            waiting += [(child, False) for child in reversed(node.children)]
+            continue
+        start = len(results) - len(node.children)
+        results[start:] = [function(node, results[start:])]
+    return results[0]
+
+
+def type_of(dtype: np.dtype) -> Type:
+    """The type of elements of `dtype`: of bool a uchar, of complex numbers a vector of two."""
+    if is_record(dtype):
+        return Type(c_name(dtype), record=dtype)
+    parts = vector_parts(dtype)
+    if parts:
+        return Type(c_name(parts[0]), parts[1])
+    return Type(c_name(dtype).removesuffix("2"), 2) if dtype.kind == "c" else Type(c_name(dtype))
+
+
+# --- the types that operands give ---------------------------------------------------------------------------
+
+
+def promoted(scalar: Type) -> Type:
+    return INT if scalar.is_integer and scalar.size < 4 else scalar
+
+
+def usual(first: Type, second: Type) -> Type:
+    """The type in which two scalars meet: C's usual arithmetic conversions."""
+    for one, other in ((first, second), (second, first)):
+        if not one.is_integer:
+            if other.is_integer:
+                return one
+            return max(one, other, key=lambda kind: _FLOAT_ORDER.index(kind.name))
+    first, second = promoted(first), promoted(second)
+    return max(first, second, key=lambda kind: (kind.size, not kind.is_signed))
+
+
+def weak_value(node: Node) -> int | None:
+    """The number, where a node is an integer literal without suffix, with a sign or not."""
+    sign = 1
+    while node.kind == "unary" and node.symbol in "+-":
+        sign = -sign if node.symbol == "-" else sign
+        node = node.children[0]
+    return sign * int(node.symbol) if node.kind == "literal" and node.symbol.isdigit() else None
+
+
+def widens_to(node: Node, element: str) -> bool:
+    """Whether a scalar may meet vectors of `element`: its type ranks no higher, or it is a literal without suffix."""
+    own = node.type
+    if own.record is not None or own.width > 1:
+        return False
+    if element in FLOATS:
+        return own.is_integer or own.name == "real" or usual(own, Type(element)).name == element
+    number = weak_value(node)
+    return own.is_integer and (own.size <= SIZES[element] or (number is not None and in_range(number, element)))
+
+
+def in_range(number: int, integer: str) -> bool:
+    """Whether an integer type holds a number."""
+    bits = 8 * SIZES[integer]
+    return 0 <= number < 1 << bits if integer[0] == "u" else -(1 << bits - 1) <= number < 1 << bits - 1
+
+
+def _numbers(what: str, *nodes: Node) -> None:
+    for node in nodes:
+        if node.type.record is not None:
+            raise Refused(f"{what} is given {node.type}; numbers and vectors are accepted")
+
+
+def _met(what: str, first: Node, second: Node) -> Type:
+    """The type in which two operands meet, vectors included."""
+    _numbers(what, first, second)
+    one, other = first.type, second.type
+    if one.width == other.width == 1:
+        return usual(one, other)
+    if one.width > 1 and other.width > 1:
+        if one == other:
+            return one
+    elif widens_to(first if one.width == 1 else second, (one if one.width > 1 else other).name):
+        return one if one.width > 1 else other
+    raise Refused(
+        f"{what} is given {one} and {other}; two vectors of one type, and a vector with a scalar that ranks no higher "
+        "than its components, are accepted (convert_TYPE converts)"
+    )
+
+
+# --- making nodes -------------------------------------------------------------------------------------------
+
+
+def unary(symbol: str, operand: Node) -> Node:
+    what, own = f"the operator {symbol!r}", operand.type
+    _numbers(what, operand)
+    if symbol == "~" and not own.is_integer:
+        raise Refused(f"{what} is given {own}; integers are accepted")
+    if symbol == "!":
+        return Node("unary", symbol, (operand,), own.of(_SIGNED[own.size]) if own.width > 1 else INT)
+    return Node("unary", symbol, (operand,), own if own.width > 1 else promoted(own))
+
+
+def binary(symbol: str, left: Node, right: Node) -> Node:
+    what = f"the operator {symbol!r}"
+    if symbol in _OF_INTEGERS:
+        _numbers(what, left, right)
+        for one in (left, right):
+            if not one.type.is_integer:
+                raise Refused(f"{what} is given {one.type}; integers are accepted")
+    if symbol in ("<<", ">>"):
+        return Node("binary", symbol, (left, right), _shifted(what, left.type, right.type))
+    met = _met(what, left, right)
+    if symbol in _COMPARISONS or symbol in _LOGIC:
+        met = met.of(_SIGNED[met.size]) if met.width > 1 else INT
+    return Node("binary", symbol, (left, right), met)
+
+
+def _shifted(what: str, value: Type, count: Type) -> Type:
+    if value.width > 1 and count.width in (1, value.width) and (count.width == 1 or count.size == value.size):
+        return value
+    if value.width == count.width == 1:
+        return promoted(value)
+    raise Refused(
+        f"{what} is given {value} and {count}; a scalar count, or a vector of counts with the same element size, is "
+        "accepted"
+    )
+
+
+def conditional(condition: Node, yes: Node, no: Node) -> Node:
+    what, asked = "the operator '?:'", condition.type
+    _numbers(f"the condition of {what}", condition)
+    children = (condition, yes, no)
+    if yes.type.record is not None or no.type.record is not None:
+        if yes.type != no.type or asked.width > 1:
+            raise Refused(f"{what} is given {yes.type} and {no.type}; two of one type after a scalar are accepted")
+        return Node("conditional", "?", children, yes.type)
+    met = _met(what, yes, no)
+    if asked.width == 1:
+        return Node("conditional", "?", children, met)
+    if met.width == 1:
+        met = Type(met.name, asked.width)
+    if not asked.is_integer or met.width != asked.width or met.size != asked.size or met.name == "real":
+        raise Refused(
+            f"{what} is given the condition {asked} for values of {met}; a scalar, or as many integers of the same "
+            "size, are accepted"
+        )
+    return Node("conditional", "?", children, met)
+
+
+def cast(target: Type, operand: Node) -> Node:
+    """``(target)operand``; a scalar gives every component of a vector."""
+    own = operand.type
+    if own.record is not None or (own.width > 1 and own != target):
+        raise Refused(
+            f"the cast ({target}) is given {own}; numbers are accepted, and convert_{target} converts vectors"
+        )
+    if target.width > 1:
+        return vector(target, [operand])
+    return Node("cast", str(target), (operand,), target)
+
+
+def vector(target: Type, parts: Sequence[Node]) -> Node:
+    """``(target)(parts)``: a scalar for all components, or scalars and vectors that are as many together."""
+    _numbers(f"({target})(...)", *parts)
+    count = sum(part.type.width for part in parts)
+    odd = next((part.type for part in parts if part.type.width > 1 and part.type.name != target.name), None)
+    if odd is not None or (count != target.width and (len(parts) > 1 or count > 1)):
+        given = ", ".join(str(part.type) for part in parts)
+        raise Refused(
+            f"({target})(...) is given {given}; one scalar, or scalars and vectors of {target.scalar} with "
+            f"{target.width} components together, are accepted"
+        )
+    return Node("vector", str(target), tuple(parts), target)
+
+
+def member(operand: Node, name: str) -> Node:
+    own = operand.type
+    if own.record is not None:
+        return Node("member", name, (operand,), _field(own.record, name))
+    count = _components(own.width, name) if own.width > 1 else 0
+    if not count:
+        accepted = "members of records and vectors are accepted"
+        if own.width > 1:
+            accepted = f"x, y, z, w, s0 to s{own.width - 1:x} (1, 2, 3, 4, 8 or 16), lo, hi, odd, even are accepted"
+        raise Refused(f"{quoted(name)} is no field or component of {own}; {accepted}")
+    return Node("member", name, (operand,), Type(own.name, count))
+
+
+def _field(record: np.dtype, name: str) -> Type:
+    if record.fields is None or record.names is None or name not in record.names:
+        raise Refused(f"{quoted(name)} is no field of the record; {listed(record.names or ())} are accepted")
+    found = record.fields[name][0]
+    if found.subdtype is not None:
+        raise Refused(
+            f"the field {quoted(name)} of {record_text(record)} is an array; fields that are numbers or records are "
+            "accepted"
+        )
+    return type_of(found)
+
+
+def _components(width: int, name: str) -> int:
+    """How many components `name` picks of a vector; 0 where it is no name of any that exist."""
+    if name in ("lo", "even"):
+        return (width + 1) // 2
+    if name in ("hi", "odd"):  # of three, one component of these has no value
+        return width // 2 if width != 3 else 0
+    if name[:1] == "s":
+        places = [("0123456789abcdef".find(letter)) for letter in name[1:].lower()]
+    else:
+        places = ["xyzw".find(letter) for letter in name]
+    right = all(0 <= place < width for place in places)
+    return len(places) if right and len(places) in (1, *WIDTHS) else 0
+
+
+# --- the tree as text ---------------------------------------------------------------------------------------
+
+
+def in_brackets(inner: str, outer: str, *, left: bool) -> bool:
+    """Whether an operand of the binary operator `outer` is put in brackets: where C needs them, or compilers warn.
+
+    inner: the operand's own operator, "?" of a conditional, "" of what binds closer than any.
+    """
+    if inner not in LEVELS:
+        return inner == "?"
+    if any(inner in chain and outer in chain for chain in _CHAINS):
+        return not left
+    plain = inner in ("*", "/", "%", "+", "-") or (inner in _COMPARISONS and outer in _LOGIC)
+    return not (plain and LEVELS[inner] < LEVELS[outer])
+
+
+def operator_of(node: Node) -> str:
+    """What :func:`in_brackets` asks for."""
+    return node.symbol if node.kind in ("binary", "conditional") else ""
+
+
+def source_text(tree: Node) -> str:
+    """The tree in the grammar of operator text: parsed again it gives the same tree.
+
+    It says what was understood; :mod:`pydp.algorithms.operators.text` writes the C that is compiled.
+    """
+    return fold(tree, _source)
+
+
+def _source(node: Node, parts: Sequence[str]) -> str:
+    if node.kind in ("literal", "constant", "name"):
+        return node.symbol
+    if node.kind == "call":
+        return f"{node.symbol}({', '.join(parts)})"
+    if node.kind == "vector":
+        return f"({node.symbol})({', '.join(parts)})"
+    if node.kind == "binary":
+        kept = [
+            f"({part})" if in_brackets(operator_of(child), node.symbol, left=not place) else part
+            for place, (child, part) in enumerate(zip(node.children, parts, strict=True))
+        ]
+        return f" {node.symbol} ".join(kept)
+    if node.kind == "conditional":
+        nested = [child.kind == "conditional" for child in node.children]
+        asked, yes = (f"({part})" if inner else part for inner, part in zip(nested[:2], parts, strict=False))
+        return f"{asked} ? {yes} : {parts[2]}"
+    operand = node.children[0]
+    if node.kind == "member":
+        return (parts[0] if operand.kind in ("name", "member", "call") else f"({parts[0]})") + f".{node.symbol}"
+    inner = f"({parts[0]})" if operand.kind in ("binary", "conditional") else parts[0]
+    if node.kind == "cast":
+        return f"({node.symbol}){inner}"
+    return node.symbol + (" " if inner[0] in "+-" else "") + inner

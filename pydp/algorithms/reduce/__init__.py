@@ -1,0 +1,197 @@
+"""``pydp.reduce``: folds over any axes, with any associative operator and any type, the same bits every time.
+
+The fold is that of the elements in C order, cut into parts of a fixed size: no atomics, so nothing depends on
+timing. Named operators, which also commute, may be interleaved within a part; any other operator never has its
+operands exchanged, and every operator only sees real elements (SPEC S2: no padding, no identity needed).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from pydp.algorithms.arguments import axis_of, by_key, switch
+from pydp.algorithms.operators.conversion import conversion
+from pydp.algorithms.reduce.plan import Plan, result_dtype
+from pydp.algorithms.reduce.plan import plan as plan_of
+from pydp.algorithms.reduce.policy import ReduceSpec
+from pydp.algorithms.scan.arguments import host_init, is_device_init
+from pydp.dtypes import is_record, native
+from pydp.errors import InvalidArgument
+from pydp.groups.barrier_plan import told
+from pydp.model.explanation import Explanation, Given, explained_by, sources_of
+from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.call import Call
+
+__all__ = ["ReduceSpec", "reduce"]
+
+
+def reduce(
+    x: Any,
+    op: Any = "+",
+    *,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
+    init: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Folds `x` over some axes with an associative operator.
+
+    x: array of any shape and strides (NumPy, Field or pyopencl array); the result is of its kind, of NumPy arrays a
+        NumPy scalar where no axis is left.
+    op: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in ``a`` and ``b``, or a Python function of two values;
+        it must be associative, it need not commute: elements are folded in C order of the reduced axes.
+    axis: an axis, a tuple of axes, or None for all. keepdims: reduced axes stay, with extent 1.
+    init: a first value, folded in on the left. dtype: type of the fold and the result; by default that of `x`, but
+        int64 or uint64 for the sum and product of smaller integers (bool counts as one), as NumPy has it.
+    out: where the result is written (its shape and dtype must fit), also overlapping `x`.
+
+    Nothing to fold gives `init`, else what NumPy gives (0 for a sum); operators without such a value raise
+    InvalidArgument. Wrong axes, types and operators raise InvalidArgument, types that the device lacks
+    UnsupportedOnDevice, before anything is enqueued.
+
+    >>> pydp.reduce(np.arange(6).reshape(2, 3), "max", axis=1)
+    array([2, 5])
+    >>> pydp.reduce(np.arange(4, dtype=np.float32))
+    np.float32(6.0)
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    call, source, axes, kind, plan = _planned(x, op, axis, init, dtype, spec, where)
+    value = _first_value(call, init, plan.dtype)
+    result = call.output(_shape(source, axes, keepdims), kind)
+    seed = None if init is None else _seed(call, value, plan.dtype)
+    _run(call, plan, source, seed, result)
+    found = call.finish(result)
+    return found[()] if out is None and isinstance(found, np.ndarray) and not found.ndim else found
+
+
+def _planned(
+    x: Any, op: Any, axis: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
+) -> tuple[Call, Operand, tuple[int, ...], np.dtype, Plan]:
+    """The start of a call or explanation: the call, its operand, the axes to fold, the result's dtype, its plan.
+
+    The dtype may be an ``np.record`` one where the plan, which is kept for equal dtypes, has the plain one.
+    """
+    first = init if init is not None and is_device_init(init) else None
+    call = Call.begin({"x": x, "init": first}, **where)
+    source = call.input("x")
+    axes = _axes(axis, len(source.shape))
+    accumulator = result_dtype(source.dtype, op) if dtype is None else native(dtype)
+    described = (source.dtype, source.shape, source.strides, by_key(op), axes, init is not None, accumulator)
+    plan = plan_of(call.device, *described, by_key(spec))
+    return call, source, axes, accumulator, plan
+
+
+def _shape(source: Operand, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The result's shape."""
+    keepdims = switch(keepdims, "keepdims")
+    return tuple(1 if a in axes else size for a, size in enumerate(source.shape) if keepdims or a not in axes)
+
+
+def _first_value(call: Call, init: Any, dtype: np.dtype) -> np.ndarray | None:
+    """The host's first value, checked; None where there is none, or the call's argument `init` holds it."""
+    return None if init is None or call.has("init") else host_init(init, dtype)
+
+
+def _axes(axis: Any, rank: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(rank))
+    given = axis if isinstance(axis, tuple) else (axis,)
+    axes = [axis_of(item, rank, "an integer, a tuple of them or None") for item in given]
+    if len(set(axes)) != len(axes):
+        raise InvalidArgument(f"axis {axis!r} names an axis twice; each may be given once")
+    return tuple(sorted(axes))
+
+
+def fold(call: Call, source: Operand, op: Any, axes: tuple[int, ...], result: Operand) -> None:
+    """Folds an operand over axes within another algorithm's call, in the result's dtype."""
+    plan = plan_of(call.device, source.dtype, source.shape, source.strides, op, axes, False, result.dtype, None)
+    _run(call, plan, source, None, result)
+
+
+def _run(call: Call, plan: Plan, source: Operand, seed: Operand | None, result: Operand) -> None:
+    if plan.empty:
+        call.copy(seed if seed is not None else _constant(call, plan), result)
+        return
+    if not plan.steps:
+        return
+    direct = result.is_contiguous and result.offset == 0 and not call.overlaps(source, result)
+    last = result if direct else call.temporary(result.shape, plan.dtype)
+    given = source
+    for step in plan.steps:
+        to = last if step is plan.steps[-1] else call.temporary((step.action.results,), plan.dtype)
+        seeds = (seed, np.uint64(seed.offset)) if seed is not None and step.action.last else ()
+        call.launch(
+            step.kernel,
+            step.global_size,
+            step.local_size,
+            given,
+            np.uint64(given.offset),
+            *step.before,
+            to,
+            *step.after,
+            *seeds,
+        )
+        given = to
+    if not direct:
+        call.copy(last, result)
+
+
+def _constant(call: Call, plan: Plan) -> Operand:
+    """The value of an empty fold, in scratch memory."""
+    place = call.temporary((), plan.dtype)
+    value = np.asarray(plan.start).astype(plan.dtype).reshape(1)
+    call.enqueue(cl.enqueue_fill_buffer, place, pattern=value, offset=0, size=plan.dtype.itemsize)
+    return place
+
+
+def _seed(call: Call, value: np.ndarray | None, dtype: np.dtype) -> Operand:
+    """The first value as one element of the fold's type: a host's value, or what the argument `init` holds."""
+    if value is not None:
+        place = call.temporary((), dtype, "init")
+        call.enqueue(cl.enqueue_copy, place, value.reshape(1), is_blocking=False)
+        return place
+    given = call.input("init")
+    if int(np.prod(given.shape, dtype=object)) != 1:
+        raise InvalidArgument(f"init has shape {given.shape}; one value of dtype {dtype} is accepted")
+    conversion(given.dtype, dtype, "init")
+    if not is_record(dtype) and not np.can_cast(given.dtype, dtype, "same_kind"):
+        raise InvalidArgument(f"init has dtype {given.dtype}; one value of dtype {dtype} is accepted")
+    return call.contiguous(given, dtype)
+
+
+def _explain(given: Given) -> Explanation:
+    """What ``reduce(x, op, ...)`` would run here."""
+    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for, "out": given.out}
+    call, source, axes, _, plan = _planned(given.x, given.op, given.axis, given.init, given.dtype, given.spec, where)
+    _first_value(call, given.init, plan.dtype)
+    shape = _shape(source, axes, given.keepdims)
+    if given.out is not None:
+        call.output(shape, plan.dtype)  # for its checks
+    facts: dict[str, object] = {
+        "device": call.device.name,
+        "shape": source.shape,
+        "axes": axes,
+        "types": f"{source.dtype} -> {plan.dtype}",
+        "operator": plan.operator.name,
+        "specialization": plan.choice.spec if plan.choice else "none: nothing to fold",
+    }
+    choices = [plan.choice.reason] if plan.choice else []
+    for step in plan.steps:
+        action = step.action
+        choices.append(
+            f"{action.kernel}: folds {action.n} elements {action.step} apart, in {action.parts} part(s) of "
+            f"{action.part}, for {action.rows} row(s)" + (f" of {action.columns[0]} columns" if action.columns else "")
+        )
+        choices += told(step.kernel)
+    return Explanation("reduce", facts, choices, sources_of(step.kernel for step in plan.steps))
+
+
+explained_by(reduce, _explain)

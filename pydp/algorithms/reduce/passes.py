@@ -1,0 +1,103 @@
+"""How a reduction over any axes becomes passes of two kernels. Pure: shapes and strides in, passes out.
+
+The reduced axes are folded one after the other, the innermost first, which for an associative operator is the
+fold in C order. A pass over an axis that has neighbours side by side goes down columns; any other folds rows.
+Where a pass has too few rows to keep the device busy, each row is cut into parts, and one more pass folds those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pydp.algorithms.reduce.policy import ReduceSpec
+
+_LEAST_OF_A_LANE = 64  # elements down a column, below which another part costs more than it brings
+
+Dim = tuple[int, int]
+"""(size, step in elements) of an axis."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One launch. `outer` are the axes that count the rows, `columns` the side by side axis (rows kernel: None)."""
+
+    kernel: str
+    n: int
+    step: int
+    parts: int
+    part: int
+    outer: tuple[Dim, ...]
+    columns: Dim | None
+    last: bool
+
+    @property
+    def rows(self) -> int:
+        """How many folds the pass makes, those of neighbouring columns counted once."""
+        return math.prod(size for size, _ in self.outer)
+
+    @property
+    def results(self) -> int:
+        """Elements that the pass writes."""
+        return self.parts * self.rows * (self.columns[0] if self.columns else 1)
+
+
+def collapse(dims: Sequence[Dim]) -> list[Dim]:
+    """The same elements in the same order, with as few axes as their steps allow."""
+    merged: list[Dim] = []
+    for size, step in dims:
+        if size == 1:
+            continue
+        if merged and merged[-1][1] == size * step:
+            merged[-1] = (merged[-1][0] * size, step)
+        else:
+            merged.append((size, step))
+    return merged
+
+
+def _contiguous(sizes: Sequence[int]) -> list[Dim]:
+    steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    return list(zip(sizes, steps, strict=True))
+
+
+def passes(kept: Sequence[Dim], reduced: Sequence[Dim], spec: ReduceSpec) -> Iterator[Pass]:
+    """The launches that fold `reduced` (at least one element, outermost first) for every element of `kept`."""
+    kept, reduced = list(kept), collapse(reduced) or [(1, 1)]
+    while reduced:
+        (n, step), others = reduced[-1], reduced[:-1]
+        rows = [*others, *kept]
+        yield from _axis(n, step, collapse(rows), spec, last=not others)
+        placed = _contiguous([size for size, _ in rows])
+        reduced = collapse(placed[: len(others)])
+        kept = placed[len(others) :]
+
+
+def by_columns(kept: Sequence[Dim], reduced: Sequence[Dim]) -> bool:
+    """Whether the first launch goes down columns, not along rows: other specializations suit it."""
+    inner = collapse(reduced) or [(1, 1)]
+    return _shape(*inner[-1], collapse([*inner[:-1], *kept])).columns is not None
+
+
+def _axis(n: int, step: int, rows: list[Dim], spec: ReduceSpec, last: bool) -> Iterator[Pass]:
+    """The passes over one axis: one, or one over parts and one over their results."""
+    first = _shape(n, step, rows)
+    items, least = first.rows * (math.ceil(first.columns[0] / spec.columns) if first.columns else 1), spec.part
+    if first.columns and spec.lanes > 1:  # a group's lanes take a column each, and go down their parts alone
+        items, least = math.ceil(items / spec.lanes), max(_LEAST_OF_A_LANE, spec.part // spec.lanes)
+    parts = min(math.ceil(spec.busy / max(items, 1)), n // least)
+    parts = max(parts, math.ceil(n / spec.longest), 1)
+    part = math.ceil(n / parts)
+    parts = math.ceil(n / part)
+    yield Pass(first.kernel, n, step, parts, part, first.outer, first.columns, last and parts == 1)
+    if parts > 1:
+        count = math.prod(size for size, _ in rows)
+        yield from _axis(parts, count, collapse([(count, 1)]), spec, last)
+
+
+def _shape(n: int, step: int, rows: list[Dim]) -> Pass:
+    """Which kernel folds an axis, and which axis of the rows it takes as its columns."""
+    side = rows[-1] if rows else None
+    if side is None or (abs(step) < abs(side[1]) and n >= 64):
+        return Pass("reduce_rows", n, step, 1, n, tuple(rows), None, False)
+    return Pass("reduce_columns", n, step, 1, n, tuple(rows[:-1]), side, False)

@@ -1,0 +1,186 @@
+"""The policy of the reductions: specializations, their limits, candidates and counts for the cost model.
+
+All functions are pure: they depend on the device's profile and the problem only. Rows are assumed to be contiguous.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pydp.model.counts import Counts, Phase, efficiency, spread
+
+if TYPE_CHECKING:
+    from pydp.model.family import Problem
+    from pydp.runtime.device.profile import Profile
+from dataclasses import replace
+
+from pydp.groups.barrier import why_not
+from pydp.model.family import Family, Problem
+from pydp.runtime.device.profile import Profile
+
+
+@dataclass(frozen=True)
+class ReduceSpec:
+    """One specialization. rows kernel: `width` (0: in order) and `unroll` on CPUs; on GPUs `lanes`, `items` neighbours
+    for each, `waves` virtual wavefronts that share the lanes' registers (operators that commute), `buffers` 1 or 2
+    (others: with 2, wavefronts take turns in two of them, with a barrier less for each);
+    columns kernel: `columns` for each work-item; a row's parts hold `part` elements or more, `longest` or
+    fewer; rows are cut until there are `busy` work-items; `barriers` (see :mod:`pydp.groups.barrier`): how the lanes of
+    the GPUs' rows kernel meet, by default as a whole group, for narrower barriers were not faster where measured."""
+
+    mapping: str
+    width: int
+    unroll: int
+    lanes: int
+    items: int
+    columns: int
+    part: int
+    longest: int
+    busy: int
+    barriers: str = "group"
+    subgroup: int | None = None
+    waves: int = 1
+    buffers: int = 2
+
+
+def item_bytes(problem: Problem) -> int:
+    """Bytes of an element: the problem's third size, which records have, else by the name of the scalar type."""
+    return problem.sizes[2] if len(problem.sizes) > 2 else np.dtype(problem.dtype).itemsize
+
+
+def local_bytes(problem: Problem, spec: ReduceSpec) -> int:
+    """Local memory of a group of lanes: a result of each, in `buffers` of them where they are folded in order."""
+    return spec.lanes * item_bytes(problem) * (1 if "commutes" in problem.flags else spec.buffers)
+
+
+def counts(profile: Profile, problem: Problem, spec: ReduceSpec) -> Counts:
+    """problem.sizes: (elements of a fold, folds), and of records the bytes of one. The parts of every fold, then the
+    fold of the parts' results."""
+    n, folds = (max(1, size) for size in problem.sizes[:2])
+    parts = max(1, min(-(-spec.busy // folds), n // spec.part), -(-n // spec.longest))
+    phases = [_pass(profile, problem, spec, n, folds, parts)]
+    if parts > 1:
+        phases.append(_pass(profile, problem, spec, parts, folds, 1))
+    return Counts(problem.dtype, tuple(phases))
+
+
+def _pass(profile: Profile, problem: Problem, spec: ReduceSpec, n: int, folds: int, parts: int) -> Phase:
+    item = item_bytes(problem)
+    work = parts * folds
+    size = float(n * folds * item)
+    near = profile.kind == "cpu" and size < 0.75 * profile.l2_bytes * profile.compute_units
+    commutes = "commutes" in problem.flags
+    each = -(-n // parts)
+    if spec.mapping == "simt":
+        tree = spec.lanes.bit_length() if spec.barriers == "group" else 2  # narrow ones cost less
+        step = spec.lanes * spec.items * (spec.waves if commutes else 1)
+        tiles = -(-each // step)
+        wasted = tiles * step / each
+        # Operators that do not commute fold every tile; two buffers spare the tree's last barrier.
+        trees, barriers = (1, tree) if commutes else (tiles, tiles * (tree + 1 - spec.buffers))
+        return Phase(
+            "rows",
+            groups=work,
+            lanes=spec.lanes,
+            operations=n * folds * wasted + 2.0 * work * spec.lanes * trees,
+            efficiency=0.5,
+            read=size,
+            written=float(work * item),
+            balance=spread(work, profile.compute_units),
+            barriers=barriers,
+            local_bytes=local_bytes(problem, spec),
+            registers=16 + 2 * spec.items * spec.waves,
+            access=item,
+        )
+    latency = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0
+    if spec.width and commutes:
+        pieces = max(1.0, spec.width * item / profile.simd_bytes)
+        cycles = max(pieces, latency / spec.unroll) / spec.width
+        start = spec.width * spec.unroll * 2.0 + 20.0  # the accumulators, folded at the end element by element
+    else:
+        cycles, start = latency, 10.0
+    return Phase(
+        "rows",
+        groups=work,
+        operations=float(n * folds),
+        efficiency=efficiency(profile, problem.dtype, 1.0, cycles + start / each),
+        read=0.0 if near else size,
+        cached=size,
+        written=float(work * item),
+        balance=spread(work, profile.compute_units),
+    )
+
+
+def _default(profile: Profile, problem: Problem) -> ReduceSpec:
+    size, lanes = item_bytes(problem), 1 << min(256, profile.max_group_size).bit_length() - 1
+    while lanes and 2 * lanes * size > profile.local_bytes:
+        lanes //= 2
+    if profile.mapping == "vector" or not lanes:  # without lanes: elements too large for local memory
+        # The widest OpenCL vector (16) times 4 hides the latency of the operator; a work-item's columns stay in L1.
+        # Where loops are cut short by the driver, a work-item's share of elements stays well below that number.
+        longest = 2**40 if profile.loop_limit is None else 64
+        columns = max(16384 // size if profile.loop_limit is None else min(2048 // size, 512), 16)
+        return ReduceSpec(
+            "vector",
+            16,
+            4,
+            1,
+            1,
+            columns,
+            16384 if profile.loop_limit is None else 32,
+            longest,
+            4 * profile.compute_units,
+        )
+    base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units)
+    # Side by side lanes read side by side elements, a wavefront ahead of the other, where the order leaves it open.
+    return replace(base, items=1, waves=8) if "commutes" in problem.flags else base
+
+
+def _lane_space(base: ReduceSpec, commutes: bool) -> list[ReduceSpec]:
+    """Groups of lanes: of wavefronts in turn where the operator commutes, else of runs in one or two buffers."""
+    shapes = [(items, waves, 2) for items in (1, 2, 4) for waves in (1, 4, 8)]
+    if not commutes:
+        shapes = [(items, 1, buffers) for items in (1, 2, 4, 8, 16) for buffers in (1, 2)]
+    return [
+        replace(base, lanes=lanes, part=8 * lanes, items=items, waves=waves, buffers=buffers)
+        for lanes in (64, 128, 256, 512)
+        for items, waves, buffers in shapes
+    ]
+
+
+def _space(profile: Profile, problem: Problem) -> list[ReduceSpec]:
+    base = _default(profile, problem)
+    if base.mapping == "simt":
+        return _lane_space(base, "commutes" in problem.flags)
+    return [
+        ReduceSpec("vector", width, unroll, 1, 1, base.columns, base.part, base.longest, base.busy)
+        for width in (4, 8, 16)
+        for unroll in (1, 2, 4, 8)
+    ]
+
+
+def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
+    if spec.width not in (0, 2, 4, 8, 16):
+        return f"width is {spec.width}; 0, 2, 4, 8 and 16 are accepted"
+    if spec.lanes < 1 or spec.lanes & (spec.lanes - 1) or spec.lanes > profile.max_group_size:
+        return f"lanes is {spec.lanes}; powers of two up to {profile.max_group_size} are accepted"
+    if min(spec.unroll, spec.items, spec.columns, spec.busy) < 1 or min(spec.part, spec.longest) < 2:
+        return "unroll, items, columns and busy must be at least 1, part and longest at least 2"
+    large = max(spec.columns, spec.busy) > 2**24 or max(spec.part, spec.longest) > 2**48
+    if large or spec.unroll > 32 or spec.items > 64:
+        return "unroll is at most 32, items 64, columns and busy 2**24, part and longest 2**48"
+    if not 1 <= spec.waves <= 64 or spec.buffers not in (1, 2):
+        return f"waves is {spec.waves} and buffers {spec.buffers}; 1 to 64, and 1 or 2, are accepted"
+    needed = local_bytes(problem, spec) if spec.mapping == "simt" else 0
+    if needed > profile.local_bytes:
+        return f"the results of {spec.lanes} lanes take {needed} bytes of local memory, {profile.local_bytes} are there"
+    return None
+
+
+FAMILY = Family("reduce", ReduceSpec, _default, _space, _check, counts)

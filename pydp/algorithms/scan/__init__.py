@@ -1,0 +1,162 @@
+"""Prefix scans along any axis: inclusive, exclusive, reversed, segmented, with any associative operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.scan import stream
+from pydp.algorithms.scan.plan import Arrays
+from pydp.algorithms.scan.policy import ScanSpec, lies
+from pydp.algorithms.scan.request import Request, opened, place_of_copy, plan_of, untangled
+from pydp.model.explanation import Explanation, Given, explained_by
+from pydp.runtime.arrays.operand import Operand
+
+__all__ = ["ScanSpec", "scan"]
+
+
+def scan(
+    x: Any,
+    op: Any = "+",
+    *,
+    axis: int | None = -1,
+    exclusive: bool = False,
+    reverse: bool = False,
+    init: Any = None,
+    segments: Any = None,
+    dtype: Any = None,
+    strategy: str | None = None,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """The running folds of `x` along `axis`: element k of the result is ``x[0] op x[1] op ... op x[k]``.
+
+    x: NumPy array, Field or pyopencl Array of any rank, strides and dtype (bool, integers, floats, complex numbers,
+    OpenCL vectors, records); the result is of the same kind and shape. axis=None scans the elements in C order and
+    gives a result of rank 1.
+
+    op: any associative operator, commutative or not: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in a and
+    b, a dict of such expressions for the fields of a record, or a Python function. It is called with elements of `x`
+    and their folds only, earlier ones as `a`, and the bracketing depends on the sizes and the device alone: float
+    results are the same bits run after run. One exception: if the result goes to `x` itself and a work-group recomputes
+    the aggregate of a partition whose owner is late, it may read elements that are being overwritten. Elements of more
+    than 8 bytes may then be half old, half new. The operator must end for such values; its result is discarded.
+
+    exclusive: element k is the fold of what lies before k; element 0 is `init`, else what the operator's identity is
+    (an operator without a known one needs an init). reverse: the same as ``scan(x[::-1], ...)[::-1]``. init: a value
+    (or a Field or pyopencl Array of one element, read on the device) that every scan begins with, each segment too.
+    segments: head flags (bool or uint8, nonzero begins a segment) or keys (other integers; a run of equal neighbours
+    is a segment), of x's shape, or ("flags", array) or ("keys", array) to say which. A flag marks the first element
+    in the order of the scan.
+
+    dtype: what to compute in and return; by default that of x (as CUB and pyopencl have it, not NumPy), and int64 for
+    sums and products of bools. out: where the result goes; it may be x. strategy: "lookback" (one pass, the default),
+    "chained" or "reduce_then_scan" (the default where a driver promises no progress between groups, the only one where
+    it cuts loops short). spec: a ScanSpec, or a mapping of some of its fields.
+
+    Raises InvalidArgument for what is not accepted and UnsupportedOnDevice for dtypes that the device lacks, both
+    before anything is enqueued.
+
+    >>> pydp.scan(np.array([3, 1, 4], np.int32))
+    array([3, 4, 8], dtype=int32)
+
+    Source: D. Merrill and M. Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back (2016); the fallback
+    follows T. Smith, R. Levien and J. Owens, Decoupled Fallback (2025).
+    """
+    request = Request(op, axis, exclusive, reverse, init, segments, dtype, strategy, spec)
+    if type(x) is np.ndarray and x.nbytes >= stream.ALWAYS_FITS and stream.too_large(x, device, queue, dtype):
+        return stream.scan_in_pieces(_scan, x, request, out, {"device": device, "queue": queue, "wait_for": wait_for})
+    return _scan(x, request, out, device, queue, wait_for)
+
+
+def _scan(
+    x: Any,
+    request: Request,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    carry: Any = None,
+    total: Any = None,
+) -> Any:
+    """One scan whose arrays fit the device. `carry` (a buffer of one value) stands before the first element instead of
+    init; the last inclusive value goes to the buffer `total`."""
+    call, (x_in, h_in, init), value, operator = opened(x, request, out, device, queue, wait_for)
+    y = call.output(x_in.shape, value)
+    if x_in.size == 0:
+        return call.finish(y)
+    x_at, h_at, init = untangled(call, x_in, h_in, init, y)
+    y_at = y
+    plan = plan_of(call.device, request, operator, x_at, h_at, y_at, init, carry is not None, total is not None)
+    if plan is None:  # axes that no two steps can walk: go through contiguous copies
+        x_at = call.contiguous(x_at)
+        h_at = call.contiguous(h_at) if h_at is not None else None
+        y_at = y if y.is_contiguous else call.temporary(y.shape, value, "result")
+        plan = plan_of(call.device, request, operator, x_at, h_at, y_at, init, carry is not None, total is not None)
+        assert plan is not None
+    init_argument = (init.buffer, init.offset) if type(init) is Operand else init
+    h_buffer, h_offset = (h_at.buffer, h_at.offset) if h_at is not None else (None, 0)
+    arrays = Arrays(x_at.buffer, x_at.offset, y_at.buffer, y_at.offset, h_buffer, h_offset, init_argument, carry, total)
+    plan.run(call, arrays)
+    if y_at is not y:
+        call.copy(y_at, y)
+    return call.finish(y)
+
+
+def _explain(given: Given) -> Explanation:
+    """What ``scan(x, op, ...)`` would run here."""
+    request = Request(
+        given.op, given.axis, given.exclusive, given.reverse, given.init, given.segments, given.dtype, given.strategy,
+        given.spec,
+    )  # fmt: skip
+    where = (given.out, given.device, given.queue, given.wait_for)
+    call, (x_in, h_in, init), value, operator = opened(given.x, request, *where, place_of_copy)
+    title = f"scan of {x_in.shape} {x_in.dtype} with {operator.name!r} along axis {request.axis} on {call.device.name}"
+    if x_in.size == 0:
+        return Explanation(title, {"result": "nothing to do"})
+    y = call.temporary(x_in.shape, value) if given.out is None else call.output(x_in.shape, value)
+    x_at, h_at = x_in, h_in
+    if call.overlaps(x_at, y) and not call.same(x_at, y):
+        x_at = call.temporary(x_at.shape, x_at.dtype)
+    plan = plan_of(call.device, request, operator, x_at, h_at, y, init, False, False)
+    choices = []
+    if plan is None:
+        choices.append("the other axes need more than two steps: the scan works on contiguous copies")
+        x_at, y = place_of_copy(call, x_at), place_of_copy(call, y)
+        h_at = place_of_copy(call, h_at) if h_at is not None else None
+        plan = plan_of(call.device, request, operator, x_at, h_at, y, init, False, False)
+    assert plan is not None
+    profile = call.device.profile
+    choices += [plan.why, *plan.describe()]
+    choices.append(f"mapping {plan.spec.mapping!r}: the device is a {profile.kind}")
+    choices.append(_why_strategy(profile, plan.spec))
+    if plan.spec.mapping == "simt":
+        choices.append(f"in local memory: {lies(profile, value.itemsize, plan.spec).reason}")
+    kernels = plan.all_kernels()
+    facts = {
+        "device": call.device.name,
+        "dtype": str(value),
+        "specialization": plan.spec,
+        "groups": plan.grid[0] // plan.group[0],
+        "group": plan.group,
+    }
+    return Explanation(title, facts, choices, {name: one.source for name, one in kernels.items()})
+
+
+def _why_strategy(profile: Any, spec: ScanSpec) -> str:
+    if spec.strategy != "reduce_then_scan":
+        if not profile.group_progress:
+            return f"strategy {spec.strategy!r}: asked for; this driver promises no progress between groups"
+        return (
+            f"strategy {spec.strategy!r}: started groups of this driver keep running, so one pass over memory is safe"
+        )
+    if profile.loop_limit is not None:
+        return f"strategy {spec.strategy!r}: this driver ends loops after {profile.loop_limit} rounds, so none may wait"
+    return f"strategy {spec.strategy!r}: asked for, or this driver promises no progress between groups"
+
+
+explained_by(scan, _explain)

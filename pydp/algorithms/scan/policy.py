@@ -1,0 +1,424 @@
+"""The policy of the scans: specializations, their limits, candidates and counts for the cost model.
+
+All functions are pure: they depend on the device's profile and the problem only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydp.model.counts import Counts, Phase, efficiency, spread
+
+if TYPE_CHECKING:
+    from pydp.model.family import Problem
+    from pydp.runtime.device.profile import Profile
+from pydp.groups.barrier import why_not
+from pydp.local_memory import Skew, banks_of, skew, skewed
+from pydp.model.family import Family, Problem
+from pydp.runtime.device.profile import Profile
+
+ORDERS = ("ticket", "reversed", "permuted")
+STRATEGIES = ("lookback", "chained", "reduce_then_scan")
+
+
+@dataclass(frozen=True)
+class ScanSpec:
+    """One specialization of scan.
+
+    mapping: "vector" (one work-item per group: CPUs) or "simt" (lanes and local memory: GPUs). strategy: "lookback",
+    "chained" (each partition waits for its predecessor's prefix) or "reduce_then_scan". part: the most elements of
+    a partition (vector). vector: elements of a vector, 0 for one at a time. nontemporal: results go past the cache.
+    lanes, columns, items, pad: the group, a row of its scan, a lane's elements, unused elements of local memory (simt).
+    barriers, subgroup: how lanes meet (see :mod:`pydp.groups.barrier`; simt).
+    width: columns of a work-item along strided axes. polls: fruitless looks at a predecessor before its aggregate is
+    recomputed (0: never, the group waits for ever). plain_polls: look with volatile loads instead of atomics. order and
+    suppress are for tests: groups numbered without a ticket, and one partition in `suppress` publishing nothing (0: all
+    do).
+    """
+
+    mapping: str
+    strategy: str
+    part: int = 65536
+    vector: int = 0
+    nontemporal: bool = False
+    lanes: int = 256
+    columns: int = 16
+    items: int = 15
+    pad: int = 0
+    width: int = 16
+    polls: int = 20000
+    plain_polls: bool = False
+    order: str = "ticket"
+    suppress: int = 0
+    barriers: str = "auto"
+    subgroup: int | None = None
+
+
+SMALL = 4096  # elements below which a partition is not made smaller to keep more cores busy
+_PARTS = (4096, 16384, 65536, 1 << 18, 1 << 20)
+_STREAMED = 0.6  # the cost of a store that goes round the caches over one that reads what it overwrites first
+_LOOKS = 0.05  # signals of a partition in the look-back of a busy device: most predecessors are done
+
+
+def partition(spec: ScanSpec, size: int, units: int) -> int:
+    """Elements of a partition: as specialized, but enough partitions for the cores."""
+    if spec.mapping == "simt":
+        return spec.lanes * spec.items
+    share = -(-size // (4 * units))
+    return min(spec.part, max(SMALL, -(-share // 1024) * 1024))
+
+
+def specializations(profile: Profile, problem: Problem, base: ScanSpec) -> list[ScanSpec]:
+    """The default; partitions with every strategy, vectors, stores; groups of lanes."""
+    if profile.loop_limit is not None:  # partitions are as large as such a driver's loops allow
+        found = [base, *(dataclasses.replace(base, part=max(16, base.part >> shift)) for shift in (1, 2))]
+        return list(dict.fromkeys(found))
+    found = [base]
+    if base.mapping == "vector" and _columns(problem, base):
+        # Every vector of a row is written out in the kernel: beyond four it grows without being faster.
+        widths = [(base.vector or 2) * count for count in (1, 2, 4)]
+        found += [dataclasses.replace(base, width=width) for width in widths]
+    elif base.mapping == "vector":
+        found += _vector_space(profile, problem, base)
+    found += _lane_space(base)
+    return list(dict.fromkeys(found))
+
+
+def _vector_space(profile: Profile, problem: Problem, base: ScanSpec) -> list[ScanSpec]:
+    size = 1 << (problem.sizes[0] + problem.sizes[1])
+    kept: dict[tuple[int, str], ScanSpec] = {(partition(base, size, profile.compute_units), base.strategy): base}
+    for part in (base.part, *_PARTS):
+        for strategy in STRATEGIES if profile.group_progress else (base.strategy,):
+            spec = dataclasses.replace(base, part=part, strategy=strategy)
+            whole = partition(spec, size, profile.compute_units)
+            kept.setdefault((whole, strategy if whole < size else base.strategy), spec)
+    found = list(kept.values())
+    if base.vector:
+        widths = [vector for vector in (0, 2, 4, 8, 16) if vector != base.vector]
+        found += [
+            dataclasses.replace(base, vector=vector, nontemporal=base.nontemporal and vector > 0) for vector in widths
+        ]
+        found += [dataclasses.replace(one, nontemporal=not base.nontemporal) for one in list(kept.values())]
+    return found
+
+
+def _lane_space(base: ScanSpec) -> list[ScanSpec]:
+    """Groups of lanes: on GPUs all of them, on CPUs a few to be compared with."""
+    if base.mapping == "simt":
+        found = [dataclasses.replace(base, lanes=lanes) for lanes in (64, 128, 256, 512)]
+        found += [
+            dataclasses.replace(base, lanes=lanes, items=items)
+            for lanes in (128, 256, 512)
+            for items in (3, 5, 7, 9, 11, 15, 19, 23)
+        ]
+        found += [dataclasses.replace(base, columns=32), dataclasses.replace(base, barriers="group")]
+        return [*found, dataclasses.replace(base, strategy="reduce_then_scan")]
+    lanes = dataclasses.replace(base, mapping="simt", vector=0, nontemporal=False, width=1)
+    return [
+        dataclasses.replace(lanes, lanes=count, columns=16, items=items)
+        for count, items in ((64, 15), (256, 7), (256, 15))
+    ]
+
+
+def _columns(problem: Problem, spec: ScanSpec) -> bool:
+    """Whether neighbouring columns are gone down side by side; see `_scan_plan.down_columns`."""
+    columns = problem.sizes[3]
+    return spec.mapping == "vector" and bool(columns) and (columns >= 8 or problem.sizes[1] <= 2)
+
+
+# --- counts --------------------------------------------------------------------------------------------------
+
+
+class _Size:
+    """The numbers that all phases share."""
+
+    def __init__(self, profile: Profile, problem: Problem, spec: ScanSpec) -> None:
+        log_rows, log_n, self.item, self.columns = problem.sizes
+        self.profile, self.problem, self.spec = profile, problem, spec
+        self.size = 1 << (log_rows + log_n)
+        self.units = profile.compute_units
+        self.part = partition(spec, self.size, self.units)
+        self.parts = max(1, -(-self.size // self.part))
+        self.bytes = float(self.size * self.item)
+        cpu = profile.kind == "cpu"
+        self.near = cpu and 2 * self.bytes < 0.75 * profile.l2_bytes * self.units
+        self.shared = cpu and 2 * self.bytes < min(4 * profile.l2_bytes * self.units, max(profile.l3_bytes, 1))
+        self.add = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0  # cycles of an operator
+
+    @property
+    def looks(self) -> float:
+        """Messages that wait for one another: of every partition in a chain, of few where look-back goes on."""
+        if self.spec.strategy == "reduce_then_scan" or self.parts == 1:
+            return 0.0
+        return self.parts * _LOOKS / (1 if self.spec.strategy == "chained" else self.units)
+
+    def efficiency(self, cycles: float) -> float:
+        """One operation an element that takes `cycles`."""
+        return efficiency(self.profile, self.problem.dtype, 1.0, cycles)
+
+
+def counts(profile: Profile, problem: Problem, spec: ScanSpec) -> Counts:
+    """Phases of one scan: the passes over partitions, and the scan of their aggregates."""
+    size = _Size(profile, problem, spec)
+    if _columns(problem, spec):
+        return Counts(problem.dtype, (_down(size),))
+    lanes = spec.mapping == "simt"
+    if size.parts == 1:
+        phases = [_lanes(size, "scan") if lanes else _scanned(size, 1, 1.0)]
+    elif spec.strategy == "reduce_then_scan":
+        reduced = _lanes(size, "reduce") if lanes else _reduced(size)
+        phases = [reduced, *_between(size), _lanes(size, "scan") if lanes else _scanned(size, 1, 1.0)]
+    elif lanes:
+        phases = [_lanes(size, "scan")]
+    else:
+        again = min(1.0, max(0.0, size.part * size.item / max(profile.l2_bytes, 1) - 0.25) / 1.25)
+        phases = [_reduced(size), _scanned(size, 0, again)]
+    return Counts(problem.dtype, tuple(phases))
+
+
+def _reduced(size: _Size) -> Phase:
+    """Four accumulators of vectors; element by element for scalars, which integers' compilers make vectors of."""
+    spec = size.spec
+    pieces = max(1.0, spec.vector * size.item / size.profile.simd_bytes)
+    cycles = max(pieces, size.add / 4) / spec.vector if spec.vector else size.add if size.add > 1 else 0.5
+    return Phase(
+        "reduce", groups=size.parts, operations=float(size.size), efficiency=size.efficiency(cycles),
+        read=0.0 if size.near else size.bytes, cached=size.bytes if size.near else 0.0,
+        balance=spread(size.parts, size.units),
+        signals=size.looks,
+    )  # fmt: skip
+
+
+def scan_cycles(size: _Size) -> float:
+    """Cycles of an element in a partition's scan: the prefix within a vector, and the chain of the carry.
+
+    A vector of w takes log2(w) shuffles and operations and two more for the carry. Registers beyond 32 bytes have one
+    port for shuffles, and beyond 16 bytes moving an element to all lanes takes three cycles.
+    """
+    vector = size.spec.vector
+    if not vector:
+        return max(size.add, 1.5)
+    nbytes = min(vector * size.item, size.profile.simd_bytes)
+    pieces = max(1.0, vector * size.item / size.profile.simd_bytes)
+    issued = (2.0 * vector.bit_length()) * pieces / (1.3 if nbytes > 32 else 2.5)
+    return max(issued, size.add + (3.0 if nbytes > 16 else 1.0)) / vector
+
+
+def _scanned(size: _Size, launches: int, again: float) -> Phase:
+    """`again`: the part of the elements that comes from memory, not from where the phase before has left it.
+
+    Stores that go round the caches spare reading what they overwrite, and cost a way to memory where the results would
+    have stayed in a cache.
+    """
+    read, written, cached = again * size.bytes, 0.0, (1.0 - again) * size.bytes
+    if size.spec.nontemporal:
+        written = size.bytes * (1.0 if size.shared and not size.near else _STREAMED)
+    elif size.near:
+        cached += size.bytes
+    elif size.shared:
+        read += size.bytes
+    else:
+        written = size.bytes
+    if size.near:
+        read, cached = 0.0, cached + read
+    return Phase(
+        "scan", groups=size.parts, operations=float(size.size), efficiency=size.efficiency(scan_cycles(size)),
+        read=read, written=written, cached=cached, launches=launches, balance=spread(size.parts, size.units),
+    )  # fmt: skip
+
+
+def _between(size: _Size) -> list[Phase]:
+    """The aggregates of partitions scanned in place: few, by one unit."""
+    groups = max(1, -(-size.parts // max(size.part, 1)))
+    bytes_ = float(size.parts * size.item)
+    return [
+        Phase(
+            "prefixes", groups=groups, operations=float(size.parts), efficiency=size.efficiency(size.add),
+            read=bytes_, written=bytes_, balance=spread(groups, size.units),
+        )
+    ]  # fmt: skip
+
+
+def _lanes(size: _Size, phase: str) -> Phase:
+    """A partition staged in local memory: twice through it by lanes, then the group's scan of the lanes."""
+    spec = size.spec
+    tile = spec.lanes * spec.items
+    rows = spec.lanes // max(spec.columns, 1)
+    work = 4.0 * size.size * (1.0 if phase == "reduce" else 2.0) + size.parts * spec.lanes * 2.0 * spec.columns
+    return Phase(
+        phase, groups=size.parts, lanes=spec.lanes, operations=work, efficiency=0.25, read=size.bytes,
+        written=0.0 if phase == "reduce" else size.bytes, cached=4.0 * size.bytes,
+        balance=spread(size.parts, size.units),
+        barriers=5.0 + rows / max(spec.lanes, 1), signals=size.looks,
+        local_bytes=tile * (size.item + 1) + 2 * spec.lanes * (size.item + 1), registers=24 + 2 * size.item // 4,
+        access=size.item,
+    )  # fmt: skip
+
+
+def _down(size: _Size) -> Phase:
+    """Some columns of a work-item, element after element: rows of vectors."""
+    spec = size.spec
+    items = max(1, -(-size.columns // spec.width) * max(1, size.size // max(1, size.columns << size.problem.sizes[1])))
+    pieces = max(1.0, (spec.vector or 1) * size.item / size.profile.simd_bytes)
+    vectors = spec.width / (spec.vector or 1)
+    cycles = (max(vectors * pieces * 1.5, size.add) + 2.0) / spec.width
+    row = 1.0 + 64.0 / (spec.width * size.item)  # short runs of a row waste parts of cache lines
+    return Phase(
+        "columns", groups=items, operations=float(size.size), efficiency=size.efficiency(cycles),
+        read=0.0 if size.near else size.bytes * row, written=0.0 if size.near else size.bytes * row,
+        cached=2 * size.bytes, balance=spread(items, size.units),
+    )  # fmt: skip
+
+
+_LOOP_BOUND_PART = 1024  # two passes of it and the looks of a few dozen look-backs stay below 65,535 iterations
+
+
+def problem_of(
+    dtypes: str, rows: int, n: int, itemsize: int, vectors: bool, words: tuple[str, ...], columns: int
+) -> Problem:
+    """The description that a choice is made from; its sizes are log2 of rows and of n, bytes of an element, columns.
+
+    vectors: the operator has a form for vectors of this dtype. words: what else tells scans apart.
+    """
+    sizes = ((rows - 1).bit_length() if rows else 0, (n - 1).bit_length() if n else 0, itemsize, columns)
+    return Problem("scan", dtypes, sizes, (*words, "vectors") if vectors else words)
+
+
+def _power_below(n: int) -> int:
+    return 1 << max(n.bit_length() - 1, 0)
+
+
+def _simt_items(profile: Profile, itemsize: int, lanes: int) -> int:
+    """Odd numbers of items keep lanes in different banks without unused elements (see `local_memory.skew`); about 16
+    KiB of local memory leave room for more groups."""
+    room = min(profile.local_bytes // 2, 16 << 10) - _local_bytes(itemsize, lanes, 16, 0)
+    items = min(15, room // (lanes * itemsize)) if room > 0 else 0
+    return items - 1 if items > 1 and items % 2 == 0 else items
+
+
+def _local_bytes(itemsize: int, lanes: int, columns: int, items: int, pad: int = 0) -> int:
+    tile = lanes * items + (lanes * items // pad if pad else 0)
+    others = lanes + lanes // columns + lanes // columns
+    return tile * itemsize + others * (itemsize + 1) + lanes * items + 64
+
+
+def default(profile: Profile, problem: Problem) -> ScanSpec:
+    """The specialization without measuring."""
+    log_rows, log_n, itemsize, _ = problem.sizes
+    careful = profile.loop_limit is not None
+    safe = profile.group_progress and not careful
+    strategy = "lookback" if safe else "reduce_then_scan"
+    polls = 256 if careful else 20000 if profile.group_progress else 1000
+    if profile.is_simulator:  # it reports the race where a group recomputes in place what its owner may overwrite
+        polls = 1 << 20
+    wide = 0
+    if "vectors" in problem.flags:
+        wide = max(4, min(16, _power_below(profile.simd_bytes // itemsize)))
+    part = min(65536, max(16, _power_below(max(profile.l2_bytes, 1 << 18) // 8 // itemsize)))
+    streamed = (itemsize << (log_rows + log_n)) > max(2 * profile.l2_bytes * profile.compute_units, 1 << 23)
+    spec = ScanSpec(
+        mapping="vector",
+        strategy=strategy,
+        part=min(part, _LOOP_BOUND_PART) if careful else part,
+        vector=wide,
+        nontemporal=bool(wide) and profile.kind == "cpu" and not careful and not profile.is_simulator and streamed,
+        width=_width(profile, problem, wide),
+        polls=polls,
+        plain_polls=profile.kind == "gpu",
+        barriers="auto" if profile.kind == "gpu" else "group",  # CPUs keep more in memory between subgroups' barriers
+    )
+    if profile.mapping != "simt":
+        return spec
+    lanes = min(256, _power_below(profile.max_group_size))
+    while lanes > 32 and not _simt_items(profile, itemsize, lanes):
+        lanes //= 2
+    items = _simt_items(profile, itemsize, lanes)
+    if not items:
+        return spec  # elements too large for local memory
+    return apart(profile, problem, dataclasses.replace(
+        spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, vector=0, nontemporal=False, width=1
+    ))  # fmt: skip
+
+
+def apart(profile: Profile, problem: Problem, spec: ScanSpec) -> ScanSpec:
+    """The specialization with the unused elements that the model of the device's banks asks for (pad)."""
+    banks = banks_of(profile.banks, profile.bank_bytes)
+    return dataclasses.replace(spec, pad=skew(banks, problem.sizes[2], spec.lanes, spec.items, spec.columns).every)
+
+
+def lies(profile: Profile, itemsize: int, spec: ScanSpec) -> Skew:
+    """How a group's elements lie in local memory, and what that costs on the device's banks."""
+    banks = banks_of(profile.banks, profile.bank_bytes)
+    return skewed(banks, itemsize, spec.lanes, spec.items, spec.columns, spec.pad)
+
+
+def _width(profile: Profile, problem: Problem, wide: int) -> int:
+    """Columns of a work-item: whole vectors, wide enough for whole pages' worth, narrow enough to keep cores busy."""
+    columns = problem.sizes[3]
+    if not wide:
+        return 8 if problem.sizes[2] <= 64 else 2
+    width = 4 * wide
+    while width > wide and columns < 2 * profile.compute_units * width:
+        width //= 2
+    return width
+
+
+def space(profile: Profile, problem: Problem) -> list[ScanSpec]:
+    """What is worth a look: partition sizes, strategies, vectors, groups."""
+    found = specializations(profile, problem, default(profile, problem))
+    return [apart(profile, problem, spec) if spec.mapping == "simt" else spec for spec in found]
+
+
+def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
+    """Why `spec` cannot run there, in one sentence; None where it can."""
+    itemsize = problem.sizes[2]
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
+    if spec.strategy not in STRATEGIES:
+        return f"strategy {spec.strategy!r} is not one of {', '.join(STRATEGIES)}"
+    if profile.loop_limit is not None and spec.strategy != "reduce_then_scan":
+        return (
+            f"strategy {spec.strategy!r} waits in loops, which this driver ends after {profile.loop_limit} rounds; "
+            "'reduce_then_scan' is accepted"
+        )
+    if spec.order not in ORDERS:
+        return f"order {spec.order!r} is not one of {', '.join(ORDERS)}"
+    if not (0 <= spec.polls < 1 << 31 and 0 <= spec.suppress < 1 << 31):
+        return f"polls {spec.polls} and suppress {spec.suppress} are not between 0 and 2**31 - 1"
+    if (spec.order != "ticket" or spec.suppress) and not spec.polls:
+        return "order and suppress need polls, as nothing else ends the wait for what is not published"
+    if spec.vector not in (0, 2, 4, 8, 16):
+        return f"vector {spec.vector} is not 0, 2, 4, 8 or 16"
+    if spec.vector and "vectors" not in problem.flags:
+        return f"vector {spec.vector} needs a named operator on a scalar dtype; 0 is accepted here"
+    if spec.part < 1 or spec.part >= 1 << 30:
+        return f"part {spec.part} is not between 1 and 2**30 - 1"
+    if not 1 <= spec.width <= 256 or (spec.vector and spec.width % spec.vector):
+        return f"width {spec.width} is not a multiple of vector {spec.vector} from 1 to 256"
+    elements = spec.part if spec.mapping == "vector" else spec.lanes * spec.items
+    if spec.strategy == "reduce_then_scan" and elements == 1:
+        return "'reduce_then_scan' scans the partitions' sums in turn: partitions of at least 2 elements are accepted"
+    if spec.mapping == "vector":
+        return None
+    if not 1 <= spec.lanes <= profile.max_group_size:
+        return f"lanes {spec.lanes} is not between 1 and {profile.max_group_size}"
+    if spec.columns < 1 or spec.lanes % spec.columns or spec.items < 1 or spec.pad < 0:
+        return f"columns {spec.columns} must divide lanes {spec.lanes}, items be positive and pad not negative"
+    if profile.loop_limit is not None and "record" in problem.flags and itemsize % 4:
+        return f"this driver loses records of {itemsize} bytes in local memory; mapping 'vector' is accepted"
+    need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad)
+    if need > profile.local_bytes:
+        return f"{need} bytes of local memory are more than the {profile.local_bytes} there are"
+    return None
+
+
+def lengths(problem: Problem) -> tuple[int, ...]:
+    """Rows, n, bytes of an element and columns, of a problem that has the first two as logarithms."""
+    log_rows, log_n, itemsize, columns = problem.sizes
+    return 1 << log_rows, 1 << log_n, itemsize, columns
+
+
+FAMILY = Family("scan", ScanSpec, default, space, check, counts, lengths)

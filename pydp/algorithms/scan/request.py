@@ -1,0 +1,253 @@
+"""One scan's arguments, checked and described: the call, its operands, the operator and the kept plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.arguments import axis_of, key_alone, switch
+from pydp.algorithms.operators import Operator, operator_text
+from pydp.algorithms.operators.conversion import conversion
+from pydp.algorithms.scan import arguments
+from pydp.algorithms.scan.layout import layout_of
+from pydp.algorithms.scan.plan import ColumnsPlan, Job, WalkPlan, make_plan
+from pydp.algorithms.scan.policy import FAMILY, STRATEGIES, ScanSpec, problem_of
+from pydp.dtypes import check_kept_whole, check_supported, dtype_text, is_record, vector_parts
+from pydp.errors import InvalidArgument
+from pydp.runtime.bounded import ABSENT
+from pydp.runtime.call import Call, Operand
+from pydp.runtime.placement import check_out, normal_input
+from pydp.tuning.choose import Choice, choose
+
+
+class Request:
+    """The arguments of a scan other than arrays' places; `kind` and `heads` are those of the segments."""
+
+    __slots__ = ("axis", "dtype", "exclusive", "heads", "init", "kind", "op", "reverse", "spec", "strategy")
+
+    heads: Any
+
+    def __init__(
+        self,
+        op: Any,
+        axis: Any,
+        exclusive: Any,
+        reverse: Any,
+        init: Any,
+        segments: Any,
+        dtype: Any,
+        strategy: Any,
+        spec: Any,
+    ) -> None:
+        if strategy is not None and not (isinstance(strategy, str) and strategy in STRATEGIES):
+            raise InvalidArgument(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}")
+        self.op, self.axis, self.init, self.dtype = op, axis, init, dtype
+        self.exclusive, self.reverse = switch(exclusive, "exclusive"), switch(reverse, "reverse")
+        self.kind, self.heads = arguments.segments_of(segments) if segments is not None else ("none", None)
+        self.strategy, self.spec = strategy, spec
+
+    def replaced(self, **values: Any) -> Request:
+        """A copy with other values."""
+        copy = Request.__new__(Request)
+        for name in self.__slots__:
+            setattr(copy, name, values.get(name, getattr(self, name)))
+        return copy
+
+
+Opened = tuple[Call, tuple[Operand, "Operand | None", Any], np.dtype, Operator]
+
+
+def opened(
+    x: Any,
+    request: Request,
+    out: Any,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    packed: Callable[[Call, Operand], Operand] = Call.contiguous,
+) -> Opened:
+    """The call with its inputs checked: (call, (x, heads or None, init: None, a scalar or an Operand), dtype, op).
+
+    packed: how elements that are to be flattened get into C order.
+    """
+    source_dtype = getattr(x, "dtype", None)
+    if source_dtype is None:
+        x = normal_input("x", x)
+        source_dtype = x.dtype
+    source = np.dtype(source_dtype)
+    value = arguments.value_dtype(source if source.isnative else source.newbyteorder("="), request.dtype, request.op)
+    operator = operator_text(request.op, value)
+    if request.exclusive and request.init is None and operator.start is None:
+        raise InvalidArgument(f"an exclusive scan with op {operator.title} needs init=, as it has no known identity")
+    inputs = {"x": x, "segments": request.heads}
+    init = request.init
+    if init is not None:
+        if arguments.is_device_init(init):
+            arguments.check_device_init(init, value)
+            inputs["init"] = init
+        else:
+            init = arguments.host_init(init, value)
+            if arguments.by_value(value):
+                init = arguments.as_argument(init)
+            else:
+                inputs["init"] = init
+    call = Call.begin(inputs, device=device, queue=queue, wait_for=wait_for, out=out)
+    operator.check(call.device)
+    types = "scan dtypes", source, value
+    if call.device.plans.get(types) is None:
+        call.device.plans.make(types, _check_types, call.device, source, value)
+    x_in = call.input("x")
+    conversion(x_in.dtype, value)
+    h_in = None
+    if request.heads is not None:
+        h_in = call.input("segments")
+        if h_in.shape != x_in.shape:
+            raise InvalidArgument(f"segments have shape {h_in.shape}; that of x, {x_in.shape}, is accepted")
+    if request.axis is None:
+        if out is not None and type(out) is not tuple:  # looked at before anything is copied
+            check_out(out, (x_in.size,), value, "out")
+        x_in = _flat(packed(call, x_in))
+        h_in = _flat(packed(call, h_in)) if h_in is not None else None
+    else:
+        axis_of(request.axis, len(x_in.shape))
+    return call, (x_in, h_in, call.input("init") if "init" in inputs else init), value, operator
+
+
+def _check_types(device: Any, source: np.dtype, value: np.dtype) -> bool:
+    check_supported(source, device, "x")
+    check_supported(value, device, "dtype")
+    check_kept_whole(value, device)
+    return True
+
+
+def _flat(operand: Operand) -> Operand:
+    return operand.view((operand.size,), (1,))
+
+
+def place_of_copy(call: Call, operand: Operand) -> Operand:
+    """Where a contiguous copy of the operand would lie; nothing is moved."""
+    return operand if operand.is_contiguous else call.temporary(operand.shape, operand.dtype, operand.name)
+
+
+def copied(call: Call, operand: Operand) -> Operand:
+    """A contiguous copy of the operand in scratch memory."""
+    copy = call.temporary(operand.shape, operand.dtype, operand.name)
+    call.copy(operand, copy)
+    return copy
+
+
+def untangled(call: Call, x: Operand, h: Operand | None, init: Any, y: Operand) -> tuple[Operand, Operand | None, Any]:
+    """The arrays and init with copies in place of inputs that the results would overwrite while they are needed."""
+    if call.overlaps(x, y):  # the same elements may come in two buffers: two views of a third one
+        x = y if call.same(x, y) else copied(call, x)
+    if h is not None and call.overlaps(h, y):
+        h = copied(call, h)
+    if type(init) is Operand and call.overlaps(init, y):  # it is read at every head, after results were stored
+        init = copied(call, init)
+    return x, h, init
+
+
+def plan_of(
+    device: Any,
+    request: Request,
+    operator: Operator,
+    x: Operand,
+    h: Operand | None,
+    y: Operand,
+    init: Any,
+    carry: bool,
+    total: bool,
+) -> WalkPlan | ColumnsPlan | None:
+    """The kept plan of this description; None where the arrays' axes cannot be walked as they are."""
+    in_place = x.buffer is y.buffer
+    init_kind = "none" if init is None else "buffer" if type(init) is Operand else "value"
+    key = (
+        "scan",
+        operator.key,
+        x.dtype,
+        x.shape,
+        x.strides,
+        y.strides,
+        None if h is None else (request.kind, h.dtype, h.strides),
+        request.axis,
+        request.exclusive,
+        request.reverse,
+        init_kind,
+        carry,
+        total,
+        in_place,
+        request.strategy,
+        key_alone(request.spec),
+    )
+    found: WalkPlan | ColumnsPlan | None = device.plans.get(key, ABSENT)
+    if found is ABSENT:
+        found = device.plans.make(key, _new_plan, device, request, operator, x, h, y, init_kind, carry, total, in_place)
+    return found
+
+
+def _new_plan(
+    device: Any,
+    request: Request,
+    operator: Operator,
+    x: Operand,
+    h: Operand | None,
+    y: Operand,
+    init_kind: str,
+    carry: bool,
+    total: bool,
+    in_place: bool,
+) -> WalkPlan | ColumnsPlan | None:
+    axis = 0 if request.axis is None else axis_of(request.axis, len(x.shape))
+    strides = [x.strides, y.strides] if h is None else [x.strides, y.strides, h.strides]
+    layout = layout_of(x.shape, strides, axis, request.reverse)
+    if layout is None:
+        return None
+    choice = _chosen(device, request, operator, x.dtype, layout, h is not None, in_place)
+    spec: ScanSpec = choice.spec
+    start = "carry" if carry else "init" if init_kind != "none" and layout.rows == 1 else "none"
+    job = Job(
+        source=x.dtype,
+        operator=operator,
+        layout=layout,
+        heads=request.kind,
+        head_dtype=None if h is None else h.dtype,
+        exclusive=request.exclusive,
+        init=init_kind,
+        heads_init=init_kind != "none",
+        start=start,
+        total=total,
+        in_place=in_place,
+    )
+    plan = make_plan(device, job, spec)
+    plan.why = f"{choice.source}: {choice.reason}"
+    return plan
+
+
+def _chosen(
+    device: Any, request: Request, operator: Operator, source: np.dtype, layout: Any, heads: bool, in_place: bool
+) -> Choice:
+    value = operator.dtype
+    vectors = operator.vector_body is not None and vector_parts(value) is None
+    words = tuple(
+        word
+        for word, there in (
+            ("exclusive", request.exclusive),
+            ("segments", heads),
+            ("in_place", in_place),
+            ("record", is_record(value)),
+        )
+        if there
+    )
+    names = dtype_text(value) if source == value else f"{dtype_text(source)},{dtype_text(value)}"
+    problem = problem_of(names, layout.rows, layout.n, value.itemsize, vectors, words, layout.columns)
+    spec = request.spec
+    if request.strategy is not None:
+        base = choose(FAMILY, device, problem, spec).spec
+        spec = (
+            {**vars(base), "strategy": request.strategy}
+            if not isinstance(spec, Mapping)
+            else {**spec, "strategy": request.strategy}
+        )
+    return choose(FAMILY, device, problem, spec)

@@ -1,0 +1,370 @@
+"""``pydp.sort``, ``pydp.argsort``, ``pydp.sort_by_key``: stable merge sorts of any length and type, along any axis.
+
+Tiles are sorted first, by a work-item or by a group in local memory; then passes merge neighbouring runs, every
+work-item its own stretch of the result, found by binary search (merge path: Green, McColl, Bader 2012).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.arguments import by_key, unkeyed
+from pydp.algorithms.iteration_budget import room
+from pydp.algorithms.sort.order import Order, order_of, ordering
+from pydp.algorithms.sort.policy import FAMILY, LOST, ROUNDS, SortSpec, needs, passes, skewed
+from pydp.dtypes import (
+    c_declarations,
+    c_name,
+    check_computed,
+    check_kept_whole,
+    check_supported,
+    dtype_text,
+    is_record,
+    lost_in_arrays,
+    movable,
+)
+from pydp.errors import InvalidArgument
+from pydp.groups.barrier_plan import built, told
+from pydp.model.explanation import Explanation, Given, explained_by, sources_of
+from pydp.model.family import Problem
+from pydp.runtime.arrays.operand import Operand, c_strides
+from pydp.runtime.call import Call
+from pydp.runtime.programs.program import Kernel, kernel
+from pydp.tuning.choose import Choice, choose, kept_plan
+from pydp.tuning.shape_class import size_class
+
+__all__ = ["SortSpec", "argsort", "sort", "sort_by_key"]
+
+_POSITION = np.dtype(np.int64)
+
+
+def sort(
+    x: Any,
+    *,
+    axis: int | None = -1,
+    key: Any = None,
+    less: Any = None,
+    descending: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """A sorted copy of `x` along an axis (None: of all elements, flattened). Equal elements keep their order.
+
+    x: array of any shape, strides and type (NumPy, Field or pyopencl array); the result is of its kind.
+    key: a Python function of one element; what it returns is compared, tuples item by item. Of records also the name
+    of a member or a list of names, as NumPy's ``order=``: these are compared first, then the others in their order.
+    less: a Python function of two elements (or keys) that gives a bool, True where the first one must come first: a
+    strict weak order.
+    Without them numbers are sorted as NumPy sorts them (NaN last, complex numbers by real part), records by their
+    members in turn.
+    descending turns the order round. out: where the result is written (its shape and dtype must fit); it may be `x`
+    itself. spec: a SortSpec, or a mapping of some of its fields.
+
+    Wrong axes, types and functions raise InvalidArgument, types that the device lacks UnsupportedOnDevice, before
+    anything is enqueued.
+
+    >>> pydp.sort(np.array([3, 1, 2]))
+    array([1, 2, 3])
+    >>> pydp.sort(np.array([13, 21, 11]), key=lambda v: (v % 10, -v))
+    array([21, 11, 13])
+
+    Source: O. Green, R. McColl and D. Bader, GPU Merge Path (2012).
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    return _single(None, x, axis, key, less, descending, spec, where)
+
+
+def argsort(
+    x: Any,
+    *,
+    axis: int | None = -1,
+    key: Any = None,
+    less: Any = None,
+    descending: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """The positions (int64) that sort `x` along an axis; equal elements in their order.
+
+    Arguments and errors as for `sort`; the result has the shape that the sorted copy has, `out` is of int64.
+
+    >>> pydp.argsort(np.array([3, 1, 2]))
+    array([1, 2, 0])
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    return _single(_POSITION, x, axis, key, less, descending, spec, where)
+
+
+def _single(
+    carried: np.dtype | None, x: Any, axis: Any, key: Any, less: Any, descending: Any, spec: Any, where: dict[str, Any]
+) -> Any:
+    """The elements of `x` sorted, or, where `carried`, their positions."""
+    call = Call.begin({"x": x}, **where)
+    source = call.input("x")
+    order, functions = order_of(axis, source, key, less, descending)
+    plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(spec))
+    result = call.output(order.result_shape, carried or source.dtype)
+    _run(call, plan, source, None, *((None, result) if carried else (result, None)))
+    return call.finish(result)
+
+
+def sort_by_key(
+    keys: Any,
+    values: Any,
+    *,
+    axis: int | None = -1,
+    key: Any = None,
+    less: Any = None,
+    descending: bool = False,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> tuple[Any, Any]:
+    """(sorted keys, values in the order of their keys), both new. `values` has the shape of `keys` and any type.
+
+    Other arguments and errors as for `sort`; InvalidArgument also where the shapes differ.
+
+    >>> pydp.sort_by_key(np.array([3, 1, 2]), np.array([30., 10., 20.]))
+    (array([1, 2, 3]), array([10., 20., 30.]))
+    """
+    call, source, carried = _paired(keys, values, device=device, queue=queue, wait_for=wait_for)
+    order, functions = order_of(axis, source, key, less, descending)
+    sorted_keys = call.output(order.result_shape, source.dtype)
+    sorted_values = call.output(order.result_shape, carried.dtype)
+    plan = _plan(call.device, source.dtype, carried.dtype, order, *functions, by_key(spec), False)
+    _run(call, plan, source, carried, sorted_keys, sorted_values)
+    return call.finish(sorted_keys, sorted_values)
+
+
+def _paired(keys: Any, values: Any, **where: Any) -> tuple[Call, Operand, Operand]:
+    """The call of `sort_by_key` with its two operands, which are of one shape."""
+    call = Call.begin({"keys": keys, "values": values}, **where)
+    source, carried = call.input("keys"), call.input("values")
+    if carried.shape != source.shape:
+        raise InvalidArgument(f"values has shape {carried.shape}; the keys' shape, {source.shape}, is accepted")
+    return call, source, carried
+
+
+# --- the plan of a description ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Plan:
+    order: Order
+    dtype: np.dtype
+    carried: np.dtype | None
+    tile: Kernel | None
+    merge: Kernel | None
+    choice: Choice | None
+
+
+@kept_plan
+def _plan(
+    device: Any,
+    dtype: np.dtype,
+    carried: np.dtype | None,
+    order: Order,
+    key: Any,
+    less: Any,
+    spec: Any,
+    positions: bool = True,
+) -> _Plan:
+    """key, less, spec: from `by_key`. positions: carried along are the elements' positions, not values given."""
+    check_supported(dtype, device, "sort")
+    check_kept_whole(dtype, device)
+    if carried is not None:
+        check_supported(carried, device, "sort_by_key", storage_only=True)
+    how, used, rounds = ordering(dtype, key, less, order.descending)
+    check_computed(used, device, "a comparison by key and less")
+    room(device.profile.loop_limit, rounds, "a comparison by key and less")
+    if not order.n or not order.rows:
+        return _Plan(order, dtype, carried, None, None, None)
+    size = dtype.itemsize + (carried.itemsize if carried else 0)
+    sizes = (size_class(order.n), size_class(order.rows), size)
+    words = movable(carried) if carried else None
+    lost = any(one is not None and lost_in_arrays(one, device) for one in (dtype, words))
+    flags: tuple[str, ...] = (LOST,) if lost else ()
+    if rounds and device.profile.loop_limit is not None:
+        flags += (f"{ROUNDS}{rounds}",)
+    problem = Problem("sort", dtype_text(dtype), sizes, flags)
+    choice = choose(FAMILY, device, problem, unkeyed(spec))
+    chosen: SortSpec = choice.spec
+    params: dict[str, object] = {
+        "declarations": c_declarations([*sorted(used, key=str), *([words] if words else [])]),
+        "key": c_name(dtype),
+        "ordering": how,
+        "carried": c_name(words) if words else None,
+        "chains": chosen.chains,
+        "scalar": not is_record(dtype),
+    }
+    tile: dict[str, object] = {**params, "positions": positions}
+    if chosen.mapping == "vector":
+        tile |= {"run": chosen.run, "small": chosen.small}
+        first = kernel(device, "sort_tile_vector.mako", "sort_tile", tile)
+    else:
+        lanes, items = chosen.lanes, chosen.items
+        tile |= {"lanes": lanes, "items": items, "key_skew": skewed(device.profile, chosen, dtype.itemsize).every}
+        tile["carried_skew"] = skewed(device.profile, chosen, carried.itemsize).every if carried else 0
+        first = built(
+            device,
+            "sort_tile_simt.mako",
+            "sort_tile",
+            tile,
+            needs(lanes, items),
+            lanes=lanes,
+            choice=chosen.barriers,
+            subgroup=chosen.subgroup,
+        )
+    merge = kernel(device, "sort_merge.mako", "sort_merge", params) if order.n > chosen.run else None
+    return _Plan(order, dtype, carried, first, merge, choice)
+
+
+# --- running it ------------------------------------------------------------------------------------------
+
+
+def _run(
+    call: Call, plan: _Plan, source: Operand, values: Operand | None, result: Operand | None, moved: Operand | None
+) -> None:
+    """Sorts into `result` (the keys) and `moved` (what is carried), either of which may be None."""
+    order = plan.order
+    if plan.choice is None or plan.tile is None:
+        return
+    spec: SortSpec = plan.choice.spec
+    widths = passes(order.n, spec.run)
+    steps = order.row_step
+    start = source
+    if steps is None:
+        start, steps = _rows_of(call, source, order), (1, order.n)
+    given = [source, values]
+    keys = _places(call, plan.dtype, len(widths), result, order, given)
+    carried = _places(call, plan.carried, len(widths), moved, order, given) if plan.carried else []
+    taken = [_rows_of(call, values, order)] if values is not None else []
+    offsets = [np.uint64(one.offset) for one in taken]
+    per_row = -(-order.n // spec.run)
+    lanes = spec.lanes
+    call.launch(
+        plan.tile,
+        (per_row * order.rows * lanes,),
+        (lanes,),
+        start,
+        np.uint64(start.offset),
+        np.int64(steps[0]),
+        np.int64(steps[1]),
+        keys[0],
+        np.uint64(order.n),
+        np.uint64(per_row),
+        *taken,
+        *offsets,
+        *carried[:1],
+    )
+    for place, width in enumerate(widths):
+        assert plan.merge is not None
+        stretch = min(spec.stretch, 2 * width)
+        per_row = -(-order.n // stretch)
+        work = per_row * order.rows
+        tail = [carried[place], carried[place + 1]] if carried else []
+        call.launch(
+            plan.merge,
+            (-(-work // lanes) * lanes,),
+            (lanes,),
+            keys[place],
+            keys[place + 1],
+            np.uint64(order.n),
+            np.uint64(width),
+            np.uint64(stretch),
+            np.uint64(per_row),
+            np.uint64(work),
+            *tail,
+        )
+    for target, places in ((result, keys), (moved, carried)):
+        if target is not None and places[-1].buffer is not target.buffer:
+            call.copy(_reshaped(places[-1], _moved(target, order).shape), _moved(target, order))
+
+
+def _places(
+    call: Call, dtype: np.dtype, merges: int, result: Operand | None, order: Order, inputs: list[Operand | None]
+) -> list[Operand]:
+    """Where the rows lie after every pass; the last place is the result itself where its layout allows."""
+    direct = (
+        result is not None
+        and order.rows_in_place
+        and result.is_contiguous
+        and result.offset == 0
+        and not any(call.overlaps(given, result) for given in inputs if given is not None)
+    )
+    shape = (order.rows * order.n,)
+    last = result if direct and result is not None else call.temporary(shape, dtype)
+    other = call.temporary(shape, dtype) if merges else last
+    return [last if (merges - place) % 2 == 0 else other for place in range(merges + 1)]
+
+
+def _rows_of(call: Call, values: Operand, order: Order) -> Operand:
+    """The elements with the rows lying one after the other."""
+    return call.contiguous(_moved(values, order))
+
+
+def _moved(operand: Operand, order: Order) -> Operand:
+    """The same elements with the sorted axis last."""
+    if order.axis is None or order.rows_in_place:
+        return operand
+    axes = [a for a in range(len(order.shape)) if a != order.axis] + [order.axis]
+    shape, strides = (tuple(given[a] for a in axes) for given in (operand.shape, operand.strides))
+    return Operand(operand.name, operand.buffer, operand.offset, shape, strides, operand.dtype, operand.owner)
+
+
+def _reshaped(operand: Operand, shape: tuple[int, ...]) -> Operand:
+    """Contiguous elements under another shape."""
+    return Operand(operand.name, operand.buffer, operand.offset, shape, c_strides(shape), operand.dtype, operand.owner)
+
+
+def _explain(which: str, given: Given) -> Explanation:
+    """What a call of the function named `which` would run."""
+    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for}
+    carried = _POSITION if which == "argsort" else None
+    if which == "sort_by_key":
+        call, source, values = _paired(given.keys, given.values, **where)
+        carried, out = values.dtype, None
+    else:
+        out = given.out
+        call = Call.begin({"x": given.x}, out=out, **where)
+        source = call.input("x")
+    order, functions = order_of(given.axis, source, given.key, given.less, given.descending)
+    if out is not None:
+        call.output(order.result_shape, carried or source.dtype)  # for its checks
+    plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(given.spec), which != "sort_by_key")
+    facts: dict[str, object] = {
+        "device": call.device.name,
+        "rows": order.rows,
+        "elements of a row": order.n,
+        "type": str(source.dtype),
+    }
+    if plan.choice is None or plan.tile is None:
+        return Explanation(which, facts, ["nothing to sort: no kernel"], {})
+    chosen = plan.choice.spec
+    facts["specialization"] = chosen
+    merges = len(passes(order.n, chosen.run))
+    choices = [plan.choice.reason, f"runs of {chosen.run} are sorted first, then {merges} pass(es) merge them"]
+    if chosen.mapping == "simt":
+        choices.append(f"keys in local memory: {skewed(call.device.profile, chosen, source.dtype.itemsize).reason}")
+    choices += told(plan.tile)
+    if order.row_step is None:
+        choices.append("the rows lie at no even distance: they are copied one after the other first")
+    if not order.rows_in_place:
+        choices.append("the sorted axis is not the last one: sorted rows are copied to where they belong")
+    kernels = [plan.tile, *([plan.merge] if plan.merge else [])]
+    return Explanation(which, facts, choices, sources_of(kernels))
+
+
+for _function in (sort, argsort, sort_by_key):
+    explained_by(_function, functools.partial(_explain, _function.__name__))

@@ -1,0 +1,160 @@
+"""The order of a sort: where its rows lie, how their elements compare, and the same as values for the templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.arguments import axis_of, by_key, switch, unkeyed
+from pydp.algorithms.reduce.passes import collapse
+from pydp.dtypes import c_member, c_name, is_record, vector_parts
+from pydp.errors import InvalidArgument
+from pydp.runtime.arrays.operand import Operand
+
+
+@dataclass(frozen=True)
+class Order:
+    """Where the rows lie, and which end is first. axis None: all elements are one row."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    axis: int | None
+    descending: bool
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """The shape of the sorted copy: one axis where all elements are one row."""
+        return (int(np.prod(self.shape, dtype=object)),) if self.axis is None else self.shape
+
+    @property
+    def n(self) -> int:
+        """Elements of a row."""
+        return self.result_shape[0] if self.axis is None else self.shape[self.axis]
+
+    @property
+    def rows(self) -> int:
+        """How many rows are sorted, each by itself; 0 where they are empty."""
+        total = int(np.prod(self.shape, dtype=object))
+        return total // self.n if self.n else 0
+
+    @property
+    def row_step(self) -> tuple[int, int] | None:
+        """(step between elements, step between rows), or None where the rows lie at no even distance."""
+        if self.axis is None:
+            flat = collapse(list(zip(self.shape, self.strides, strict=True)))
+            return (flat[0][1] if flat else 1, 0) if len(flat) < 2 else None
+        others = [(self.shape[a], self.strides[a]) for a in range(len(self.shape)) if a != self.axis]
+        flat = collapse(others)
+        return (self.strides[self.axis], flat[0][1] if flat else 0) if len(flat) < 2 else None
+
+    @property
+    def rows_in_place(self) -> bool:
+        """Whether sorted rows, one after the other, are the result's own layout."""
+        return self.axis is None or self.axis == len(self.shape) - 1 or self.rows == 1
+
+
+def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> tuple[Order, tuple[Any, Any]]:
+    """The order that a call's arguments ask for, and from `by_key` the key (of members: their names) and less by
+    which elements compare; InvalidArgument for an axis, key or less that is not accepted."""
+    if axis is not None:
+        axis = axis_of(axis, len(source.shape))
+    if less is not None and not callable(less):
+        raise InvalidArgument(f"less is {less!r}; a Python function of two elements or None is accepted")
+    if key is not None and not callable(key):
+        key = _members(key, source.dtype)
+        if less is not None:
+            raise InvalidArgument(f"less is given beside key {list(key)!r}; with less, a function as key is accepted")
+    order = Order(source.shape, source.strides, axis, switch(descending, "descending"))
+    return order, (by_key(key), by_key(less))
+
+
+def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:
+    """The members of a record that a key names, and after them the others, which decide between equals."""
+    names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, Sequence) else None
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InvalidArgument(f"key is {key!r}; a Python function, a member's name or a list of names is accepted")
+    known = (dtype.names or ()) if is_record(dtype) and not vector_parts(dtype) else ()
+    for name in names:
+        if name not in known:
+            what = f"its members are {', '.join(known)}" if known else "names are accepted for records"
+            raise InvalidArgument(f"key names {name!r}, which {dtype} does not have; {what}")
+    if len(set(names)) < len(names):
+        raise InvalidArgument(f"key names a member twice in {list(names)}; each name once is accepted")
+    return (*names, *(name for name in known if name not in names))
+
+
+def ordering(
+    dtype: np.dtype, key: Any, less: Any, descending: bool
+) -> tuple[dict[str, object], set[np.dtype], int | None]:
+    """The order as `sort_order.mako` takes it, the dtypes that it uses, and the iterations of loops in a comparison.
+
+    `key` and `less` are those that `order_of` gives. A key that gives a tuple gives a record, whose
+    members are compared in turn.
+    """
+    key, less = unkeyed(key), unkeyed(less)
+    texts: list[str] = []
+    needed = {dtype}
+    compared = dtype
+    key_name = function = None
+    rounds: list[int | None] = []
+    if callable(key):
+        lowered = _function(key, (dtype,), None, texts, needed)
+        key_name, compared = lowered.name, lowered.result
+        rounds += [lowered.rounds, lowered.rounds]  # of both elements
+    if less is not None:
+        lowered = _function(less, (compared, compared), None, texts, needed)
+        if lowered.result != np.dtype(bool):  # a comparison of three ways would be taken for true wherever it is not 0
+            raise InvalidArgument(
+                f"less gives {lowered.result}; a bool is accepted, true where the first element comes before the other"
+            )
+        function = lowered.name
+        rounds.append(lowered.rounds)
+    values: dict[str, object] = {
+        "text": "\n".join(texts),
+        "function": function,
+        "key_function": key_name,
+        "compared": c_name(compared),
+        "parts": [] if function else list(_parts("@", compared, key if isinstance(key, tuple) else None)),
+        "descending": descending,
+    }
+    return values, needed | {compared}, None if None in rounds else sum(one for one in rounds if one)
+
+
+def _function(function: Any, dtypes: tuple[np.dtype, ...], result: Any, texts: list[str], needed: set[np.dtype]) -> Any:
+    """A Python function as C: its text and the dtypes that it uses are added to the lists."""
+    from pydp.lang.operator import vector_operator
+
+    lowered = vector_operator(function, dtypes, result)
+    if lowered.text not in texts:
+        texts.append(lowered.text)
+    needed.update(lowered.dtypes)
+    return lowered
+
+
+def _parts(expression: str, dtype: np.dtype, names: tuple[str, ...] | None = None) -> Any:
+    """What is compared in turn: a record's members in their order (or that of `names`), a complex number as NumPy does
+    (those with NaN after the others), a vector's components."""
+    vector = vector_parts(dtype)
+    if vector:
+        for place in range(vector[1]):
+            yield f"{expression}.s{place:x}", vector[0].kind == "f"
+    elif is_record(dtype):
+        assert dtype.names is not None and dtype.fields is not None
+        for name in names or dtype.names:
+            member = dtype.fields[name][0]
+            base, shape = member.subdtype if member.subdtype else (member, ())
+            for at in np.ndindex(*shape):
+                index = "".join(f"[{i}]" for i in at)
+                yield from _parts(f"{expression}.{c_member(name)}{index}", base)
+    elif dtype.kind == "c":
+        yield f"({expression}.x != {expression}.x)", False
+        yield f"({expression}.y != {expression}.y)", False
+        yield f"{expression}.x", True
+        yield f"{expression}.y", True
+    elif dtype.kind in "iufb":
+        yield expression, dtype.kind == "f"
+    else:
+        raise InvalidArgument(f"dtype {dtype} has no order; a key or less function is needed")

@@ -1,0 +1,236 @@
+"""``pydp.transpose``: the elements with their axes in another order, as a contiguous copy.
+
+A view is free: ``field.T`` and ``pydp.project`` need no kernel. A copy is for what reads the result again and again
+along its last axis. It moves tiles: in vector registers on CPUs, through local memory on GPUs (SPEC S1, S3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.arguments import by_key, integer, unkeyed
+from pydp.algorithms.transpose.counts import counts
+from pydp.dtypes import check_supported
+from pydp.errors import InvalidArgument
+from pydp.groups.barrier import why_not
+from pydp.groups.barrier_plan import built, told
+from pydp.model.explanation import Explanation, Given, explained_by
+from pydp.model.family import Family, Problem
+from pydp.runtime.arrays.copy_transposed import Turning, placement, usual
+from pydp.runtime.arrays.elementwise import copying_kernel
+from pydp.runtime.arrays.elementwise import turned as turned_words
+from pydp.runtime.arrays.operand import Operand, c_strides
+from pydp.runtime.call import Call
+from pydp.runtime.device.profile import Profile
+from pydp.runtime.programs.program import Kernel
+from pydp.tuning.choose import Asking, Choice, choose, kept_plan
+from pydp.tuning.shape_class import size_class
+
+__all__ = ["TransposeSpec", "transpose"]
+
+
+@dataclass(frozen=True)
+class TransposeSpec(Turning):
+    """One specialization: how blocks are turned, and how the lanes that do so meet (barriers, subgroup: see
+    :mod:`pydp.groups.barrier`; simt)."""
+
+    barriers: str = "group"
+    subgroup: int | None = None
+
+    def built(self, device: Any, params: dict[str, object]) -> Kernel:
+        """The kernel; lanes meet as `barriers` and `subgroup` say."""
+        if self.mapping == "vector":
+            return super().built(device, params)
+        lanes = self.block * self.rows
+        return built(device, "copy_transposed.mako", "copy_transposed", params, {"exchange": lanes},
+                     lanes=lanes, choice=self.barriers, subgroup=self.subgroup, row=self.block)  # fmt: skip
+
+
+def transpose(
+    x: Any,
+    axes: Any = None,
+    *,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """A contiguous copy of `x` with its axes in the order `axes` (None: reversed), as ``numpy.transpose``.
+
+    x: array of any rank, shape, strides and type (NumPy, Field or pyopencl array); the result is of its kind.
+    out: where the result is written (of any strides; its shape and dtype must fit), also overlapping `x`.
+    spec: how blocks are turned (mapping, block, rows, chunk, streams, barriers, subgroup), where the strides ask for
+        that.
+
+    Raises InvalidArgument for axes that are no permutation, for a wrong `out` or `spec`, UnsupportedOnDevice for
+    types that the device cannot hold.
+
+    >>> pydp.transpose(np.arange(6).reshape(2, 3)).shape
+    (3, 2)
+    """
+    call, turned = _opened(x, axes, out, device, queue, wait_for)
+    result = call.output(turned.shape, turned.dtype)
+    if call.overlaps(turned, result):
+        kept = call.temporary(turned.shape, turned.dtype)
+        call.copy(turned, kept)
+        turned = kept
+    choice = _chosen(call, turned, result, spec)
+    call.copy(turned, result, None if choice is None else choice.spec)
+    return call.finish(result)
+
+
+def _opened(x: Any, axes: Any, out: Any, device: Any, queue: Any, wait_for: Any) -> tuple[Call, Operand]:
+    """The call, and its operand with the axes in their new order, both checked."""
+    call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
+    source = call.input("x")
+    check_supported(source.dtype, call.device, "transpose", storage_only=True)
+    return call, _turned(source, axes)
+
+
+def _turned(source: Operand, axes: Any) -> Operand:
+    """The operand with its axes in another order."""
+    rank = len(source.shape)
+    order = tuple(reversed(range(rank))) if axes is None else _order(axes, rank)
+    return Operand(
+        source.name,
+        source.buffer,
+        source.offset,
+        tuple(source.shape[axis] for axis in order),
+        tuple(source.strides[axis] for axis in order),
+        source.dtype,
+        source.owner,
+    )
+
+
+def _order(axes: Any, rank: int) -> tuple[int, ...]:
+    try:
+        given = [integer(axis) for axis in axes]
+    except TypeError:
+        raise InvalidArgument(f"axes={axes!r} is not accepted; None or a permutation of {rank} axes is") from None
+    order = tuple(axis + rank if axis < 0 else axis for axis in given)
+    if sorted(order) != list(range(rank)):
+        raise InvalidArgument(f"axes={axes!r} is no permutation of {rank} axes: each is named once")
+    return order
+
+
+# --- specialization --------------------------------------------------------------------------------------
+
+
+def _chosen(call: Call, turned: Operand, result: Operand, spec: Any) -> Choice | None:
+    """How the blocks are turned; None where the copy turns none. A wrong `spec` is refused either way."""
+    return _kept(call.device, turned.dtype, turned.shape, turned.strides, result.strides, by_key(spec))
+
+
+@kept_plan
+def _kept(
+    device: Any, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...], spec: Any
+) -> Choice | None:
+    source, target = (Operand("x", None, 0, shape, steps, dtype) for steps in (strides, to))
+    found = turned_words(source, target) if source.size else None
+    if found is None and (unkeyed(spec) is None or isinstance(unkeyed(spec), Asking)):
+        return None
+    nbytes, along, across = found or (4, 1, 1)
+    sizes = (size_class(along), size_class(across))
+    choice = choose(FAMILY, device, Problem("transpose", f"V{nbytes}", sizes), unkeyed(spec))
+    return choice if found is not None else None
+
+
+def _default(profile: Profile, problem: Problem) -> TransposeSpec:
+    """problem.dtype: words of so many bytes are moved ("V4"). sizes: elements along the source's contiguous axis, and
+    along the target's."""
+    return TransposeSpec(**vars(usual(profile, np.dtype(problem.dtype).itemsize, problem.sizes[0])))
+
+
+def _space(profile: Profile, problem: Problem) -> list[TransposeSpec]:
+    base = _default(profile, problem)
+    if base.mapping == "vector":
+        found = [
+            replace(base, block=block, chunk=chunk, streams=streams)
+            for block in (4, 8, 16, 32)
+            for chunk in (1, 8, 64)
+            for streams in (True, False)
+        ]
+    else:
+        found = [replace(base, block=block, rows=rows) for block in (16, 32, 64) for rows in (1, 2, 4, 8, 16)]
+    return list(dict.fromkeys([base, *found]))
+
+
+def _check(profile: Profile, problem: Problem, spec: TransposeSpec) -> str | None:
+    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
+    if wrong:
+        return wrong
+    for name in ("block", "rows", "chunk"):
+        value = getattr(spec, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1 or value & (value - 1):
+            return f"{name} is {value!r}; powers of two are accepted"
+    if not isinstance(spec.streams, bool):
+        return f"streams is {spec.streams!r}; True and False are accepted"
+    if not 2 <= spec.block <= 64 or spec.chunk > 1024 or spec.block % spec.rows:
+        return (
+            f"block is {spec.block}, rows {spec.rows} and chunk {spec.chunk}; 2 to 64, a divisor of block, and up to "
+            "1024 are accepted"
+        )
+    if spec.mapping == "vector":
+        limit = profile.loop_limit
+        if limit is not None and 2 * spec.chunk * spec.block**2 > limit:
+            return f"chunk {spec.chunk} of blocks of {spec.block} is more than this driver's loops take"
+        return None
+    if spec.block * spec.rows > profile.max_group_size:
+        return f"block * rows is {spec.block * spec.rows}, at most {profile.max_group_size} are accepted"
+    needed = _local_bytes(profile, spec, np.dtype(problem.dtype).itemsize)
+    if needed > profile.local_bytes:
+        return f"a block takes {needed} bytes of local memory, {profile.local_bytes} are there"
+    return None
+
+
+def _local_bytes(profile: Profile, spec: TransposeSpec, item_bytes: int) -> int:
+    """Bytes of local memory of a group, or fewer or more where the placement, which takes long to find, is not what
+    decides: rows of at most twice the elements, each lane's rounded up to whole entries of a bank, are the most."""
+    least = spec.block**2 * item_bytes
+    most = 2 * (least + spec.block * spec.rows * max(profile.bank_bytes, item_bytes))
+    if least > profile.local_bytes:
+        return least
+    return most if most <= profile.local_bytes else placement(profile, spec, item_bytes).size * item_bytes
+
+
+FAMILY = Family("transpose", TransposeSpec, _default, _space, _check, counts)
+
+
+def _explain(given: Given) -> Explanation:
+    """What ``transpose(x, axes, ...)`` would run here."""
+    call, turned = _opened(given.x, given.axes, given.out, given.device, given.queue, given.wait_for)
+    facts: dict[str, object] = {"device": call.device.name, "result": turned.shape, "steps": turned.strides}
+    fresh = Operand("out", turned.buffer, 0, turned.shape, c_strides(turned.shape), turned.dtype)
+    if given.out is not None:
+        fresh = call.output(turned.shape, turned.dtype)
+    choice = _chosen(call, turned, fresh, given.spec)
+    if not turned.size:
+        return Explanation("transpose", facts, ["nothing to move: no kernel"])
+    kernel = copying_kernel(call.device, turned, fresh, None if choice is None else choice.spec)
+    sources = {kernel.name: kernel.source}
+    if choice is None:
+        plain = turned.is_contiguous and fresh.is_contiguous
+        why = (
+            "the elements lie in order already: a plain copy"
+            if plain
+            else "no two long axes to turn: elements are copied"
+        )
+        return Explanation("transpose", facts, [why], sources)
+    how = choice.spec
+    facts["specialization"] = how
+    choices = [f"{choice.source}: {choice.reason}"]
+    if how.mapping == "vector":
+        choices.append("tiles go through vector registers: whole lines are read and written")
+    else:
+        found = turned_words(turned, fresh)
+        assert found is not None
+        laid = placement(call.device.profile, how, found[0])
+        choices.append(f"tiles go through local memory: whole lines are read and written; {laid.reason}")
+    return Explanation("transpose", facts, choices + told(kernel), sources)
+
+
+explained_by(transpose, _explain)

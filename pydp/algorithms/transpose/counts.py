@@ -1,0 +1,54 @@
+"""What one way to turn blocks does, for the cost model: whole lines are moved, partial ones several times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pydp.model.counts import Counts, Phase, efficiency, spread
+
+if TYPE_CHECKING:
+    from pydp.model.family import Problem
+    from pydp.runtime.arrays.copy_transposed import Turning
+    from pydp.runtime.device.profile import Profile
+
+_STREAMED = 0.6  # the cost of a store that goes round the caches over one that reads what it overwrites first
+
+
+def counts(profile: Profile, problem: Problem, spec: Turning) -> Counts:
+    """problem.sizes: elements along the source's contiguous axis, and along the target's."""
+    along, across = (max(1, size) for size in problem.sizes[:2])
+    item = np.dtype(problem.dtype).itemsize
+    size = float(along * across * item)
+    blocks = -(-along // spec.block) * -(-across // spec.block)
+    dtype = f"uint{8 * min(item, 8)}"
+    if spec.mapping == "simt":
+        return Counts(dtype, (_lanes(profile, spec, blocks, size, item),))
+    groups = max(1, -(-along // spec.block // spec.chunk)) * -(-across // spec.block)
+    line = max(1.0, profile.cache_line / (spec.block * item))  # times that a line is fetched for parts of it
+    near = 2 * size < 0.75 * profile.l2_bytes * profile.compute_units
+    vectors = spec.block * item == profile.cache_line and spec.block in (8, 16)
+    streams = spec.streams and vectors and size > profile.l2_bytes
+    # In registers a vector takes log2(block) shuffles of two; else every element is loaded and stored.
+    cycles = 2.0 * spec.block.bit_length() / spec.block if vectors else 2.0
+    cycles += 40.0 / (spec.block * spec.block)
+    phase = Phase(
+        "blocks", groups=groups, operations=float(along * across),
+        efficiency=efficiency(profile, dtype, 1.0, cycles), read=0.0 if near else size * line,
+        written=0.0 if near else size * (_STREAMED if streams else 1.0) * line, cached=2 * size * line,
+        balance=spread(groups, profile.compute_units),
+    )  # fmt: skip
+    return Counts(dtype, (phase,))
+
+
+def _lanes(profile: Profile, spec: Turning, blocks: int, size: float, item: int) -> Phase:
+    lanes = spec.block * spec.rows
+    turns = spec.block // spec.rows
+    line = max(1.0, 32.0 / (spec.block * item))
+    return Phase(
+        "blocks", groups=blocks, lanes=lanes, operations=blocks * lanes * (12.0 * turns + 20.0), efficiency=0.5,
+        read=size * line, written=size * line, cached=2 * size, balance=spread(blocks, profile.compute_units),
+        barriers=1, local_bytes=spec.block * (spec.block + 1) * item, registers=20 + turns * max(1, item // 4),
+        access=item,
+    )  # fmt: skip

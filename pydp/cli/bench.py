@@ -1,0 +1,113 @@
+"""The command ``pydp bench``: measured rates beside limits and peers of the same run."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pydp.runtime.drivers.devices import Device
+
+ALGORITHMS = ("matmul", "scan", "reduce", "sort", "histogram", "transpose", "forall", "barrier", "lds", "tuning")
+
+
+@click.command(epilog=f"ALGORITHM is one of {', '.join(ALGORITHMS)}.")
+@click.argument("algorithms", nargs=-1, type=click.Choice(ALGORITHMS), metavar="[ALGORITHM]...")
+@click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
+@click.option("-q", "--quick", is_flag=True, help="Small sizes only.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Save the rows here.")
+@click.option("--plot", "plot_path", type=click.Path(dir_okay=False, path_type=Path), help="Save a picture here.")
+@click.option("--specializations", is_flag=True, help="Measure every candidate beside what the model predicts.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    default=170.0,
+    show_default=True,
+    help="With --specializations: measure so long at most.",
+)
+def bench(
+    algorithms: tuple[str, ...],
+    which: str | None,
+    quick: bool,
+    json_path: Path | None,
+    plot_path: Path | None,
+    specializations: bool,
+    seconds: float,
+) -> None:
+    """Measure each ALGORITHM against the device's limits, NumPy and other libraries that are installed.
+
+    By default all but tuning, which takes half an hour.
+
+    With --specializations: how good the model is that picks without running, for families like matmul and scan. What
+    the file of --json holds already is not measured again, so that a long measurement can be made in pieces.
+    """
+    import os
+
+    # NumPy's threads otherwise spin on after each product and take the cores from whoever is measured next.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+    from rich.console import Console
+
+    import pydp
+    from pydp.bench import report
+
+    if json_path:
+        report.check_place(json_path)
+    if plot_path:
+        report.check_place(plot_path)
+        report.check_picture(plot_path)
+    console = Console()
+    device = pydp.device(which)
+    console.print(f"device: {device.name} ({device.platform} {device.driver_version})")
+    if specializations:
+        _specializations(console, device, algorithms, quick, json_path, plot_path, seconds)
+        return
+    rows = []
+    for name in algorithms or ALGORITHMS[:-1]:
+        found = importlib.import_module(f"pydp.bench.bench_{name}").run(device, quick=quick)
+        console.print(report.table(found))
+        rows += found
+    if json_path:
+        report.save(rows, device, json_path)
+    if plot_path:
+        report.plot(rows, plot_path)
+
+
+def _specializations(
+    console: Console,
+    device: Device,
+    families: tuple[str, ...],
+    quick: bool,
+    json_path: Path | None,
+    plot_path: Path | None,
+    seconds: float,
+) -> None:
+    from pydp.bench import bench_specializations as measuring
+    from pydp.bench import report
+    from pydp.bench import specialization_report as quality
+
+    unknown = set(families) - {name.split()[0] for name in measuring.names(device)}
+    if unknown:
+        raise click.UsageError(f"{', '.join(sorted(unknown))}: no specializations of it are measured")
+    known = measuring.load(device, json_path) if json_path else {}
+    measuring.measure(device, known, seconds, families, quick, json_path)
+    left = [name for name in measuring.names(device, families, quick) if not known.get(name, {}).get("complete")]
+    found = [one for one in measuring.qualities(device, known) if not families or one.case.split()[0] in families]
+    for one in found:
+        console.print(quality.candidates_table(one))
+        for table in quality.heat_tables(one):
+            console.print(table)
+    console.print(report.table(measuring.rows(device, found)))
+    console.print(quality.summary(found))
+    warm, first = measuring.choosing(device)
+    console.print(f"choosing: {warm * 1e6:.1f} us where it is kept, {first * 1e3:.2f} ms the first time")
+    if left:
+        console.print(f"not measured completely yet, run again with the same --json: {', '.join(left)}")
+    if json_path:
+        measuring.store(device, known, json_path, measuring.qualities(device, known))
+    if plot_path and found:
+        quality.plot(found, plot_path)

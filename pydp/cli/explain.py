@@ -1,0 +1,94 @@
+"""The command ``pydp explain``: what would run on a device that is here, or on a target that is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+
+from pydp.cli.run import ALGORITHMS, load, split
+
+
+def _sizes(word: str) -> tuple[int, ...] | None:
+    """The sizes of ``4096`` or ``512x512``; None for other words."""
+    parts = word.split("x")
+    return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else None
+
+
+def _shapes(algorithm: str, words: list[str]) -> list[Any]:
+    """Operands as shapes, or names of files: plain numbers are M N K of a product, else the axes of one array."""
+    sizes = [_sizes(word) for word in words]
+    plain = [size[0] for size in sizes if size is not None and len(size) == 1]
+    if algorithm == "matmul" and len(plain) == len(words) and len(plain) in (1, 3):
+        m, n, k = plain * (3 // len(plain))
+        return [(m, k), (k, n)]
+    if algorithm == "matmul" and (len(words) != 2 or len(plain) == 2):
+        given = " ".join(words)
+        raise click.UsageError(f"{given!r} are no operands of matmul; M, or M N K, or two arrays as 512x512 are")
+    if len(plain) == len(words) and len(words) > 1 and algorithm != "sort_by_key":
+        return [tuple(plain)]
+    if algorithm == "sort_by_key" and len(words) == 1:
+        return [sizes[0] or words[0]] * 2
+    return [word if size is None else size for word, size in zip(words, sizes, strict=True)]
+
+
+def _operand(given: Any, dtype: str) -> np.ndarray:
+    """An array from a .npy file, or zeros of a shape, which take no memory until they are read."""
+    if isinstance(given, str):
+        if given.endswith(".npy"):
+            return np.ascontiguousarray(load(given))
+        raise click.UsageError(f"{given!r} is neither a .npy file nor sizes such as 4096 or 512x512")
+    try:
+        return np.zeros(given, np.dtype(dtype))
+    except (TypeError, ValueError, MemoryError) as error:
+        raise click.UsageError(f"no array of shape {given} and type {dtype!r} can be made: {error}") from None
+
+
+@click.command(epilog=f"ALGORITHM is one of {', '.join(ALGORITHMS)}.")
+@click.argument("algorithm", type=click.Choice(ALGORITHMS), metavar="ALGORITHM")
+@click.argument("words", nargs=-1, metavar="INPUT.npy|SIZES... [NAME=VALUE]...")
+@click.option("-t", "--dtype", default=None, help="Type of operands given as sizes: float32, for bincount uint8.")
+@click.option("-s", "--source", is_flag=True, help="Print the rendered kernels too.")
+@click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
+@click.option("--target", default=None, help="A GPU that need not be here: sm_90, gfx90a, gfx1100, ...")
+def explain(
+    algorithm: str, words: tuple[str, ...], dtype: str | None, source: bool, which: str | None, target: str | None
+) -> None:
+    """Say what ALGORITHM would run, and why: pydp explain --target sm_90 matmul 4096 4096 4096
+
+    SIZES are those of a product (M N K), or the axes of an array (4096 4096), or arrays as 512x512.
+    """
+    import pydp
+
+    if target is not None and which is not None:
+        raise click.UsageError("--target is for a GPU that is not here, --device for one that is: give one of them")
+    given, options = split(words)
+    kind = dtype or ("uint8" if algorithm == "bincount" else "float32")
+    call = getattr(pydp, algorithm)
+    try:
+        arrays = [_operand(one, kind) for one in _shapes(algorithm, given)]
+        if target is not None:
+            sources = _on_target(target, call, arrays, options)
+        else:
+            found = pydp.explain(call, *arrays, device=pydp.device(which), **options)
+            click.echo(str(found))
+            sources = found.sources
+    except (pydp.PydpError, TypeError) as error:
+        raise click.ClickException(str(error)) from None
+    if source:
+        for name, text in sources.items():
+            click.echo(f"--- {name}\n{text}")
+
+
+def _on_target(target: str, call: Any, arrays: list[np.ndarray], options: dict[str, Any]) -> dict[str, str]:
+    """Print the study of a target; the kernels' texts by name."""
+    from pydp.model.explanation import sources_of
+    from pydp.offline.study import study, target_of
+    from pydp.offline.target import dry_run
+    from pydp.offline.text import text_of
+
+    shapes = ", ".join("x".join(map(str, array.shape)) + f" {array.dtype}" for array in arrays)
+    click.echo(text_of(f"{call.__name__} of {shapes}", study(target, call, *arrays, **options)))
+    launches = dry_run(target_of(target), call, *arrays, **options)
+    return sources_of(launch.kernel for launch in launches)

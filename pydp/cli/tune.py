@@ -1,0 +1,321 @@
+"""The command ``pydp tune``: measures, and looks after what has been measured.
+
+Each problem is tuned by a process of its own. Where a driver takes that process down with it, or a kernel never ends,
+another one goes on without the specialization that was running.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pydp.runtime.drivers.devices import Device
+    from pydp.tuning.tuner import Progress as Now
+
+_STUCK = 75  # exit status of a process whose device is stuck
+_RESTARTS = 8
+_STANDARD: dict[str, tuple[str, tuple[str, ...]]] = {  # algorithm -> (type of its elements, sizes)
+    "matmul": ("float32", ("256", "1024", "2048", "4096x64x4096", "64x4096x4096")),
+    "scan": ("int32", ("65536", "1048576", "16777216", "2048x2048")),
+    "reduce": ("float32", ("1048576", "16777216", "2048x2048")),
+    "sort": ("int32", ("65536", "1048576")),
+    "argsort": ("int32", ("1048576",)),
+    "sort_by_key": ("int32", ("1048576",)),
+    "transpose": ("float32", ("2048x2048",)),
+    "histogram": ("float32", ("4194304",)),
+    "bincount": ("uint8", ("16777216",)),
+}
+
+
+@click.command(epilog=f"ALGORITHM is one of {', '.join(_STANDARD)}.")
+@click.argument("algorithm", required=False, type=click.Choice(list(_STANDARD)), metavar="[ALGORITHM]")
+@click.argument("sizes", nargs=-1, metavar="[SIZE]...")
+@click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
+@click.option("-t", "--dtype", default=None, help="Type of the elements.")
+@click.option("-b", "--budget", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
+              help="Seconds of search for each size; last races follow.")  # fmt: skip
+@click.option("--again", is_flag=True, help="Measure anew what was tuned before.")
+@click.option("--list", "listed", is_flag=True, help="Show what has been tuned.")
+@click.option("--export", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
+@click.option("--import", "source", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Take over what a file holds.")  # fmt: skip
+@click.option("--clear", is_flag=True, help="Forget what has been tuned, with -d that of one device.")
+@click.option("--alone", hidden=True, is_flag=True, help="Tune one size in this process.")
+def tune(
+    algorithm: str | None, sizes: tuple[str, ...], which: str | None, dtype: str | None, budget: float, again: bool,
+    listed: bool, target: Path | None, source: Path | None, clear: bool, alone: bool,
+) -> None:  # fmt: skip
+    """Find the fastest specializations on a device and keep them: pydp tune matmul 1024 4096x64x4096
+
+    ALGORITHM: by default all. SIZE: a shape such as 1048576 or 2048x2048 (matmul: M, or MxNxK, or BATCHxMxNxK); by
+    default a few of each algorithm. Stopped or killed, the same command goes on where it was. Later calls of about
+    these sizes, from any program, choose by what was found.
+    """
+    if sum(map(bool, (listed, target, source, clear))) > 1 or (algorithm and (listed or target or source or clear)):
+        raise click.UsageError("--list, --export, --import and --clear are each given alone")
+    if which is not None and (listed or target or source):
+        raise click.UsageError("--device goes with tuning and with --clear")
+    if math.isnan(budget):
+        raise click.UsageError("--budget is nan; a positive number of seconds is accepted")
+    if dtype is not None and algorithm is None:
+        raise click.UsageError("--dtype goes with an algorithm")
+    if listed:
+        _list()
+    elif target is not None:
+        _export(target)
+    elif source is not None:
+        _import(source)
+    elif clear:
+        _clear(which)
+    else:
+        jobs = [
+            (name, size, dtype or standard)
+            for name, (standard, usual) in _STANDARD.items()
+            if algorithm in (None, name)
+            for size in (sizes or usual)
+        ]
+        for name, size, _ in jobs:
+            _shape(name, size)
+        if alone:
+            _tune_here(*jobs[0], which, budget, again)
+        else:
+            _tune_all(jobs, which, budget, again)
+
+
+# --- one process for each size ----------------------------------------------------------------------------
+
+
+def _tune_all(jobs: list[tuple[str, str, str]], which: str | None, budget: float, again: bool) -> None:
+    import pydp
+
+    chosen = pydp.device(which)  # tells what is wrong with the device before anything starts
+    click.echo(f"device: {chosen.name} ({chosen.platform} {chosen.driver_version})")
+    failed = False
+    for number, (name, size, dtype) in enumerate(jobs, 1):
+        left = (len(jobs) - number + 1) * budget
+        click.echo(f"{number} of {len(jobs)}: {name} {size} {dtype} (searches of {_minutes(left)} at most are left)")
+        words = [name, size, "--dtype", dtype, "--budget", str(budget), *(["--device", which] if which else [])]
+        failed |= not _tune_apart(words, again)
+    if failed:
+        raise SystemExit(1)
+
+
+def _tune_apart(words: list[str], again: bool) -> bool:
+    """Tunes one size by another process, and by one more where that is taken down; whether it came to its end."""
+    from pydp.runtime.drivers.interpreter import python_process
+
+    program = "import sys; from pydp.cli import main; main(sys.argv[1:], prog_name='pydp')"
+    for _ in range(_RESTARTS):
+        command, environment = python_process(program, "tune", *words, "--alone", *(["--again"] if again else []))
+        process = subprocess.Popen(command, env=environment)
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            _end(process)
+            click.echo("stopped; the same command goes on from here")
+            raise SystemExit(130) from None
+        if code == 130:
+            raise SystemExit(130)
+        if code >= 0 and code != _STUCK:
+            return code == 0
+        cause = "a kernel never ended" if code == _STUCK else f"its process ended by {_signal(-code)}"
+        click.echo(f"{cause}; going on without it", err=True)
+        again = False  # what has been tried stays tried
+    click.echo(f"given up after {_RESTARTS} processes", err=True)
+    return False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Waits for a process that was interrupted too; ends it where it does not end itself."""
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def _tune_here(name: str, size: str, dtype: str, which: str | None, budget: float, again: bool) -> None:
+    """Tunes one size, with a progress bar."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    import pydp
+    from pydp.tuning.tuner import Stuck
+
+    device = pydp.device(which)
+    args, kw = arguments(device, name, size, dtype)
+    parent = os.getppid()
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
+    try:
+        with Progress(*columns, transient=True) as bar:
+            task = bar.add_task(f"{name} {size}", total=1.0, state="")
+
+            def show(now: Now) -> None:
+                if os.getppid() != parent:  # whoever asked for it is gone
+                    raise KeyboardInterrupt
+                share = max(now.spent / now.budget, now.tried / now.ranked if now.ranked > now.tried else 0.0)
+                state = f"{now.tried} tried, best {now.best:.2f} of the untuned time"
+                bar.update(task, completed=min(share, 1.0), state=state)
+
+            found = pydp.tune(getattr(pydp, name), *args, budget=budget, again=again, progress=show, **kw)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except Stuck as error:
+        click.echo(str(error), err=True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_STUCK)  # the driver's threads would keep an orderly end from coming
+    click.echo(str(found))
+    for trial in found.failures:
+        click.echo(f"  not usable: {trial.failure}: {dict(trial.spec)}")
+    if not found.kept:
+        click.echo("  it could not be written to the cache folder; see the log", err=True)
+
+
+# --- arguments to tune with -------------------------------------------------------------------------------
+
+
+def _shape(name: str, size: str) -> tuple[int, ...]:
+    """A size as numbers; of matmul (..., m, n, k)."""
+    try:
+        shape = tuple(int(part) for part in size.split("x"))
+    except ValueError:
+        shape = ()
+    if not shape or min(shape) < 1:
+        raise click.UsageError(f"{size!r} is not a size; positive numbers with an x between them are")
+    if name == "matmul":
+        shape = shape * 3 if len(shape) == 1 else shape
+        if len(shape) < 3:
+            raise click.UsageError(f"{size!r} is not a size of matmul; M, MxNxK and BATCHxMxNxK are")
+    return shape
+
+
+def arguments(device: Device, name: str, size: str, dtype: str) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments of a call to tune with, on the device: numbers whose sums are exact in any order."""
+    import numpy as np
+
+    import pydp
+
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        raise click.UsageError(f"{dtype!r} is not a dtype of NumPy's") from None
+    if kind.kind not in "biufc":
+        raise click.UsageError(f"{dtype!r} is not accepted; booleans, integers, floats and complex numbers are")
+    shape = _shape(name, size)
+    rng = np.random.default_rng(1)
+    if name == "matmul":
+        *batch, m, n, k = shape
+        shapes = [(*batch, m, k), (*batch, k, n)]
+    else:
+        shapes = [shape, shape] if name == "sort_by_key" else [shape]
+    if name == "bincount" and (len(shape) > 1 or kind.kind not in "biu"):
+        raise click.UsageError("bincount takes one number as its size, and integers")
+    largest = max(math.prod(one) for one in shapes) * kind.itemsize
+    if largest > device.profile.max_allocation:
+        raise click.UsageError(
+            f"{size!r} is not accepted: an array of {largest} bytes; {device.profile.max_allocation} is the most there"
+        )
+    spread = name in ("sort", "argsort", "sort_by_key", "histogram")
+    try:
+        numbers = [_numbers(rng, one, kind, spread) for one in shapes]
+    except (ValueError, MemoryError) as error:  # NumPy has so many axes, and a host so much memory
+        raise click.UsageError(f"{size!r} is not accepted: {error}") from None
+    if name == "bincount" and kind.kind == "i":  # whose integers are places
+        numbers = [np.abs(one) for one in numbers]
+    arrays = [pydp.field(one, device=device) for one in numbers]
+    options: dict[str, Any] = {"bins": 256, "range": (-4.0, 4.0)} if name == "histogram" else {}
+    options["device"] = device
+    fn = getattr(pydp, name)
+    if "out" in inspect.signature(fn).parameters:  # memory that is new at each call would cost more than some kernels
+        out = options["out"] = fn(*arrays, **options)
+        out[...] = 0  # not the result, or whoever writes nothing would pass
+    return arrays, options
+
+
+def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, spread: bool) -> np.ndarray:
+    """Random numbers of a dtype: of its whole range where they are spread, else small whole ones."""
+    import numpy as np
+
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        return (_numbers(rng, shape, part, spread) + 1j * _numbers(rng, shape, part, spread)).astype(dtype)
+    if spread and dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    if spread and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    least = -4 if dtype.kind in "if" else 0
+    return rng.integers(least, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
+
+
+# --- what has been tuned ----------------------------------------------------------------------------------
+
+
+def _list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from pydp.tuning.tuned import shelves
+
+    table = Table("device", "tuned for", "time / untuned", "specialization")
+    for about, trials in shelves():
+        for trial in sorted(trials, key=lambda trial: trial.identity):
+            name = f"{about.get('device', '?')} ({about.get('driver')}, {about.get('units')} units)"
+            name += f", imported from {trial.imported}" if trial.imported else ""
+            spec = ", ".join(f"{key}={value}" for key, value in trial.spec.items())
+            ratio = (
+                trial.failure if trial.ratio is None else f"{trial.ratio:.2f}" if trial.ratio < 1 else "1 (the best)"
+            )
+            table.add_row(*(Text(word) for word in (name, str(trial.shape), ratio or "", spec)))  # no markup in them
+    Console().print(table if table.row_count else "nothing has been tuned")
+
+
+def _export(path: Path) -> None:
+    from pydp.tuning.tuned import exported
+
+    data, count = exported()
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written: {error.strerror or error}") from None
+    click.echo(f"{count} trial(s) written to {path}")
+
+
+def _import(path: Path) -> None:
+    from pydp.tuning.tuned import imported
+
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be read: {error.strerror or error}") from None
+    click.echo(f"{imported(data, str(path))} trial(s) taken over from {path}")
+
+
+def _clear(which: str | None) -> None:
+    import pydp
+    from pydp.tuning.tuned import clear
+
+    click.echo(f"{clear(pydp.device(which) if which is not None else None)} file(s) removed")

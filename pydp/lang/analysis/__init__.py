@@ -1,0 +1,1 @@
+"""Facts about vector functions: value ranges, trip counts, regions, bounds, races."""

@@ -1,0 +1,238 @@
+"""Two forms of a translated function: weak integers in 32 bits (`narrowed`), or weak integers, indexes and extents in
+64 bits (`widened`).
+
+The narrowed form leaves out the conversions that change nothing. In the widened form, operations of typed integers with
+weak ones use the weak one's whole value where all of its bits count, and choices between the two keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.analysis.exact_choices import ExactChoices
+from pydp.lang.ir.types import BOOL, INT32, INT64, UINT64
+
+_Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
+_LEAVES = (ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
+_WHOLE = ("floordiv", "mod", "shr")
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def narrowed(function: _Made) -> _Made:
+    """The function with its weak integers as they are written, without the conversions of a type to itself."""
+    return _Narrowing().function(function)
+
+
+def widened(function: _Made) -> _Made:
+    """The function with weak integers, indexes and extents of 64 bits."""
+    return _Widening(function).function(function)
+
+
+class _Rewriting:
+    """A function with its expressions changed; variables and parameters may get other types."""
+
+    def expr(self, expr: ir.Expr) -> ir.Expr:
+        raise NotImplementedError
+
+    def index(self, expr: ir.Expr) -> ir.Expr:
+        """An expression that is an index, a bound of a loop, or the width of a barrier."""
+        return self.expr(expr)
+
+    def typed(self, expr: ir.Expr, dtype: np.dtype[Any]) -> ir.Expr:
+        """An expression as a value of `dtype`."""
+        return self.expr(expr)
+
+    def variable(self, variable: ir.Variable) -> ir.Variable:
+        return variable
+
+    def parameter(self, parameter: ir.Parameter) -> ir.Parameter:
+        return parameter
+
+    def index_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return dtype
+
+    def function(self, function: _Made) -> _Made:
+        changed: dict[str, Any] = {
+            "variables": [self.variable(one) for one in function.variables],
+            "body": self.block(function.body),
+        }
+        if isinstance(function, ir.ValueFunction):
+            changed["result"] = self.typed(function.result, function.result.dtype)
+        else:
+            changed["parameters"] = [self.parameter(one) for one in function.parameters]
+            changed["index_dtype"] = self.index_dtype(function.index_dtype)
+            changed["exact"] = None
+        return replace(function, **changed)
+
+    def block(self, body: list[ir.Stmt]) -> list[ir.Stmt]:
+        return [self.statement(one) for one in body]
+
+    def statement(self, one: ir.Stmt) -> ir.Stmt:
+        if isinstance(one, ir.Assign):
+            variable = self.variable(one.variable)
+            wanted = one.value.dtype if one.members else variable.dtype
+            return replace(one, variable=variable, value=self.typed(one.value, wanted))
+        if isinstance(one, ir.Store | ir.Atomic):
+            return replace(
+                one,
+                indices=tuple(map(self.index, one.indices)),
+                value=self.typed(one.value, one.value.dtype),
+                bounds=self.bounds(one.bounds),
+            )
+        if isinstance(one, ir.If):
+            then, orelse = self.block(one.then), self.block(one.orelse)
+            return replace(one, condition=self.expr(one.condition), then=then, orelse=orelse, item=self.item(one.item))
+        if isinstance(one, ir.While):
+            return replace(one, condition=self.expr(one.condition), body=self.block(one.body))
+        if isinstance(one, ir.For):
+            variable = self.variable(one.variable)
+            start, stop, step = (self.typed(end, variable.dtype) for end in (one.start, one.stop, one.step))
+            return replace(one, variable=variable, start=start, stop=stop, step=step, body=self.block(one.body))
+        if isinstance(one, ir.Barrier) and one.width is not None:
+            return replace(one, width=self.index(one.width))
+        return one
+
+    def bounds(self, bounds: tuple[ir.Bound, ...]) -> tuple[ir.Bound, ...]:
+        return tuple(replace(one, index=self.index(one.index)) for one in bounds)
+
+    def item(self, bound: ir.ItemBound | None) -> ir.ItemBound | None:
+        return None if bound is None else replace(bound, index=self.index(bound.index))
+
+    def load(self, expr: ir.Load) -> ir.Expr:
+        return replace(expr, indices=tuple(map(self.index, expr.indices)), bounds=self.bounds(expr.bounds))
+
+    def inside(self, expr: ir.Expr, change: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
+        """An expression with those directly inside it changed."""
+        if isinstance(expr, ir.Load):
+            return self.load(expr)
+        if isinstance(expr, ir.Unary | ir.Cast):
+            return replace(expr, value=change(expr.value))
+        if isinstance(expr, ir.Binary | ir.Compare | ir.Logical):
+            return replace(expr, left=change(expr.left), right=change(expr.right))
+        if isinstance(expr, ir.Select):
+            condition = self.expr(expr.condition)
+            yes, no = change(expr.yes), change(expr.no)
+            return replace(expr, condition=condition, yes=yes, no=no, item=self.item(expr.item))
+        if isinstance(expr, ir.Math | ir.MakeRecord):
+            return replace(expr, values=tuple(map(change, expr.values)))
+        if isinstance(expr, ir.Member):
+            return replace(expr, record=change(expr.record))
+        return expr
+
+
+class _Narrowing(_Rewriting):
+    def expr(self, expr: ir.Expr) -> ir.Expr:
+        if isinstance(expr, ir.Cast) and expr.dtype == expr.value.dtype:
+            return self.expr(expr.value)
+        return self.inside(expr, self.expr)
+
+
+class _Widening(_Rewriting):
+    def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
+        self.choices = ExactChoices(function)
+
+    def variable(self, variable: ir.Variable) -> ir.Variable:
+        wide = variable.weak and variable.dtype == INT32
+        return replace(variable, dtype=INT64) if wide or variable.name in self.choices.variables else variable
+
+    def parameter(self, parameter: ir.Parameter) -> ir.Parameter:
+        return replace(parameter, dtype=INT64) if parameter.weak and parameter.dtype == INT32 else parameter
+
+    def index_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return INT64
+
+    def index(self, expr: ir.Expr) -> ir.Expr:
+        return self.typed(expr, INT64)
+
+    def typed(self, expr: ir.Expr, dtype: np.dtype[Any]) -> ir.Expr:
+        if isinstance(expr, ir.Const) and expr.dtype.kind in "iu" and dtype.kind in "iu":
+            return replace(expr, dtype=dtype)
+        made = self.whole(expr) if dtype == INT64 and self.choices.holds(expr) else self.expr(expr)
+        return made if made.dtype == dtype else ir.Cast(dtype, made)
+
+    def whole(self, expr: ir.Expr) -> ir.Expr:
+        """An integer with all bits of its value: a weak one is not converted to the type that it meets."""
+        if isinstance(expr, ir.Cast) and expr.met:
+            return self.expr(expr.value)
+        if not self.choices.holds(expr):
+            return self.expr(expr)
+        if isinstance(expr, ir.Read):
+            return ir.Read(INT64, self.variable(expr.variable))
+        made = self.inside(expr, lambda inner: _converted(self.whole(inner), INT64))
+        return replace(made, dtype=INT64)
+
+    def expr(self, expr: ir.Expr) -> ir.Expr:
+        if isinstance(expr, ir.Read):
+            variable = self.variable(expr.variable)
+            made = ir.Read(variable.dtype, variable)
+            return ir.Cast(expr.dtype, made) if expr.variable.name in self.choices.variables else made
+        if isinstance(expr, ir.Parameter):
+            return self.parameter(expr)
+        if isinstance(expr, _LEAVES):
+            return replace(expr, dtype=INT64)
+        if isinstance(expr, ir.Compare):
+            return self._compare(expr)
+        if isinstance(expr, ir.Cast):
+            return self._cast(expr)
+        if isinstance(expr, ir.Binary | ir.Unary | ir.Select | ir.Math) and expr.dtype.kind in "iu":
+            return self._integer(expr)
+        return self.inside(expr, lambda inner: self.typed(inner, inner.dtype))
+
+    def _integer(self, expr: ir.Binary | ir.Unary | ir.Select | ir.Math) -> ir.Expr:
+        if expr.weak:
+            dtype = INT64 if expr.dtype == INT32 else expr.dtype
+            return replace(self.inside(expr, lambda inner: self.typed(inner, dtype)), dtype=dtype)
+        whole = isinstance(expr, ir.Math) or (isinstance(expr, ir.Binary) and expr.op in _WHOLE)
+        met = any(
+            (isinstance(inner, ir.Cast) and inner.met) or self.choices.holds(inner) for inner in ir.children(expr)
+        )
+        if whole and met and expr.dtype.itemsize < 8:
+            made = self.inside(expr, lambda inner: _converted(self.whole(inner), INT64))
+            return ir.Cast(expr.dtype, replace(made, dtype=INT64))
+        return self.inside(expr, lambda inner: self.typed(inner, expr.dtype))
+
+    def _cast(self, expr: ir.Cast) -> ir.Expr:
+        if not expr.weak or expr.dtype != INT32:
+            return self.typed(expr.value, expr.dtype) if expr.dtype == expr.value.dtype else self._converted(expr)
+        if expr.value.dtype.kind == "f":  # int(x) of a float is the same integer in both forms
+            return ir.Cast(INT64, ir.Cast(INT32, self.expr(expr.value)))
+        return self.typed(expr.value, INT64)
+
+    def _converted(self, expr: ir.Cast) -> ir.Expr:
+        made = self.whole(expr.value) if self.choices.holds(expr.value) else self.expr(expr.value)
+        return made if made.dtype == expr.dtype else replace(expr, value=made)
+
+    def _compare(self, expr: ir.Compare) -> ir.Expr:
+        if expr.left.dtype.kind not in "iu":
+            return self.inside(expr, self.expr)
+        left, right = self.whole(expr.left), self.whole(expr.right)
+        if UINT64 in (left.dtype, right.dtype) and left.dtype != right.dtype:
+            if left.dtype == UINT64:
+                return _compare_unsigned(expr.op, left, right)
+            return _compare_unsigned(_MIRRORED[expr.op], right, left)
+        if left.dtype != right.dtype or INT64 in (left.dtype, right.dtype):
+            left, right = _converted(left, INT64), _converted(right, INT64)
+        return replace(expr, left=left, right=right)
+
+
+def _converted(expr: ir.Expr, dtype: np.dtype[Any]) -> ir.Expr:
+    if isinstance(expr, ir.Const):
+        return replace(expr, dtype=dtype)
+    return expr if expr.dtype == dtype else ir.Cast(dtype, expr)
+
+
+def _compare_unsigned(op: str, left: ir.Expr, right: ir.Expr) -> ir.Expr:
+    """`left op right` of an unsigned and a signed 64-bit integer, by their values."""
+    if isinstance(right, ir.Const) and right.value >= 0:
+        return ir.Compare(BOOL, op, left, ir.Const(UINT64, right.value))
+    right = _converted(right, INT64)
+    same = ir.Compare(BOOL, op, left, ir.Cast(UINT64, right))
+    zero = ir.Const(INT64, 0)
+    if op in ("lt", "le", "eq"):
+        return ir.Logical(BOOL, "and", ir.Compare(BOOL, "ge", right, zero), same)
+    return ir.Logical(BOOL, "or", ir.Compare(BOOL, "lt", right, zero), same)

@@ -1,0 +1,1 @@
+"""Barriers of vector functions (SPEC S4): uniformity, widths, checks, lowerings."""

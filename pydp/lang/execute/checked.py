@@ -1,0 +1,383 @@
+"""Checked mode: vector functions run on the host with every access watched.
+
+    with pydp.checked():
+        pydp.forall(grid, fn, *args, group=(16, 16))
+
+or PYDP_CHECK=1 in the environment. Reports, with the line of Python, indexes outside plain fields, tiles, the
+function's own fields, array members and tuples, reads of elements of its own fields that nobody wrote, and races:
+between lanes of a group with no barrier between, on local fields and on arrays, and between groups on arrays. Several
+lanes that write one value to one element by one statement do not race.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.execute import host_memory
+from pydp.lang.execute.checked_launch import VERBS, CheckFailed, Launch, Race, Witness, element_of
+from pydp.lang.execute.checked_memory import SITE_BITS, Region, Shadow, find
+from pydp.lang.execute.host import Lanes, chunks
+from pydp.lang.execute.host_evaluate import Chunk, Parameters
+from pydp.lang.execute.host_values import Mask, both, is_uniform, plain
+from pydp.lang.execute.lane_events import wrong_width
+
+__all__ = ["CheckFailed", "checked", "is_checked", "run"]
+
+_state = threading.local()
+
+
+@contextmanager
+def checked() -> Iterator[None]:
+    """Run what forall runs inside the block in checked mode (this thread only); raises :class:`CheckFailed`.
+
+    >>> import pydp
+    >>> with pydp.checked():
+    ...     pass
+    """
+    before = getattr(_state, "on", False)
+    _state.on = True
+    try:
+        yield
+    finally:
+        _state.on = before
+
+
+def is_checked() -> bool:
+    """Whether forall runs in checked mode here."""
+    return getattr(_state, "on", False) or os.environ.get("PYDP_CHECK", "0") not in ("", "0")
+
+
+def run(
+    function: ir.Function,
+    grid_extent: Sequence[int],
+    grid_offset: Sequence[int] | None,
+    arrays: Sequence[np.ndarray],
+    parameters: Parameters = (),
+) -> None:
+    """As :func:`pydp.lang.execute.host.run`, every access watched. Raises CheckFailed; arrays are then half done."""
+    extent = tuple(int(n) for n in grid_extent)
+    offset = tuple(int(n) for n in grid_offset) if grid_offset is not None else (0,) * len(extent)
+    watch = Launch(function, extent, offset, list(arrays))
+    before = [(data, data.copy()) for name, data in watch.memory.items() if name in watch.regions]
+    try:
+        _run(function, extent, offset, watch, parameters)
+    except Race as race:
+        for data, copy in before:
+            data[...] = copy
+        raise _with_values(race, function, extent, offset, arrays, parameters) from None
+
+
+def _run(
+    function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...], watch: Launch, parameters: Parameters
+) -> None:
+    with np.errstate(all="ignore"):
+        for chunk in chunks(function, extent, offset):
+            watched = WatchedLanes(function, chunk, watch, parameters)
+            watched.run()
+            watched.close()
+    watch.close()
+
+
+def _with_values(
+    race: Race,
+    function: ir.Function,
+    extent: tuple[int, ...],
+    offset: tuple[int, ...],
+    arrays: Sequence[np.ndarray],
+    parameters: Parameters,
+) -> CheckFailed:
+    """The error of a race, with the values that a second, equal run sees."""
+    again = Launch(function, extent, offset, list(arrays))
+    again.witness = Witness(race.found)
+    with suppress(Race, CheckFailed):
+        _run(function, extent, offset, again, parameters)
+    return race.say(again.witness)
+
+
+class WatchedLanes(Lanes):
+    """Lanes that report each access before they do it."""
+
+    def __init__(self, function: ir.Function, chunk: Chunk, watch: Launch, parameters: Parameters) -> None:
+        super().__init__(function, chunk, watch.arrays, parameters)
+        self.watch = watch
+        self.regions = dict(watch.regions)
+        self.fields: dict[str, int] = {}
+        fields: list[ir.LocalArray | ir.PrivateArray] = [*function.locals, *function.privates]
+        for array in fields:
+            self.regions[array.name] = Region([self.memory[array.name]], between_groups=False)
+            self.fields[array.name] = self.memory[array.name].ndim - len(array.shape)
+        self.lane_numbers = self._number_lanes()
+        self.inside = self.in_grid
+
+    def _number_lanes(self) -> np.ndarray:
+        """group * lanes of a group + lane, for each lane of the chunk."""
+        chunk, count = self.chunk, self.chunk.groups
+        number = np.zeros(self.shape, np.int64)
+        for axis in range(count):
+            along = np.arange(self.shape[axis], dtype=np.int64) + chunk.first[axis]
+            weight = math.prod(self.watch.counts[axis + 1 :]) * self.watch.lanes
+            number += (along * weight).reshape([-1 if k == axis else 1 for k in range(len(self.shape))])
+        for axis in range(count, len(self.shape) if count else 0):
+            along = np.arange(self.shape[axis], dtype=np.int64)
+            weight = math.prod(self.shape[axis + 1 :])
+            number += (along * weight).reshape([-1 if k == axis else 1 for k in range(len(self.shape))])
+        return number.ravel()
+
+    # --- accesses -----------------------------------------------------------------------------------------
+
+    def load(self, expression: ir.Load) -> Any:
+        return self._load(expression, ())
+
+    def _load(self, expression: ir.Load, members: tuple[str, ...]) -> Any:
+        elements = self.elements(expression)
+        dtype = expression.array.dtype
+        memory = ir.member_of(self.memory[expression.array.name], dtype, members)
+        self._inspect("read", expression, memory, elements, self.active)
+        fill = ir.member_of(self.fills[expression.array.name], dtype, members)
+        return host_memory.load(memory, elements, fill, self.shape)
+
+    def member(self, expression: ir.Member) -> Any:
+        names: tuple[str, ...] = (expression.name,)
+        record = expression.record
+        while isinstance(record, ir.Member):
+            names, record = (record.name, *names), record.record
+        if isinstance(record, ir.Load):
+            return self._load(record, names)
+        return super().member(expression)
+
+    def store(self, statement: ir.Store) -> None:
+        value = plain(self.evaluate(statement.value))
+        elements = self.elements(statement)
+        memory = ir.member_of(self.memory[statement.array.name], statement.array.dtype, statement.members)
+        active = self._writers(statement)
+        self._inspect("write", statement, memory, elements, active, value)
+        host_memory.store(memory, elements, value, active, self.shape)
+
+    def atomic(self, statement: ir.Atomic) -> None:
+        value = self.evaluate(statement.value)
+        elements = self.elements(statement)
+        active = both(self.active, self.in_grid)
+        memory = self.memory[statement.array.name]
+        self._inspect("atomic", statement, memory, elements, active, value)
+        self.update(statement, elements, value, active)
+
+    def _inspect(
+        self, kind: str, access: Any, memory: np.ndarray, elements: list[Any], active: Mask, value: Any = None
+    ) -> None:
+        """Check an access of the active lanes, and keep it."""
+        mask = np.broadcast_to(active, self.shape).ravel()
+        lanes = np.flatnonzero(mask)
+        if not len(lanes):
+            return
+        for bound in access.bounds:
+            index = self._at_lanes(self.evaluate(bound.index), lanes)
+            self._check_index(access, index, bound.size, lanes, "a tile's axis")
+        at = [self._at_lanes(index, lanes) for index in elements]
+        exists = self._check_extents(access, memory, at, lanes)
+        region = self.regions.get(access.array.name)
+        if region is None:
+            return
+        lanes, at = lanes[exists], [index[exists] for index in at]
+        units = region.units_of(memory, at, len(lanes))
+        if access.array.name in self.fields:
+            self._check_written(kind, access, region, units, lanes, at)
+        if isinstance(access.array, ir.PrivateArray) or not len(lanes):
+            return
+        numbers, held = self.lane_numbers[lanes], memory[tuple(at)] if at else memory[()]
+        shown = held if value is None else self._at_lanes(value, lanes)
+        if self.watch.witness is not None:
+            shown = np.broadcast_to(shown, lanes.shape)
+            self.watch.witness.see(self.watch.site(access), numbers, units, shown)
+        self._record(kind, access, region, units, numbers, (shown, held) if kind == "write" else None)
+
+    def _at_lanes(self, value: Any, lanes: np.ndarray) -> np.ndarray:
+        value = plain(value)
+        if is_uniform(value):
+            return np.full(len(lanes), value)
+        return np.broadcast_to(value, self.shape).ravel()[lanes]
+
+    def _check_extents(self, access: Any, memory: np.ndarray, at: list[np.ndarray], lanes: np.ndarray) -> np.ndarray:
+        """Which lanes' elements exist; the user's error where all should."""
+        name = access.array.name
+        before = self.fields.get(name, 0)
+        exists = np.ones(len(lanes), bool)
+        real = np.broadcast_to(self.inside, self.shape).ravel()[lanes]
+        for axis, (index, extent) in enumerate(zip(at, memory.shape, strict=True)):
+            if axis >= before and (name in self.fields or access.exact):
+                blamed = np.ones(len(lanes), bool) if name in self.fields else real
+                self._check_index(access, index[blamed], extent, lanes[blamed], f"axis {axis - before}")
+            exists &= (index >= 0) & (index < extent)
+        return exists
+
+    def _check_index(self, access: Any, index: np.ndarray, extent: int, lanes: np.ndarray, what: str) -> None:
+        outside = (index < 0) | (index >= extent)
+        if outside.any():
+            at = int(np.argmax(outside))
+            kind = "read" if isinstance(access, ir.Load) else "write" if isinstance(access, ir.Store) else "atomic"
+            if isinstance(access, ir.ItemBound):
+                kind, name = access.kind, access.name
+            else:
+                name = access.array.name
+            lane = self.watch.lane(int(self.lane_numbers[lanes[at]]))
+            message = (
+                f"{lane.capitalize()} {VERBS[kind]} {name} at index {int(index[at])} of {what}: "
+                f"indexes 0 to {extent - 1} exist there"
+            )
+            raise CheckFailed(message, access.where)
+
+    def _check_item(self, bound: ir.ItemBound | None) -> None:
+        """The active lanes' number of an item must be one that exists; lanes outside the grid find 0, and may."""
+        if bound is None:
+            return
+        lanes = np.flatnonzero(np.broadcast_to(both(self.active, self.inside), self.shape).ravel())
+        if len(lanes):
+            index = self._at_lanes(self.evaluate(bound.index), lanes)
+            self._check_index(bound, index, bound.size, lanes, f"its {bound.size} items")
+
+    def _check_written(
+        self, kind: str, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, at: list[np.ndarray]
+    ) -> None:
+        """A field's element must have been written before it is read."""
+        if kind == "write":
+            region.written[units] = True
+            return
+        missing = ~region.written[units].all(axis=1)
+        if missing.any():
+            first = int(np.argmax(missing))
+            index = [int(k[first]) for k in at[self.fields[access.array.name] :]]
+            lane = self.watch.lane(int(self.lane_numbers[lanes[first]]))
+            message = f"{lane.capitalize()} {VERBS[kind]} {access.array.name}{index}, which no lane has written yet"
+            raise CheckFailed(message, access.where)
+
+    def _record(self, kind: str, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, given: Any) -> None:
+        site = self.watch.site(access)
+        shadows = [region.now] if region.launch is None else [region.launch]
+        if region.launch is not None and self.watch.lanes > 1:
+            shadows.append(region.now)
+        if given is not None:
+            self._record_writes(access, region, units, lanes, given, shadows, site)
+            return
+        entries = np.repeat((lanes << SITE_BITS) | site, units.shape[1])
+        for shadow in shadows:
+            shadow.add(kind, units.ravel(), entries, entries)
+
+    def _record_writes(
+        self,
+        access: Any,
+        region: Region,
+        units: np.ndarray,
+        lanes: np.ndarray,
+        given: tuple[Any, Any],
+        shadows: list[Shadow],
+        site: int,
+    ) -> None:
+        """Keep the writes of one statement. Where its lanes meet in an element their values must be equal; the first
+        lane then stands for all, the last is its echo; so is a lane that writes once more what is there already."""
+        value, held = (np.ascontiguousarray(np.broadcast_to(v, lanes.shape)) for v in given)
+        raw, old = (v.view(np.uint8).reshape(len(lanes), -1) for v in (value, held))
+        _, first, place = np.unique(units[:, 0], return_index=True, return_inverse=True)
+        differs = (raw != raw[first][place]).any(axis=1)
+        if differs.any():
+            at = int(np.argmax(differs))
+            raise self._differing(access, region, units, lanes, value, (int(first[place[at]]), at))
+        again = (raw == old).all(axis=1)[first]
+        last = np.full(len(first), -1)
+        np.maximum.at(last, place, lanes)
+        units, lanes = units[first], lanes[first]
+        width = units.shape[1]
+        for shadow in shadows:
+            known = again & shadow.same_writer(units[:, 0], site)
+            for kind, chosen in (("write", ~known), ("echo", known | (last != lanes))):
+                low = np.repeat((lanes[chosen] << SITE_BITS) | site, width)
+                high = np.repeat((last[chosen] << SITE_BITS) | site, width)
+                shadow.add(kind, units[chosen].ravel(), low, low if kind == "write" else high)
+
+    def _differing(
+        self, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, value: Any, pair: tuple[int, int]
+    ) -> CheckFailed:
+        index, _ = element_of(self.memory[access.array.name], region, int(units[pair[0], 0]))
+        name = f"{access.array.name}{index[self.fields.get(access.array.name, 0) :]}"
+        one, other = (f"{self.watch.lane(int(lanes[k]))} writes {value[k]}" for k in pair)
+        return CheckFailed(f"Race: {one} to {name} and {other} to it, in one statement", access.where)
+
+    # --- order --------------------------------------------------------------------------------------------
+
+    def barrier(self, statement: ir.Barrier) -> None:
+        width = self.watch.lanes
+        if statement.width is not None:
+            shown = np.broadcast_to(plain(self.evaluate(statement.width)), self.shape)
+            for given in np.unique(shown[np.broadcast_to(self.active, self.shape)]):
+                wrong = "" if statement.counted else wrong_width(int(given), width)
+                if wrong:
+                    raise CheckFailed(wrong, statement.where)
+            width = min(width, max(1, int(np.max(shown))))
+        mask = np.broadcast_to(self.active, self.shape).ravel()
+        groups = None if mask.all() else np.unique(self.lane_numbers[mask] // self.watch.lanes)
+        self._meet(width, groups)
+
+    def close(self) -> None:
+        """The end of the chunk's groups."""
+        self._meet(self.watch.lanes, None)
+
+    def _meet(self, width: int, groups: np.ndarray | None) -> None:
+        for region in {id(r): r for r in self.regions.values()}.values():
+            units = region.now.units()
+            if groups is not None:
+                units = units[np.isin(region.now.owners(units, self.watch.lanes), groups)]
+            if len(units):
+                self._search(region, units)
+            whole = width >= self.watch.lanes
+            for older in sorted(region.aged):
+                if older < width:
+                    shadow = region.aged[older]
+                    held = shadow.units()
+                    if groups is not None:
+                        held = held[np.isin(shadow.owners(held, self.watch.lanes), groups)]
+                    shadow.take(held, None if whole else region.aged.setdefault(width, Shadow(region.size)))
+            region.now.take(units, None if whole else region.aged.setdefault(width, Shadow(region.size)))
+
+    def _search(self, region: Region, units: np.ndarray) -> None:
+        memory = {**self.watch.memory, **self.memory}
+        for run, shadows in [(1, [region.now]), *((w, [region.now, s]) for w, s in region.aged.items())]:
+            found = find(shadows, units, run)
+            if found is not None:
+                raise self.watch.race(found, region, memory, self.fields, within=run if run > 1 else 0)
+
+    # --- only the chosen operand is read ------------------------------------------------------------------
+
+    def logical(self, expression: ir.Logical) -> Any:
+        left = self.evaluate(expression.left)
+        if is_uniform(left):
+            decides = bool(left) == (expression.op == "or")
+            return np.bool_(left) if decides else self.evaluate(expression.right)
+        wanted = left if expression.op == "and" else ~left
+        right = self._among(wanted, expression.right)
+        return np.logical_and(left, right) if expression.op == "and" else np.logical_or(left, right)
+
+    def branch(self, statement: ir.If) -> None:
+        self._check_item(statement.item)
+        super().branch(statement)
+
+    def select(self, expression: ir.Select) -> Any:
+        self._check_item(expression.item)
+        condition = plain(self.evaluate(expression.condition))
+        if is_uniform(condition):
+            return self.evaluate(expression.yes if condition else expression.no)
+        yes = self._among(condition, expression.yes)
+        return np.where(condition, yes, self._among(~condition, expression.no))
+
+    def _among(self, condition: Any, expression: ir.Expr) -> Any:
+        """An expression read by the active lanes where a condition holds."""
+        outer = self.active
+        self.active = both(outer, condition)
+        value = plain(self.evaluate(expression))
+        self.active = outer
+        return value

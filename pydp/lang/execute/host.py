@@ -1,0 +1,289 @@
+"""The host lowering: vector functions run by NumPy, all lanes of many groups at once.
+
+It is the reference of the device lowerings: every statement runs for all active lanes before the next one does,
+which is one of the orders that a device may take, so barriers have nothing to do. Uniform values stay scalars,
+indexes stay affine for as long as they can, and reads of neighbours become slices.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.execute import host_memory
+from pydp.lang.execute.host_evaluate import Chunk, Evaluator, Parameters
+from pydp.lang.execute.host_values import Mask, both, either, is_uniform, plain, simple, without
+from pydp.lang.ir.numpy_math import ATOMIC
+
+LANES_AT_ONCE = 1 << 17  # temporaries of so many 4-byte values stay in a core's second-level cache
+FIELD_BYTES = 64 << 20  # of local and private fields of all lanes that run together
+
+
+def run(
+    function: ir.Function,
+    grid_extent: Sequence[int],
+    grid_offset: Sequence[int] | None,
+    arrays: Sequence[np.ndarray],
+    parameters: Parameters = (),
+) -> None:
+    """Run a vector function over a grid; arrays that it writes are changed in place.
+
+    arrays: one strided NumPy array for each of `function.arrays`, of its dtype and rank.
+    parameters: the values of number arguments by the argument's position (a tuple for a tuple of numbers).
+    """
+    extent = tuple(int(n) for n in grid_extent)
+    offset = tuple(int(n) for n in grid_offset) if grid_offset is not None else (0,) * len(extent)
+    with np.errstate(all="ignore"):
+        for chunk in chunks(function, extent, offset):
+            Lanes(function, chunk, list(arrays), parameters).run()
+
+
+def run_value(function: ir.ValueFunction, *arrays: Any) -> np.ndarray:
+    """The function's result for each element of its arguments, which broadcast against one another."""
+    values = np.broadcast_arrays(*(np.asarray(a, v.dtype) for a, v in zip(arrays, function.arguments, strict=True)))
+    flat = [value.ravel() for value in values]
+    results = np.empty(flat[0].size, function.result.dtype)
+    step = max(1, min(LANES_AT_ONCE, FIELD_BYTES // max(1, _field_bytes(function.privates))))
+    with np.errstate(all="ignore"):
+        for first in range(0, flat[0].size, step):
+            piece = [value[first : first + step] for value in flat]
+            lanes = Lanes(function, Chunk((piece[0].size,), (), (), (), (), 0), [], ())
+            lanes.values = {v.name: value for v, value in zip(function.arguments, piece, strict=True)}
+            lanes.run()
+            results[first : first + step] = plain(lanes.evaluate(function.result))
+    return results.reshape(values[0].shape)
+
+
+# --- which lanes run together ----------------------------------------------------------------------------
+
+
+def needs_groups(function: ir.Function) -> bool:
+    """Whether any lane of the function can tell which group it is in."""
+    if function.locals or ir.barriers(function.body):
+        return True
+    return any(
+        isinstance(part, ir.GroupIndex | ir.LocalIndex)
+        for statement in ir.statements(function.body)
+        for expression in ir.expressions(statement)
+        for part in ir.walk(expression)
+    )
+
+
+def _field_bytes(arrays: Sequence[ir.LocalArray | ir.PrivateArray]) -> int:
+    return sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
+
+
+def chunks(function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...]) -> Iterator[Chunk]:
+    """The launch's groups in boxes of bounded size; a box has whole groups only or partial ones only."""
+    if any(n <= 0 for n in extent):
+        return
+    grouped = needs_groups(function)
+    group = function.group if grouped and function.group is not None else (1,) * len(extent)
+    lanes = max(1, math.prod(group))
+    fields = _field_bytes(function.locals) + lanes * _field_bytes(function.privates)
+    room = max(1, min(LANES_AT_ONCE // lanes, FIELD_BYTES // max(1, fields)))
+    runs = []
+    for axis in reversed(range(len(extent))):
+        whole, count = extent[axis] // group[axis], -(-extent[axis] // group[axis])
+        step = max(1, min(room, whole))
+        pieces = [(first, min(step, whole - first)) for first in range(0, whole, step)]
+        runs.append(pieces + ([(whole, 1)] if count > whole else []))
+        room = max(1, room // step)
+    for picked in itertools.product(*reversed(runs)):
+        boxes = tuple(n for _, n in picked)
+        inner = group if grouped else ()
+        shape = boxes + inner if boxes else (1,)
+        yield Chunk(shape, tuple(first for first, _ in picked), group, extent, offset, len(boxes))
+
+
+class _Loop:
+    """Lanes of a running loop that have gone on to its next iteration early."""
+
+    def __init__(self) -> None:
+        self.continued: Mask = False
+
+
+class Lanes(Evaluator):
+    """All lanes of a chunk, running a function's statements one after the other."""
+
+    def __init__(
+        self, function: ir.Function | ir.ValueFunction, chunk: Chunk, arrays: list[np.ndarray], parameters: Parameters
+    ) -> None:
+        super().__init__(function, chunk, arrays, parameters)
+        self.loops: list[_Loop] = []
+        self.active: Mask = True
+
+    def run(self) -> None:
+        """Run the function's body; its variables stay in `values`."""
+        function = self.function
+        if isinstance(function, ir.Function) and not (function.locals or ir.barriers(function.body)):
+            self.active = simple(self.in_grid)
+        if self.active is not False:
+            self.block(function.body)
+
+    # --- statements ---------------------------------------------------------------------------------------
+
+    def block(self, body: list[ir.Stmt]) -> None:
+        for statement in body:
+            if self.active is False:
+                return
+            getattr(self, _STATEMENTS[type(statement)])(statement)
+
+    def assign(self, statement: ir.Assign) -> None:
+        value = self.evaluate(statement.value)
+        value = self._own(value, statement.value)
+        if statement.members:
+            self._assign_member(statement, value)
+        else:
+            self.put(statement.variable, value)
+
+    def _own(self, value: Any, expression: ir.Expr) -> Any:
+        """The value, copied where it may be a view of memory that a later statement changes."""
+        if not isinstance(value, np.ndarray) or value.flags.owndata:
+            return value
+        changes = any(isinstance(part, ir.Load) and part.array.name in self.changing for part in ir.walk(expression))
+        return value.copy() if changes else value
+
+    def put(self, variable: ir.Variable, value: Any) -> None:
+        """variable = value in the active lanes."""
+        old = self.values.get(variable.name)
+        if self.active is not True and old is not None and value is not old:
+            value = np.where(self.active, plain(value), plain(old))
+        self.values[variable.name] = value
+
+    def _assign_member(self, statement: ir.Assign, value: Any) -> None:
+        name = statement.variable.name
+        old = self.values.get(name)
+        if old is None:
+            old = np.zeros((), statement.variable.dtype)[()]
+        value = plain(value)
+        masks = () if self.active is True else (np.shape(self.active),)
+        shape = np.broadcast_shapes(np.shape(old), np.shape(value), *masks)
+        record = np.array(np.broadcast_to(old, shape))
+        target = ir.member_of(record, record.dtype, statement.members)
+        np.copyto(target, value, where=self.active)
+        self.values[name] = record[()]
+
+    def store(self, statement: ir.Store) -> None:
+        name = statement.array.name
+        value = self.evaluate(statement.value)
+        memory = ir.member_of(self.memory[name], statement.array.dtype, statement.members)
+        active = self._writers(statement)
+        host_memory.store(memory, self.elements(statement), value, active, self.shape)
+
+    def atomic(self, statement: ir.Atomic) -> None:
+        value = self.evaluate(statement.value)
+        active = both(self.active, self.in_grid)
+        self.update(statement, self.elements(statement), value, active)
+
+    def update(self, statement: ir.Atomic, elements: list[Any], value: Any, active: Mask) -> None:
+        """An atomic update by the active lanes, one after the other."""
+        operation, memory = ATOMIC[statement.op], self.memory[statement.array.name]
+        if statement.old is None:
+            host_memory.atomic(operation, memory, elements, value, active, self.shape)
+            return
+        done, before = host_memory.fetch(operation, memory, elements, value, active, self.shape)
+        slot = [*self.prefix[statement.old.name], np.int64(0)]
+        host_memory.store(self.memory[statement.old.name], slot, before, done, self.shape)
+
+    def _writers(self, statement: ir.Store) -> Mask:
+        is_global = isinstance(statement.array, ir.GlobalArray)
+        return both(self.active, self.in_grid) if is_global else self.active
+
+    def branch(self, statement: ir.If) -> None:
+        condition = self._own(plain(self.evaluate(statement.condition)), statement.condition)
+        if is_uniform(condition):
+            self.block(statement.then if condition else statement.orelse)
+            return
+        outer = self.active
+        yes = simple(both(outer, condition))
+        no = simple(without(outer, condition))
+        if yes is True or no is False:
+            self.block(statement.then)
+            return
+        self.active = yes
+        self.block(statement.then)
+        left, self.active = self.active, no
+        self.block(statement.orelse)
+        if left is yes and self.active is no:
+            self.active = outer
+        else:
+            self.active = simple(either(left, self.active))
+
+    def loop_for(self, statement: ir.For) -> None:
+        start, stop, step = (self.evaluate(e) for e in (statement.start, statement.stop, statement.step))
+        if all(is_uniform(bound) for bound in (start, stop, step)):
+            dtype = statement.variable.dtype
+            steps = range(int(start), int(stop), int(step)) if step != 0 else range(0)
+            self._iterate(statement, ((self.active, dtype.type(k)) for k in steps))
+            return
+        start, stop, step = (np.asarray(plain(bound)).astype(np.int64) for bound in (start, stop, step))
+        ahead = np.where(step > 0, stop - start, np.where(step < 0, start - stop, 0))
+        trips = -(-ahead // np.maximum(1, np.abs(step)))
+        self._iterate(statement, self._diverging(statement, start, step, trips))
+
+    def _diverging(self, statement: ir.For, start: Any, step: Any, trips: Any) -> Iterator[tuple[Mask, Any]]:
+        for trip in itertools.count():
+            going = simple(both(self.active, trips > trip))
+            if going is False:
+                return
+            yield going, (start + trip * step).astype(statement.variable.dtype)
+
+    def _iterate(self, statement: ir.For, counters: Iterator[tuple[Mask, Any]]) -> None:
+        outer, broken = self.active, False
+        for going, counter in counters:
+            if going is False:
+                break
+            loop = _Loop()
+            self.loops.append(loop)
+            self.active = going
+            self.put(statement.variable, counter)
+            self.block(statement.body)
+            self.loops.pop()
+            left = either(self.active, loop.continued)
+            broken = broken or left is not going
+            self.active = simple(left) if broken else left
+        self.active = outer
+
+    def loop_while(self, statement: ir.While) -> None:
+        outer = self.active
+        while self.active is not False:
+            condition = self._own(plain(self.evaluate(statement.condition)), statement.condition)
+            self.active = both(self.active, bool(condition) if is_uniform(condition) else condition)
+            self.active = simple(self.active)
+            if self.active is False:
+                break
+            loop = _Loop()
+            self.loops.append(loop)
+            self.block(statement.body)
+            self.loops.pop()
+            self.active = simple(either(self.active, loop.continued))
+        self.active = outer
+
+    def leave(self, statement: ir.Break) -> None:
+        self.active = False
+
+    def go_on(self, statement: ir.Continue) -> None:
+        self.loops[-1].continued = either(self.loops[-1].continued, self.active)
+        self.active = False
+
+    def barrier(self, statement: ir.Barrier) -> None:
+        """Nothing: the lanes never run apart."""
+
+
+_STATEMENTS = {
+    ir.Assign: "assign",
+    ir.Store: "store",
+    ir.Atomic: "atomic",
+    ir.If: "branch",
+    ir.For: "loop_for",
+    ir.While: "loop_while",
+    ir.Break: "leave",
+    ir.Continue: "go_on",
+    ir.Barrier: "barrier",
+}

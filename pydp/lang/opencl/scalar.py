@@ -1,0 +1,302 @@
+"""Expressions of the typed form as scalar C, with exactly the meaning that :mod:`pydp.lang.ir` gives them.
+
+What C leaves undefined is written so that it is defined: signed arithmetic wraps because it is done in the
+unsigned type, shift counts are tested, division rounds down and divides by zero to 0, float to integer
+conversion is tested (out of range and NaN give what NumPy gives on x86-64: the smallest int32 or int64).
+Products and sums are rounded one by one: the kernel's frame switches contraction off.
+
+`expr` returns text that is safe beside any operator. What needs statements (guarded loads, records,
+operands that may not be evaluated) is written to the block first, as named temporaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from pydp import dtypes
+from pydp.errors import InvalidArgument
+from pydp.lang import ir
+from pydp.lang.ir import Item
+from pydp.lang.opencl.c_text import Block, constant, from_memory, identifier, private_type, to_memory, unsigned_type
+
+Helper = tuple[str, str]
+
+_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_BITS = {"and": "&", "or": "|", "xor": "^"}
+_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}
+# Names of ir.Math whose OpenCL function has the same name and the same meaning for floats.
+# fmt: off
+_SAME = frozenset([
+    "sqrt", "rsqrt", "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+    "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil",
+    "trunc", "rint", "hypot", "copysign", "fmod", "erf", "cbrt", "isnan", "isinf", "fma",
+])
+# fmt: on
+# Of integers and bools: "" is the operand itself. The front end makes floats of them first, where Python does.
+_OF_INTEGERS = {"floor": "", "ceil": "", "trunc": "", "rint": "", "isnan": "0", "isinf": "0", "isfinite": "1"}
+_ABS = {"f": "fabs", "u": "", "b": ""}
+
+
+class ScalarC:
+    """Writes expressions as C. A lowering gives meaning to `leaf` nodes: indexes, extents, parameters, loads.
+
+    indexes: what is written may be an index of memory. Integers of which an operation leaves some bits alone are then
+    kept from the compiler's eyes where a driver needs it (see :meth:`kept`).
+    """
+
+    indexes = False
+
+    def __init__(self, block: Block, helpers: set[Helper] | None = None) -> None:
+        self.block = block
+        self.helpers: set[Helper] = set() if helpers is None else helpers
+
+    # -- what a lowering says itself ----------------------------------------------------------------------
+
+    def leaf(self, expr: ir.Expr) -> str:
+        """Text of GroupIndex, LocalIndex, GlobalIndex, GridExtent, ArrayExtent or Parameter."""
+        raise InvalidArgument(f"{type(expr).__name__} is not known in a function of values; its arguments are accepted")
+
+    def load(self, expr: ir.Load, path: tuple[str, ...] = ()) -> str:
+        """Text of an element of an array, or of the member at `path` in it."""
+        raise InvalidArgument(f"{expr.array.name} is an array; a function of values takes numbers and records")
+
+    def variable(self, variable: ir.Variable) -> str:
+        return identifier("v_", variable.name)
+
+    # -- expressions ----------------------------------------------------------------------------------------
+
+    def expr(self, expr: ir.Expr) -> str:
+        """C text of the value of `expr`; statements that it needs go to the block first."""
+        write = _WRITERS.get(type(expr))
+        return self.leaf(expr) if write is None else write(self, expr)
+
+    def helper(self, kind: str, c_type: str, *arguments: str) -> str:
+        """A call of one of the functions of lane_functions.mako, which is noted as needed."""
+        self.helpers.add((kind, c_type))
+        return f"lane_{kind}_{c_type}({', '.join(arguments)})"
+
+    def kept(self, text: str, dtype: np.dtype[Any]) -> str:
+        """An integer that may have lost bits: one driver's compiler, which makes vectors of the rounds of loops, takes
+        the elements for consecutive ones that it finds at ``counter * 7 % 64`` in memory."""
+        return self.helper("kept", dtypes.c_name(dtype), text) if self.indexes and dtype.kind in "iu" else text
+
+    def _const(self, expr: ir.Const) -> str:
+        text = constant(expr.value, expr.dtype)
+        if expr.dtype.names is None or dtypes.vector_parts(expr.dtype) is not None:
+            return text
+        return self.block.temporary(dtypes.c_name(expr.dtype), text)  # one driver crashes on literals with arrays
+
+    def _read(self, expr: ir.Read) -> str:
+        return self.variable(expr.variable)
+
+    def _load(self, expr: ir.Load) -> str:
+        return self.load(expr)
+
+    def _unary(self, expr: ir.Unary) -> str:
+        value, dtype = self.expr(expr.value), expr.dtype
+        if expr.op == "not" or dtype == np.bool_:
+            return f"(!{value})"
+        if dtype.kind == "f":
+            return f"(-{value})"
+        text = f"~{value}" if expr.op == "invert" else f"(0u - ({unsigned_type(dtype)}){value})"
+        text = f"(({dtypes.c_name(dtype)}){text})"
+        return self.kept(text, dtype) if dtype.itemsize < 4 else text
+
+    def _binary(self, expr: ir.Binary) -> str:
+        op, dtype = expr.op, expr.dtype
+        left = self.expr(expr.left)
+        if op in ("shl", "shr", "floordiv", "mod") and isinstance(expr.right, ir.Const) and dtype.kind in "iu":
+            short = self._by_constant(op, left, int(expr.right.value), dtype)
+            if short is not None:
+                return self.kept(short, dtype) if op != "shl" else short
+            # By another number than a power of two the compiler masks nothing, or picks from two masked values (-64).
+            return self.helper(op, private_type(dtype), left, self.expr(expr.right))
+        return self.combine(op, left, self.expr(expr.right), dtype)
+
+    def combine(self, op: str, left: str, right: str, dtype: np.dtype[Any]) -> str:
+        """The text of Binary(op) of two operands' texts."""
+        c_type = private_type(dtype)
+        if op in _BITS:
+            text = f"({left} {_BITS[op]} {right})"
+            text = text if dtype.itemsize >= 4 else f"(({c_type}){text})"
+            return self.kept(text, dtype) if op == "and" else text
+        if op == "pow" and dtype.kind == "f":
+            return f"pow({left}, {right})"
+        if op in _ARITHMETIC:
+            sign = _ARITHMETIC[op]
+            if dtype.kind == "f" or (dtype.kind == "u" and dtype.itemsize >= 4):
+                return f"({left} {sign} {right})"
+            wide = unsigned_type(dtype)
+            text = f"(({c_type})(({wide}){left} {sign} ({wide}){right}))"
+            return self.kept(text, dtype) if dtype.itemsize < 4 else text
+        text = self.helper(op, c_type, left, right)
+        return self.kept(text, dtype) if op in ("mod", "floordiv", "shr") else text
+
+    def _by_constant(self, op: str, left: str, right: int, dtype: np.dtype[Any]) -> str | None:
+        """Shifts by a constant; division and remainder by a power of two (rounding down is a shift)."""
+        c_type, bits = dtypes.c_name(dtype), 8 * dtype.itemsize
+        if op in ("shl", "shr"):
+            if not 0 <= right < bits:
+                return None
+            if op == "shr":
+                return f"(({c_type})({left} >> {right}))"
+            return f"(({c_type})(({unsigned_type(dtype)}){left} << {right}))"
+        if right <= 0 or right & (right - 1):
+            return None
+        if op == "mod":
+            return f"(({c_type})({left} & {constant(right - 1, dtype)}))"
+        return f"(({c_type})({left} >> {right.bit_length() - 1}))"
+
+    def _compare(self, expr: ir.Compare) -> str:
+        left, right, dtype = self.expr(expr.left), self.expr(expr.right), expr.left.dtype
+        if dtype == np.int64 and expr.op not in ("eq", "ne"):
+            left, right = self.helper("order", "long", left), self.helper("order", "long", right)
+        if dtype.names is None:
+            return f"({left} {_SIGNS[expr.op]} {right})"
+        first = self.block.temporary(dtypes.c_name(dtype), left)
+        second = self.block.temporary(dtypes.c_name(dtype), right)
+        same = " && ".join(f"{first}{member} == {second}{member}" for member in leaf_members(dtype))
+        return f"({same})" if expr.op == "eq" else f"(!({same}))"
+
+    def _logical(self, expr: ir.Logical) -> str:
+        left = self.expr(expr.left)
+        right, extra = self._aside(expr.right)
+        if not extra.lines:
+            return f"({left} {'&&' if expr.op == 'and' else '||'} {right})"
+        name = self.block.fresh()
+        self.block.line(f"int {name} = {left};")
+        self.block.open(f"if ({name if expr.op == 'and' else '!' + name})")
+        self.block.extend(extra)
+        self.block.line(f"{name} = {right};")
+        self.block.close()
+        return name
+
+    def _select(self, expr: ir.Select) -> str:
+        condition = self.expr(expr.condition)
+        yes, before_yes = self._aside(expr.yes)
+        no, before_no = self._aside(expr.no)
+        # Records take the long form always: `?:` between structs brings down one of the drivers.
+        if not before_yes.lines and not before_no.lines and expr.dtype.names is None:
+            return f"({condition} ? {yes} : {no})"
+        name = self.block.fresh()
+        self.block.line(f"{private_type(expr.dtype)} {name};")
+        self.block.open(f"if ({condition})")
+        self.block.extend(before_yes)
+        self.block.line(f"{name} = {yes};")
+        self.block.close()
+        self.block.open("else")
+        self.block.extend(before_no)
+        self.block.line(f"{name} = {no};")
+        self.block.close()
+        return name
+
+    def _aside(self, expr: ir.Expr) -> tuple[str, Block]:
+        """The text of `expr` and, apart, the statements that it needs."""
+        outer, self.block = self.block, self.block.inner()
+        try:
+            return self.expr(expr), self.block
+        finally:
+            self.block = outer
+
+    def _cast(self, expr: ir.Cast) -> str:
+        value, source, target = self.expr(expr.value), expr.value.dtype, expr.dtype
+        if source == target:
+            return value
+        if target == np.bool_:
+            return f"({value} != 0)"
+        c_type = dtypes.c_name(target)
+        if source.kind in "iu" and source.itemsize < 4 and (target.kind == "f" or target.itemsize > source.itemsize):
+            value = self.helper("wide", dtypes.c_name(source), value)
+        if source.kind == "f" and target.kind in "iu":
+            return self.helper(f"{dtypes.c_name(source)}_to", c_type, value)
+        text = f"(({c_type}){value})"
+        return self.kept(text, target) if target.itemsize < min(4, source.itemsize) else text
+
+    def _math(self, expr: ir.Math) -> str:
+        values = [self.expr(value) for value in expr.values]
+        return self.function_of(expr.name, values, expr.values[0].dtype)
+
+    def function_of(self, name: str, values: list[str], dtype: np.dtype[Any]) -> str:
+        """The text of Math(name) of operands' texts; `dtype` is theirs."""
+        if name in ("minimum", "maximum"):
+            return self.helper(name, private_type(dtype), *values)
+        if name == "abs":
+            signed = dtype.kind == "i"
+            return self.helper("abs", dtypes.c_name(dtype), *values) if signed else f"{_ABS[dtype.kind]}({values[0]})"
+        if dtype.kind != "f" and name in _OF_INTEGERS:
+            return _OF_INTEGERS[name] or values[0]
+        if name == "isfinite":
+            return f"(isfinite({values[0]}) != 0)"
+        if dtype.kind != "f" or name not in _SAME:
+            raise InvalidArgument(f"{name} of {dtype} is not known; {', '.join(sorted(_SAME))} of floats are accepted")
+        return f"{name}({', '.join(values)})"
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def _member(self, expr: ir.Member) -> str:
+        path: list[str] = []
+        root: ir.Expr = expr
+        while isinstance(root, ir.Member):
+            path.insert(0, root.name)
+            root = root.record
+        if isinstance(root, ir.Load):
+            return self.load(root, tuple(path))
+        return from_memory(self.expr(root) + member_text(path), expr.dtype)
+
+    def _make_record(self, expr: ir.MakeRecord) -> str:
+        dtype = expr.dtype
+        assert dtype.names is not None and dtype.fields is not None
+        values = [self.expr(value) for value in expr.values]
+        name = self.block.fresh("r")
+        full = sum(dtype.fields[member][0].itemsize for member in dtype.names) == dtype.itemsize
+        self.block.line(f"{dtypes.c_name(dtype)} {name}{'' if full else ' = {0}'};")
+        for member, value in zip(dtype.names, values, strict=True):
+            self.block.line(f"{name}{member_text([member])} = {to_memory(value, dtype.fields[member][0])};")
+        return name
+
+
+_Writer = Callable[[ScalarC, Any], str]
+_WRITERS: dict[type, _Writer] = {
+    ir.Const: ScalarC._const,
+    ir.Read: ScalarC._read,
+    ir.Load: ScalarC._load,
+    ir.Unary: ScalarC._unary,
+    ir.Binary: ScalarC._binary,
+    ir.Compare: ScalarC._compare,
+    ir.Logical: ScalarC._logical,
+    ir.Select: ScalarC._select,
+    ir.Cast: ScalarC._cast,
+    ir.Math: ScalarC._math,
+    ir.Member: ScalarC._member,
+    ir.MakeRecord: ScalarC._make_record,
+}
+
+
+def member_text(path: Iterable[str]) -> str:
+    """``.a.b`` for the members at `path`, ``.a[1]`` for items of an array member."""
+    return "".join(f"[{name}]" if isinstance(name, Item) else "." + dtypes.c_member(name) for name in path)
+
+
+def member_value(value: Any, path: Iterable[str]) -> Any:
+    """The member at `path` of a record's value."""
+    for name in path:
+        value = value[int(name) if isinstance(name, Item) else name]
+    return value
+
+
+def leaf_members(dtype: np.dtype[Any]) -> list[str]:
+    """Member texts (``.a``, ``.b.c``, ``.d[0]``) of all scalars inside a record."""
+    if dtype.names is None or dtype.fields is None:
+        return [""]
+    found = []
+    for name in dtype.names:
+        if name.startswith("padding") and dtypes.vector_parts(dtype) is not None:
+            continue
+        member = dtype.fields[name][0]
+        base, shape = member.subdtype if member.subdtype is not None else (member, ())
+        places = ["".join(f"[{n}]" for n in place) for place in np.ndindex(*shape)]
+        found += [member_text([name]) + place + rest for place in places for rest in leaf_members(base)]
+    return found

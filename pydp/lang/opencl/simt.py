@@ -1,0 +1,350 @@
+"""The typed form as an OpenCL kernel in which a lane is a work-item.
+
+Groups of any rank lie on up to three dimensions, the last axis on dimension 0, so that neighbours in
+memory are neighbours in a subgroup. Every access to an argument is guarded by its extents. Lanes outside the
+grid are masked, never returned early, where the function has barriers or local arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pydp import dtypes
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.lang import ir
+from pydp.lang.barriers.lowering import BarrierPlan, plan_barriers
+from pydp.lang.opencl import helpers
+from pydp.lang.opencl.bank_layout import field_bytes, local_layouts
+from pydp.lang.opencl.c_text import Block, identifier
+from pydp.lang.opencl.lowered import Lowered, Slot, argument_names, declaration, dtypes_of, standard_slots
+from pydp.lang.opencl.statements import BodyC
+from pydp.local_memory import Layout
+from pydp.runtime.device.profile import Profile
+from pydp.runtime.programs import program
+
+_WORDS = {"float": "uint", "double": "ulong"}
+_ATOMIC_TYPES = ("int", "uint", "long", "ulong", "float", "double")
+
+
+def lower(
+    function: ir.Function,
+    profile: Profile,
+    unit_strides: frozenset[tuple[str, int]] = frozenset(),
+    *,
+    flat: bool = False,
+    grid_extent: Sequence[int] = (),
+    barriers: str = "auto",
+    subgroup: int | None = None,
+    shared: bool = False,
+    watched: bool = False,
+) -> Lowered:
+    """`function` as a kernel of the "simt" mapping.
+
+    unit_strides: (array name, axis) pairs whose stride is known to be 1. flat: number groups and lanes along
+    dimension 0 alone, which is done as well where barriers profit. grid_extent: helps to pick a group where the
+    function has none. barriers, subgroup: how barriers are run (see :mod:`pydp.groups.barrier`). shared: an element
+    may be read and written as one of several types. watched: the kernel notes in its last argument whether the driver
+    ended a loop early. Raises UnsupportedOnDevice for what the device cannot run, before anything is built.
+    """
+    group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
+    flat = flat or math.prod(group[:-2]) > 64
+    # In a group with one work-item along dimension 0, PoCL's first work-item may run code twice (see quirks.TABLE).
+    flat = flat or (group[-1:] == (1,) and math.prod(group) > 1)
+    rows = [math.prod(group if flat else group[-1:])]
+    if profile.kind != "cpu" or barriers != "auto" or subgroup is not None:
+        rows.append(math.prod(group))  # on CPUs steps along dimension 0 are vectors, worth more than barriers
+    plan = plan_barriers(function, profile, rows, choice=barriers, subgroup=subgroup)
+    runs = not flat and plan.row != rows[0]
+    flat = flat or runs
+    layouts = local_layouts(function, profile)
+    writer = _SimtC(function, group, flat, unit_strides, plan, layouts, shared)
+    if watched:
+        writer.watch()
+    writer.write()
+    local_bytes = sum(field_bytes(array, layouts) for array in function.locals)
+    _check_limits(function, group, local_bytes, writer, profile)
+    return Lowered(
+        mapping="simt",
+        kernel_name=identifier("forall_", function.name),
+        template="forall_simt.mako",
+        params=writer.params(),
+        group=group,
+        arguments=writer.slots,
+        local_bytes=local_bytes,
+        notes=[*_notes(flat, runs, writer.watched, plan), *(one.reason for one in layouts.values())],
+        barriers=plan.reasons,
+        flat=flat,
+        uses_ptx=plan.uses_ptx,
+        assumes_apart=plan.assumes_apart,
+    )
+
+
+def pick_group(rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
+    """A group of up to 256 lanes, no longer than the grid (in powers of two): up to 32 along the last axis, then
+    along the axes before it, then what is left along the last axis again."""
+    room = 1 << min(256, profile.max_group_size).bit_length() - 1
+    reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [room] * rank
+    group = [1] * rank
+    for axis, most in [(rank - 1, 32), *((axis, room) for axis in reversed(range(rank - 1))), (rank - 1, room)]:
+        if axis >= 0:
+            grow = max(1, min(reach[axis] // group[axis], most // group[axis], room))
+            group[axis] *= grow
+            room //= grow
+    return tuple(group)
+
+
+def _check_limits(
+    function: ir.Function, group: tuple[int, ...], local_bytes: int, writer: _SimtC, profile: Profile
+) -> None:
+    lanes = math.prod(group)
+    if lanes > profile.max_group_size:
+        raise InvalidArgument(
+            f"group={group} has {lanes} lanes; this device's groups have at most {profile.max_group_size}"
+        )
+    if local_bytes > profile.local_bytes:
+        raise UnsupportedOnDevice(
+            f"the local fields of {function.name} need {local_bytes} bytes in each group; "
+            f"this device has {profile.local_bytes}"
+        )
+    if writer.wide_atomics and not profile.int64_atomics:
+        raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
+
+
+def _notes(flat: bool, runs: bool, watched: bool, plan: BarrierPlan) -> list[str]:
+    notes = ["one work-item for each lane", *([plan.summary] if plan.summary else [])]
+    if plan.assumes_apart:
+        notes.append("barriers are for arguments that share no memory; a call with others has the whole group meet")
+    if watched:
+        notes.append("loops are watched, for they may be longer than this driver allows: the call waits and looks")
+    if flat:
+        why = ", so that subgroups are runs of lanes and fewer barriers are of the whole group" if runs else ""
+        notes.append(f"groups are numbered along dimension 0 alone{why}")
+    return notes
+
+
+class _SimtC(BodyC):
+    """Writes the body of a kernel whose work-items are lanes."""
+
+    indexes = True
+    private = "PRIVATE_FIELD "  # which the template defines
+
+    def __init__(
+        self,
+        function: ir.Function,
+        group: tuple[int, ...],
+        flat: bool,
+        unit_strides: frozenset[tuple[str, int]],
+        plan: BarrierPlan,
+        layouts: Mapping[str, Layout],
+        shared: bool,
+    ) -> None:
+        super().__init__(Block(1))
+        self.function, self.group, self.flat, self.unit_strides, self.plan = function, group, flat, unit_strides, plan
+        self.layouts, self.shared = layouts, shared
+        self.names = argument_names(function)
+        self.slots = standard_slots(function, self.names, unit_strides)
+        self.atomics: set[tuple[str, str, str, str]] = set()
+        self.masks = bool(ir.barriers(function.body) or function.locals)
+        self.index = dtypes.c_name(function.index_dtype)
+        self._next_barrier = 0
+
+    def watch(self) -> None:
+        """Note in the kernel's last argument whether a loop was ended early."""
+        self.watched = True
+        self.slots.append(Slot("overran", "overran_any", dtype=np.dtype(np.int32)))
+
+    def write(self) -> None:
+        """The whole body, into the block."""
+        if self.watched:
+            self.block.line("int overran = 0;")
+            self.block.line("volatile __global int* ended = overran_any + 1 + LANE_NUMBER;")
+        self._write()
+        if self.watched:
+            # One more loop, for those that are not watched (in powers, remainders and updates): all draw on one number.
+            self.block.line("*ended = 2;")
+            self.block.line("while (*ended > 0) *ended -= 1;")
+            self.block.line("if (overran || *ended) atomic_or(overran_any, 1);")
+
+    def _write(self) -> None:
+        for array in self.function.arrays:
+            name = self.names[array.name, -1]
+            self.block.line(f"{name} += {name}_o;")
+        self._indexes()
+        for one in self.plan.lowered:
+            if one["by"] == "turn":
+                self.block.line(f"int turn_{one['number']} = 0;")
+        self.declare(self.function.variables, self.function.privates)
+        if self.masks or not self.group:
+            self.statements(self.function.body)
+        else:
+            self.block.open("if (in_grid)")
+            self.statements(self.function.body)
+            self.block.close()
+
+    @property
+    def wide_atomics(self) -> bool:
+        """Whether some atomic update is of 64 bits."""
+        return any(word.endswith("long") for *_, word in self.atomics)
+
+    def params(self) -> dict[str, object]:
+        """The template's parameters."""
+        atomics = [dict(zip(("op", "space", "type", "word"), one, strict=True)) for one in sorted(self.atomics)]
+        functions = helpers.text(self.helpers)
+        if atomics:
+            functions += program.render("lane_atomics.mako", {"atomics": atomics})
+        lanes = self.group
+        shape = (
+            (math.prod(lanes), 1, 1)
+            if self.flat
+            else tuple(math.prod(part) for part in (lanes[-1:], lanes[-2:-1], lanes[:-2]))
+        )
+        return {
+            "name": identifier("forall_", self.function.name),
+            "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
+            "shared_types": sorted({dtypes.c_name(a.dtype) for a in self.function.arrays}) if self.shared else [],
+            "functions": functions,
+            "barriers": self.plan.lowered,
+            **self.plan.build,
+            "arguments": [declaration(slot, self.function, self.shared) for slot in self.slots],
+            "private_fields": bool(self.function.privates),
+            "local_arrays": [self._local(array) for array in self.function.locals],
+            "shape": list(shape),
+            "body": str(self.block),
+            "int64_atomics": self.wide_atomics,
+        }
+
+    def extents(self, array: ir.LocalArray | ir.PrivateArray) -> tuple[int, ...]:
+        found = self.layouts.get(array.name) if isinstance(array, ir.LocalArray) else None
+        return array.shape if found is None else (*array.shape[:-1], found.row)
+
+    def _local(self, array: ir.LocalArray) -> str:
+        size = math.prod(self.extents(array))
+        return f"__local {dtypes.c_name(array.dtype)} {self.array_name(array)}[{size}]"
+
+    # -- where the lane is ---------------------------------------------------------------------------------
+
+    def _indexes(self) -> None:
+        """group_k, local_k and global_k of every axis, and whether the lane is in the grid."""
+        rank, line = self.function.grid_rank, self.block.line
+        for kind in ("group", "local"):
+            for dimension, axes in self._dimensions():
+                self._split(kind, f"({self.index})get_{kind}_id({dimension})", axes)
+        for axis in range(rank):
+            line(f"const {self.index} global_{axis} = grid_o{axis} + group_{axis} * {self.group[axis]} + local_{axis};")
+        inside = " && ".join(f"global_{axis} - grid_o{axis} < grid_e{axis}" for axis in range(rank))
+        if rank:
+            line(f"const int in_grid = {inside};")
+
+    def _dimensions(self) -> list[tuple[int, list[int]]]:
+        """(dimension, the axes that lie on it, last axis first)."""
+        axes = list(range(self.function.grid_rank - 1, -1, -1))
+        parts = [axes] if self.flat else [axes[:1], axes[1:2], axes[2:]]
+        return [(dimension, part) for dimension, part in enumerate(parts) if part]
+
+    def _split(self, kind: str, text: str, axes: list[int]) -> None:
+        """Declare the index along each of `axes`, which lie row by row on one dimension."""
+        rest = text
+        for place, axis in enumerate(axes):
+            if kind == "group":
+                size = f"((grid_e{axis} + {self.group[axis] - 1}) / {self.group[axis]})"
+            else:
+                size = str(self.group[axis])
+            if place == len(axes) - 1:
+                self.block.line(f"const {self.index} {kind}_{axis} = {rest};")
+                return
+            whole = self.block.temporary(self.index, rest)
+            self.block.line(f"const {self.index} {kind}_{axis} = {whole} % {size};")
+            rest = f"{whole} / {size}"
+
+    def leaf(self, expr: ir.Expr) -> str:
+        if isinstance(expr, ir.GroupIndex):
+            return self._index(f"group_{expr.axis}", expr)
+        if isinstance(expr, ir.LocalIndex):
+            return self._index(f"local_{expr.axis}", expr)
+        if isinstance(expr, ir.GlobalIndex):
+            return self._index(f"global_{expr.axis}", expr)
+        if isinstance(expr, ir.GridExtent):
+            return self._index(f"grid_e{expr.axis}", expr)
+        if isinstance(expr, ir.ArrayExtent):
+            return self._index(f"{self.names[expr.array.name, -1]}_e{expr.axis}", expr)
+        assert isinstance(expr, ir.Parameter), expr
+        name = self.names[expr.name, -1 if expr.item is None else expr.item]
+        return f"({name} != 0)" if expr.dtype == np.bool_ else name
+
+    def _index(self, name: str, expr: ir.Expr) -> str:
+        return name if expr.dtype == self.function.index_dtype else f"(({dtypes.c_name(expr.dtype)}){name})"
+
+    # -- arguments --------------------------------------------------------------------------------------------
+
+    def global_element(self, array: ir.GlobalArray, indices: Sequence[str]) -> tuple[str, str]:
+        name = self.names[array.name, -1]
+        inside, terms = [], []
+        for axis, index in enumerate(indices):
+            inside.append(self._within(index, f"{name}_e{axis}"))
+            unit = (array.name, axis) in self.unit_strides
+            terms.append(index if unit else f"{index} * {name}_s{axis}")
+        return " && ".join(inside), f"{name}[{' + '.join(terms) or '0'}]"
+
+    def _within(self, index: str, extent: str) -> str:
+        """Whether an index lies in an extent: longs by their order, as where a program compares them."""
+        if self.index != "long":
+            return f"{index} >= 0 && {index} < {extent}"
+        place, first, end = (self.helper("order", "long", text) for text in (index, "0L", extent))
+        return f"{place} >= {first} && {place} < {end}"
+
+    def store_condition(self, inside: str) -> str:
+        if not self.masks or not self.group:
+            return inside
+        return f"in_grid && {inside}" if inside else "in_grid"
+
+    def atomic(self, statement: ir.Atomic) -> None:
+        array, dtype = statement.array, statement.array.dtype
+        inside, element = self.place(array, statement.indices)
+        value = self.expr(statement.value)
+        if isinstance(array, ir.PrivateArray):
+            self.block.line(f"{element} = {self._update(statement.op, element, value, dtype)};")
+            return
+        c_type = dtypes.c_name(dtype)
+        bitwise = statement.op in ("and", "or", "xor")
+        if dtype == np.bool_ or c_type not in _ATOMIC_TYPES or (bitwise and dtype.kind == "f"):
+            raise UnsupportedOnDevice(
+                f"{statement.where}: atomic {statement.op} of {dtype} values; integers of 32 and 64 bits are accepted, "
+                "and float32 and float64 for add, min and max"
+            )
+        space = "local" if isinstance(array, ir.LocalArray) else "global"
+        self.atomics.add((statement.op, space, c_type, _WORDS.get(c_type, c_type)))
+        condition = self.store_condition(inside)
+        guard = f"if ({condition}) " if condition else ""
+        call = f"lane_atomic_{statement.op}_{space}_{c_type}(&{element}, {value})"
+        if statement.old is not None:
+            _, slot = self.place(statement.old, (ir.Const(self.function.index_dtype, 0),))
+            call = f"{slot} = {call}"
+        self.block.line(f"{guard}{call};")
+
+    def combine(self, op: str, left: str, right: str, dtype: np.dtype[Any]) -> str:
+        text = super().combine(op, left, right, dtype)
+        divides = op in ("floordiv", "mod") and dtype.kind in "iu"
+        return self.helper("quotient", dtypes.c_name(dtype), text) if divides else text
+
+    def _update(self, op: str, old: str, value: str, dtype: np.dtype) -> str:
+        if op in ("min", "max"):
+            return self.function_of(op + "imum", [old, value], dtype)
+        return self.combine(op, old, value, dtype)
+
+    def barrier(self, statement: ir.Barrier) -> None:
+        number = self._next_barrier
+        self._next_barrier += 1
+        one = self.plan.lowered[number]
+        if one["by"] == "turn":
+            self.block.line(f"LANE_BARRIER_{number}(turn_{number})")
+            self.block.line(f"turn_{number} = (turn_{number} + 1) % {one['period']};")
+        elif one["by"] == "width":
+            assert statement.width is not None
+            width = self.block.temporary(dtypes.c_name(statement.width.dtype), self.expr(statement.width))
+            self.block.line(f"LANE_BARRIER_{number}({width})")
+        else:
+            self.block.line(f"LANE_BARRIER_{number}(0)")

@@ -1,0 +1,229 @@
+"""Statements of the typed form as scalar C: control flow and assignments, shared by kernels and plain functions.
+
+A lowering adds what it knows of arrays, atomics and barriers. Loops keep Python's meaning: their bounds are
+read once, a loop's own counter is apart from the variable that the body sees, and no counter overflows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pydp import dtypes
+from pydp.errors import InvalidArgument
+from pydp.lang import ir
+from pydp.lang.ir import member_dtype
+from pydp.lang.opencl.c_text import Block, constant, from_memory, identifier, private_type, to_memory
+from pydp.lang.opencl.scalar import Helper, ScalarC, member_text, member_value
+
+_EXTENTS = (ir.Const, ir.ArrayExtent, ir.GridExtent)
+
+
+class BodyC(ScalarC):
+    """Writes statements, and elements of private arrays.
+
+    watched: note in the variable `overran` when a loop ends although neither its condition nor a break ended it,
+    which one driver does to long loops. Before each round `*ended` is the loop's number, 0 when the loop is over; it
+    lies in volatile global memory, for of anything else compilers would know the value after the loop.
+    """
+
+    watched = False
+    private = ""  # stands before the declarations of private arrays
+
+    def __init__(self, block: Block, helpers: set[Helper] | None = None) -> None:
+        super().__init__(block, helpers)
+        self._ends: list[int] = []
+        self._numbers = itertools.count(1)
+
+    # -- what a lowering says itself ----------------------------------------------------------------------
+
+    def atomic(self, statement: ir.Atomic) -> None:
+        raise InvalidArgument("a function of values has no atomic updates; it takes numbers and gives one")
+
+    def barrier(self, statement: ir.Barrier) -> None:
+        raise InvalidArgument("a function of values has no barriers; it is called by each lane for itself")
+
+    def global_element(self, array: ir.GlobalArray, indices: Sequence[str]) -> tuple[str, str]:
+        """(condition under which the element is there, or "", the element's text)."""
+        raise InvalidArgument(f"{array.name} is an array; a function of values takes numbers and records")
+
+    def store_condition(self, inside: str) -> str:
+        """The condition of a write to a global array, given that of its element."""
+        return inside
+
+    def array_name(self, array: ir.Array) -> str:
+        return identifier("l_" if isinstance(array, ir.LocalArray) else "q_", array.name)
+
+    def extents(self, array: ir.LocalArray | ir.PrivateArray) -> tuple[int, ...]:
+        """The extents by which the field's elements are numbered: its shape, or rows that are longer."""
+        return array.shape
+
+    # -- arrays ---------------------------------------------------------------------------------------------
+
+    def place(self, array: ir.Array, indices: Sequence[ir.Expr]) -> tuple[str, str]:
+        """(condition, element) of an array's element; there is no condition on local and private arrays."""
+        if isinstance(array, ir.GlobalArray):
+            return self.global_element(array, [self._kept(index) for index in indices])
+        texts = [self.expr(index) for index in indices]
+        flat = "0"
+        for size, text in zip(self.extents(array), texts, strict=True):
+            flat = text if flat == "0" else f"({flat} * {size} + {text})"
+        return "", f"{self.array_name(array)}[{flat}]"
+
+    def _kept(self, index: ir.Expr) -> str:
+        """An index's text that may be written twice."""
+        text = self.expr(index)
+        if isinstance(index, (ir.Const, ir.Read)) or text.isidentifier():
+            return text
+        return self.block.temporary(private_type(index.dtype), text)
+
+    def load(self, expr: ir.Load, path: tuple[str, ...] = ()) -> str:
+        inside, element = self.place(expr.array, expr.indices)
+        dtype = member_dtype(expr.array.dtype, path)
+        element = from_memory(element + member_text(path), dtype)
+        if not inside:
+            return element
+        assert isinstance(expr.array, ir.GlobalArray)
+        fill = fill_text(expr.array, path)
+        name = self.block.fresh()
+        self.block.line(f"{private_type(dtype)} {name} = {fill};")
+        self.block.line(f"if ({inside}) {name} = {element};")
+        return name
+
+    # -- statements -----------------------------------------------------------------------------------------
+
+    def statements(self, body: Sequence[ir.Stmt]) -> None:
+        for statement in body:
+            _STATEMENTS[type(statement)](self, statement)
+
+    def declare(self, variables: Sequence[ir.Variable], privates: Sequence[ir.PrivateArray]) -> None:
+        """Declarations of a function's variables and private arrays."""
+        for variable in variables:
+            self.block.line(f"{private_type(variable.dtype)} {self.variable(variable)};")
+        for array in privates:
+            size = int(np.prod(array.shape, dtype=np.int64))
+            self.block.line(f"{self.private}{dtypes.c_name(array.dtype)} {self.array_name(array)}[{size}];")
+
+    def _assign(self, statement: ir.Assign) -> None:
+        value = self.expr(statement.value)
+        target = self.variable(statement.variable) + member_text(statement.members)
+        self.block.line(f"{target} = {to_memory(value, statement.value.dtype) if statement.members else value};")
+
+    def _store(self, statement: ir.Store) -> None:
+        inside, element = self.place(statement.array, statement.indices)
+        value = to_memory(self.expr(statement.value), statement.value.dtype)
+        if isinstance(statement.array, ir.GlobalArray):
+            inside = self.store_condition(inside)
+        condition = f"if ({inside}) " if inside else ""
+        self.block.line(f"{condition}{element}{member_text(statement.members)} = {value};")
+
+    def _if(self, statement: ir.If) -> None:
+        self.block.open(f"if ({self.expr(statement.condition)})")
+        self.statements(statement.then)
+        self.block.close()
+        if statement.orelse:
+            self.block.open("else")
+            self.statements(statement.orelse)
+            self.block.close()
+
+    def _while(self, statement: ir.While) -> None:
+        condition, before = self._aside(statement.condition)
+        if before.lines or self.watched:
+            self._open_loop("", condition, "", before)
+        else:
+            self.block.open(f"while ({condition})")
+        self.statements(statement.body)
+        self._close_loop()
+
+    def _open_loop(self, first: str, condition: str, step: str, before: Block | None = None) -> None:
+        """Begin a loop; statements of `before` come before each test of the condition."""
+        if before is None and not self.watched:
+            self.block.open(f"for ({first}; {condition}; {step})")
+            return
+        self.block.open(f"for ({first}; ; {step})")
+        if before is not None:
+            self.block.extend(before)
+        if self.watched:
+            self._ends.append(next(self._numbers))
+            going = self.block.temporary("int", condition)
+            self.block.line(f"*ended = {going} ? {self._ends[-1]} : 0;")
+            condition = going
+        self.block.line(f"if (!({condition})) break;")
+
+    def _close_loop(self) -> None:
+        self.block.close()
+        if self.watched:
+            self.block.line(f"if (*ended == {self._ends.pop()}) overran = 1;")
+            if self._ends:
+                self.block.line(f"*ended = {self._ends[-1]};")
+
+    def _for(self, statement: ir.For) -> None:
+        variable = statement.variable
+        c_type = private_type(variable.dtype)
+        start, counter = self.expr(statement.start), self.block.fresh("c")
+        stop = self._kept(statement.stop)
+        step = constant_step(statement)
+        if step is not None:
+            sign = "<" if step > 0 else ">"
+            self._open_loop(f"{c_type} {counter} = {start}", f"{counter} {sign} {stop}", f"{counter} += {step}")
+        else:
+            first = self.block.temporary(c_type, start)
+            by = self._kept(statement.step)
+            trips = self.block.temporary(f"u{c_type}", self.helper("trips", c_type, first, stop, by))
+            number = self.block.fresh("n")
+            following = f"{counter} = ({c_type})((u{c_type}){counter} + (u{c_type}){by})"
+            self.block.line(f"{c_type} {counter} = {first};")
+            self._open_loop(f"u{c_type} {number} = 0", f"{number} < {trips}", f"{number}++, {following}")
+        self.block.line(f"{self.variable(variable)} = {counter};")
+        self.statements(statement.body)
+        self._close_loop()
+
+    def _break(self, statement: ir.Break) -> None:
+        if self.watched:
+            self.block.line("*ended = 0;")
+        self.block.line("break;")
+
+    def _continue(self, statement: ir.Continue) -> None:
+        self.block.line("continue;")
+
+
+_STATEMENTS: dict[type, Callable[[BodyC, Any], None]] = {
+    ir.Assign: BodyC._assign,
+    ir.Store: BodyC._store,
+    ir.If: BodyC._if,
+    ir.For: BodyC._for,
+    ir.While: BodyC._while,
+    ir.Break: BodyC._break,
+    ir.Continue: BodyC._continue,
+    ir.Atomic: lambda writer, statement: writer.atomic(statement),
+    ir.Barrier: lambda writer, statement: writer.barrier(statement),
+}
+
+
+def constant_step(loop: ir.For) -> int | None:
+    """The loop's step where it is constant and the counter cannot pass the type's limits, else None."""
+    if not isinstance(loop.step, ir.Const):
+        return None
+    step, stop = int(loop.step.value), loop.stop
+    if abs(step) == 1:
+        return step
+    limit = np.iinfo(loop.variable.dtype)
+    if isinstance(stop, ir.Const):
+        return step if limit.min <= int(stop.value) + step <= limit.max else None
+    # Extents are below half the index type's range (the call site sees to it), and never negative.
+    return step if isinstance(stop, _EXTENTS) and abs(step) < limit.max // 2 else None
+
+
+def fill_text(array: ir.GlobalArray, path: Sequence[str] = ()) -> str:
+    """C text of what is read outside an array's extents."""
+    dtype = array.dtype
+    value = array.fill
+    if dtype.names is not None:
+        cell = np.zeros((), dtype)
+        if value is not None and not (np.isscalar(value) and value == 0):
+            cell[()] = value
+        value = member_value(cell[()], path)
+    return constant(value, member_dtype(dtype, path))

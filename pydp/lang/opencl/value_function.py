@@ -1,0 +1,73 @@
+"""A vector function of plain values (operator, predicate, key) as a C function that kernels call."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp import dtypes
+from pydp.lang import ir
+from pydp.lang.analysis.trip_counts import LoopBound, hidden
+from pydp.lang.opencl import helpers
+from pydp.lang.opencl.c_text import Block, identifier, private_type
+from pydp.lang.opencl.lowered import dtypes_of
+from pydp.lang.opencl.statements import BodyC
+from pydp.runtime.programs import program
+
+_HELPER_CALL = re.compile(r"(?<![\w.])lane_(?=\w+\()")
+
+
+@dataclass(frozen=True)
+class ValueText:
+    """A C function.
+
+    name: to call it by (it holds a hash of the text: equal names are equal functions). arguments, result: dtypes.
+    text: its definition, with the helpers that it calls. declarations: record types and extensions, which must
+    stand before it; :func:`pydp.dtypes.c_declarations` of `dtypes` gives the same (and joins with those of others).
+    rounds: iterations of all loops of a call, None where values decide.
+    """
+
+    name: str
+    arguments: tuple[np.dtype[Any], ...]
+    result: np.dtype[Any]
+    text: str
+    declarations: str
+    dtypes: tuple[np.dtype[Any], ...]
+    rounds: int | None
+
+
+def lower_value(function: ir.ValueFunction) -> ValueText:
+    """The C function of `function`; bool arguments and results are ints of 0 and 1."""
+    writer = BodyC(Block(1))
+    writer.indexes = bool(function.privates)
+    arguments = {variable.name for variable in function.arguments}
+    writer.declare([one for one in function.variables if one.name not in arguments], function.privates)
+    writer.statements(function.body)
+    value = writer.expr(function.result)
+    params: dict[str, object] = {
+        "functions": helpers.text(writer.helpers),
+        "result": private_type(function.result.dtype),
+        "arguments": [f"{private_type(one.dtype)} {writer.variable(one)}" for one in function.arguments],
+        "body": str(writer.block),
+        "value": value,
+    }
+    digest = hashlib.sha1(repr(sorted(params.items())).encode()).hexdigest()[:10]
+    name = f"{identifier('f_', function.name if function.name.isidentifier() else 'lambda')}_{digest}"
+    # Two functions in one kernel may need the same helper: each has its own copy, by its own name.
+    text = program.render("value_function.mako", {**params, "name": name})
+    text = _HELPER_CALL.sub(f"{name}_lane_", text)
+    used = tuple(sorted(set(dtypes_of(function)), key=str))
+    looped = LoopBound(function).count(lambda leaf: None)
+    return ValueText(
+        name=name,
+        arguments=tuple(one.dtype for one in function.arguments),
+        result=function.result.dtype,
+        text=text,
+        declarations=dtypes.c_declarations(used),
+        dtypes=used,
+        rounds=None if looped is None else looped + hidden([function.result]),
+    )

@@ -1,0 +1,319 @@
+"""The typed form as an OpenCL kernel in which one work-item runs a whole group, without a driver's barrier.
+
+This is the mapping for CPUs. The body is cut at its barriers; each stretch runs for all lanes of the group
+before the next one starts. Lanes are vectors along the last local axis, rows of lanes are unrolled so that
+what they share is read once, local arrays are the work-item's own memory (they stay in the first cache).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pydp import dtypes
+from pydp.errors import UnsupportedOnDevice
+from pydp.lang import ir
+from pydp.lang.analysis import regions
+from pydp.lang.ir import member_dtype
+from pydp.lang.opencl import helpers
+from pydp.lang.opencl.c_text import Block, identifier
+from pydp.lang.opencl.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
+from pydp.lang.opencl.vector.arrange import Arrangement, arrange
+from pydp.lang.opencl.vector.expressions import leaves
+from pydp.lang.opencl.vector.families import Families
+from pydp.lang.opencl.vector.flow import Flow, declare, loop
+from pydp.lang.opencl.vector.interval import IntervalWriter, private_names, private_uses
+from pydp.lang.opencl.vector.layout import Layout, pick_width
+from pydp.lang.opencl.vector.shape import pick_group, pick_layout_rows, widest
+from pydp.lang.opencl.vector.unroll import unroll
+from pydp.lang.opencl.vector.values import Kernel, Value
+from pydp.lang.opencl.vector.variance import Facets
+from pydp.runtime.device.profile import Profile
+from pydp.runtime.programs import program
+
+_MOST_PRIVATE_BYTES = 2 << 20
+_STRIPE_LANES = 64  # columns of lanes that groups run down before the next ones: a panel of them fits the L2 cache
+
+
+def lower(
+    function: ir.Function,
+    profile: Profile,
+    unit_strides: frozenset[tuple[str, int]] = frozenset(),
+    *,
+    flat: bool = False,
+    grid_extent: Sequence[int] = (),
+) -> Lowered:
+    """`function` as a kernel of the "vector" mapping.
+
+    unit_strides: (array name, axis) pairs whose stride is known to be 1, so that neighbours can be read as a
+    vector. flat: number groups along dimension 0 alone. grid_extent: helps to pick a group where the function
+    has none. Raises UnsupportedOnDevice for what the device cannot run, before anything is built.
+    """
+    group = function.group
+    if group is None:
+        group = pick_group(function.grid_rank, grid_extent, profile)
+    flat = flat or math.prod(group[:-2]) > 64
+    clipped = not (ir.barriers(function.body) or function.locals)
+    width = pick_width(group[-1] if group else 1, widest(function, profile))
+    function = replace(function, body=unroll(function.body))
+    nodes = regions.split(function.body)
+    layout = Layout(tuple(group), width, 1, clipped)
+    layout = pick_layout_rows(nodes, layout, profile)
+    writer = _VectorC(function, nodes, layout, unit_strides, flat, profile.is_simulator)
+    writer.write()
+    _check_limits(function, writer, profile)
+    return Lowered(
+        mapping="vector",
+        kernel_name=identifier("forall_", function.name),
+        template="forall_vector.mako",
+        params=writer.params(),
+        group=tuple(group),
+        arguments=writer.slots,
+        local_bytes=0,
+        notes=_notes(function, layout, flat, writer.kernel.arrangements),
+        barriers=["none: one work-item runs the group, stretch by stretch" for _ in ir.barriers(function.body)],
+        flat=flat,
+    )
+
+
+def _notes(function: ir.Function, layout: Layout, flat: bool, orders: Mapping[str, Arrangement]) -> list[str]:
+    notes = [
+        "mapping vector: one work-item for each group",
+        f"strips of {layout.width} lanes along the last axis, {layout.rows} rows side by side",
+    ]
+    if function.group is None:
+        notes.append(f"group {layout.group} picked: enough lanes to make a work-item worth its start")
+    if function.locals:
+        notes.append("local fields are the work-item's own memory")
+    notes += [f"local field {name} {order.reason}" for name, order in sorted(orders.items()) if order.reason]
+    if flat:
+        notes.append("groups are numbered along dimension 0 alone")
+    return notes
+
+
+def _check_limits(function: ir.Function, writer: _VectorC, profile: Profile) -> None:
+    if writer.private_bytes > _MOST_PRIVATE_BYTES:
+        raise UnsupportedOnDevice(
+            f"the local and private fields of {function.name} need {writer.private_bytes} bytes in each group; "
+            f"at most {_MOST_PRIVATE_BYTES} are accepted"
+        )
+    if writer.wide_atomics and not profile.int64_atomics:
+        raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
+    if profile.loop_limit is not None:
+        raise UnsupportedOnDevice(
+            f"{function.name} as one work-item for each group may pass the {profile.loop_limit} rounds to which this "
+            f"device cuts loops; the simt mapping is accepted"
+        )
+
+
+class _VectorC:
+    """Writes the kernel's body: the group's indexes, then the regions."""
+
+    def __init__(
+        self,
+        function: ir.Function,
+        nodes: list[regions.Node],
+        layout: Layout,
+        unit_strides: frozenset[tuple[str, int]],
+        flat: bool,
+        simulated: bool,
+    ) -> None:
+        """simulated: local memory starts as zeros, for a simulator that follows what lanes that are off have read."""
+        self.function, self.nodes, self.layout, self.flat = function, nodes, layout, flat
+        self.first = " = {0}" if simulated else ""
+        names = argument_names(function)
+        self.slots = standard_slots(function, names, unit_strides)
+        self.kernel = Kernel(function, layout, unit_strides, names)
+        self.carried = regions.carried(nodes)
+        self.scopes = {
+            id(interval): regions.Scopes(interval.body, self.carried) for interval in regions.intervals(nodes)
+        }
+        self.kernel.facets = Facets(nodes, layout, self.scopes)
+        self.kernel.arrangements = arrange(function, self.kernel.facets, layout)
+        self.kernel.families = Families(self.kernel.facets, unit_strides)
+        if simulated:
+            self.kernel.pieces = (1,)  # the simulator falls over vectors of which a part is undefined
+        self.kernel.siblings = self.kernel.families.loads(function.body)
+        self.carried_privates = self._carried_privates()
+        self.block = Block(1)
+        self.private_bytes = 0
+        self.index = dtypes.c_name(function.index_dtype)
+
+    @property
+    def wide_atomics(self) -> bool:
+        return any(word.endswith("long") for *_, word in self.kernel.atomics)
+
+    def params(self) -> dict[str, object]:
+        """The template's parameters."""
+        atomics = [dict(zip(("op", "space", "type", "word"), one, strict=True)) for one in sorted(self.kernel.atomics)]
+        functions = helpers.text(self.kernel.helpers)
+        if atomics:
+            functions += program.render("lane_atomics.mako", {"atomics": atomics})
+        return {
+            "name": identifier("forall_", self.function.name),
+            "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
+            "functions": functions,
+            "accesses": sorted(self.kernel.accesses.values(), key=lambda one: ("by_lane" in one, one["name"])),
+            "maps": [self.kernel.strips.maps[name] for name in sorted(self.kernel.strips.maps)],
+            "arguments": [declaration(slot, self.function) for slot in self.slots],
+            "body": str(self.block),
+            "int64_atomics": self.wide_atomics,
+        }
+
+    def write(self) -> None:
+        for array in self.function.arrays:
+            name = self.kernel.names[array.name, -1]
+            self.block.line(f"{name} += {name}_o;")
+        self._group_indexes()
+        self._local_arrays()
+        self._kept()
+        self._nodes(self.nodes)
+
+    # -- the group ------------------------------------------------------------------------------------------------
+
+    def _group_indexes(self) -> None:
+        group, block, index = self.layout.group, self.block, self.index
+        for axis, size in enumerate(group):
+            block.line(f"const {index} groups_{axis} = (grid_e{axis} + {size - 1}) / {size};")
+        rank = len(group)
+        if rank and self.flat:
+            block.line("long number = (long)get_group_id(0);")
+        elif rank:
+            block.line(
+                "long number = ((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)"
+            )
+            block.line("    + get_group_id(0);")
+        if self._reuses():
+            self._in_columns()
+            rank -= 2
+        for axis in reversed(range(rank)):
+            block.line(f"const {index} group_{axis} = ({index})(number % groups_{axis});")
+            block.line(f"number /= groups_{axis};")
+        for axis, size in enumerate(group):
+            block.line(f"const {index} base_{axis} = grid_o{axis} + group_{axis} * {size};")
+            block.line(f"const {index} end_{axis} = grid_o{axis} + grid_e{axis};")
+            if self.layout.clipped:
+                block.line(f"const {index} count_{axis} = min(({index}){size}, end_{axis} - base_{axis});")
+
+    def _reuses(self) -> bool:
+        """Groups of one column or row of groups read the same data again: a loop reads from the arguments."""
+        loops = [s for s in ir.statements(self.function.body) if isinstance(s, ir.For | ir.While)]
+        return len(self.layout.group) > 1 and any(
+            isinstance(inner, ir.Load) and isinstance(inner.array, ir.GlobalArray)
+            for loop in loops
+            for statement in ir.statements(loop.body)
+            for expr in ir.expressions(statement)
+            for inner in ir.walk(expr)
+        )
+
+    def _in_columns(self) -> None:
+        """Number the groups of the last two axes down stripes of a few columns, whose data stay in the second cache."""
+        block, index, last = self.block, self.index, len(self.layout.group) - 1
+        stripe = max(1, _STRIPE_LANES // self.layout.group[-1])
+        rows, columns = f"groups_{last - 1}", f"groups_{last}"
+        block.line(f"const long plane = (long){rows} * {columns}, place = number % plane;")
+        block.line("number /= plane;")
+        block.line(
+            f"const long stripe = place / ((long){rows} * {stripe}), inside = place % ((long){rows} * {stripe});"
+        )
+        block.line(f"const long wide = min((long){stripe}, {columns} - stripe * {stripe});")
+        block.line(f"const {index} group_{last - 1} = ({index})(inside / wide);")
+        block.line(f"const {index} group_{last} = ({index})(stripe * {stripe} + inside % wide);")
+
+    # -- memory ---------------------------------------------------------------------------------------------------
+
+    def _local_arrays(self) -> None:
+        """Local arrays, with a strip's room on either side for lanes that are switched off."""
+        pad = self.layout.width
+        for array in self.function.locals:
+            total = self.kernel.arrangements[array.name].total
+            for path in leaves(array.dtype):
+                dtype = member_dtype(array.dtype, path)
+                name, c_type = identifier("s_", "_m_".join((array.name, *path))), dtypes.c_name(dtype)
+                self.block.line(f"{c_type} {name}_room[{total + 2 * pad}] __attribute__((aligned(64))){self.first};")
+                self.block.line(f"{c_type}* const {name} = {name}_room + {pad};")
+                self.private_bytes += (total + 2 * pad) * dtype.itemsize
+
+    def _carried_privates(self) -> set[str]:
+        """Private arrays whose content must outlive an interval."""
+        found: dict[str, int] = {}
+        for interval in regions.intervals(self.nodes):
+            for name in private_uses(interval.body):
+                found[name] = found.get(name, 0) + (2 if interval.looped else 1)
+        return {name for name, uses in found.items() if uses > 1}
+
+    def _kept(self) -> None:
+        """What lives across barriers: the group's values, and those of each block."""
+        plain = Flow(self.kernel, self.block, next(iter(self.scopes.values()), regions.Scopes([], set())), self.carried)
+        for name in sorted(self.carried & set(self.kernel.facets.variables)):
+            variable, facet = self.kernel.variables[name], self.kernel.facets.variables[name]
+            if facet.shared or self.layout.single:
+                declare(plain, variable)
+                continue
+            for path in leaves(variable.dtype):
+                value = plain.variable(variable, path)
+                cells = self.layout.blocks * len(value.texts)
+                self.block.line(f"{plain.c_type(value)} c_{value.texts[0]}[{cells}]{self.first};")
+                self.private_bytes += cells * value.dtype.itemsize * (self.layout.width if value.vector else 1)
+        for array in self.function.privates:
+            self._kept_private(array)
+
+    def _kept_private(self, array: ir.PrivateArray) -> None:
+        total = math.prod(array.shape)
+        blocks = self.layout.blocks if array.name in self.carried_privates else 1
+        lanes = self.layout.rows * self.layout.width
+        self.private_bytes += total * blocks * lanes * array.dtype.itemsize
+        if array.name not in self.carried_privates:
+            return
+        if self.layout.single:
+            for name, _, c_type in private_names(self.kernel, array):
+                self.block.line(f"{c_type} {name}[{total}];")
+            return
+        for path in leaves(array.dtype):
+            base = identifier("p_", "_m_".join((array.name, *path)))
+            c_type = self.kernel.strips.type(member_dtype(array.dtype, path))
+            self.block.line(f"{c_type} c_{base}[{blocks * self.layout.rows * total}];")
+
+    # -- regions --------------------------------------------------------------------------------------------------
+
+    def _nodes(self, nodes: list[regions.Node]) -> None:
+        for node in nodes:
+            if isinstance(node, regions.Interval):
+                IntervalWriter(
+                    self.kernel, self.block, node, self.scopes[id(node)], self.carried, self.carried_privates
+                ).write()
+            elif isinstance(node, regions.Jump):
+                self.block.line("break;" if isinstance(node.statement, ir.Break) else "continue;")
+            else:
+                self._shared(node)
+
+    def _shared(self, node: regions.Shared) -> None:
+        """Control flow of the whole group."""
+        statement = node.statement
+        writer = Flow(self.kernel, self.block, regions.Scopes([], set()), self.carried)
+        if isinstance(statement, ir.For):
+            counter = writer.open_count(statement, [self._one(writer, e) for e in ir.expressions(statement)])
+            self.block.line(f"{writer.variable(statement.variable).texts[0]} = {counter};")
+            self._nodes(node.body)
+        elif isinstance(statement, ir.While):
+            self.block.open(f"{loop(statement)} (;;)")
+            self.block.line(f"if (!({self._one(writer, statement.condition).texts[0]})) break;")
+            self._nodes(node.body)
+        else:
+            self.block.open(f"if ({self._one(writer, statement.condition).texts[0]})")
+            self._nodes(node.body)
+            self.block.close()
+            self.block.open("else")
+            self._nodes(node.orelse)
+        self.block.close()
+
+    def _one(self, writer: Flow, expr: ir.Expr) -> Value:
+        """The value of an expression that all lanes of the group share."""
+        facet = self.kernel.facets.of(expr)
+        if not facet.shared:
+            raise UnsupportedOnDevice(
+                f"{self.function.name} has a barrier under a condition or in a loop that differs between lanes; "
+                f"one that all lanes of a group share is accepted"
+            )
+        return writer.expr(expr)

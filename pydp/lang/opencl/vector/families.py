@@ -1,0 +1,114 @@
+"""Accesses to an array argument at neighbouring offsets of one strided index: ``a[4 * lane]`` to ``a[4 * lane + 3]``.
+
+One after the other each would take every fourth element; together they move whole vectors, shuffled. Loads of a family
+read the same vectors, which the compiler then reads once; stores of a family that follow one another become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pydp.lang import ir
+from pydp.lang.ir.data import wrap
+from pydp.lang.opencl.vector.variance import Facets
+
+_MOST_APART = 8
+
+
+class Sibling(NamedTuple):
+    """The access's number among its family of `size`, and the axis along which they are neighbours."""
+
+    number: int
+    size: int
+    axis: int
+
+
+Key = tuple[str, int, int, tuple[ir.Expr | None, ...]]
+
+
+class Families:
+    """Finds the families among the accesses of a function. `unit_strides`: (array, axis) pairs of stride 1."""
+
+    def __init__(self, facets: Facets, unit_strides: frozenset[tuple[str, int]]) -> None:
+        self._facets, self._units = facets, unit_strides
+
+    def loads(self, body: list[ir.Stmt]) -> dict[int, Sibling]:
+        """The loads of `body` that have all their siblings in the same list of statements, by id."""
+        found: dict[int, Sibling] = {}
+        members: dict[Key, dict[int, list[ir.Load]]] = {}
+        for statement in body:
+            for load in _loads(statement):
+                key, offset = self._split(load.array, load.indices)
+                if key is not None:
+                    members.setdefault(key, {}).setdefault(offset, []).append(load)
+        for (_, axis, count, _), loads in members.items():
+            first = min(loads)
+            for start in range(first, max(loads) + 1, count):
+                if all(offset in loads for offset in range(start, start + count)):
+                    for number in range(count):
+                        found |= {id(load): Sibling(number, count, axis) for load in loads[start + number]}
+        for statement in body:
+            for block in ir.blocks(statement):
+                found |= self.loads(block)
+        return found
+
+    def stores(self, body: Sequence[ir.Stmt]) -> list[ir.Store]:
+        """The family of stores with which `body` begins, in the order of their elements; empty where there is none.
+
+        What they store is not read from array arguments, so that all of it may be computed before any is stored.
+        """
+        first = body[0]
+        if not isinstance(first, ir.Store):
+            return []
+        key, _ = self._split(first.array, first.indices)
+        if key is None or len(body) < key[2]:
+            return []
+        stores = [one for one in body[: key[2]] if isinstance(one, ir.Store) and not (one.members or any(_loads(one)))]
+        if len(stores) < key[2]:
+            return []
+        places = [self._split(store.array, store.indices) for store in stores]
+        offsets = sorted(offset for _, offset in places)
+        if any(other != key for other, _ in places) or offsets != list(range(offsets[0], offsets[0] + key[2])):
+            return []
+        return sorted(stores, key=lambda store: self._split(store.array, store.indices)[1])
+
+    def _split(self, array: ir.Array, indices: Sequence[ir.Expr]) -> tuple[Key | None, int]:
+        """What the siblings of an access have in common, and its own offset; None where it can have none."""
+        steps = [self._facets.of(index).step for index in indices]
+        moving = [axis for axis, step in enumerate(steps) if step != 0]
+        if not isinstance(array, ir.GlobalArray) or array.dtype.names is not None or len(moving) != 1:
+            return None, 0
+        axis, step = moving[0], steps[moving[0]]
+        if step is None or not 2 <= step <= _MOST_APART or (array.name, axis) not in self._units:
+            return None, 0
+        rest, offset = without_offset(indices[axis])
+        return (array.name, axis, step, (*indices[:axis], rest, *indices[axis + 1 :])), offset
+
+
+def without_offset(expr: ir.Expr) -> tuple[ir.Expr | None, int]:
+    """An integer expression as (what varies, constant added to it); the sums are those of the expression's type."""
+    if isinstance(expr, ir.Const) and expr.dtype.kind in "iu":
+        return None, int(expr.value)
+    if not (isinstance(expr, ir.Binary) and expr.op in ("add", "sub")):
+        return expr, 0
+    (left, first), (right, second) = without_offset(expr.left), without_offset(expr.right)
+    offset = wrap(first + second if expr.op == "add" else first - second, expr.dtype)
+    if right is None:
+        return left, offset
+    if left is None and expr.op == "add":
+        return right, offset
+    return ir.Binary(expr.dtype, expr.op, left or ir.Const(expr.dtype, 0), right), offset
+
+
+def moved(expr: ir.Expr, by: int) -> ir.Expr:
+    """The expression plus a constant."""
+    return ir.Binary(expr.dtype, "add", expr, ir.Const(expr.dtype, by))
+
+
+def _loads(statement: ir.Stmt) -> Iterator[ir.Load]:
+    """Loads from array arguments in the statement's own expressions."""
+    for expr in ir.expressions(statement):
+        for inner in ir.walk(expr):
+            if isinstance(inner, ir.Load) and isinstance(inner.array, ir.GlobalArray):
+                yield inner

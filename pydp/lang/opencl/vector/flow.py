@@ -1,0 +1,394 @@
+"""Statements for the strips of a block: where lanes part ways, masks say which of them run.
+
+Conditions and loops on which all lanes of a block agree are C's own. Others run their statements with the
+lanes that take them, in vectors, as long as there is any; values set there are blended into what they replace
+where lanes outside can see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp.lang import ir
+from pydp.lang.analysis import regions
+from pydp.lang.opencl.c_text import Block, constant, private_type
+from pydp.lang.opencl.vector.expressions import leaves
+from pydp.lang.opencl.vector.memory import Memory
+from pydp.lang.opencl.vector.ranges import Ranges, condition
+from pydp.lang.opencl.vector.values import Kernel, Value
+from pydp.lang.opencl.vector.variance import Facet
+from pydp.lang.opencl.vector_text import BOOL
+
+
+@dataclass
+class _Loop:
+    """An open loop: names of the masks of lanes in it and of lanes in this round; None where C's jumps serve."""
+
+    live: Value | None
+    now: Value | None
+
+
+class Flow(Memory):
+    """Writes the statements of one interval for one block. `level` numbers the masks: a variable that was declared
+    under the mask that holds now needs no blending."""
+
+    def __init__(self, kernel: Kernel, block: Block, scopes: regions.Scopes, carried: set[str]) -> None:
+        super().__init__(kernel, block)
+        self.scopes = scopes
+        self.carried = carried
+        self.ranges: Ranges | None = None
+        self.conditions: dict[str, None] = {}
+        self.level = 0
+        self._levels = 0
+        self._declared: dict[str, int] = {}
+        self._counters: set[str] = set()
+        self._loops: list[_Loop] = []
+
+    def proven(self, array: ir.GlobalArray, axis: int, index: ir.Expr) -> bool:
+        if self.ranges is None:
+            return False
+        bounds = self.ranges.of(index)
+        if bounds is None:
+            return False
+        extent = f"{self.kernel.names[array.name, -1]}_e{axis}"
+        self.conditions.update(dict.fromkeys(condition(bounds, extent)))
+        return True
+
+    def unwrapped(self, expr: ir.Binary) -> bool:
+        tests = None if self.ranges is None else self.ranges.inside_extent(expr)
+        if tests is None:
+            return False
+        self.conditions.update(dict.fromkeys(tests))
+        return True
+
+    # -- statements ------------------------------------------------------------------------------------------
+
+    def statements(self, body: list[ir.Stmt]) -> None:
+        self.declare(body)
+        together = 0
+        for at, statement in enumerate(body):
+            if together:
+                together -= 1
+                continue
+            family = self.kernel.families.stores(body[at:])
+            if family and self.store_family(family):
+                together = len(family) - 1
+                continue
+            _WRITERS[type(statement)](self, statement)
+            if self._loops and self._loops[-1].now is not None and regions.jumps(statement):
+                # Lanes that left below are off for the rest of this list too.
+                self.mask = self.temporary(self.vector(_not_none(self.both(self.mask, self._loops[-1].now))))
+
+    def declare(self, body: list[ir.Stmt]) -> None:
+        """C variables for those whose scope `body` is."""
+        dtypes = self.kernel.variables
+        for name in self.scopes.declared_in(body):
+            if name in self._counters:
+                continue
+            self._declared[name] = self.level
+            if name not in self.carried:
+                declare(self, dtypes[name])
+
+    def _assign(self, statement: ir.Assign) -> None:
+        variable, start = statement.variable, statement.members
+        paths = [path for path in leaves(variable.dtype) if path[: len(start)] == start]
+        values = [self.expr(statement.value, path[len(start) :]) for path in paths]
+        if len(paths) > 1:
+            values = [self.snapshot(value) for value in values]
+        for path, value in zip(paths, values, strict=True):
+            self._set(self.variable(variable, path), value, self._declared[variable.name] != self.level)
+
+    def _set(self, target: Value, value: Value, blended: bool) -> None:
+        """Give the C variables of `target` their value, by row; in running lanes only where `blended`."""
+        if target.vector:
+            value = self.vector(value)
+        assert target.step == value.step and len(target.texts) >= len(value.texts), (target, value)
+        for row, name in enumerate(target.texts):
+            text = value.row(row)
+            if blended and self.mask is not None:
+                assert target.vector, target
+                text = self.text.blend(self.mask.row(row), text, name, target.dtype)
+            self.block.line(f"{name} = {text};")
+
+    def _store(self, statement: ir.Store) -> None:
+        dtype, start = statement.array.dtype, statement.members
+        paths = [path for path in leaves(dtype) if path[: len(start)] == start]
+        values = [self.temporary(self.expr(statement.value, path[len(start) :])) for path in paths]
+        self.store(statement.array, statement.indices, list(zip(paths, values, strict=True)))
+
+    # -- conditions --------------------------------------------------------------------------------------------
+
+    def _if(self, statement: ir.If) -> None:
+        test = self.expr(statement.condition)
+        if not self.kernel.facets.control[id(statement)].masks:
+            self.block.open(f"if ({test.texts[0]})")
+            self._inside(statement.then, self.mask, self.level)
+            self.block.close()
+            if statement.orelse:
+                self.block.open("else")
+                self._inside(statement.orelse, self.mask, self.level)
+                self.block.close()
+            return
+        test = self.snapshot(self.vector(test))
+        self._branch(statement.then, test)
+        if statement.orelse:
+            self._branch(statement.orelse, self.each([test], lambda text: f"(~{text})", BOOL, None))
+
+    def _branch(self, body: list[ir.Stmt], test: Value) -> None:
+        mask = self.temporary(_not_none(self.both(self.mask, test)))
+        self.block.open(f"if ({self.any(mask)})")
+        self._inside(body, mask, self._new_level())
+        self.block.close()
+
+    def _inside(self, body: list[ir.Stmt], mask: Value | None, level: int) -> None:
+        """The statements of `body` under a mask, which is as before afterwards."""
+        before = self.mask, self.level
+        self.mask, self.level = mask, level
+        self.statements(body)
+        self.mask, self.level = before
+
+    def _new_level(self) -> int:
+        self._levels += 1
+        return self._levels
+
+    # -- loops ---------------------------------------------------------------------------------------------------
+
+    def _while(self, statement: ir.While) -> None:
+        facet = self.kernel.facets.control[id(statement)]
+        if not facet.masks:
+            self._loops.append(_Loop(None, None))
+            self.block.open(f"{loop(statement)} (;;)")
+            self.block.line(f"if (!({self.expr(statement.condition).texts[0]})) break;")
+            self._inside(statement.body, self.mask, self.level)
+            self.block.close()
+            self._loops.pop()
+            return
+        live = self._live(facet)
+        before = self.mask, self.level
+        self.mask, self.level = live, self._new_level()
+        self.block.open(f"{loop(statement)} (;;)")
+        test = self.vector(self.expr(statement.condition))
+        for row, name in enumerate(live.texts):
+            self.block.line(f"{name} &= {test.row(row)};")
+        self._rounds(statement.body, live)
+        self.block.close()
+        self.mask, self.level = before
+
+    def _live(self, facet: Facet) -> Value:
+        """New variables for the lanes that are in a loop."""
+        rows = self.layout.rows if facet.row or (self.mask is not None and len(self.mask.texts) > 1) else 1
+        names = []
+        for row in range(rows):
+            names.append(self.block.fresh("live"))
+            first = self.text.splat("1", BOOL) if self.mask is None else self.mask.row(row)
+            self.block.line(f"{self.text.mask} {names[-1]} = {first};")
+        return Value(tuple(names), None, BOOL)
+
+    def _rounds(self, body: list[ir.Stmt], live: Value, counter: Callable[[], None] | None = None) -> None:
+        """One round with the lanes of `live`: leave C's loop when there are none. The mask is set for what follows."""
+        self.block.line(f"if (!{self.any(live)}) break;")
+        now = live
+        if any(regions.jumps(statement) for statement in body):
+            names = [self.block.fresh("now") for _ in live.texts]
+            for name, text in zip(names, live.texts, strict=True):
+                self.block.line(f"{self.text.mask} {name} = {text};")
+            now = Value(tuple(names), None, BOOL)
+        self._loops.append(_Loop(live, now))
+        self.mask = now
+        if counter is not None:
+            counter()
+        self._inside(body, now, self.level)
+        self._loops.pop()
+
+    def _for(self, statement: ir.For) -> None:
+        facet = self.kernel.facets.control[id(statement)]
+        values = [self.expr(expr) for expr in (statement.start, statement.stop, statement.step)]
+        name = statement.variable.name
+        outer = self.ranges.loops.get(name) if self.ranges is not None else None
+        if self.ranges is not None:
+            self.ranges.loops[name] = statement
+        if self.uniform(values) and self.rows(values) == 1:
+            self._for_uniform(statement, values, facet)
+        else:
+            self._for_parted(statement, values, facet)
+        if self.ranges is not None:
+            if outer is None:
+                del self.ranges.loops[name]
+            else:
+                self.ranges.loops[name] = outer
+
+    def _for_uniform(self, statement: ir.For, values: list[Value], facet: Facet) -> None:
+        """All lanes count alike: C's loop, with a mask where some lanes may leave early."""
+        before = self.mask, self.level
+        live = None
+        if facet.masks:
+            live = self._live(facet)
+            self.level = self._new_level()
+        counter = self.open_count(statement, values)
+
+        def set_counter() -> None:
+            target = self.variable(statement.variable)
+            blended = self._declared[statement.variable.name] != self.level
+            self._set(target, self.single(counter, target.dtype), blended)
+
+        if live is None:
+            self._loops.append(_Loop(None, None))
+            self._count_in(statement, set_counter)
+            self._inside(statement.body, self.mask, self.level)
+            self._loops.pop()
+        else:
+            self.mask = live
+            self._rounds(statement.body, live, lambda: self._count_in(statement, set_counter))
+        self.block.close()
+        self.mask, self.level = before
+        self._counters.discard(statement.variable.name)
+
+    def _count_in(self, statement: ir.For, set_counter: Callable[[], None]) -> None:
+        """Set the loop's variable at the start of a round; a variable of the body's own is declared there."""
+        name = statement.variable.name
+        if self.scopes.of[name] is statement.body:
+            declare(self, statement.variable)
+            self._declared[name] = self.level
+            self._counters.add(name)
+        set_counter()
+
+    def open_count(self, statement: ir.For, values: list[Value]) -> str:
+        """Open a C loop that counts as range does; the counter's text, of the variable's type."""
+        dtype = statement.variable.dtype
+        c_type = private_type(dtype)
+        start, stop, step = (self.snapshot(value).texts[0] for value in values)
+        name = self.block.fresh("n")
+        known = int(statement.step.value) if isinstance(statement.step, ir.Const) else None
+        if known is not None and (abs(known) == 1 or dtype.itemsize < 8):
+            kind = c_type if abs(known) == 1 and dtype.itemsize >= 4 else "long"
+            sign = "<" if known > 0 else ">"
+            rounds = f"{kind} {name} = {start}; {name} {sign} {stop}; {name} += {known}"
+            self.block.open(f"{loop(statement)} ({rounds})")
+            return name if kind == c_type else f"(({c_type}){name})"
+        # The number of rounds is counted down, so that no counter passes its type's end.
+        wide = "ulong"
+        up = f"({start} < {stop} ? ({wide})(({wide}){stop} - ({wide}){start} - 1) / ({wide}){step} + 1 : 0)"
+        down = f"({start} > {stop} ? ({wide})(({wide}){start} - ({wide}){stop} - 1) / (0 - ({wide}){step}) + 1 : 0)"
+        rounds = f"({step} > 0 ? {up} : {step} < 0 ? {down} : 0)"
+        left = self.block.fresh("left")
+        self.block.line(f"{wide} {left} = {rounds};")
+        first, step = f"{wide} {name} = ({wide}){start}", f"{left}--, {name} += ({wide}){step}"
+        self.block.open(f"{loop(statement)} ({first}; {left} > 0; {step})")
+        return f"(({c_type}){name})"
+
+    def _for_parted(self, statement: ir.For, values: list[Value], facet: Facet) -> None:
+        """Lanes count by themselves: vectors for counter and bounds; a lane is in while its counter has not passed."""
+        dtype = statement.variable.dtype
+        start, stop, step = (self.snapshot(self.vector(value)) for value in values)
+        live = self._live(facet)
+        counters = Value(tuple(self.block.fresh("n") for _ in range(self.rows([start, stop, step]))), None, dtype)
+        for row, name in enumerate(counters.texts):
+            self.block.line(f"{self.text.type(dtype)} {name} = {start.row(row)};")
+        for row, name in enumerate(live.texts):
+            self.block.line(f"{name} &= {self._ahead(start.row(row), stop.row(row), step.row(row), statement)};")
+        before = self.mask, self.level
+        self.mask, self.level = live, self._new_level()
+        self.block.open(f"{loop(statement)} (;;)")
+
+        def set_counter() -> None:
+            target = self.variable(statement.variable)
+            blended = self._declared[statement.variable.name] != self.level
+            self._set(target, counters, blended)
+
+        self._rounds(statement.body, live, lambda: self._count_in(statement, set_counter))
+        for row, name in enumerate(live.texts):
+            more = self._more(counters.row(row), stop.row(row), step.row(row), statement)
+            self.block.line(f"{name} &= {more};")
+        for row, name in enumerate(counters.texts):
+            self.block.line(f"{name} += {step.row(row)};")
+        self.block.close()
+        self.mask, self.level = before
+        self._counters.discard(statement.variable.name)
+
+    def _ahead(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
+        """Mask: the counter has not passed its end; a step of 0, which a launch or data may give, has no rounds."""
+        dtype, compare = statement.variable.dtype, self.text.compare
+        up, down = compare("lt", counter, stop, dtype), compare("gt", counter, stop, dtype)
+        ahead = self._by_direction(up, down, step, statement)
+        if isinstance(statement.step, ir.Const):
+            return ahead
+        return f"({ahead} & {compare('ne', step, self.text.splat(constant(0, dtype), dtype), dtype)})"
+
+    def _more(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
+        """Mask: there is another round after this one; in unsigned distances, which do not overflow."""
+        dtype = statement.variable.dtype
+        unsigned = np.dtype(f"u{dtype.itemsize}")
+        kind = self.text.type(unsigned)
+
+        def distance(first: str, second: str) -> str:
+            return f"(as_{kind}({first}) - as_{kind}({second}))"
+
+        zero = self.text.splat("0", unsigned)
+        up = self.text.compare("gt", distance(stop, counter), f"as_{kind}({step})", unsigned)
+        down = self.text.compare("gt", distance(counter, stop), f"({zero} - as_{kind}({step}))", unsigned)
+        return self._by_direction(up, down, step, statement)
+
+    def _by_direction(self, up: str, down: str, step: str, statement: ir.For) -> str:
+        if isinstance(statement.step, ir.Const):
+            return up if int(statement.step.value) > 0 else down
+        dtype = statement.variable.dtype
+        rising = self.text.compare("gt", step, self.text.splat(constant(0, dtype), dtype), dtype)
+        return self.text.blend(rising, up, down, BOOL)
+
+    def _break(self, statement: ir.Break) -> None:
+        self._leave(True)
+
+    def _continue(self, statement: ir.Continue) -> None:
+        self._leave(False)
+
+    def _leave(self, for_good: bool) -> None:
+        loop = self._loops[-1]
+        if loop.now is None or loop.live is None:
+            self.block.line("break;" if for_good else "continue;")
+            return
+        assert self.mask is not None
+        for names in (loop.live, loop.now) if for_good else (loop.now,):
+            for row, name in enumerate(names.texts):
+                self.block.line(f"{name} &= ~{self.mask.row(row)};")
+
+
+def loop(statement: ir.For | ir.While) -> str:
+    """The word that begins C's loop; the template says what DIVIDING_LOOP is."""
+    parts = (part for one in ir.statements(statement.body) for expr in ir.expressions(one) for part in ir.walk(expr))
+    return "DIVIDING_LOOP for" if any(map(_divides, parts)) else "for"
+
+
+def _divides(part: ir.Expr) -> bool:
+    if not isinstance(part, ir.Binary) or part.op not in ("floordiv", "mod"):
+        return False
+    return part.dtype.kind in "iu" and not isinstance(part.right, ir.Const)
+
+
+def declare(writer: Memory, variable: ir.Variable, *, prefix: str = "") -> None:
+    """Declare the C variables of a vector function's variable (each member, each row), with a defined first value."""
+    for path in leaves(variable.dtype):
+        value = writer.variable(variable, path)
+        zero = writer.text.splat("0", value.dtype) if value.vector else "0"
+        for name in value.texts:
+            writer.block.line(f"{writer.c_type(value)} {prefix}{name} = {zero};")
+
+
+def _not_none(value: Value | None) -> Value:
+    assert value is not None
+    return value
+
+
+_WRITERS: dict[type, Callable[[Flow, Any], None]] = {
+    ir.Assign: Flow._assign,
+    ir.Store: Flow._store,
+    ir.Atomic: lambda writer, statement: writer.atomic(statement),
+    ir.If: Flow._if,
+    ir.For: Flow._for,
+    ir.While: Flow._while,
+    ir.Break: Flow._break,
+    ir.Continue: Flow._continue,
+}

@@ -1,0 +1,313 @@
+"""One interval between barriers, for all blocks of a group: loops, what is carried in and out, and up to two versions.
+
+Where a block's accesses can all be shown to lie inside the arrays (and the block inside the grid), a version
+without guards and masks runs; the other version serves the edges.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pydp.lang import ir
+from pydp.lang.analysis import regions
+from pydp.lang.ir import member_dtype
+from pydp.lang.opencl.c_text import Block, identifier, private_type
+from pydp.lang.opencl.vector.expressions import Path, leaves
+from pydp.lang.opencl.vector.flow import Flow
+from pydp.lang.opencl.vector.ranges import Ranges
+from pydp.lang.opencl.vector.values import Kernel, Value
+from pydp.lang.opencl.vector.variance import Facet
+from pydp.lang.opencl.vector_text import BOOL
+
+_MOST_COPIED = 64
+
+
+class IntervalWriter:
+    """Writes an interval into the kernel's block."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        block: Block,
+        interval: regions.Interval,
+        scopes: regions.Scopes,
+        carried: set[str],
+        carried_privates: set[str],
+    ) -> None:
+        self.kernel, self.layout, self.block = kernel, kernel.layout, block
+        self.body, self.scopes, self.carried = interval.body, scopes, carried
+        self.carried_privates = carried_privates
+        self.assigned = regions.assigned_in(interval.body)
+        self.used = set(scopes.of)
+        self.stores = any(
+            isinstance(s, ir.Atomic) or (isinstance(s, ir.Store) and isinstance(s.array, ir.GlobalArray))
+            for s in ir.statements(interval.body)
+        )
+
+    def write(self) -> None:
+        self.block.open("")
+        changed = self._shared_changed()
+        for name, c_type in changed:
+            self.block.line(f"const {c_type} o_{name} = {name};")
+            self.block.line(f"{c_type} n_{name} = o_{name};")
+        if not self.layout.single:
+            self.block.line("int block = 0;")
+        depth = self._open_loops()
+        for name, c_type in changed:
+            self.block.line(f"{c_type} {name} = o_{name};")
+        self._bring_in()
+        self._versions()
+        self._take_out()
+        for name, _ in changed:
+            self.block.line(f"n_{name} = {name};")
+        if not self.layout.single:
+            self.block.line("block++;")
+        for _ in range(depth):
+            self.block.close()
+        for name, _ in changed:
+            self.block.line(f"{name} = n_{name};")
+        self.block.close()
+
+    # -- loops over blocks ---------------------------------------------------------------------------------------
+
+    def _open_loops(self) -> int:
+        layout, index = self.layout, private_type(self.kernel.function.index_dtype)
+        last = len(layout.group) - 1
+        opened = 0
+        for axis, size in enumerate(layout.group):
+            step = layout.width if axis == last else layout.rows if axis == layout.row_axis else 1
+            name = f"local_{axis}"
+            if size <= step:
+                # A clipped group has at least one lane inside the grid, or it would not have been launched.
+                self.block.line(f"const {index} {name} = 0;")
+                continue
+            end = f"count_{axis}" if layout.clipped else str(size)
+            self.block.open(f"for ({index} {name} = 0; {name} < {end}; {name} += {step})")
+            opened += 1
+        return opened
+
+    # -- what crosses the interval's ends -------------------------------------------------------------------------
+
+    def _leaf_values(self, name: str) -> list[tuple[Path, Value, Facet]]:
+        variable, facet = self.kernel.variables[name], self.kernel.facets.variables[name]
+        plain = Flow(self.kernel, Block(), self.scopes, self.carried)
+        return [(path, plain.variable(variable, path), facet) for path in leaves(variable.dtype)]
+
+    def _shared_changed(self) -> list[tuple[str, str]]:
+        """(C name, type) of values of the whole group that this interval changes: a block starts from the old one."""
+        if self.layout.single:
+            return []
+        return [
+            (value.texts[0], private_type(value.dtype))
+            for name in sorted(self.carried & self.assigned)
+            for _, value, facet in self._leaf_values(name)
+            if facet.shared
+        ]
+
+    def _crossing(self) -> list[tuple[str, Value, str]]:
+        """(variable, C names, C type) of the values by block that this interval uses."""
+        if self.layout.single:
+            return []
+        plain = Flow(self.kernel, Block(), self.scopes, self.carried)
+        return [
+            (name, value, plain.c_type(value))
+            for name in sorted(self.carried & self.used)
+            for _, value, facet in self._leaf_values(name)
+            if not facet.shared
+        ]
+
+    def _bring_in(self) -> None:
+        for _, value, c_type in self._crossing():
+            rows = len(value.texts)
+            for row, text in enumerate(value.texts):
+                self.block.line(f"{c_type} {text} = c_{value.texts[0]}[block * {rows} + {row}];")
+        for array in self._privates():
+            if array.name in self.carried_privates and not self.layout.single:
+                self._bring_private(array)
+
+    def _take_out(self) -> None:
+        for name, value, _ in self._crossing():
+            if name in self.assigned:
+                rows = len(value.texts)
+                for row, text in enumerate(value.texts):
+                    self.block.line(f"c_{value.texts[0]}[block * {rows} + {row}] = {text};")
+        changed = private_changes(self.body)
+        for array in self._privates():
+            kept_apart = array.name in self.carried_privates and not self.layout.single and self._copied(array)
+            if kept_apart and array.name in changed:
+                total = math.prod(array.shape)
+                for name, kept, _ in private_names(self.kernel, array):
+                    self._copy(kept, name, total)
+
+    def _privates(self) -> list[ir.PrivateArray]:
+        """The private arrays that this interval uses."""
+        names = private_uses(self.body)
+        return [array for array in self.kernel.function.privates if array.name in names]
+
+    def _copied(self, array: ir.PrivateArray) -> bool:
+        """Only constants index it: a copy can live in registers."""
+        if math.prod(array.shape) > _MOST_COPIED:
+            return False
+        return all(
+            isinstance(index, ir.Const) for indices in _private_indices(self.body, array.name) for index in indices
+        )
+
+    def _copy(self, to: str, of: str, count: int) -> None:
+        """Item by item and in no loop, which drivers leave one: the copy would then live in memory after all."""
+        for item in range(count):
+            self.block.line(f"{to}[{item}] = {of}[{item}];")
+
+    def _bring_private(self, array: ir.PrivateArray) -> None:
+        total = math.prod(array.shape)
+        for name, kept, c_type in private_names(self.kernel, array):
+            if self._copied(array):
+                self.block.line(f"{c_type} {name}[{total}];")
+                self._copy(name, kept, total)
+            else:
+                self.block.line(f"{c_type}* const {name} = {kept};")
+
+    # -- versions --------------------------------------------------------------------------------------------------
+
+    def _versions(self) -> None:
+        never_whole = not self.layout.whole and self.layout.strips == 1
+        fast, entry = Block(self.block.depth + 1, self.block._counter), Block(self.block.depth, self.block._counter)
+        if never_whole:
+            self._slow(self.block)
+            return
+        writer = self._writer(fast)
+        start = Flow(self.kernel, entry, self.scopes, self.carried)
+        writer.ranges = Ranges(self.kernel, self.body, self.carried, start.expr)
+        self._body(writer)
+        conditions = [*self._layout_conditions(), *writer.conditions]
+        self.block.extend(entry)
+        if not conditions:
+            fast.lines = [line[4:] for line in fast.lines]
+            self.block.open("")
+            self.block.extend(fast)
+            self.block.close()
+            return
+        self.block.open(f"if ({' && '.join(conditions)})")
+        self.block.extend(fast)
+        self.block.close()
+        self.block.open("else")
+        self._slow(self.block)
+        self.block.close()
+
+    def _writer(self, block: Block) -> Flow:
+        return Flow(self.kernel, block, self.scopes, self.carried)
+
+    def _body(self, writer: Flow) -> None:
+        updates = (s for s in ir.statements(self.body) if isinstance(s, ir.Atomic))
+        found = {one.old.name for one in updates if one.old is not None}
+        for array in self._privates():
+            if array.name not in self.carried_privates:
+                for name, _, c_type in private_names(self.kernel, array):
+                    # What atomics found is put there lane by lane: lanes that are not there have a value too.
+                    first = f" = {{({c_type})(0)}}" if array.name in found else ""
+                    writer.block.line(f"{c_type} {name}[{math.prod(array.shape)}]{first};")
+        writer.statements(self.body)
+
+    def _layout_conditions(self) -> list[str]:
+        """All lanes of the block are in the group, and in the grid where that matters."""
+        layout = self.layout
+        axes = range(len(layout.group))
+        spans = [layout.width if a == len(axes) - 1 else layout.rows if a == layout.row_axis else 1 for a in axes]
+        tests = []
+        for axis in axes:
+            last = axis == len(axes) - 1
+            if layout.clipped:
+                if spans[axis] > 1:
+                    tests.append(f"local_{axis} + {spans[axis]} <= count_{axis}")
+                continue
+            if last and not layout.whole:
+                tests.append(f"local_{axis} + {layout.width} <= {layout.columns}")
+            if self.stores:
+                tests.append(f"base_{axis} + local_{axis} + {spans[axis]} <= end_{axis}")
+        return tests
+
+    def _slow(self, block: Block) -> None:
+        writer = self._writer(block)
+        layout = self.layout
+        last = len(layout.group) - 1
+        if not layout.group:
+            writer.mask = self._lanes(writer, "0", "1")
+        elif layout.clipped:
+            writer.mask = self._lanes(writer, f"local_{last}", f"count_{last}")
+            if layout.rows > 1:
+                axis = layout.row_axis
+                texts = tuple(f"(local_{axis} + {row} < count_{axis})" for row in range(layout.rows))
+                both = writer.both(writer.mask, Value(texts, 0, BOOL))
+                assert both is not None
+                writer.mask = writer.temporary(both)
+        elif not layout.whole:
+            writer.mask = self._lanes(writer, f"local_{last}", str(layout.columns))
+        if layout.group and not layout.clipped and self.stores:
+            writer.inside_grid = self._grid_mask(writer)
+        self._body(writer)
+
+    def _lanes(self, writer: Flow, first: str, end: str) -> Value:
+        """The lanes of a strip whose place is below `end`."""
+        text, splat = self.kernel.strips, self.kernel.strips.splat
+        index = self.kernel.function.index_dtype
+        iota = text.ramp(first, 1, index)
+        mask = text.compare("lt", iota, splat(end, index), index)
+        return writer.temporary(Value((mask,), None, BOOL))
+
+    def _grid_mask(self, writer: Flow) -> Value:
+        """The lanes inside the grid, where lanes outside of it run too."""
+        layout = self.layout
+        last = len(layout.group) - 1
+        mask: Value | None = self._lanes(writer, f"(base_{last} + local_{last})", f"end_{last}")
+        for axis in range(last):
+            rows = layout.rows if axis == layout.row_axis else 1
+            texts = tuple(f"(base_{axis} + local_{axis} + {row} < end_{axis})" for row in range(rows))
+            mask = writer.both(mask, Value(texts, 0, BOOL))
+        assert mask is not None
+        return writer.temporary(mask)
+
+
+def private_changes(body: list[ir.Stmt]) -> set[str]:
+    """Names of the private arrays that `body` writes."""
+    found = set()
+    for statement in ir.statements(body):
+        if isinstance(statement, ir.Store | ir.Atomic) and isinstance(statement.array, ir.PrivateArray):
+            found.add(statement.array.name)
+        if isinstance(statement, ir.Atomic) and statement.old is not None:
+            found.add(statement.old.name)
+    return found
+
+
+def private_uses(body: list[ir.Stmt]) -> set[str]:
+    """Names of the private arrays that `body` uses."""
+    found = private_changes(body)
+    for statement in ir.statements(body):
+        for expr in ir.expressions(statement):
+            for inner in ir.walk(expr):
+                if isinstance(inner, ir.Load) and isinstance(inner.array, ir.PrivateArray):
+                    found.add(inner.array.name)
+    return found
+
+
+def _private_indices(body: list[ir.Stmt], name: str) -> list[tuple[ir.Expr, ...]]:
+    found = []
+    for statement in ir.statements(body):
+        if isinstance(statement, ir.Store | ir.Atomic) and statement.array.name == name:
+            found.append(statement.indices)
+        for expr in ir.expressions(statement):
+            for inner in ir.walk(expr):
+                if isinstance(inner, ir.Load) and inner.array.name == name:
+                    found.append(inner.indices)
+    return found
+
+
+def private_names(kernel: Kernel, array: ir.PrivateArray) -> list[tuple[str, str, str]]:
+    """(C name in a block, where it is kept between intervals, C type of its elements) by member and row."""
+    rows, total = kernel.layout.rows, math.prod(array.shape)
+    found = []
+    for path in leaves(array.dtype):
+        base = identifier("p_", "_m_".join((array.name, *path)))
+        c_type = kernel.strips.type(member_dtype(array.dtype, path))
+        for row in range(rows):
+            name = f"{base}_r{row}" if rows > 1 else base
+            found.append((name, f"(c_{base} + (block * {rows} + {row}) * {total})", c_type))
+    return found

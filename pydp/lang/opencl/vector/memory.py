@@ -1,0 +1,346 @@
+"""Loads, stores and atomic updates of strips: whole vectors where lanes are neighbours in memory, shuffled ones where
+they are a few elements apart, else lane by lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydp import dtypes
+from pydp.errors import UnsupportedOnDevice
+from pydp.lang import ir
+from pydp.lang.opencl.c_text import from_memory, private_type, to_memory
+from pydp.lang.opencl.statements import fill_text
+from pydp.lang.opencl.vector.address import LONG, Address, Addresses, Place
+from pydp.lang.opencl.vector.expressions import Path
+from pydp.lang.opencl.vector.families import moved, without_offset
+from pydp.lang.opencl.vector.values import Text, Value
+from pydp.lang.opencl.vector_text import BOOL
+
+_WORDS = {"float": "uint", "double": "ulong"}
+_MOST_COMBED = 8  # steps up to this are taken out of whole vectors
+
+
+class Memory(Addresses):
+    """Writes accesses to arrays. `inside_grid`: lanes whose stores count."""
+
+    inside_grid: Value | None = None
+
+    def proven(self, array: ir.GlobalArray, axis: int, index: ir.Expr) -> bool:
+        """The index is known to be inside of the array's extent."""
+        return False
+
+    # -- guards ------------------------------------------------------------------------------------------------
+
+    def guards(
+        self, array: ir.Array, exprs: Sequence[ir.Expr], values: list[Value]
+    ) -> tuple[Value | None, Value | None]:
+        """Conditions under which the access is inside of the array: by row (scalars), by lane (a mask)."""
+        scalars: Value | None = None
+        lanes: Value | None = None
+        if not isinstance(array, ir.GlobalArray):
+            return None, None
+        name = self.kernel.names[array.name, -1]
+        for axis, (expr, value) in enumerate(zip(exprs, values, strict=True)):
+            if self.proven(array, axis, expr):
+                continue
+            extent = f"{name}_e{axis}"
+            if value.step == 0:
+                kind = "ulong" if value.dtype == LONG else "uint"
+                test = self.each([value], lambda t, k=kind, e=extent: f"(({k}){t} < ({k}){e})", BOOL, 0)
+                scalars = self.both(scalars, test)
+            else:
+                lanes = self.both(lanes, self._lane_guard(value, extent))
+        return (
+            None if scalars is None else self.temporary(scalars),
+            None if lanes is None else self.temporary(lanes),
+        )
+
+    def _lane_guard(self, value: Value, extent: str) -> Value:
+        vector, dtype = self.temporary(self.vector(value)), value.dtype
+        zero, end = self.text.splat("0", dtype), self.text.splat(extent, dtype)
+
+        def write(text: str) -> str:
+            return self.text.to_mask(f"(({text} >= {zero}) & ({text} < {end}))", dtype.itemsize)
+
+        return self.each([vector], write, BOOL, None)
+
+    # -- loads ---------------------------------------------------------------------------------------------------
+
+    def load(self, expr: ir.Load, path: Path) -> Value:
+        array = expr.array
+        place = self.place(array, path)
+        values = self.indices(array, expr.indices)
+        address = self.address(array, values)
+        if isinstance(array, ir.PrivateArray):
+            return self._load_private(place, address)
+        if place.total is not None and not self.quiet:
+            address = self.clamped(address, place)
+        scalars, lanes = self.guards(array, expr.indices, values)
+        if lanes is None and id(expr) in self.kernel.siblings:
+            address = self._whole_family(expr, address)
+        fill = "0"
+        if isinstance(array, ir.GlobalArray):
+            fill = fill_text(array, path)
+        rows = self.rows([address.place, address.first, scalars, lanes])
+        vector = address.form != "same" or lanes is not None
+        names = []
+        for row in range(rows):
+            condition = None if scalars is None else scalars.row(row)
+            mask = None if lanes is None else lanes.row(row)
+            names.append(self._load_row(place, address, row, condition, mask, fill))
+        return Value(tuple(names), None if vector else 0, place.dtype)
+
+    def _load_row(
+        self, place: Place, address: Address, row: int, condition: str | None, mask: str | None, fill: str
+    ) -> str:
+        """One row's load as a temporary; its name."""
+        dtype = place.dtype
+        if address.form == "same" and mask is None:
+            text = from_memory(f"{place.pointer(row)}[{address.place.row(row)}]{place.member}", dtype)
+            if condition is not None:
+                text = f"({condition} ? {text} : {fill})"
+            return self.block.temporary(private_type(dtype), text)
+        text = self.text.load(self._vector_load(place, address, row, mask, fill), dtype)
+        if condition is None:
+            return self.block.temporary(self.text.type(dtype), text)
+        name = self.block.fresh()
+        self.block.line(f"{self.text.type(dtype)} {name} = {self.text.splat(fill, dtype)};")
+        self.block.line(f"if ({condition}) {name} = {text};")
+        return name
+
+    def _whole_family(self, expr: ir.Load, address: Address) -> Address:
+        """The address of the load's first sibling, where all that lies between the first's and the last's elements is
+        inside of the array, so that all of the family take the same vectors."""
+        number, count, axis = self.kernel.siblings[id(expr)]
+        assert isinstance(expr.array, ir.GlobalArray)
+        rest, offset = without_offset(expr.indices[axis])
+        if rest is None or not _combed(address):
+            return address
+        first, last = moved(rest, offset - number), moved(rest, offset - number + count - 1)
+        if not (self.proven(expr.array, axis, first) and self.proven(expr.array, axis, last)):
+            return address
+        values = self.indices(expr.array, [*expr.indices[:axis], first, *expr.indices[axis + 1 :]])
+        return self.address(expr.array, values)._replace(number=number)
+
+    def _vector_load(self, place: Place, address: Address, row: int, mask: str | None, fill: str) -> str:
+        pointer, at = place.pointer(row), address.place.row(row)
+        if address.form == "unit" and mask is None and not place.member:
+            return f"vload{self.layout.width}(0, {pointer} + {at})"
+        if address.first is not None:
+            return f"{self.access('load', place, address, False)}({pointer}, {at}, {address.first.row(row)})"
+        if mask is None and not place.member and _combed(address):
+            return f"{self.access('load', place, address._replace(form='comb'), False)}({pointer}, {at})"
+        function = self.access("load", place, address, mask is not None)
+        where = at if address.form == "vector" else f"{at}, {address.step}"
+        rest = "" if mask is None else f", {mask}, {fill}"
+        return f"{function}({pointer}, {where}{rest})"
+
+    def _load_private(self, place: Place, address: Address) -> Value:
+        if not self.quiet and not _literal(address.place):
+            address = self.clamped(address, place)
+        if address.form == "same":
+            names = [
+                self.block.temporary(self.text.type(place.dtype), f"{place.pointer(row)}[{address.place.row(row)}]")
+                for row in range(self.layout.rows)
+            ]
+            return Value(tuple(names), None, place.dtype)
+        cells = self.cells(address, place)
+        cell = place._replace(element=private_type(place.dtype))
+        function = self.access("load", cell, cells, False, private=True)
+        names = [
+            self.block.temporary(
+                self.text.type(place.dtype),
+                f"{function}((const {cell.element}*){place.pointer(row)}, {cells.place.row(row)})",
+            )
+            for row in range(self.layout.rows)
+        ]
+        return Value(tuple(names), None, place.dtype)
+
+    # -- stores --------------------------------------------------------------------------------------------------
+
+    def store(self, array: ir.Array, exprs: Sequence[ir.Expr], parts: Sequence[tuple[Path, Value]]) -> None:
+        """array[indices].path = value for each of `parts`, by the lanes that run."""
+        values = self.indices(array, exprs)
+        address = self.address(array, values)
+        address = address._replace(place=self.temporary(address.place))
+        if isinstance(array, ir.PrivateArray):
+            for path, value in parts:
+                self._store_private(self.place(array, path), address, value)
+            return
+        scalars, lanes = self.guards(array, exprs, values)
+        mask = self.both(self.mask, lanes)
+        if isinstance(array, ir.GlobalArray):
+            mask = self.both(mask, self.inside_grid)
+        mask = None if mask is None else self.temporary(self.vector(mask))
+        if mask is not None and address.first is not None:
+            address = self.spread(address, self.place(array, parts[0][0]))
+            address = address._replace(place=self.temporary(address.place))
+        for path, value in parts:
+            value = self.temporary(value if value.step == 0 and address.form == "same" else self.vector(value))
+            for row in range(self.rows([address.place, address.first, scalars, mask, value])):
+                on = None if mask is None else mask.row(row)
+                line = self._store_row(self.place(array, path), address, row, on, value)
+                self.block.line(line if scalars is None else f"if ({scalars.row(row)}) {line}")
+
+    def store_family(self, stores: Sequence[ir.Store]) -> bool:
+        """Stores at neighbouring offsets of a strided index, as whole vectors; False where some lanes may not store."""
+        first, last = stores[0], stores[-1]
+        if self.mask is not None or self.inside_grid is not None or not isinstance(first.array, ir.GlobalArray):
+            return False
+        values = self.indices(first.array, first.indices)
+        if not all(self._unguarded(first.array, axis, first, last) for axis in range(first.array.rank)):
+            return False
+        address = self.address(first.array, values)
+        address = address._replace(place=self.temporary(address.place), form="laid")
+        parts = [self.temporary(self.vector(self.expr(store.value))) for store in stores]
+        place = self.place(first.array, ())
+        function = self.access("store", place, address, False)
+        for row in range(self.rows([address.place, *parts])):
+            texts = ", ".join(self.text.store(part.row(row), place.dtype) for part in parts)
+            self.block.line(f"{function}({place.pointer(row)}, {address.place.row(row)}, {texts});")
+        return True
+
+    def _unguarded(self, array: ir.GlobalArray, axis: int, *stores: ir.Store) -> bool:
+        return all(self.proven(array, axis, store.indices[axis]) for store in stores)
+
+    def _store_row(self, place: Place, address: Address, row: int, mask: str | None, value: Value) -> str:
+        pointer, at, text = place.pointer(row), address.place.row(row), value.row(row)
+        if address.form == "same" and (mask is None or not value.vector):
+            last = f"{text}.s{self.layout.width - 1:x}" if value.vector else text
+            if value.vector and place.dtype == BOOL:
+                last = f"(-{last})"
+            line = f"{pointer}[{at}]{place.member} = {to_memory(last, place.dtype)};"
+            return line if mask is None else f"if (any({mask})) {line}"
+        stored = self.text.store(text, place.dtype)
+        if address.form == "unit" and mask is None and not place.member:
+            return f"vstore{self.layout.width}({stored}, 0, {pointer} + {at});"
+        function = self.access("store", place, address, mask is not None)
+        where = at if address.form == "vector" else f"{at}, {address.step}"
+        if address.first is not None:
+            where = f"{at}, {address.first.row(row)}"
+        return f"{function}({pointer}, {where}, {stored}{'' if mask is None else ', ' + mask});"
+
+    def _store_private(self, place: Place, address: Address, value: Value) -> None:
+        value, mask = self.temporary(self.vector(value)), self.mask
+        if mask is not None and not _literal(address.place):
+            address = self.clamped(address, place)
+        if address.form == "same":
+            for row in range(self.layout.rows):
+                cell = f"{place.pointer(row)}[{address.place.row(row)}]"
+                new = value.row(row)
+                text = new if mask is None else self.text.blend(mask.row(row), new, cell, place.dtype)
+                self.block.line(f"{cell} = {text};")
+            return
+        cells = self.cells(address, place)
+        function = self.access("store", place, cells, mask is not None, private=True)
+        for row in range(self.layout.rows):
+            rest = "" if mask is None else f", {mask.row(row)}"
+            pointer = f"({place.element}*){place.pointer(row)}"
+            self.block.line(f"{function}({pointer}, {cells.place.row(row)}, {value.row(row)}{rest});")
+
+    # -- atomics and the functions behind them --------------------------------------------------------------------
+
+    def atomic(self, statement: ir.Atomic) -> None:
+        """An indivisible update by each lane that runs; in a group's own memory any update is indivisible."""
+        array = statement.array
+        place = self.place(array, ())
+        values = self.indices(array, statement.indices)
+        address = self.address(array, values)
+        value = self.temporary(self.vector(self.expr(statement.value)))
+        scalars, lanes = self.guards(array, statement.indices, values)
+        mask = self.both(self.both(self.mask, lanes), self.inside_grid)
+        mask = self.both(mask, scalars)
+        mask = None if mask is None else self.temporary(self.vector(mask))
+        if address.form == "same":
+            address = address._replace(step="0")
+        elif address.first is not None:
+            address = self.spread(address, place)
+            address = address._replace(place=self.temporary(address.place))
+        update = self._update(statement.op, place, statement.old is not None)
+        kind = f"atomic_{statement.op}" if statement.old is None else f"fetch_{statement.op}"
+        function, found = self.access(kind, place, address, mask is not None, update=update), []
+        for row in range(self.layout.rows):
+            at = address.place.row(row)
+            where = at if address.form == "vector" else f"{at}, {address.step}"
+            rest = "" if mask is None else f", {mask.row(row)}"
+            call = f"{function}({place.pointer(row)}, {where}, {value.row(row)}{rest})"
+            if statement.old is None:
+                self.block.line(f"{call};")
+            else:
+                found.append(self.block.temporary(self.text.type(place.dtype), call))
+        if statement.old is not None:
+            first = ir.Const(self.kernel.function.index_dtype, 0)
+            slot = self.address(statement.old, self.indices(statement.old, (first,)))
+            self._store_private(self.place(statement.old, ()), slot, Value(tuple(found), None, place.dtype))
+
+    def _update(self, op: str, place: Place, fetched: bool) -> str:
+        if place.element not in ("int", "uint", "long", "ulong", "float", "double"):
+            raise UnsupportedOnDevice(
+                f"atomic_{op} of {place.dtype} is not there; 32 and 64-bit integers and floats are accepted"
+            )
+        if place.space == "__global":
+            self.kernel.atomics.add((op, "global", place.element, _WORDS.get(place.element, place.element)))
+            call = f"lane_atomic_{op}_global_{place.element}(PLACE, VALUE);"
+            return f"VALUE = {call}" if fetched else call
+        name = {"min": "minimum", "max": "maximum"}.get(op, op)
+        pair = (Text(place.dtype, "*PLACE"), Text(place.dtype, "VALUE"))
+        if name in ("minimum", "maximum"):
+            text = self.scalar.expr(ir.Math(place.dtype, name, pair))
+        else:
+            text = self.scalar.expr(ir.Binary(place.dtype, name, *pair))
+        if fetched:
+            return f"const {place.element} was = *PLACE; *PLACE = {text}; VALUE = was;"
+        return f"*PLACE = {text};"
+
+    def access(
+        self, kind: str, place: Place, address: Address, masked: bool, *, private: bool = False, update: str = ""
+    ) -> str:
+        """The name of the function that moves a strip's lanes one by one; it is noted as needed."""
+        value = private_type(place.dtype) if private else dtypes.c_name(place.dtype)
+        form = "strided" if address.form in ("same", "unit") else address.form
+        index = "long" if address.place.dtype == LONG else "int"
+        extra = self._shuffle(kind, place, address, masked)
+        parts = [str(part) for part in extra.values() if isinstance(part, int)]
+        member = place.member.replace(".", "_").replace("[", "_").replace("]", "")
+        space = place.space.strip("_")
+        name = "_".join(["strip", kind, form, *parts, space, place.element, value + member, index])
+        name += "_masked" if masked else ""
+        made = {
+            "name": name,
+            "kind": kind,
+            "space": place.space,
+            "element": place.element,
+            "member": place.member,
+            "value": value,
+            "width": self.layout.width,
+            "address": index,
+            "form": form,
+            "masked": masked,
+            "update": update,
+        }
+        self.kernel.accesses.setdefault(name, made | extra)
+        return name
+
+    def _shuffle(self, kind: str, place: Place, address: Address, masked: bool) -> dict[str, object]:
+        """What the template needs to know of whole vectors that are shuffled; nothing for other accesses."""
+        if address.form in ("comb", "laid"):
+            step = int(address.step.strip("()"))
+            number = {} if address.number is None else {"number": address.number}
+            return {"step": step, **number, "pieces": self.kernel.pieces}
+        if address.form != "dealt":
+            return {}
+        assert place.order is not None
+        by_lane = self.access(kind, place, address._replace(form="vector"), masked)
+        iota = self.text.ramp("first", 1, address.place.dtype)
+        return {"deal": place.order.deal, "pile": place.order.pile, "iota": iota, "by_lane": by_lane}
+
+
+def _combed(address: Address) -> bool:
+    """The lanes' elements are a known small number of elements apart."""
+    step = address.step.strip("()")
+    return address.form == "strided" and step.isdigit() and 2 <= int(step) <= _MOST_COMBED
+
+
+def _literal(value: Value) -> bool:
+    return all(text.strip("()").isdigit() for text in value.texts)

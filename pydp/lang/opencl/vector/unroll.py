@@ -1,0 +1,165 @@
+"""Small loops over private arrays written out, so that constants index the arrays and their elements can be registers.
+
+A loop is written out when its bounds are constants, it has few rounds, and its counter takes part in an index of a
+private array or counts what lies between the lanes' elements (4 * lane + counter). Integer arithmetic on constants is
+done on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from pydp.lang import ir
+from pydp.lang.analysis import regions
+from pydp.lang.ir.data import wrap
+
+_MOST_ROUNDS = 16
+_MOST_APART = 8
+_MOST_STATEMENTS = 160  # of one loop when written out
+
+
+def unroll(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """`body` with its small constant loops over private arrays written out; `body` itself is left as it is."""
+    outside: dict[str, int] = {}
+    for statement in ir.statements(body):
+        for expr in ir.expressions(statement):
+            for variable in regions.reads(expr):
+                outside[variable.name] = outside.get(variable.name, 0) + 1
+    return _unrolled(body, outside)
+
+
+def _unrolled(body: list[ir.Stmt], all_reads: Mapping[str, int]) -> list[ir.Stmt]:
+    result: list[ir.Stmt] = []
+    for statement in body:
+        changed = _with_blocks(statement, all_reads)
+        if isinstance(changed, ir.For) and _is_small(changed):
+            result += _rounds(changed, all_reads, statement)
+        else:
+            result.append(changed)
+    return result
+
+
+def _with_blocks(statement: ir.Stmt, all_reads: Mapping[str, int]) -> ir.Stmt:
+    if isinstance(statement, ir.For | ir.While):
+        return replace(statement, body=_unrolled(statement.body, all_reads))
+    if isinstance(statement, ir.If):
+        then, orelse = _unrolled(statement.then, all_reads), _unrolled(statement.orelse, all_reads)
+        return replace(statement, then=then, orelse=orelse)
+    return statement
+
+
+def _values(loop: ir.For) -> range | None:
+    bounds = (loop.start, loop.stop, loop.step)
+    if not all(isinstance(bound, ir.Const) for bound in bounds):
+        return None
+    return range(*(int(bound.value) for bound in bounds if isinstance(bound, ir.Const)))
+
+
+def _is_small(loop: ir.For) -> bool:
+    values, name = _values(loop), loop.variable.name
+    if values is None or len(values) > _MOST_ROUNDS:
+        return False
+    inside = list(ir.statements(loop.body))
+    if len(values) * len(inside) > _MOST_STATEMENTS or ir.barriers(loop.body):
+        return False
+    if name in regions.assigned_in(loop.body) or any(regions.jumps(statement) for statement in loop.body):
+        return False
+    return any(_indexes_private(statement, name) or _fills_gaps(statement, loop) for statement in inside)
+
+
+def _fills_gaps(statement: ir.Stmt, loop: ir.For) -> bool:
+    """An index is the counter plus a small multiple: neighbouring rounds take the elements between those of lanes."""
+    values = _values(loop)
+    places: list[ir.Expr] = list(statement.indices) if isinstance(statement, ir.Store) else []
+    for expr in ir.expressions(statement):
+        places += [index for inner in ir.walk(expr) if isinstance(inner, ir.Load) for index in inner.indices]
+    for place in places:
+        factors = [
+            int(side.value)
+            for inner in ir.walk(place)
+            if isinstance(inner, ir.Binary) and inner.op == "mul" and inner.dtype.kind in "iu"
+            for side in (inner.left, inner.right)
+            if isinstance(side, ir.Const)
+        ]
+        counted = any(variable.name == loop.variable.name for variable in regions.reads(place))
+        if counted and values is not None and any(2 <= factor <= min(_MOST_APART, len(values)) for factor in factors):
+            return True
+    return False
+
+
+def _indexes_private(statement: ir.Stmt, name: str) -> bool:
+    """The variable is read in an index of a private array."""
+    places = []
+    if isinstance(statement, ir.Store | ir.Atomic) and isinstance(statement.array, ir.PrivateArray):
+        places += list(statement.indices)
+    for expr in ir.expressions(statement):
+        for inner in ir.walk(expr):
+            if isinstance(inner, ir.Load) and isinstance(inner.array, ir.PrivateArray):
+                places += list(inner.indices)
+    return any(variable.name == name for place in places for variable in regions.reads(place))
+
+
+def _rounds(loop: ir.For, all_reads: Mapping[str, int], original: ir.Stmt) -> list[ir.Stmt]:
+    values, variable = _values(loop), loop.variable
+    assert values is not None
+    result: list[ir.Stmt] = []
+    for value in values:
+        known = {variable.name: ir.Const(variable.dtype, value)}
+        result += [_replaced(statement, known) for statement in loop.body]
+    inside = sum(
+        1
+        for statement in ir.statements([original])
+        for expr in ir.expressions(statement)
+        for read in regions.reads(expr)
+        if read.name == variable.name
+    )
+    if values and all_reads.get(variable.name, 0) > inside:
+        result.append(ir.Assign(loop.where, variable, ir.Const(variable.dtype, values[-1])))
+    return result
+
+
+def _replaced(statement: ir.Stmt, known: Mapping[str, ir.Const]) -> ir.Stmt:
+    """A copy of the statement in which the variables of `known` are constants."""
+    changes: dict[str, Any] = {}
+    for item in fields(statement):
+        value = getattr(statement, item.name)
+        if isinstance(value, ir.Expr):
+            changes[item.name] = substitute(value, known)
+        elif isinstance(value, list):
+            changes[item.name] = [_replaced(inner, known) for inner in value]
+        elif isinstance(value, tuple) and item.name == "indices":
+            changes[item.name] = tuple(substitute(index, known) for index in value)
+    return replace(statement, **changes)
+
+
+def substitute(expr: ir.Expr, known: Mapping[str, ir.Const]) -> ir.Expr:
+    """The expression with constants for the variables of `known`, integer arithmetic on constants done."""
+    if isinstance(expr, ir.Read):
+        return known.get(expr.variable.name, expr)
+    changes: dict[str, Any] = {}
+    for item in fields(expr):
+        value = getattr(expr, item.name)
+        if isinstance(value, ir.Expr):
+            changes[item.name] = substitute(value, known)
+        elif isinstance(value, tuple) and item.name in ("indices", "values"):
+            changes[item.name] = tuple(substitute(inner, known) for inner in value)
+    if not changes:
+        return expr
+    return fold(replace(expr, **changes))
+
+
+def fold(expr: ir.Expr) -> ir.Expr:
+    """Sums, differences, products and conversions of integer constants, computed as the kernel would."""
+    if expr.dtype.kind not in "iu":
+        return expr
+    if isinstance(expr, ir.Cast) and isinstance(expr.value, ir.Const) and expr.value.dtype.kind in "iu":
+        return ir.Const(expr.dtype, wrap(int(expr.value.value), expr.dtype))
+    if not (isinstance(expr, ir.Binary) and isinstance(expr.left, ir.Const) and isinstance(expr.right, ir.Const)):
+        return expr
+    left, right = int(expr.left.value), int(expr.right.value)
+    results = {"add": left + right, "sub": left - right, "mul": left * right}
+    if right:
+        results |= {"floordiv": left // right, "mod": left % right}
+    return ir.Const(expr.dtype, wrap(results[expr.op], expr.dtype)) if expr.op in results else expr

@@ -1,0 +1,1 @@
+"""The Python text of vector functions: syntax trees, names, fingerprints."""

@@ -1,0 +1,239 @@
+"""Names of a vector function: which are its own, and what those from around it stand for.
+
+A function's meaning is its text and the values of the names that it takes from its closure and its module, so
+both are in :func:`content_key`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+from collections.abc import Callable, Hashable
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from pydp.lang.ir.diagnostics import VectorError
+from pydp.lang.source.syntax import Source, Tree, source_of
+from pydp.runtime.bounded import BoundedCache
+
+_FIXED_MODULES = frozenset({"numpy", "math", "pydp", "builtins", "operator"})
+_TABLE_LIMIT = 64  # elements; larger arrays are refused as constants, so that their content need not be known
+_DEEPEST = 3  # how deep objects inside objects are looked into
+_OPAQUE = ("pydp.runtime.", "pyopencl.")  # fields, devices, queues: what changes in them no vector function can read
+_PLAIN = (int, float, str, np.generic, np.ndarray)
+
+
+class Missing:
+    """What a name stands for that nothing around the function defines."""
+
+
+MISSING = Missing()
+Chain = tuple[str, ...]
+_chains = BoundedCache(1024)
+
+
+class Same:
+    """Stands for an object in a key: equal to what stands for the same object, and to nothing once that is gone, though
+    another may be at its address then. Keeps alive only what cannot be referred to weakly."""
+
+    __slots__ = ("_look", "_number")
+
+    def __init__(self, value: object) -> None:
+        self._number = id(value)
+        try:
+            self._look: Callable[[], object] = ref(value)
+        except TypeError:
+            self._look = lambda: value
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Same) or other._number != self._number:
+            return False
+        value = self._look()
+        return value is not None and value is other._look()
+
+
+def plain_function(fn: object) -> FunctionType:
+    """The Python function of a vector function, function or lambda; VectorError for anything else."""
+    inner = getattr(fn, "function", fn)
+    if isinstance(inner, FunctionType):
+        return inner
+    raise VectorError(f"{fn!r} is no Python function; a function, a lambda or a @pydp.vector function is accepted")
+
+
+def look_up(function: FunctionType, name: str) -> Any:
+    """What a free name of `function` stands for now: closure, module, then builtins; MISSING where nothing does."""
+    code = function.__code__
+    if name in code.co_freevars and function.__closure__ is not None:
+        try:
+            return function.__closure__[code.co_freevars.index(name)].cell_contents
+        except ValueError:
+            return MISSING
+    if name in function.__globals__:
+        return function.__globals__[name]
+    return getattr(builtins, name, MISSING)
+
+
+@functools.lru_cache(maxsize=512)
+def own_names(tree: Tree) -> frozenset[str]:
+    """The names that a function binds: its arguments and everything that it assigns."""
+    arguments = tree.args
+    names = {item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return frozenset(names)
+
+
+@functools.lru_cache(maxsize=512)
+def stores(tree: Tree) -> dict[str, int]:
+    """How often each name is assigned in a function's body, augmented assignments and those to members included."""
+    count: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            count[node.id] = count.get(node.id, 0) + 1
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            count[node.target.id] = count.get(node.target.id, 0) + 1
+        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            root = _record(node)
+            if root is not None:
+                count[root] = count.get(root, 0) + 1
+    return count
+
+
+def _record(node: ast.Attribute | ast.Subscript) -> str | None:
+    """The name of the record whose member is stored: ``r`` of ``r.x``, ``r["x"]``, ``r.v[1]``; None for elements."""
+    while isinstance(node.value, ast.Attribute | ast.Subscript):
+        node = node.value
+    if not isinstance(node.value, ast.Name):
+        return None
+    if isinstance(node, ast.Attribute):
+        return node.value.id if node.attr != "T" else None
+    return node.value.id if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else None
+
+
+def content_key(fn: object) -> Hashable:
+    """What tells one vector function's meaning from another's: code, defaults, and all that it takes from around it.
+
+    Equal keys mean equal translations; a rebound constant or a changed helper function changes the key.
+    """
+    return _function_key(plain_function(fn), ())
+
+
+def _function_key(function: FunctionType, above: tuple[CodeType, ...]) -> Hashable:
+    code = function.__code__
+    if code in above:
+        return ("recursion", above.index(code))
+    inside = (*above, code)
+    values = tuple(_chain_key(function, chain, inside) for chain in _free_chains(function))
+    return (code, code.co_filename, _frozen(function.__defaults__, inside), values)
+
+
+def _free_chains(function: FunctionType) -> tuple[Chain, ...]:
+    """The names from around the function that its text reads, each with the attributes that follow it."""
+    key = (function.__code__.co_filename, function.__code__)
+    found: tuple[Chain, ...] | None = _chains.get(key)
+    return _chains.make(key, lambda: _read_chains(source_of(function))) if found is None else found
+
+
+def _read_chains(source: Source) -> tuple[Chain, ...]:
+    own = own_names(source.tree)
+    chains: set[Chain] = set()
+
+    body: list[Any] = [source.tree.body] if isinstance(source.tree, ast.Lambda) else list(source.tree.body)
+    while body:
+        node = body.pop()
+        attributes: list[str] = []
+        inner = node
+        while isinstance(inner, ast.Attribute):
+            attributes.insert(0, inner.attr)
+            inner = inner.value
+        if isinstance(inner, ast.Name):
+            if inner.id not in own:
+                chains.add((inner.id, *attributes))
+        elif attributes:
+            body.append(inner)
+        else:
+            body.extend(ast.iter_child_nodes(node))
+    return tuple(sorted(chains))
+
+
+def _chain_key(function: FunctionType, chain: Chain, above: tuple[CodeType, ...]) -> Hashable:
+    value = look_up(function, chain[0])
+    if isinstance(value, ModuleType) and value.__name__ in _FIXED_MODULES:
+        return value.__name__
+    for name in chain[1:]:
+        if ends_chain(value):
+            break
+        value = getattr(value, name, MISSING)
+    return _frozen(value, above)
+
+
+def ends_chain(value: Any) -> bool:
+    """True for values that stand for all their attributes: they are part of a key as a whole."""
+    return isinstance(value, int | float | np.dtype | np.generic | np.ndarray)
+
+
+def array_key(array: np.ndarray[Any, Any] | np.void) -> Hashable:
+    """What tells one array or record that is used as constants from another."""
+    return (array.shape, array.dtype, array.tobytes() if array.size <= _TABLE_LIMIT else Same(array))
+
+
+def attributes_key(value: Any, depth: int = 0) -> Hashable:
+    """What a user's object or class has for attributes, as far as vector functions can use it, by name: a function may
+    read it by another name than the one that it takes the object by (an argument of a helper, a default)."""
+    if depth >= _DEEPEST or isinstance(value, ModuleType | FunctionType | np.dtype | np.generic):
+        return ()
+    if f"{type(value).__module__}.".startswith(_OPAQUE):
+        return ()
+    names = set(getattr(value, "__dict__", ()))
+    for kind in (value if isinstance(value, type) else type(value)).__mro__:
+        names.update(name for name, item in vars(kind).items() if isinstance(item, _PLAIN))
+        slots = getattr(kind, "__slots__", ())
+        names.update((slots,) if isinstance(slots, str) else slots)
+    items = [(name, getattr(value, name, MISSING)) for name in sorted(names) if not name.startswith("__")]
+    found = [(name, _attribute_key(item, depth)) for name, item in items]
+    return tuple(pair for pair in found if pair[1] != ())
+
+
+def _attribute_key(item: Any, depth: int) -> Hashable:
+    """One attribute's part of a key; () where vector functions have no use for it."""
+    if isinstance(item, _PLAIN):
+        return _frozen(item, ())
+    if isinstance(item, np.dtype):
+        return item
+    if isinstance(item, type | FunctionType):
+        return Same(item)  # they may refer to all of the user's objects
+    if isinstance(item, tuple):
+        return tuple(_attribute_key(one, depth + 1) for one in item) if depth < _DEEPEST else Same(item)
+    return attributes_key(item, depth + 1)
+
+
+def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
+    """A value as part of a key: equal only where the translation would be."""
+    kind = type(value)
+    if kind in (int, bool, str, type(None), Missing):
+        return (kind, value)
+    if isinstance(value, int | float) and not isinstance(value, np.generic):
+        return (kind, float.hex(value) if isinstance(value, float) else int(value))
+    if isinstance(value, tuple):
+        return (kind, tuple(_frozen(item, above) for item in value))
+    if isinstance(value, np.dtype):
+        return value
+    if isinstance(value, type):
+        return (Same(value), attributes_key(value))
+    if isinstance(value, np.generic):
+        return (value.dtype, value.tobytes())
+    if isinstance(value, np.ndarray):
+        return array_key(value)
+    inner: Callable[..., Any] = getattr(value, "function", value)
+    if isinstance(inner, FunctionType):
+        module = getattr(inner, "__module__", "") or ""
+        return (module, inner.__name__) if module.split(".")[0] in _FIXED_MODULES else _function_key(inner, above)
+    return (Same(kind), Same(value), attributes_key(value))

@@ -1,0 +1,146 @@
+"""From a Python function to its syntax tree, with the user's own file and line numbers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any
+
+from pydp.lang.ir import Where
+from pydp.lang.ir.diagnostics import VectorError
+from pydp.runtime.bounded import BoundedCache
+from pydp.runtime.programs.template import parsing
+
+Tree = ast.FunctionDef | ast.Lambda
+
+
+@dataclass(eq=False)
+class Source:
+    """A function's syntax tree and the lines of its file."""
+
+    file: str
+    name: str
+    tree: Tree
+    lines: list[str] = field(repr=False)
+
+    def where(self, node: ast.AST) -> Where:
+        """The place of a node of the tree."""
+        line = getattr(node, "lineno", self.tree.lineno)
+        column = getattr(node, "col_offset", 0)
+        text = self.lines[line - 1].rstrip("\n") if 0 < line <= len(self.lines) else ""
+        column = len(text.encode()[:column].decode(errors="ignore"))
+        return Where(self.file, line, column, text, self.name)
+
+
+_parsed = BoundedCache(64)  # lines and functions by files' names
+_sources = BoundedCache(1024)
+
+
+def source_of(function: FunctionType) -> Source:
+    """The source of a Python function or lambda; kept for as long as the function's code is the same.
+
+    Raises VectorError where there is no source text (functions made by ``exec``, or of an interactive prompt
+    without a history), where the file has changed since, and where two lambdas of a line cannot be told apart.
+    """
+    key = (function.__code__.co_filename, function.__code__)
+    source: Source | None = _sources.get(key)
+    return _sources.make(key, _find, function) if source is None else source
+
+
+def _find(function: FunctionType) -> Source:
+    code = function.__code__
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    here = Where(code.co_filename, code.co_firstlineno, 0, "", function.__name__)
+    if not lines:
+        raise VectorError(f"the source of {function.__name__} is not to be had; write it in a file", here)
+    kept = _parsed.find(code.co_filename)
+    if kept is None or kept[0] != lines:
+        kept = (lines, _functions(lines, here))
+        _parsed.put(code.co_filename, kept)
+    found = [tree for tree in kept[1] if _same_place(tree, code)]
+    if len(found) > 1:
+        found = _narrowed(found, code)
+    if code.co_flags & inspect.CO_COROUTINE or code.co_flags & inspect.CO_ASYNC_GENERATOR:
+        raise VectorError(f"{function.__name__} is an async function; a vector function is a plain one, use def", here)
+    if not found:
+        raise VectorError(f"the file of {function.__name__} has changed since it was imported; start again", here)
+    if len(found) > 1:
+        raise VectorError("several lambdas of one line look alike; give each a line of its own", here)
+    return Source(code.co_filename, function.__name__, found[0], lines)
+
+
+def _functions(lines: list[str], here: Where) -> list[Tree]:
+    try:
+        with parsing:
+            module = ast.parse("".join(lines))
+    except SyntaxError as error:
+        raise VectorError(f"the source of {here.function} cannot be parsed: {error.msg}", here) from error
+    except (RecursionError, MemoryError) as error:
+        limit = sys.getrecursionlimit()
+        raise VectorError(
+            f"the file of {here.function} is nested too deeply for Python's parser ({error}; its recursion limit is "
+            f"{limit}): split its longest expression",
+            here,
+        ) from error
+    return [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+
+
+def _same_place(tree: Tree, code: CodeType) -> bool:
+    """The same kind of function, at the line that Python noted for it, with the same arguments."""
+    if isinstance(tree, ast.Lambda):
+        first, name = tree.lineno, "<lambda>"
+    else:
+        first = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
+        name = tree.name
+    arguments = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)]
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return first == code.co_firstlineno and name == code.co_name and tuple(arguments) == known
+
+
+def _narrowed(trees: list[Tree], code: CodeType) -> list[Tree]:
+    """Those of several lambdas of a line whose columns, else whose compiled text, are the code's."""
+    columns = _columns(code)
+    if columns is not None:
+        inside = [tree for tree in trees if isinstance(tree, ast.Lambda) and _covers(tree.body, columns)]
+        if inside:
+            # the innermost: a lambda's own text never covers the word `lambda` before it
+            return [max(inside, key=lambda tree: (tree.lineno, tree.col_offset))]
+    same = [tree for tree in trees if isinstance(tree, ast.Lambda) and _compiled(tree, code) == _content(code)]
+    return list(same[:1]) if len({ast.dump(tree) for tree in same}) == 1 else list(same)
+
+
+def _columns(code: CodeType) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """First and last place of the code's text (Python 3.11 and later)."""
+    positions: Any = getattr(code, "co_positions", None)
+    if positions is None:
+        return None
+    spans = [item for item in positions() if None not in item and item[3] > item[2]]
+    if not spans:
+        return None
+    return min((item[0], item[2]) for item in spans), max((item[1], item[3]) for item in spans)
+
+
+def _covers(node: ast.expr, columns: tuple[tuple[int, int], tuple[int, int]]) -> bool:
+    end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
+    return (node.lineno, node.col_offset) <= columns[0] and columns[1] <= end
+
+
+def _compiled(tree: ast.Lambda, like: CodeType) -> object:
+    """What `tree` compiles to inside a function that has the variables which `like` takes from around it."""
+    around = [ast.arg(name) for name in like.co_freevars]
+    arguments = ast.arguments([], around, None, [], [], None, [])
+    whole = ast.fix_missing_locations(ast.Expression(ast.Lambda(arguments, tree)))
+    outer = [item for item in compile(whole, "<lambda>", "eval").co_consts if isinstance(item, CodeType)]
+    inner = [item for item in outer[0].co_consts if isinstance(item, CodeType)]
+    return _content(inner[0])
+
+
+def _content(code: CodeType) -> object:
+    """A code's text, without its place."""
+    constants = [_content(item) if isinstance(item, CodeType) else (type(item), item) for item in code.co_consts]
+    return (code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants)

@@ -1,0 +1,102 @@
+"""Seconds of a candidate from its counts and the device's rates (SPEC S5, the third of five modules, for all families).
+
+A phase takes as long as the slowest of what runs side by side: arithmetic, the units' caches, memory; plus what does
+not overlap: launches, handing out groups, barriers, waiting for signals. On GPUs the time model of the structure and
+analysis parameters (formulas 3 to 14) bounds it from below too: it knows how many warps hide a memory access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pydp.model.counts import Counts, Phase
+from pydp.model.rates import Rates
+from pydp.model.structure import Analysis, Structure
+from pydp.model.time_model import gpu_time
+
+LIMITERS = ("memory", "compute", "latency", "launch")
+_OVERLAP_LOSS = 0.15  # of what the slowest part hides still shows: buffers between the parts are finite
+
+
+class Cost(NamedTuple):
+    """Predicted seconds of one call, and the part of each limiter in them."""
+
+    seconds: float
+    memory: float
+    compute: float
+    latency: float
+    launch: float
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Seconds by the names of the limiters."""
+        return dict(zip(LIMITERS, self[1:], strict=True))
+
+    @property
+    def limiter(self) -> str:
+        """The largest part: "memory", "compute", "latency" (waiting: barriers, signals, too few warps) or "launch"."""
+        parts = self.parts
+        return max(LIMITERS, key=lambda name: parts[name])
+
+
+def cost(counts: Counts, rates: Rates, structure: Structure | None = None) -> Cost:
+    """The predicted time of a call; with `structure` (of a GPU) by the formulas of SPEC S5 too."""
+    return costs([counts], rates, structure)[0]
+
+
+def costs(candidates: Sequence[Counts], rates: Rates, structure: Structure | None = None) -> list[Cost]:
+    """`cost` of many candidates. Phases that several of them share are calculated once, for a first choice has a
+    millisecond for all of them."""
+    known: dict[tuple[int, float], tuple[float, float, float, float]] = {}
+    found = []
+    for counts in candidates:
+        peak = rates.operations(counts.dtype)
+        memory = compute = latency = launch = 0.0
+        for phase in counts.phases:
+            key = (id(phase), peak)
+            parts = known.get(key)
+            if parts is None:
+                parts = known[key] = _parts(phase, peak, rates, structure)
+            memory += parts[0]
+            compute += parts[1]
+            latency += parts[2]
+            launch += parts[3]
+        found.append(Cost(memory + compute + latency + launch, memory, compute, latency, launch))
+    return found
+
+
+def _parts(phase: Phase, peak: float, rates: Rates, structure: Structure | None) -> tuple[float, float, float, float]:
+    """Seconds that a phase adds to each of the limiters, in their order."""
+    _, groups, lanes, operations, efficiency, read, written, cached, balance, launches, barriers, signals, *_ = phase
+    share = balance / rates.units
+    calculating = operations / (peak * efficiency) * share
+    if lanes > 1:
+        calculating *= rates.lane_slowdown
+    if structure is not None:  # the last warp of a group may have idle lanes
+        calculating *= -(-lanes // structure.warp_size) * structure.warp_size / lanes
+    calculating = max(calculating, cached / rates.unit_cache * share)
+    # The busiest unit moves its share alone, all of them together share the memory.
+    alone = (read + written) * share / rates.unit_memory
+    moving = max(read / rates.memory_read + written / rates.memory_write, alone)
+    slowest = max(calculating, moving) + _OVERLAP_LOSS * min(calculating, moving)
+    latency = barriers * groups * lanes * rates.barrier * share + signals * rates.signal
+    if structure is not None:
+        latency += max(0.0, gpu_time(structure, analysis(phase, structure, rates.float32 / peak), groups) - slowest)
+    launch = launches * rates.launch + groups * rates.group * share
+    return (0.0, slowest, latency, launch) if calculating >= moving else (slowest, 0.0, latency, launch)
+
+
+def analysis(phase: Phase, structure: Structure, slowdown: float) -> Analysis:
+    """The analysis parameters (SPEC S5) of a phase: instructions of one work-item, from totals. Groups take whole
+    warps: idle lanes of the last one count among the threads. slowdown: of the type that is computed with (see
+    `Rates.slowdown`); an instruction on it counts as so many of those that Comp_Cycle is the time of."""
+    items, warp = phase.work_items, structure.warp_size
+    lanes = -(-phase.lanes // warp) * warp
+    return Analysis(
+        registers_per_thread=phase.registers,
+        local_per_thread=phase.local_bytes / lanes,
+        threads=phase.groups * lanes,
+        mem_insts=phase.bytes / (phase.access * items),
+        comp_insts=phase.operations * slowdown / (2.0 * phase.efficiency * items),
+    )

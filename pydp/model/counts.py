@@ -1,0 +1,159 @@
+"""Analysis parameters of one candidate: what it does, counted without running it (SPEC S5, the second of five modules).
+
+A family's ``counts(profile, problem, spec)`` gives :class:`Counts`: the stretches of work of a call, one after the
+other. All figures come from the template's own arithmetic. Operations are those of one scalar (a fused multiply-add
+counts two), sizes are bytes, and a *unit* is a core of a CPU or a multiprocessor of a GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pydp.errors import InvalidArgument
+from pydp.runtime.device.profile import Profile
+
+
+class Phase(NamedTuple):
+    """One stretch of work that does not overlap with the others; totals are those of all groups together.
+
+    A tuple, for a first choice makes some hundred of them; `Counts` looks at their values.
+
+    name: what it is, in a word or two.
+    groups, lanes: work-groups, and work-items of each.
+    operations: arithmetic operations, wasted ones (masked edges) included.
+    efficiency: the part of a unit's peak rate that the instructions can reach at most (0 to 1]: vectors filled, chains
+    of dependent ones not too long, registers sufficient.
+    read, written: bytes that come from and go to memory beyond a unit's own caches, with every re-read.
+    cached: bytes that move between a unit's second level of cache and its registers (on GPUs: local memory).
+    balance: the busiest unit's share of the work over a fair share, at least 1.
+    launches: kernel launches that begin here (0: the phase is part of the launch before).
+    barriers: group barriers that a group passes.
+    signals: messages from group to group that wait for one another (look-back, chains).
+    local_bytes: local memory of a group. registers: 32-bit registers of a work-item.
+    access: bytes of one memory access of a work-item.
+    """
+
+    name: str
+    groups: int = 1
+    lanes: int = 1
+    operations: float = 0.0
+    efficiency: float = 1.0
+    read: float = 0.0
+    written: float = 0.0
+    cached: float = 0.0
+    balance: float = 1.0
+    launches: int = 1
+    barriers: float = 0.0
+    signals: float = 0.0
+    local_bytes: int = 0
+    registers: int = 16
+    access: int = 16
+
+    @property
+    def work_items(self) -> int:
+        """Work-items in all."""
+        return self.groups * self.lanes
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of memory, read and written."""
+        return self.read + self.written
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a call does, phase by phase; `dtype` names the type that is computed with ("float32").
+
+    >>> Counts("float32", (Phase("copy", groups=8, read=4096.0, written=4096.0),)).bytes
+    8192.0
+    """
+
+    dtype: str
+    phases: tuple[Phase, ...]
+
+    def __post_init__(self) -> None:
+        if not self.phases:
+            raise InvalidArgument("counts have no phase; at least one is needed")
+        for phase in self.phases:
+            (
+                _,
+                groups,
+                lanes,
+                operations,
+                efficiency,
+                read,
+                written,
+                cached,
+                balance,
+                launches,
+                barriers,
+                signals,
+                *_,
+            ) = phase
+            if min(operations, read, written, cached, launches, barriers, signals) < 0 or groups < 1 or lanes < 1:
+                raise InvalidArgument(f"{phase} has a negative amount, or no groups")
+            if not 0 < efficiency <= 1 or balance < 1:
+                raise InvalidArgument(f"{phase} has an efficiency outside (0, 1] or a balance below 1")
+
+    @property
+    def main(self) -> Phase:
+        """The phase with the most operations, of equal ones the one that moves most."""
+        return max(self.phases, key=lambda phase: (phase.operations, phase.bytes))
+
+    @property
+    def operations(self) -> float:
+        """Arithmetic operations of the call."""
+        return sum(phase.operations for phase in self.phases)
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of memory that the call reads and writes."""
+        return sum(phase.bytes for phase in self.phases)
+
+    @property
+    def launches(self) -> int:
+        """Kernel launches of the call."""
+        return sum(phase.launches for phase in self.phases)
+
+    @property
+    def local_bytes(self) -> int:
+        """The most local memory that a group of any phase takes."""
+        return max(phase.local_bytes for phase in self.phases)
+
+    @property
+    def registers(self) -> int:
+        """The most 32-bit registers that a work-item of any phase takes."""
+        return max(phase.registers for phase in self.phases)
+
+
+def spread(pieces: int, units: int) -> float:
+    """The busiest unit's share over a fair one, when `pieces` equal pieces of work go to `units`.
+
+    >>> spread(5, 2)
+    1.2
+    """
+    if pieces < 1 or units < 1:
+        raise InvalidArgument(f"{pieces} pieces for {units} units; at least one of each is needed")
+    return -(-pieces // units) * units / pieces
+
+
+def operations_per_cycle(profile: Profile, dtype: str) -> float:
+    """Operations that a core with two vector multiply-adds a cycle starts in one: what `Rates.operations` is over the
+    clock. Integers have no fused multiply-add.
+
+    >>> from pydp.model.architectures import by_target
+    >>> operations_per_cycle(by_target("avx512")[0], "float32")
+    64.0
+    """
+    full = float(profile.simd_bytes)  # two float32 multiply-adds of simd_bytes / 4 lanes each, two operations a lane
+    if "float64" in dtype or "complex128" in dtype:
+        return full / 2
+    if "float" in dtype or "complex" in dtype:
+        return full
+    return full / 4 if "64" in dtype else full / 2
+
+
+def efficiency(profile: Profile, dtype: str, operations: float, cycles: float) -> float:
+    """The part of a core's peak at which `operations` take `cycles`."""
+    return max(1e-6, min(1.0, operations / (max(cycles, 1e-9) * operations_per_cycle(profile, dtype))))

@@ -1,0 +1,1 @@
+"""Targets that are not present: kernels compiled for GPUs, and what their compilers report."""

@@ -1,0 +1,303 @@
+"""What would run on a GPU that is not there: candidates, the model's ranking, and the compiler's word on the best.
+
+    print(study("sm_90", pydp.matmul, a, b))
+
+Registers, memory and spills come from a real compile if clang is installed (:mod:`pydp.offline.compilers`); the number
+of resident warps follows from them by formula (3) of SPEC S5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydp.errors import BuildFailed, InvalidArgument
+from pydp.model.architectures import Architecture, by_name, by_target, rates_of
+from pydp.model.costs import cost
+from pydp.model.counts import Phase
+from pydp.model.family import Family, Problem
+from pydp.model.parallelism import parallelism, seconds_text
+from pydp.model.ranking import rank, rejected
+from pydp.model.structure import Analysis, Structure, wmpd_local, wmpd_registers
+from pydp.offline.compilers import missing
+from pydp.offline.reports import Resources
+from pydp.offline.target import Launch, Target, dry_run
+from pydp.runtime.device.profile import Profile
+from pydp.tuning.choose import Asked, Asking, Choice, choose
+
+_GRANULE = 8  # registers of a work-item are handed out in multiples of this
+
+
+def target_of(name: str) -> Target:
+    """The target of a compiler's name, such as "sm_90", "gfx90a" or "avx512". Raises InvalidArgument for others."""
+    entry = by_name(name)
+    return Target(entry.name, entry.vendor, by_target(name)[0])
+
+
+def asked(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Family, Problem] | None:
+    """What ``call(*args, **kw)`` chooses from; None for a function that chooses nothing."""
+    try:
+        dry_run(target, call, *args, **{**kw, "spec": Asking()})
+    except Asked as found:
+        return found.family, found.problem
+    except InvalidArgument:
+        dry_run(target, call, *args, **kw)  # raises what is wrong with the call itself
+    return None
+
+
+# --- one kernel's resources, judged ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One kernel of a call, compiled. warps: of a multiprocessor, resident at once in whole groups, of `most`;
+    limiter: what admits no more ("registers", "local memory", "groups", "warps"). faults: sentences on what must not
+    be: spills, scratch memory, more than the target has."""
+
+    name: str
+    groups: int
+    group: int
+    resources: Resources
+    warps: int
+    most: int
+    limiter: str
+    faults: tuple[str, ...]
+
+    def __str__(self) -> str:
+        found = self.resources
+        parts = [f"{self.name}: {self.groups} groups of {self.group}", f"{found.registers} registers"]
+        parts += [f"{found.scalar_registers} scalar registers"] if found.scalar_registers else []
+        parts.append(f"{found.local_bytes} bytes of local memory")
+        parts.append(f"{found.spilled_bytes} bytes of spills" if found.spilled_bytes else "no spills")
+        parts += [f"{found.scratch_bytes} bytes of scratch memory"] if found.scratch_bytes else []
+        parts.append(f"{self.warps} of {self.most} warps resident, by {self.limiter}")
+        return f"{', '.join(parts)} (by {found.source})"
+
+
+def judged(launch: Launch, profile: Profile, entry: Architecture, structure: Structure) -> Compiled:
+    """Compile the kernel of a launch and hold it against the target's limits."""
+    found, group = launch.kernel.resources, launch.group
+    warps, limiter = occupancy(_possible(found, entry), group, structure)
+    faults = tuple(faults_of(found, group, profile, entry, structure))
+    return Compiled(launch.kernel.name, launch.groups, group, found, warps, structure.max_warps_per_sm, limiter, faults)
+
+
+def compiled_kernels(
+    launches: list[Launch], profile: Profile, entry: Architecture, structure: Structure
+) -> tuple[Compiled, ...]:
+    """The kernels of a call's launches, each once, at its first launch."""
+    first: dict[tuple[str, str, int], Launch] = {}
+    for one in launches:
+        first.setdefault((one.kernel.name, one.kernel.source, one.group), one)
+    return tuple(judged(one, profile, entry, structure) for one in first.values())
+
+
+def occupancy(found: Resources, group: int, structure: Structure) -> tuple[int, str]:
+    """(warps resident on a multiprocessor in whole groups, what admits no more), by formula (3).
+
+    >>> found = Resources("f", 64, 0, 16384, 0, 0, 0, 0, "")
+    >>> occupancy(found, 256, by_target("sm_80")[1])
+    (32, 'registers')
+    """
+    warps = -(-group // structure.warp_size)
+    registers = -(-found.registers // _GRANULE) * _GRANULE
+    program = Analysis(registers, found.local_bytes / group, group, 0, 0)
+    groups = {
+        "warps": structure.max_warps_per_sm // warps,
+        "groups": structure.max_active_blocks_per_sm,
+        "registers": _whole(wmpd_registers(structure, program) / warps, structure),
+        "local memory": _whole(wmpd_local(structure, program) * structure.warp_size / group, structure),
+    }
+    limiter = min(groups, key=lambda name: groups[name])
+    return groups[limiter] * warps, limiter
+
+
+def _possible(found: Resources, entry: Architecture) -> Resources:
+    """An estimate with no more registers than a work-item has: compilers keep to those, or spill."""
+    if not found.source.startswith("an estimate"):
+        return found
+    return replace(found, registers=min(found.registers, entry.registers_per_lane))
+
+
+def _whole(groups: float, structure: Structure) -> int:
+    """Whole groups, where an infinity stands for as many as there may be."""
+    return int(min(groups * (1 + 1e-9), structure.max_warps_per_sm * structure.warp_size))
+
+
+def faults_of(found: Resources, group: int, profile: Profile, entry: Architecture, structure: Structure) -> list[str]:
+    """Sentences on what a kernel takes beyond its target's registers, memory and group size; none for a good one."""
+    faults = []
+    if found.spilled_bytes:
+        faults.append(f"{found.spilled_bytes} bytes of registers spill")
+    elif found.scratch_bytes and found.source != "an estimate from the PTX":  # ptxas often finds registers for them
+        faults.append(f"{found.scratch_bytes} bytes of private arrays lie in memory, not in registers")
+    if found.registers > entry.registers_per_lane and not found.source.startswith("an estimate"):
+        faults.append(f"{found.registers} registers, a work-item has {entry.registers_per_lane}")
+    if found.local_bytes > profile.local_bytes:
+        faults.append(f"{found.local_bytes} bytes of local memory, a group has {profile.local_bytes}")
+    if group > profile.max_group_size:
+        faults.append(f"groups of {group} work-items, {profile.max_group_size} is the most")
+    if not faults and not occupancy(_possible(found, entry), group, structure)[0]:
+        faults.append(f"groups of {group} with {found.registers} registers each do not fit a multiprocessor")
+    return faults
+
+
+# --- a call, studied ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One specialization: predicted seconds and limiter (None where its family has no counts), a sentence, its kernels
+    where they were compiled, the seconds predicted with the compiler's registers and local memory of the kernel that
+    does most in place of the estimates, and those registers, and the reason why it is not taken (None for the one that
+    runs)."""
+
+    spec: Any
+    seconds: float | None
+    limiter: str | None
+    reason: str
+    kernels: tuple[Compiled, ...] | None = None
+    compiled_seconds: float | None = None
+    compiled_registers: int | None = None
+    not_taken: str | None = None
+
+    @property
+    def faults(self) -> list[str]:
+        """What its kernels take that they must not."""
+        return [f"{one.name}: {fault}" for one in self.kernels or () for fault in one.faults]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What :func:`study` finds. `runs`: the candidate that would run; `others`: ranked, best first, with reasons;
+    `impossible`: what cannot run there; `compiler`: why nothing was compiled, or None; `figures`: those of SPEC S5."""
+
+    target: Target
+    entry: Architecture
+    problem: Problem | None
+    choice: Choice | None
+    runs: Candidate
+    others: tuple[Candidate, ...]
+    impossible: tuple[tuple[Any, str], ...]
+    compiler: str | None
+    figures: Mapping[str, str] = field(default_factory=dict)
+
+
+def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: Any) -> Study:
+    """Candidates of ``call(*args, **kw)`` for a target, ranked; the choice and the best `top` compiled.
+
+    name: "sm_90", "gfx90a", ... call: a public function of pydp; the values of NumPy arguments are not read. Raises
+    what the call itself raises for wrong arguments, InvalidArgument for an unknown target.
+
+    >>> study("gfx90a", pydp.scan, np.zeros(1 << 20, "f4")).runs.limiter          # doctest: +SKIP
+    'memory'
+    """
+    target = target_of(name)
+    workshop = _Workshop(target, by_name(name), by_target(name)[1], call, args, kw)
+    compiler = missing(target.name)
+    found = asked(target, call, *args, **kw)
+    if found is None:
+        only = Candidate(None, None, None, f"{call.__name__} has one way to run this call")
+        only = only if compiler else workshop.compiled(only, None)
+        return Study(target, workshop.entry, None, None, only, (), (), compiler)
+    family, problem = found
+    choice = choose(family, target, problem, kw.get("spec"))
+    ranked = _ranked(family, target.profile, problem, workshop.entry)
+    if not any(one.spec == choice.spec for one in ranked):
+        ranked.insert(0, _unlisted(family, target.profile, problem, workshop, choice))
+    if compiler is None:
+        wanted = [one.spec == choice.spec or place < top for place, one in enumerate(ranked)]
+        ranked = [workshop.compiled(one, found) if now else one for one, now in zip(ranked, wanted, strict=True)]
+    runs = next(one for one in ranked if one.spec == choice.spec)
+    given = choice.source == "caller"
+    others = tuple(_refused(one, runs, given) for one in ranked if one.spec != choice.spec)
+    impossible = tuple((one.spec, one.reason) for one in rejected(family, target.profile, problem))
+    figures = {}
+    if family.counts is not None and target.profile.kind == "gpu":
+        counts = family.counts(target.profile, problem, choice.spec)
+        figures = parallelism(counts, workshop.structure, rates_of(target.profile, workshop.entry))
+    return Study(target, workshop.entry, problem, choice, runs, others, impossible, compiler, figures)
+
+
+def _ranked(family: Family, profile: Profile, problem: Problem, entry: Architecture) -> list[Candidate]:
+    """The candidates by the model, in the family's own order where it has no counts."""
+    if family.counts is None:
+        able = family.candidates(profile, problem)
+        return [Candidate(spec, None, None, "not ranked: its family has no counts") for spec in able]
+    found = rank(family, profile, problem, entry=entry)
+    return [Candidate(one.spec, one.seconds, one.limiter, one.reason) for one in found]
+
+
+@dataclass(frozen=True)
+class _Workshop:
+    """Compiles the candidates of one call for one target."""
+
+    target: Target
+    entry: Architecture
+    structure: Structure
+    call: Callable[..., Any]
+    args: tuple[Any, ...]
+    kw: dict[str, Any]
+
+    def compiled(self, one: Candidate, found: tuple[Family, Problem] | None) -> Candidate:
+        """The candidate with its kernels and a new prediction; with a reason against it where it does not compile."""
+        options = self.kw if one.spec is None else {**self.kw, "spec": one.spec}
+        launches = dry_run(self.target, self.call, *self.args, **options)
+        try:
+            kernels = compiled_kernels(launches, self.target.profile, self.entry, self.structure)
+        except BuildFailed as error:
+            return replace(one, kernels=(), not_taken=f"it does not compile: {str(error).splitlines()[0]}")
+        told = None if found is None else self._told(*found, one.spec, kernels)
+        seconds, registers = told or (None, None)
+        return replace(one, kernels=kernels, compiled_seconds=seconds, compiled_registers=registers)
+
+    def _told(
+        self, family: Family, problem: Problem, spec: Any, kernels: tuple[Compiled, ...]
+    ) -> tuple[float, int] | None:
+        """(the model's seconds with what the compiler says of the main phase's kernel, that kernel's registers)."""
+        profile = self.target.profile
+        if family.counts is None or profile.kind != "gpu" or not kernels:  # none: nothing is left to calculate
+            return None
+        counts = family.counts(profile, problem, spec)
+        own = _kernel_of(counts.main, kernels)
+        main = counts.main._replace(registers=own.registers, local_bytes=own.local_bytes)
+        phases = tuple(main if phase is counts.main else phase for phase in counts.phases)
+        found = cost(replace(counts, phases=phases), rates_of(profile, self.entry), self.structure)
+        return found.seconds, own.registers
+
+
+def _kernel_of(phase: Phase, kernels: tuple[Compiled, ...]) -> Resources:
+    """What the kernel of a phase takes: among those launched in its shape, if any, the one whose local memory is the
+    nearest to the phase's, of equal ones that with the most registers."""
+    same = [one.resources for one in kernels if (one.groups, one.group) == (phase.groups, phase.lanes)]
+    able = same or [one.resources for one in kernels]
+    return min(able, key=lambda one: (abs(one.local_bytes - phase.local_bytes), -one.registers))
+
+
+def _unlisted(family: Family, profile: Profile, problem: Problem, workshop: _Workshop, choice: Choice) -> Candidate:
+    """A caller's specialization that is not among the candidates, by the model."""
+    if family.counts is None:
+        return Candidate(choice.spec, None, None, choice.reason)
+    structure = workshop.structure if profile.kind == "gpu" else None
+    by = cost(family.counts(profile, problem, choice.spec), rates_of(profile, workshop.entry), structure)
+    return Candidate(choice.spec, by.seconds, by.limiter, f"{seconds_text(by.seconds)} predicted")
+
+
+def _refused(one: Candidate, runs: Candidate, given: bool) -> Candidate:
+    """The candidate with the reason why another runs; `given`: by the caller."""
+    if one.not_taken is not None:
+        return one
+    why = "; ".join(one.faults)
+    if not why and one.seconds is not None and runs.seconds is not None:
+        near = "; spec= asks for another" if given else "; within the model's error of the choice"
+        why = one.reason + compiled_text(one) + (near if one.seconds <= runs.seconds else "")
+    first = "spec= asks for another" if given else "the default goes before candidates that are not ranked"
+    return replace(one, not_taken=why or first)
+
+
+def compiled_text(one: Candidate) -> str:
+    """The prediction with the compiler's figures as the end of a sentence, empty where there is none."""
+    if one.compiled_seconds is None:
+        return ""
+    return f"; {seconds_text(one.compiled_seconds)} with the {one.compiled_registers} registers that the compiler takes"

@@ -1,0 +1,263 @@
+"""Devices that are not there: kernels are rendered and compiled for them, calls are planned and noted, nothing runs.
+
+    target = Target("gfx90a", "amd", profile)
+    for launch in dry_run(target, pydp.scan, x):
+        print(launch.kernel.name, launch.group, launch.kernel.resources.registers)
+
+The plans of all algorithms work with a target as with any device, for they only ask for its profile and for kernels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.offline.compilers import resources_of
+from pydp.offline.reports import Resources
+from pydp.runtime.arrays.operand import Operand, c_strides
+from pydp.runtime.call import Call
+from pydp.runtime.device.profile import Profile
+from pydp.runtime.device.quirks import quirks_of
+from pydp.runtime.drivers.devices import Device
+from pydp.runtime.placement import check_out, normal_input
+from pydp.runtime.programs.program import Kernel, complete_options
+
+
+class Target(Device):
+    """A device that is not there: a profile under a compiler's name for it ("sm_90", "gfx90a").
+
+    It can be explained and compiled for. What would run on it raises UnsupportedOnDevice.
+    """
+
+    is_target = True
+
+    def __init__(self, name: str, driver: str, profile: Profile) -> None:
+        self.cl = None
+        self.name = name
+        self.vendor = self.driver = driver
+        self.platform = "offline target"
+        self.driver_version = ""
+        self.kind = profile.kind
+        self.quirks = quirks_of(driver, name, "", profile.kind)
+        self.uid = f"target-{hashlib.sha256(f'{name} {profile}'.encode()).hexdigest()[:16]}"
+        self._keep_nothing()
+        self._context = None
+        self._queue = None
+        self._profile = profile
+        self._lock = threading.RLock()
+        self.recorder = Recorder(name)
+
+    @property
+    def context(self) -> Any:
+        """None can be had: raises UnsupportedOnDevice."""
+        raise UnsupportedOnDevice(f"{self.name} is a target to compile for, it is not here: nothing can run on it")
+
+    @property
+    def queue(self) -> Any:
+        """What notes launches."""
+        return self.recorder
+
+    @property
+    def reason(self) -> str | None:
+        """Why it cannot be used."""
+        return "a target to compile for, not a device that is here"
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """OpenCL extensions that its compiler must know."""
+        profile = self.profile
+        atomics = ("cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics")
+        return (
+            *(atomics if profile.int64_atomics else ()),
+            *(("cl_khr_fp16",) if profile.fp16 else ()),
+            *(("cl_khr_fp64",) if profile.fp64 else ()),
+        )
+
+    def unbuilt(
+        self, template: str, name: str, params: Mapping[str, object], source: str, options: Sequence[str]
+    ) -> TargetKernel:
+        """A kernel that is rendered, and compiled where its resources are asked for."""
+        return TargetKernel(self, name, template, params, source, options)
+
+    def planned(self, inputs: Mapping[str, object], out: Any) -> TargetCall:
+        """A call whose launches are noted."""
+        return TargetCall.planned(inputs, self, out)
+
+    def __repr__(self) -> str:
+        return f"<pydp.Target {self.name!r}>"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch that would have been: its kernel and sizes."""
+
+    kernel: TargetKernel
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...] | None
+
+    @property
+    def group(self) -> int:
+        """Work-items of a group."""
+        return prod(self.local_size) if self.local_size else 1
+
+    @property
+    def groups(self) -> int:
+        """Groups of the launch."""
+        return prod(self.global_size) // self.group
+
+
+class Recorder:
+    """Stands for a target's queue: notes launches while it is told to."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.launches: list[Launch] | None = None
+
+    def note(self, launch: Launch | None) -> None:
+        """Add a launch (None: a command without a kernel). Raises UnsupportedOnDevice where none are noted."""
+        if self.launches is None:
+            raise UnsupportedOnDevice(f"{self.name} is a target to compile for, it is not here: nothing can run on it")
+        if launch is not None:
+            self.launches.append(launch)
+
+
+class TargetKernel(Kernel):
+    """A kernel rendered for a target, compiled when its resources are asked for."""
+
+    __slots__ = ("_device", "options")
+
+    def __init__(
+        self,
+        device: Target,
+        name: str,
+        template: str,
+        params: Mapping[str, object],
+        source: str,
+        options: Sequence[str],
+    ) -> None:
+        self.cl = None
+        self.name = name
+        self.template = template
+        self.params = dict(params)
+        self.source = source
+        self.options = tuple(complete_options(device, params, options))
+        self._device, self._device_name = device, device.name
+
+    @property
+    def resources(self) -> Resources:
+        """Registers, memory and spills by a real compile; raises as :func:`pydp.offline.compilers.resources_of`."""
+        assert isinstance(self._device, Target)
+        found = resources_of(self._device.name, self.source, self.options, self._device.extensions)
+        if self.name not in found:
+            raise InvalidArgument(f"{self.template} has no kernel {self.name!r}; {', '.join(found)} are there")
+        return found[self.name]
+
+    @property
+    def local_bytes(self) -> int:
+        """Bytes of local memory per group."""
+        return self.resources.local_bytes
+
+    @property
+    def private_bytes(self) -> int:
+        """Bytes of private memory per work-item that registers do not hold."""
+        return self.resources.scratch_bytes
+
+    @property
+    def max_group_size(self) -> int:
+        """The device's largest group."""
+        return self._device.profile.max_group_size
+
+    def enqueue(
+        self,
+        queue: Any,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...] | None,
+        args: Sequence[object],
+        wait_for: Any = (),
+    ) -> Any:
+        """Note the launch; one of no work-items is nothing."""
+        sizes = tuple(int(size) for size in global_size), local_size and tuple(int(size) for size in local_size)
+        queue.note(None if 0 in sizes[0] else Launch(self, *sizes))
+        return None
+
+
+class Absent:
+    """Stands for memory of a target."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class TargetCall(Call):
+    """A call on a target: arguments have shapes and types, but no memory; launches are noted."""
+
+    __slots__ = ()
+
+    @classmethod
+    def planned(cls, inputs: Mapping[str, object], target: Target, out: Any) -> TargetCall:
+        """`Call.begin` for a target. Raises InvalidArgument for arguments that lie on a device."""
+        call = cls.__new__(cls)
+        call._scratch, call._used, call._waits, call._host = [], [], [], None
+        call._outs = [] if out is None else [out]
+        call._values = {name: normal_input(name, value) for name, value in inputs.items() if value is not None}
+        for name, value in call._values.items():
+            if not isinstance(value, np.ndarray):
+                kind = type(value).__name__
+                raise InvalidArgument(f"{name} is a {kind}, which lies on a device; NumPy arrays go with a target")
+        call.event, call._serial, call.blocking = None, False, False
+        call.kind, call.device, call.queue = "numpy", target, target.queue
+        return call
+
+    def input(self, name: str) -> Operand:
+        """An input's operand without memory, in the machine's byte order."""
+        if name not in self._values:
+            raise InvalidArgument(f"{name} is None; NumPy arrays go with a target")
+        value = self._values[name]
+        dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
+        even = not any(stride % dtype.itemsize for stride in value.strides)
+        strides = tuple(s // dtype.itemsize for s in value.strides) if even else c_strides(value.shape)
+        return Operand(name, Absent(value.nbytes), 0, value.shape, strides, dtype)
+
+    def inout(self, name: str) -> Operand:
+        """As `input`."""
+        return self.input(name)
+
+    def output(self, shape: Sequence[int], dtype: Any, name: str = "out", keep: bool = False) -> Operand:
+        """An output without memory; its result is zeros that take no memory."""
+        shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
+        given = self._outs.pop(0) if self._outs else None
+        if given is not None:
+            check_out(given, shape, dtype, name)
+        memory = Absent(prod(shape) * dtype.itemsize)
+        result = np.broadcast_to(np.zeros((), dtype), shape)
+        return Operand(name, memory, 0, shape, c_strides(shape), dtype, None, result)
+
+    def enqueue(self, command: Any, *args: Any, **options: Any) -> Any:
+        """Nothing but a look whether launches are noted."""
+        self.queue.note(None)
+
+    def scratch(self, nbytes: int) -> Any:
+        """Memory that is not there."""
+        return Absent(nbytes)
+
+    def fetch(self, operand: Operand) -> np.ndarray:
+        """Zeros."""
+        return np.zeros(operand.shape, operand.dtype)
+
+
+def dry_run(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> list[Launch]:
+    """The launches of ``call(*args, device=target, **kw)``, a public function of pydp; values are taken for zeros."""
+    recorder = target.recorder
+    recorder.launches = []
+    try:
+        call(*args, device=target, **kw)
+        return recorder.launches
+    finally:
+        recorder.launches = None

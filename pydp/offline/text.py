@@ -1,0 +1,72 @@
+"""The text of a study of a target: what would run there, what the compiler says, what was rejected and why."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pydp.offline.study import Study, compiled_text
+
+_MOST = 12  # of a list; the rest is counted
+
+
+def text_of(title: str, study: Study) -> str:
+    """A page of text on what :func:`pydp.offline.study.study` found."""
+    head = f"{title} for {study.target.name}, {study.entry.note.partition(';')[0]}"
+    lines = [head, "-" * len(head), *_facts(study), "", *_kernels(study)]
+    if study.others:
+        lines += ["", "rejected, best prediction first (what differs from the specialization above)"]
+        lines += _listed([f"{_difference(one.spec, study.runs.spec)}: {one.not_taken}" for one in study.others])
+    if study.impossible:
+        lines += ["", "rejected, as they cannot run there"]
+        lines += _listed([f"{_difference(spec, study.runs.spec)}: {why}" for spec, why in study.impossible])
+    return "\n".join(lines)
+
+
+def _facts(study: Study) -> list[str]:
+    runs, profile = study.runs, study.target.profile
+    facts: list[tuple[str, object]] = [
+        ("target", f"{profile.compute_units} units, {profile.local_bytes} bytes of local memory a group"),
+        ("table", study.entry.note),
+    ]
+    if study.problem is None or study.choice is None:
+        return _aligned([*facts, ("specialization", runs.reason)])
+    facts += [("problem", study.problem), ("specialization", runs.spec)]
+    facts.append(("chosen by", f"{study.choice.source}: {study.choice.reason}"))
+    if runs.seconds is not None:
+        facts += [("limiter", runs.limiter), ("prediction", runs.reason + compiled_text(runs))]
+    return _aligned([*facts, *study.figures.items()])
+
+
+def _aligned(facts: list[tuple[str, object]]) -> list[str]:
+    width = max(len(name) for name, _ in facts)
+    return [f"{name.ljust(width)}  {value}" for name, value in facts]
+
+
+def _kernels(study: Study) -> list[str]:
+    """What the compiler says of the kernels that would run."""
+    if study.compiler is not None:
+        return [f"not compiled: {study.compiler}"]
+    if study.runs.not_taken is not None:
+        return [study.runs.not_taken]
+    if not study.runs.kernels:
+        return ["no kernel runs: there is nothing to do"]
+    lines = ["its kernels, compiled"]
+    for one in study.runs.kernels:
+        lines.append(f"  - {one}")
+        lines += [f"    at fault: {fault}" for fault in one.faults]
+    return lines
+
+
+def _listed(items: list[str]) -> list[str]:
+    shown = [f"  - {item}" for item in items[:_MOST]]
+    return shown + ([f"  and {len(items) - _MOST} more"] if len(items) > _MOST else [])
+
+
+def _difference(spec: Any, base: Any) -> str:
+    """The fields in which a specialization differs from another."""
+    if type(spec) is not type(base):
+        return str(spec)
+    names = [field.name for field in dataclasses.fields(spec)]
+    found = [f"{name}={getattr(spec, name)!r}" for name in names if getattr(spec, name) != getattr(base, name)]
+    return ", ".join(found) or "the same"

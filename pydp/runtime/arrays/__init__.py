@@ -1,0 +1,1 @@
+"""Strided arrays on a device: operands of kernels, copies, conversions and arithmetic."""

@@ -1,0 +1,268 @@
+"""Copies, conversions, arithmetic and comparisons of strided data on the device (kernels_cl/elementwise.mako)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.cltypes
+
+from pydp.dtypes import c_declarations, c_name, check_supported, is_record
+from pydp.errors import InvalidArgument
+from pydp.runtime.arrays import comparison, copy_transposed
+from pydp.runtime.arrays.comparison import lane, part
+from pydp.runtime.arrays.copy_transposed import Prepared, Turning
+from pydp.runtime.arrays.indexing import broadcast_strides
+from pydp.runtime.arrays.operand import Operand, c_strides
+from pydp.runtime.programs.program import MOST_GROUPS, kernel
+
+if TYPE_CHECKING:
+    from pydp.runtime.drivers.devices import Device
+    from pydp.runtime.programs.program import Kernel
+
+_UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+_PAIR = cl.cltypes.ulong2
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+# Types that are no kernel argument's, and those that pass their values.
+_BY_VALUE: dict[np.dtype, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(np.bool_): np.dtype(np.uint8)}
+
+
+class Launcher(Protocol):
+    """What is asked of a call (:class:`pydp.runtime.call.Call`) whose arrays are copied or computed here."""
+
+    device: Device
+
+    def overlaps(self, a: Operand, b: Operand) -> bool: ...
+
+    def same(self, a: Operand, b: Operand) -> bool: ...
+
+    def temporary(self, shape: Sequence[int], dtype: Any, name: str = ...) -> Operand: ...
+
+    def launch(self, kernel: Any, global_size: Any, local_size: Any, *args: Any) -> Any: ...
+
+
+def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
+    """The same places with as few axes as possible, in the order of the first array's strides.
+
+    Axes of one element go, and neighbours that every array steps through as if they were one are joined.
+    """
+    order = sorted((axis for axis in range(len(shape)) if shape[axis] != 1), key=lambda axis: -abs(strides[0][axis]))
+    sizes: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis in order:
+        size = shape[axis]
+        if sizes and all(step[-1] == own[axis] * size for step, own in zip(steps, strides, strict=True)):
+            sizes[-1] *= size
+            for step, own in zip(steps, strides, strict=True):
+                step[-1] = own[axis]
+        else:
+            sizes.append(size)
+            for step, own in zip(steps, strides, strict=True):
+                step.append(own[axis])
+    if not sizes:
+        return [1], [[1] for _ in strides]
+    return sizes, steps
+
+
+def result_dtype(op: str, left: Any, right: Any) -> np.dtype:
+    """The dtype of ``left op right`` by NumPy's rules; `left` and `right` are dtypes, or a Python number's type."""
+    try:
+        return _UFUNCS[op].resolve_dtypes((left, right, None))[2]
+    except TypeError:
+        names = [getattr(one, "__name__", str(one)) for one in (left, right)]
+        raise InvalidArgument(
+            f"{names[0]} {_SIGNS[op]} {names[1]} is not defined; numbers of the types that NumPy combines are accepted"
+        ) from None
+
+
+def _as_words(operand: Operand) -> Operand:
+    """The same bytes as unsigned words, the words of an element along a new last axis where it has several.
+
+    Words have at most 8 bytes, or 16 for types that lie at multiples of 16 (not records: they lie anywhere).
+    """
+    size = operand.dtype.itemsize
+    word = min(size & -size, 8 if is_record(operand.dtype) else 16)
+    count = size // word
+    dtype = np.dtype(f"u{word}") if word <= 8 else _PAIR
+    if count == 1:
+        shape, strides, offset = operand.shape, operand.strides, operand.offset
+        return Operand(operand.name, operand.buffer, offset, shape, strides, dtype, operand.owner)
+    return Operand(
+        operand.name,
+        operand.buffer,
+        operand.offset * count,
+        (*operand.shape, count),
+        (*(stride * count for stride in operand.strides), 1),
+        dtype,
+        operand.owner,
+    )
+
+
+def copy(call: Launcher, source: Operand, target: Operand, turning: Turning | None = None) -> None:
+    """Enqueue ``target[...] = source``: broadcast, converted as astype does, right also where the two overlap.
+
+    turning: how blocks are turned where the two lie along different axes; None: the usual way.
+    """
+    if source.shape != target.shape:
+        strides = broadcast_strides(source.shape, source.strides, target.shape, source.name)
+        source = source.view(target.shape, strides)
+    if source.dtype == target.dtype:
+        source, target = _as_words(source), _as_words(target)
+    elif "V" in (source.dtype.kind, target.dtype.kind):
+        raise InvalidArgument(f"{source.dtype} cannot be converted to {target.dtype}; the same dtype is needed")
+    elif source.dtype.kind == "c" and target.dtype.kind not in "cb":
+        raise InvalidArgument(f"{source.dtype} cannot be converted to {target.dtype}: imaginary parts would be lost")
+    apply(call, "copy", [source], target, turning)
+
+
+def apply(
+    call: Launcher, op: str, inputs: Sequence[Operand | np.generic], target: Operand, turning: Turning | None = None
+) -> None:
+    """Enqueue ``target[...] = op(inputs...)``; the inputs are operands broadcastable to the target, or numbers.
+
+    op: "copy", "add", "sub", "mul", "div", done in the target's dtype; or "eq", "ne", "lt", "le", "gt", "ge", of two
+    inputs in the dtypes that NumPy compares them in, to a target of booleans. Raises UnsupportedOnDevice for a dtype
+    that the device has no arithmetic for.
+    """
+    if target.size == 0:
+        return
+    ready: list[Operand | np.generic] = []
+    for one in inputs:
+        if isinstance(one, Operand):
+            if one.shape != target.shape:
+                strides = broadcast_strides(one.shape, one.strides, target.shape, one.name)
+                one = one.view(target.shape, strides)
+            if call.overlaps(one, target) and not call.same(one, target):
+                one = _aside(call, one)
+        ready.append(one)
+    key = ("elementwise", op, turning, *(_layout(one) for one in (target, *ready)))
+    plan = call.device.plans.get(key)
+    if plan is None:
+        plan = call.device.plans.make(key, _plan, call.device, op, ready, target, turning)
+    args: list[Any] = [target.buffer, np.int64(target.offset)]
+    for one in ready:
+        if isinstance(one, Operand):
+            args += (one.buffer, np.int64(one.offset))
+        else:
+            kind = _BY_VALUE.get(one.dtype)
+            args.append(one if kind is None else one.astype(kind))
+    call.launch(plan.kernel, plan.global_size, plan.local_size, *args, *plan.rest)
+
+
+def _layout(one: Operand | np.generic) -> Any:
+    return (one.dtype, one.shape, one.strides) if isinstance(one, Operand) else one.dtype
+
+
+def _aside(call: Launcher, operand: Operand) -> Operand:
+    """A copy of the operand in scratch memory, its repeated axes kept repeated."""
+    shape = tuple(1 if stride == 0 else size for size, stride in zip(operand.shape, operand.strides, strict=True))
+    packed = call.temporary(shape, operand.dtype, operand.name)
+    apply(call, "copy", [operand.view(shape, operand.strides)], packed)
+    return packed.view(operand.shape, broadcast_strides(shape, c_strides(shape), operand.shape, operand.name))
+
+
+def _plan(device: Device, op: str, inputs: list[Any], target: Operand, turning: Turning | None) -> Prepared:
+    arrays = [one for one in inputs if isinstance(one, Operand)]
+    compares = op in comparison.UFUNCS
+    for one in (target, *arrays):
+        check_supported(one.dtype, device, one.name, moved=not compares)
+    if compares:
+        for dtype in comparison.dtypes_within(inputs[0].dtype, inputs[1].dtype):
+            check_supported(dtype, device, "a comparison")
+    if op == "copy" and len(arrays) == 1:
+        found = _transposed(arrays[0], target)
+        if found is not None:
+            return copy_transposed.prepare(device, target.dtype, *found, turning)
+    sizes, steps = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
+    unit = len(sizes) == 1 and all(step == [1] for step in steps)
+    dtypes = tuple(one.dtype for one in inputs)
+    numbers = tuple(not isinstance(one, Operand) for one in inputs)
+    params = _params(op, dtypes, numbers, target.dtype, len(sizes), unit)
+    columns, rows = sizes[-1], prod(sizes[:-1])
+    rest: list[Any] = []
+    if not unit:
+        for axis in range(len(sizes)):
+            rest += [np.int64(step[axis]) for step in steps]
+        rest += [np.int64(size) for size in sizes[1:-1]]
+        rest.append(np.int64(rows))
+    rest.append(np.int64(columns))
+    across, along = _group(device.profile, columns, rows)
+    groups = -(-rows // along)  # in equal shares where they are too many for dimension 1
+    shares = -(-groups // MOST_GROUPS)
+    global_size = (-(-columns // across) * across, -(-groups // shares) * along, shares)
+    ready = kernel(device, "elementwise.mako", params["name"], params)
+    return Prepared(ready, global_size, (across, along, 1), tuple(rest))
+
+
+def _transposed(source: Operand, target: Operand) -> tuple[list[int], list[list[int]], int] | None:
+    """(sizes, steps, the axis along which the source is contiguous) of a copy that turns blocks; None for others."""
+    if source.dtype != target.dtype:
+        return None
+    sizes, steps = collapse(target.shape, [target.strides, source.strides])
+    axis = copy_transposed.applies(sizes, steps)
+    return None if axis is None else (sizes, steps, axis)
+
+
+def turned(source: Operand, target: Operand) -> tuple[int, int, int] | None:
+    """(bytes of the words moved, elements along the source's contiguous axis, along the target's); None where a copy
+    turns no blocks."""
+    one, other = _as_words(source), _as_words(target)
+    found = _transposed(one, other)
+    return None if found is None else (other.dtype.itemsize, found[0][found[2]], found[0][-1])
+
+
+def copying_kernel(device: Device, source: Operand, target: Operand, turning: Turning | None = None) -> Kernel:
+    """The kernel of :func:`copy` for operands of one shape and dtype."""
+    return _plan(device, "copy", [_as_words(source)], _as_words(target), turning).kernel
+
+
+def _params(
+    op: str, dtypes: tuple[np.dtype, ...], numbers: tuple[bool, ...], target: np.dtype, rank: int, unit: bool
+) -> dict[str, Any]:
+    params: dict[str, Any] = {
+        "name": f"elementwise_{op}",
+        "rank": rank,
+        "unit": unit,
+        "op": op,
+        "out": c_name(target),
+        **dict.fromkeys(("compute", "lane", "scalar", "unsigned", "out_lane", "relation", "pair")),
+        "inputs": [
+            {"type": _argument_type(dtype, number), "number": number, "lane": lane(dtype)}
+            for dtype, number in zip(dtypes, numbers, strict=True)
+        ],
+    }
+    if op in comparison.UFUNCS:
+        within = comparison.dtypes_within(*dtypes)
+        return {
+            **params,
+            "declarations": c_declarations([*dtypes, *sorted(within, key=str)]),
+            "relation": comparison.SIGNS[op],
+            "pair": comparison.pair(*dtypes),
+        }
+    compute = np.dtype(np.uint8) if op != "copy" and target.kind == "b" else target
+    wraps = op != "copy" and compute.kind in "iu"
+    return {
+        **params,
+        "declarations": c_declarations([*dtypes, target]),
+        "out_lane": lane(target),
+        "compute": c_name(compute),
+        "lane": lane(compute),
+        "scalar": part(compute),
+        "unsigned": ("ulong" if compute.itemsize == 8 else "uint") if wraps else "",
+    }
+
+
+def _argument_type(dtype: np.dtype, number: bool) -> str:
+    """The C type of an input; a half cannot be passed by value everywhere, and a float holds it exactly."""
+    return "float" if number and dtype == np.float16 else c_name(dtype)
+
+
+def _group(profile: Any, columns: int, rows: int) -> tuple[int, int]:
+    """Work-items along a row and along the rows: few on a GPU, many where groups are loops of one thread."""
+    most = min(1024 if profile.mapping == "vector" else 256, profile.max_group_size, profile.max_item_sizes[0])
+    across = min(most, 1 << max(columns - 1, 0).bit_length())
+    along = min(most // across, 1 << max(rows - 1, 0).bit_length(), profile.max_item_sizes[1], 16)
+    return across, max(along, 1)

@@ -1,0 +1,131 @@
+"""What of a device kernels are built and launched with: its names, its context and queue, its profile."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from pydp.runtime import forks
+from pydp.runtime.bounded import BoundedCache
+from pydp.runtime.device.profile import Profile, read_profile
+from pydp.runtime.device.quirks import driver_key, quirks_of
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+_made: WeakSet[DeviceCore] = WeakSet()
+
+
+# Drivers hold 0.2 (PoCL) to some megabytes (Intel) a program. Kernels hold programs, and plans hold kernels, so that
+# both go where programs are too many (pydp.runtime.programs.program); plans and choices alone are some kilobytes each.
+MOST_PROGRAMS = 128
+_MOST_KERNELS = 512
+_MOST_PLANS = 2048
+_MOST_CHOICES = 1024
+
+
+class DeviceCore:
+    """One OpenCL device as kernels are built and run on it. `drivers.devices.Device` adds whether it is usable."""
+
+    is_target = False  # whether kernels are only compiled for it: see pydp.offline.target
+
+    def __init__(self, cl_device: cl.Device, context: cl.Context | None = None) -> None:
+        self.cl = cl_device
+        self.name = cl_device.name.strip(" \0")
+        self.vendor = cl_device.vendor.strip(" \0")
+        self.platform = cl_device.platform.name.strip(" \0")
+        self.driver_version = cl_device.driver_version.strip(" \0")
+        self.driver = driver_key(self.platform)
+        self.kind = _kind(cl_device, self.driver)
+        self.quirks = quirks_of(self.platform, self.name, self.driver_version, self.kind)
+        os.environ.update(self.quirks.environment)  # before the driver compiles anything
+        versions = (cl_device.platform.version, self.driver_version, cl_device.version)
+        identity = "\n".join((self.platform, self.name, *versions))
+        self.uid = f"{self.driver}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+        self._keep_nothing()
+        self._context = context
+        self._queue: cl.CommandQueue | None = None
+        self._profile: Profile | None = None
+        self._lock = threading.RLock()
+        _made.add(self)
+
+    def _keep_nothing(self) -> None:
+        """Empty caches. They go with the device, and nothing in them refers to it: the driver's memory goes at once."""
+        self.facts: dict[str, Any] = {}  # one of a kind, by name
+        self.choices = BoundedCache(_MOST_CHOICES)
+        self.plans = BoundedCache(_MOST_PLANS)  # of calls: by all that a plan depends on
+        self.kernels = BoundedCache(_MOST_KERNELS, weak=True)
+        self.programs = BoundedCache(0, weak=True)  # those of the living kernels, by content
+        self.launched: list[Any] = [None]  # what is known of the last kernel, and its sizes; kernels put it there
+
+    @property
+    def profile(self) -> Profile:
+        """What choices are made from: see :class:`pydp.runtime.device.profile.Profile`."""
+        if self._profile is None:
+            forks.raise_if_lost()
+            with self._lock:
+                if self._profile is None:
+                    self._profile = read_profile(self.cl, self.kind, self.quirks)
+        return self._profile
+
+    @property
+    def context(self) -> cl.Context:
+        """The pyopencl context of this device, made when first asked for."""
+        if self._context is None:
+            forks.raise_if_lost()
+            with self._lock:
+                if self._context is None:
+                    import pyopencl as cl
+
+                    made = cl.Context([self.cl])
+                    if self._context is None:  # else a finalizer has made one meanwhile, and works with it
+                        self._context = made
+        return self._context
+
+    @property
+    def queue(self) -> cl.CommandQueue:
+        """The in-order queue that calls without ``queue=`` use."""
+        if self._queue is None:
+            forks.raise_if_lost()
+            with self._lock:
+                if self._queue is None:
+                    import pyopencl as cl
+
+                    made = cl.CommandQueue(self.context, self.cl)
+                    if self._queue is None:  # else a finalizer has made one meanwhile, and works with it
+                        self._queue = made
+        return self._queue
+
+    def unbuilt(
+        self, template: str, name: str, params: Mapping[str, object], source: str, options: Sequence[str]
+    ) -> Any:
+        """What stands for a rendered kernel without building it; None, but for targets."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"<pydp.Device {self.name!r} ({self.kind}) on {self.platform!r} {self.driver_version}>"
+
+    def _texts(self) -> str:
+        return f"{self.name}\n{self.platform}\n{self.vendor}\n{self.driver}".lower()
+
+
+@forks.on_loss
+def _take_drivers_away() -> None:
+    """Let every device raise at the next call; calls whose device is known ask it for no more than its queue."""
+    for device in list(_made):
+        forks.releases.kept.append(dict(vars(device)))
+        device._context = device._queue = None
+
+
+def _kind(cl_device: cl.Device, driver: str) -> str:
+    import pyopencl as cl
+
+    if driver == "oclgrind":  # claims to be of every type; it runs groups as a GPU does
+        return "accelerator"
+    if cl_device.type & cl.device_type.GPU:
+        return "gpu"
+    return "cpu" if cl_device.type & cl.device_type.CPU else "accelerator"

@@ -1,0 +1,214 @@
+"""The profile of a device: everything that choices are made from, asked once and kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydp.runtime.device import host_cpu
+from pydp.runtime.device.quirks import Quirks, version_of
+
+_FMA, _DENORMALS, _ROUNDED_DIVIDE = 1 << 5, 1, 1 << 7  # bits of CL_DEVICE_SINGLE_FP_CONFIG
+_SMALL_L2 = 512 << 10  # bytes: nearly every GPU has as much
+_ACQ_REL, _DEVICE_SCOPE = 1 << 1, 1 << 5  # bits of CL_DEVICE_ATOMIC_*_CAPABILITIES
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a device can do and how large it is. Sizes are in bytes; ``sources`` says where each value came from."""
+
+    kind: str
+    mapping: str
+    compute_units: int
+    max_group_size: int
+    max_item_sizes: tuple[int, ...]
+    local_bytes: int
+    global_bytes: int
+    max_allocation: int
+    base_alignment: int
+    cache_line: int
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+    l1_ways: int
+    l2_ways: int
+    simd_bytes: int
+    vector_registers: int
+    subgroup_sizes: tuple[int, ...]
+    lockstep: int
+    banks: int
+    bank_bytes: int
+    fp16: bool
+    fp64: bool
+    denormals: bool
+    int64_atomics: bool
+    device_scope_atomics: bool
+    shares_host_memory: bool
+    group_progress: bool
+    loop_limit: int | None
+    fma_fast: bool
+    cl_c_version: tuple[int, int]
+    build_options: tuple[str, ...]
+    barriers_under_conditions: bool
+    unaligned_records: bool
+    is_simulator: bool
+    extensions: frozenset[str] = field(repr=False)
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+
+class _Reader:
+    """Collects a profile's values with where each came from."""
+
+    def __init__(self, cl_device: Any, quirks: Quirks) -> None:
+        self.device = cl_device
+        self.quirks = quirks
+        self.values: dict[str, Any] = {}
+        self.sources: dict[str, str] = {}
+
+    def put(self, name: str, value: Any, source: str) -> Any:
+        self.values[name] = value
+        self.sources[name] = self.quirks.reasons.get(name, source)
+        return value
+
+    def ask(self, name: str, default: Any) -> Any:
+        """A device query by its lower-case pyopencl name; `default` where the driver does not know it."""
+        import pyopencl as cl
+
+        try:
+            return getattr(self.device, name)
+        except (cl.Error, AttributeError):
+            return default
+
+    def query(self, name: str, info: str, default: Any, convert: Callable[[Any], Any] = int) -> Any:
+        """Put a driver's answer to `info` under `name`."""
+        return self.put(name, convert(self.ask(info, default)), f"driver: {info}")
+
+
+def read_profile(cl_device: Any, kind: str, quirks: Quirks) -> Profile:
+    """The profile of a pyopencl device of `kind` with its driver's `quirks`; a CPU's caches are the host's."""
+    reader = _Reader(cl_device, quirks)
+    reader.put("kind", kind, "driver: type")
+    reader.put("mapping", "vector" if kind == "cpu" else "simt", f"kind is {kind}")
+    _sizes(reader, kind)
+    _caches(reader, kind)
+    _vectors(reader, kind)
+    _abilities(reader, kind)
+    return Profile(**reader.values, sources=reader.sources)
+
+
+def _sizes(reader: _Reader, kind: str) -> None:
+    units = int(reader.ask("max_compute_units", 1))
+    if kind == "cpu" and hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < units:
+        reader.put("compute_units", len(os.sched_getaffinity(0)), f"this process's processors ({units} by the driver)")
+    else:
+        reader.put("compute_units", max(1, units), "driver: max_compute_units")
+    reader.query("max_group_size", "max_work_group_size", 1)
+    reader.query("max_item_sizes", "max_work_item_sizes", [1, 1, 1], tuple)
+    reader.query("local_bytes", "local_mem_size", 0)
+    reader.query("global_bytes", "global_mem_size", 0)
+    reader.query("max_allocation", "max_mem_alloc_size", 0)
+    reader.query("base_alignment", "mem_base_addr_align", 1024, lambda bits: max(1, int(bits) // 8))
+
+
+def _caches(reader: _Reader, kind: str) -> None:
+    host = host_cpu.caches() if kind == "cpu" else {}
+    line = int(reader.ask("global_mem_cacheline_size", 0))
+    reader.put("cache_line", line or 64 if kind == "cpu" else line or 128, "driver" if line else "common size")
+    if kind == "cpu":
+        for level, default in ((1, 32 << 10), (2, 512 << 10), (3, 8 << 20)):
+            known = host.get(level)
+            reader.put(f"l{level}_bytes", known or default, "host: sysfs" if known else "common size")
+        for level in (1, 2):
+            ways = host_cpu.ways().get(level)
+            reader.put(f"l{level}_ways", ways or 8, "host: sysfs" if ways else "common number")
+        return
+    reader.put("l1_bytes", 32 << 10, "common size; OpenCL cannot be asked")
+    # Some drivers tell of no cache, others of the units' own.
+    told = int(reader.ask("global_mem_cache_size", 0))
+    said = "driver: global_mem_cache_size" if told >= _SMALL_L2 else "common size"
+    reader.put("l2_bytes", max(told, _SMALL_L2), said)
+    reader.put("l3_bytes", 0, "GPUs have none")
+    for level in (1, 2):
+        reader.put(f"l{level}_ways", 8, "common number; OpenCL cannot be asked")
+
+
+def _vectors(reader: _Reader, kind: str) -> None:
+    quirks = reader.quirks
+    width = 4 * int(reader.ask("native_vector_width_float", 1) or 1)
+    if quirks.simd_bytes is not None:
+        simd = quirks.simd_bytes
+        reader.put("simd_bytes", simd, "table")
+    elif kind == "cpu":
+        host = host_cpu.simd_bytes()
+        simd = max(16, min(64, width)) if width > 4 else host
+        reader.put("simd_bytes", simd, "driver: native_vector_width_float" if width > 4 else "host: processor flags")
+    else:
+        simd = 16
+        reader.put("simd_bytes", simd, "widest single access of common GPUs")
+    if kind == "cpu":
+        wide = simd == 64 or host_cpu.is_arm()
+        reader.put("vector_registers", 32 if wide else 16, "instruction set of the vector width")
+    else:
+        reader.put("vector_registers", 255 if quirks.driver == "nvidia" else 128, "table, by driver")
+    fast = quirks.fma_fast
+    if fast is None:
+        fast = host_cpu.has_fma() if kind == "cpu" else bool(int(reader.ask("single_fp_config", 0)) & _FMA)
+    reader.put("fma_fast", fast, "host: processor flags" if kind == "cpu" else "driver: single_fp_config")
+
+
+def _abilities(reader: _Reader, kind: str) -> None:
+    quirks = reader.quirks
+    extensions = reader.put("extensions", frozenset(str(reader.ask("extensions", "")).split()), "driver")
+    version = reader.put("cl_c_version", _c_version(reader), "driver: OpenCL C versions")
+    config = int(reader.ask("single_fp_config", 0))
+    reader.put("fp16", "cl_khr_fp16" in extensions, "driver: extensions")
+    reader.put("fp64", "cl_khr_fp64" in extensions or bool(reader.ask("double_fp_config", 0)), "driver: extensions")
+    reader.put("denormals", bool(config & _DENORMALS), "driver: single_fp_config")
+    both = {"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"} <= extensions
+    reader.put("int64_atomics", both, "driver: extensions")
+    orders = int(reader.ask("atomic_memory_capabilities", 0)) & int(reader.ask("atomic_fence_capabilities", 0))
+    scoped = version >= (3, 0) and bool(orders & _ACQ_REL) and bool(orders & _DEVICE_SCOPE)
+    reader.put("device_scope_atomics", scoped, "driver: atomic capabilities")
+    shares = bool(reader.ask("host_unified_memory", 0)) and not quirks.is_simulator
+    reader.put("shares_host_memory", shares, "driver: host_unified_memory")
+    reader.put("subgroup_sizes", _subgroup_sizes(reader, extensions), "driver: subgroups")
+    reader.put("lockstep", 1, "OpenCL promises none")
+    on_gpu = kind != "cpu"
+    reader.put("banks", 32 if on_gpu else 1, "common GPU layout" if on_gpu else "a CPU has no banks")
+    reader.put("bank_bytes", 4, "common GPU layout" if on_gpu else "a CPU has no banks")
+    reader.put("group_progress", quirks.group_progress, "a started group of this driver keeps running")
+    reader.put("loop_limit", quirks.loop_limit, "no limit known")
+    reader.put("barriers_under_conditions", quirks.barriers_under_conditions, "no fault known")
+    reader.put("unaligned_records", quirks.unaligned_records, "no fault known")
+    reader.put("is_simulator", quirks.is_simulator, "driver's name")
+    rounded = ("-cl-fp32-correctly-rounded-divide-sqrt",) if config & _ROUNDED_DIVIDE else ()
+    reader.put("build_options", (*rounded, *quirks.build_options), "driver: single_fp_config")
+
+
+def _c_version(reader: _Reader) -> tuple[int, int]:
+    """The highest OpenCL C that the driver compiles; 3.0 drivers name 1.2 in the old query and list the rest."""
+    found = [(1, 0)]
+    text = str(reader.ask("opencl_c_version", "OpenCL C 1.2 ")).split()
+    if len(text) > 2 and text[2].count(".") == 1:
+        major, minor = text[2].split(".")
+        found.append((int(major), int(minor)))
+    modern = version_of(str(reader.ask("version", ""))) >= (3, 0)
+    for entry in (reader.ask("opencl_c_all_versions", []) or []) if modern else []:
+        found.append((int(entry.version) >> 22, (int(entry.version) >> 12) & 0x3FF))
+    return max(found)
+
+
+def _subgroup_sizes(reader: _Reader, extensions: frozenset[str]) -> tuple[int, ...]:
+    """The subgroup sizes that a kernel can have or ask for; () without subgroups."""
+    count = int(reader.ask("max_num_sub_groups", 0) or 0)
+    if not count and not extensions & {"cl_khr_subgroups", "cl_intel_subgroups"}:
+        return ()
+    if reader.quirks.subgroup_sizes is not None:
+        return reader.quirks.subgroup_sizes
+    for name in ("warp_size_nv", "wavefront_width_amd"):
+        size = int(reader.ask(name, 0) or 0)
+        if size:
+            return (size,)
+    return ()

@@ -1,0 +1,288 @@
+"""Known faults and peculiarities of drivers that no query reports, in one table.
+
+A row matches a driver and a range of its versions, never a machine. It names the symptom, what pydp does about it,
+and the test that shows it. ``pydp doctor`` prints the rows that apply to each device; ``Profile.sources`` gives a row's
+symptom as the reason for the value that it sets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_DRIVERS = (  # (part of the platform's name, key), first match wins
+    ("oclgrind", "oclgrind"),
+    ("portable computing language", "pocl"),
+    ("rusticl", "rusticl"),
+    ("clover", "clover"),
+    ("nvidia", "nvidia"),
+    ("amd", "amd"),
+    ("intel", "intel"),
+    ("apple", "apple"),
+    ("arm", "arm"),
+    ("qualcomm", "qualcomm"),
+)
+DRIVER_KEYS = frozenset(key for _, key in _DRIVERS)
+_RANKS = {"nvidia": 0, "amd": 5, "intel": 10, "pocl": 20, "rusticl": 40, "oclgrind": 90}
+_OTHER_RANK = 60
+_CPU = frozenset({"cpu"})
+_EVERY_KIND = frozenset({"cpu", "gpu", "accelerator"})
+
+
+@dataclass(frozen=True)
+class Quirk:
+    """One row of the table.
+
+    `since` and `until` bound the affected driver versions: since <= version < until; None leaves that side open, and an
+    unknown version counts as affected. `sets` holds fields of :class:`Quirks`, or functions of the device's name that
+    give them; it is empty where kernels avoid the fault on every device. `shown_by` names the test file that fails
+    without the row.
+    """
+
+    driver: str
+    symptom: str
+    sets: Mapping[str, Any] = field(default_factory=dict)
+    since: tuple[int, ...] | None = None
+    until: tuple[int, ...] | None = None
+    kinds: frozenset[str] = _EVERY_KIND
+    device: str = ""  # a part of the device's name, in lower case
+    shown_by: str = ""
+
+    def applies(self, driver: str, version: tuple[int, ...], device_name: str, kind: str) -> bool:
+        """Whether a device of this driver, version, name and kind is affected."""
+        if driver != self.driver or kind not in self.kinds or self.device not in device_name.lower():
+            return False
+        if not version:
+            return True
+        return (self.since is None or version >= self.since) and (self.until is None or version < self.until)
+
+    @property
+    def versions(self) -> str:
+        """The affected versions in words: "from 7.0", "3.0 to before 7.0", "all versions"."""
+        since, until = (".".join(map(str, bound)) if bound else "" for bound in (self.since, self.until))
+        if since and until:
+            return f"{since} to before {until}"
+        return f"from {since}" if since else f"before {until}" if until else "all versions"
+
+
+@dataclass(frozen=True)
+class Quirks:
+    """The effect of all rows that apply to one device; the defaults are those of a driver without faults."""
+
+    driver: str
+    version: tuple[int, ...]
+    is_simulator: bool = False
+    barriers_under_conditions: bool = True
+    loop_limit: int | None = None
+    fma_fast: bool | None = None
+    group_progress: bool = True
+    keeps_own_binaries: bool = False
+    binaries_usable: bool = True
+    subgroup_sizes: tuple[int, ...] | None = None
+    simd_bytes: int | None = None
+    flush_before_wait: bool = False
+    hold_out_of_order_queues: bool = False
+    kernel_group_size_known: bool = True
+    unaligned_records: bool = True
+    half_functions: bool = True  # whether the library has all functions of half that OpenCL C names
+    build_options: tuple[str, ...] = ()  # added up over the rows
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables that the driver reads, added up
+    probed_variables: tuple[str, ...] = ()  # variables that change the driver's compiler: each value is probed anew
+    rank: int = _OTHER_RANK
+    rows: tuple[Quirk, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+
+def _named_width(device_name: str) -> int:
+    """Bytes of a vector by a name such as "llvmpipe (LLVM 15.0.6, 256 bits)"."""
+    bits = re.search(r"(\d+) bits", device_name)
+    return int(bits.group(1)) // 8 if bits else 16
+
+
+TABLE = (
+    # --- PoCL ------------------------------------------------------------------------------------------------
+    Quirk(
+        "pocl",
+        "loads are repeated after a barrier, without their conditions: overwritten values are read, and addresses that "
+        "a condition excluded crash the process",
+        {
+            "environment": {"POCL_PREGION_VALUE_REMAT": "0"},
+            # PoCL's own cache of kernels does not distinguish by its variables, but it does by the options.
+            "build_options": ("-DPOCL_VALUES_KEPT",),
+        },
+        since=(7, 0),
+        shown_by="tests/runtime/test_probe.py",
+    ),
+    Quirk(
+        "pocl",
+        "in groups of one work-item, the code behind a condition that contains a loop runs twice",
+        {
+            "environment": {"POCL_FORCE_PARALLEL_OUTER_LOOP": "0"},
+            "build_options": ("-DPOCL_LOOPS_AS_WRITTEN",),
+        },
+        since=(7, 0),
+        shown_by="tests/runtime/test_probe.py",
+    ),
+    Quirk(
+        "pocl",
+        "barriers in non-uniform loops and branches are miscompiled in several releases",
+        {"barriers_under_conditions": False},
+        shown_by="tests/groups/test_barrier_plan.py",
+    ),
+    Quirk(
+        "pocl",
+        "vectorized loops read the wrong elements where the index is a loop counter that was multiplied and masked",
+        {"build_options": ("-DKEEP_MASKED_INTEGERS",)},
+        kinds=_CPU,
+        shown_by="tests/algorithms/test_forall_masked_indexes.py",
+    ),
+    Quirk(
+        "pocl",
+        "the library lacks vector stores and several functions of half, although fp16 is reported: pydp defines them",
+        {"half_functions": False},
+        shown_by="tests/runtime/test_half_functions.py",
+    ),
+    Quirk(
+        "pocl",
+        "POCL_WORK_GROUP_METHOD chooses among compiler passes with different faults",
+        {"probed_variables": ("POCL_WORK_GROUP_METHOD",)},
+        shown_by="tests/runtime/test_probe.py",
+    ),
+    Quirk("pocl", "PoCL keeps built kernels in its own cache", {"keeps_own_binaries": True}),
+    Quirk("pocl", "mem_fence is an empty function: groups communicate through atomics only"),
+    Quirk(
+        "pocl",
+        "in groups of one work-item along dimension 0 and several along others, the first work-item runs code behind a "
+        "condition that contains a loop twice: such groups lie along dimension 0",
+        shown_by="tests/algorithms/test_forall_narrow_groups.py",
+    ),
+    Quirk("pocl", "the last, partial group of a range is miscompiled: ranges are padded to whole groups"),
+    Quirk(
+        "pocl",
+        "barriers in loops with 64-bit counters or data-dependent trip counts are miscompiled: kernels use neither",
+    ),
+    # --- Intel's CPU and GPU runtimes ------------------------------------------------------------------------
+    Quirk(
+        "intel",
+        "sizes that intel_reqd_sub_group_size accepts on CPUs",
+        {"subgroup_sizes": (8, 16, 32, 64)},
+        kinds=_CPU,
+        shown_by="tests/lang/test_barriers.py",
+    ),
+    Quirk(
+        "intel",
+        "sizes that intel_reqd_sub_group_size accepts on GPUs",
+        {"subgroup_sizes": (8, 16, 32)},
+        kinds=_EVERY_KIND - _CPU,
+    ),
+    Quirk(
+        "intel",
+        "vectorized work-items read private arrays at the wrong places, and the compiler crashes when it vectorizes "
+        "some loops that divide, or work-items in nested loops whose conditions use a quotient",
+        {"build_options": ("-DPRIVATE_FIELDS_APART", "-DDIVIDING_LOOPS_AS_WRITTEN", "-DKEEP_QUOTIENTS")},
+        kinds=_CPU,
+        shown_by="tests/algorithms/test_forall_division_loops.py",
+    ),
+    Quirk("intel", "each built program keeps several megabytes: the cache of programs is bounded"),
+    Quirk(
+        "intel",
+        "releasing an out-of-order queue while its commands run hangs a thread",
+        {"hold_out_of_order_queues": True},
+        kinds=_CPU,
+        shown_by="tests/runtime/test_queue_order.py",
+    ),
+    Quirk("intel", "loops over one-element private arrays of records are miscompiled"),
+    Quirk(
+        "intel",
+        "unsigned comparisons with a work-item id may be folded wrongly: ids are used as int or long",
+    ),
+    # --- rusticl ---------------------------------------------------------------------------------------------
+    Quirk("rusticl", "work that another queue waits for is not started without a flush", {"flush_before_wait": True}),
+    Quirk(
+        "rusticl",
+        "all loops of a work-item end after 65,535 iterations, without an error",
+        {"loop_limit": 65535},
+        device="llvmpipe",
+        shown_by="tests/algorithms/test_cut_loops.py",
+    ),
+    Quirk("rusticl", "fma() calls a library routine", {"fma_fast": False}, device="llvmpipe"),
+    Quirk("rusticl", "the device's name states the vector width", {"simd_bytes": _named_width}, device="llvmpipe"),
+    Quirk(
+        "rusticl",
+        "comparisons of a widened int with a constant are wrong, as are choices between a widened byte or short and a "
+        "constant",
+        {"build_options": ("-DORDER_UNSIGNED", "-DWIDEN_BY_ARITHMETIC")},
+        device="llvmpipe",
+        shown_by="tests/lang/test_wide_order.py",
+    ),
+    Quirk(
+        "rusticl",
+        "records with members off their alignment are lost in private and local variables",
+        {"unaligned_records": False},
+        device="llvmpipe",
+        shown_by="tests/test_dtypes.py",
+    ),
+    Quirk(
+        "rusticl",
+        "32 is reported as the largest group of every kernel; the device's own limit holds",
+        {"kernel_group_size_known": False},
+        device="llvmpipe",
+    ),
+    Quirk(
+        "rusticl",
+        "?: between records ends the process, as does a record that is loaded and not used: kernels do neither",
+        device="llvmpipe",
+    ),
+    Quirk("rusticl", "division of bytes is wrong: it is done in int", device="llvmpipe"),
+    # --- others ----------------------------------------------------------------------------------------------
+    Quirk("oclgrind", "a simulator", {"is_simulator": True, "fma_fast": False, "simd_bytes": 16}),
+    Quirk("oclgrind", "its binaries cannot be loaded again", {"binaries_usable": False}),
+    Quirk(
+        "oclgrind",
+        "its compiler turns a / b with a % b into an instruction (freeze) that its checks do not know",
+        {"build_options": ("-cl-opt-disable",)},
+    ),
+    Quirk("nvidia", "NVIDIA's driver keeps built kernels in its own cache", {"keeps_own_binaries": True}),
+)
+
+
+def driver_key(platform_name: str) -> str:
+    """The short name of the driver behind an OpenCL platform, ``other`` for an unknown one."""
+    name = platform_name.lower()
+    return next((key for part, key in _DRIVERS if part in name), "other")
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """The leading numbers of a version text: ``3.1+debian`` is (3, 1)."""
+    match = re.search(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in match.group().split(".")) if match else ()
+
+
+def quirks_of(platform_name: str, device_name: str, driver_version: str, kind: str) -> Quirks:
+    """The quirks of a device; `kind` is "cpu", "gpu" or "accelerator"."""
+    driver, version = driver_key(platform_name), version_of(driver_version)
+    rows = tuple(row for row in TABLE if row.applies(driver, version, device_name, kind))
+    if driver not in _RANKS:
+        unknown = "an unknown driver does not promise progress between groups"
+        rows = (*rows, Quirk(driver, unknown, {"group_progress": False}))
+    values: dict[str, Any] = {"build_options": (), "environment": {}}
+    reasons: dict[str, str] = {}
+    for row in rows:
+        for name, value in row.sets.items():
+            if name == "build_options":
+                values[name] += value
+            elif name == "environment":
+                values[name] |= value
+            else:
+                values[name] = value(device_name) if callable(value) else value
+            reasons[name] = f"{reasons[name]}; {row.symptom}" if name in reasons else row.symptom
+    return Quirks(driver, version, rank=_rank(driver, device_name), rows=rows, reasons=reasons, **values)
+
+
+def _rank(driver: str, device_name: str) -> int:
+    """The place of a driver among those of one kind of device: less is preferred."""
+    if driver == "rusticl" and "llvmpipe" not in device_name.lower():
+        return 30
+    return _RANKS.get(driver, _OTHER_RANK)

@@ -1,0 +1,1 @@
+"""Finding drivers and devices, and checking that they work."""

@@ -1,0 +1,18 @@
+"""The process in which a device is probed; if it crashes or hangs, its parent goes on (see runtime.drivers.probe)."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from pydp.runtime.drivers.devices import all_devices
+from pydp.runtime.drivers.probe import MARK, run
+
+
+def main() -> None:
+    """Probe the device whose uid is the first argument; the verdict is one line of the output."""
+    for device in all_devices():
+        if device.uid == sys.argv[1]:
+            print(f"\n{MARK}{json.dumps(run(device))}", flush=True)
+            return
+    print(f'\n{MARK}{{"reason": "another process does not list it", "subgroups": []}}', flush=True)

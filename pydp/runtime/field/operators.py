@@ -1,0 +1,182 @@
+"""The arithmetic of fields, ``+ - * /`` with fields, arrays and numbers, and ``@``; their comparisons."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+from pydp.errors import InvalidArgument, number_text
+from pydp.runtime.arrays.comparison import compared_dtypes, known_result
+from pydp.runtime.arrays.data import FieldData
+from pydp.runtime.arrays.elementwise import apply, result_dtype
+from pydp.runtime.call import Call
+from pydp.runtime.field.transfer import converted
+from pydp.runtime.placement import normal_input
+
+_NUMBERS = (int, float, complex, np.number, np.bool_)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (FieldData, np.ndarray, cl.array.Array))
+
+
+def _type_of(other: Any) -> Any:
+    """The dtype of an array or number as NumPy's promotion takes it: the type itself of Python's numbers, which are
+    weak."""
+    if _is_array(other):
+        return other.dtype
+    return type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
+
+
+class FieldOperators(FieldData):
+    """Arithmetic and comparisons element by element, broadcast and typed as NumPy's; results are new fields.
+
+    Python numbers are weak: they take the field's kind of type (a float32 field plus 0.5 stays float32).
+    """
+
+    __slots__ = ()
+
+    def _combine(self, op: str, other: Any, swapped: bool = False, out: Any = None) -> Any:
+        if not (_is_array(other) or isinstance(other, _NUMBERS)):
+            return NotImplemented
+        types = [self.dtype, _type_of(other)]
+        dtype = result_dtype(op, *(types[::-1] if swapped else types))
+        inputs = {"left": self, "right": other} if _is_array(other) else {"left": self}
+        shape = _broadcast(self.shape, tuple(other.shape)) if _is_array(other) else self.shape
+        if out is not None:
+            if not np.can_cast(dtype, out.dtype, casting="same_kind"):
+                raise InvalidArgument(f"a result of dtype {dtype} cannot be kept in a field of dtype {out.dtype}")
+            dtype = out.dtype
+        # The field's own kind decides the result's, whichever side it stands on.
+        call = Call.begin(inputs, out=out)
+        left = call.input("left")
+        right = call.input("right") if _is_array(other) else _number(other, dtype)
+        target = call.output(shape, dtype)
+        apply(call, op, [right, left] if swapped else [left, right], target)
+        return call.finish(target)
+
+    def _compare(self, op: str, other: Any) -> Any:
+        if isinstance(other, (list, tuple, range, np.void)):
+            other = normal_input("the other side of a comparison", other)
+        array = _is_array(other)
+        unlike = op in ("eq", "ne") and (other is None or isinstance(other, (str, bytes)))  # no element equals these
+        if not (array or unlike or isinstance(other, _NUMBERS)):
+            return NotImplemented
+        dtype = self.dtype if unlike else compared_dtypes(op, self.dtype, _type_of(other))[1]
+        shape = _broadcast(self.shape, tuple(other.shape)) if array else self.shape
+        known = None if array else np.bool_(op == "ne") if unlike else known_result(op, other, dtype)
+        number = _number(other, dtype) if known is None and not array else None
+        call = Call.begin({"left": self, "right": other} if array else {"left": self})
+        left = call.input("left")
+        right: Any = call.input("right") if array else number
+        target = call.output(shape, np.bool_)
+        if known is None:
+            apply(call, op, [left, right], target)
+        else:
+            apply(call, "copy", [known], target)
+        return call.finish(target)
+
+    # A reflected comparison is its mirror image: Python asks for ``other > field`` where ``field < other`` is meant.
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare("eq", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare("ne", other)
+
+    def __lt__(self, other: object) -> Any:
+        return self._compare("lt", other)
+
+    def __le__(self, other: object) -> Any:
+        return self._compare("le", other)
+
+    def __gt__(self, other: object) -> Any:
+        return self._compare("gt", other)
+
+    def __ge__(self, other: object) -> Any:
+        return self._compare("ge", other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays: equality is no truth value
+
+    def __add__(self, other: Any) -> Self:
+        return self._combine("add", other)
+
+    def __radd__(self, other: Any) -> Self:
+        return self._combine("add", other, swapped=True)
+
+    def __iadd__(self, other: Any) -> Self:
+        return self._combine("add", other, out=self)
+
+    def __sub__(self, other: Any) -> Self:
+        return self._combine("sub", other)
+
+    def __rsub__(self, other: Any) -> Self:
+        return self._combine("sub", other, swapped=True)
+
+    def __isub__(self, other: Any) -> Self:
+        return self._combine("sub", other, out=self)
+
+    def __mul__(self, other: Any) -> Self:
+        return self._combine("mul", other)
+
+    def __rmul__(self, other: Any) -> Self:
+        return self._combine("mul", other, swapped=True)
+
+    def __imul__(self, other: Any) -> Self:
+        return self._combine("mul", other, out=self)
+
+    def __truediv__(self, other: Any) -> Self:
+        return self._combine("div", other)
+
+    def __rtruediv__(self, other: Any) -> Self:
+        return self._combine("div", other, swapped=True)
+
+    def __itruediv__(self, other: Any) -> Self:
+        return self._combine("div", other, out=self)
+
+    def __neg__(self) -> Self:
+        return self._combine("mul", -1)
+
+    def __pos__(self) -> Self:
+        return self.copy()
+
+    def __matmul__(self, other: Any) -> Self:
+        return _matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Self:
+        return _matmul(other, self)
+
+    def copy(self) -> Self:
+        """A new C-contiguous field with the same elements."""
+        return converted(self)
+
+    def astype(self, dtype: Any) -> Self:
+        """A new C-contiguous field with the elements converted to `dtype`."""
+        return converted(self, dtype)
+
+
+def _matmul(left: Any, right: Any) -> Any:
+    import pydp
+
+    return pydp.matmul(left, right)
+
+
+def _number(value: Any, dtype: np.dtype) -> Any:
+    """A number as a scalar of the result's dtype, which is where the operation is done."""
+    try:
+        with np.errstate(over="ignore"):  # a float that is too large is infinite
+            return np.asarray(value).astype(dtype)[()] if not isinstance(value, int) else dtype.type(value)
+    except OverflowError:
+        raise InvalidArgument(f"{number_text(value)} does not fit the dtype {dtype}") from None
+
+
+def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    if left == right:
+        return left
+    try:
+        return np.broadcast_shapes(left, right)
+    except ValueError:
+        raise InvalidArgument(f"shapes {left} and {right} do not fit each other") from None

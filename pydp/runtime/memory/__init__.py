@@ -1,0 +1,1 @@
+"""Device memory: buffers, pools, queues, and host memory that a device can use."""

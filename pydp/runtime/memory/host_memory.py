@@ -1,0 +1,159 @@
+"""NumPy memory as OpenCL buffers: where the bytes lie, buffers over them without a copy, coherence.
+
+A device that shares the host's memory works on NumPy's own bytes (CL_MEM_USE_HOST_PTR); mapping and
+unmapping the buffer afterwards makes the results visible, whatever the driver does inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from pydp.errors import InvalidArgument, OutOfResources
+from pydp.runtime.memory.large_pages import new_buffer
+
+_ALIGNED_FROM = 1 << 16  # bytes from which a fresh array is worth a cache line's alignment
+_LINE = 64
+
+# READ_ONLY makes one driver copy the whole memory when the buffer is created; kernels that only read leave
+# the bytes alone anyway.
+_IN_PLACE = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+
+
+def byte_range(array: np.ndarray) -> tuple[int, int]:
+    """The addresses [low, high) of the memory that an array's elements lie in."""
+    low = high = array.__array_interface__["data"][0]
+    if array.size == 0:
+        return low, low
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    return low, high + array.itemsize
+
+
+@functools.lru_cache(maxsize=256)
+def alignment(dtype: np.dtype) -> int:
+    """The alignment in bytes that kernels may rely on: the element's own, for complex numbers and vectors too."""
+    size = dtype.itemsize
+    if dtype.names is None or "s0" in dtype.names:
+        return size & -size
+    return min(size & -size, 8)
+
+
+def check_dtype(dtype: np.dtype, name: str) -> np.dtype:
+    """`dtype` in native byte order; InvalidArgument for one that no device memory can hold."""
+    _check_held(dtype, name)  # kept for equal dtypes, so it cannot give the dtype: np.record ones equal plain ones
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+
+@functools.lru_cache(maxsize=256)
+def _check_held(dtype: np.dtype, name: str) -> None:
+    if dtype.hasobject or dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype.names is None) or dtype.itemsize == 0:
+        raise InvalidArgument(
+            f"{name} has dtype {dtype}; booleans, integers, floats, complex numbers, OpenCL vectors and records "
+            "are accepted"
+        )
+    if dtype.kind in "fc" and dtype.itemsize > (8 if dtype.kind == "f" else 16):
+        raise InvalidArgument(f"{name} has dtype {dtype}; floats of at most 64 bits are accepted")
+
+
+def fits_in_place(array: np.ndarray) -> bool:
+    """Whether a kernel can work on the array's own bytes: native order, aligned, strides of whole elements."""
+    size = array.itemsize
+    return (
+        array.dtype.isnative
+        and array.__array_interface__["data"][0] % alignment(array.dtype) == 0
+        and all(stride % size == 0 for stride in array.strides)
+    )
+
+
+def buffer_over(context: cl.Context, low: int, high: int, keep: object) -> cl.Buffer:
+    """A buffer on the host's own bytes [low, high); it keeps `keep` alive (the array that owns them)."""
+    if high <= low:
+        return cl.Buffer(context, cl.mem_flags.READ_WRITE, 1)
+    raw = (ctypes.c_char * (high - low)).from_address(low)
+    raw._owner = keep  # type: ignore[attr-defined]
+    return create(context, _IN_PLACE, high - low, raw)
+
+
+def buffer_with(context: cl.Context, array: np.ndarray) -> cl.Buffer:
+    """A buffer with a copy of a C-contiguous array's bytes."""
+    if array.size == 0:
+        return cl.Buffer(context, cl.mem_flags.READ_WRITE, 1)
+    raw = array.reshape(-1).view(np.uint8)
+    return create(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, raw.nbytes, raw)
+
+
+def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl.Buffer:
+    """cl.Buffer with this package's errors; a buffer of no bytes gets one, as OpenCL has no empty buffers."""
+    try:
+        if nbytes > sys.maxsize:  # more than a driver's sizes are
+            raise MemoryError("no device holds as many")
+        if host is not None:
+            return cl.Buffer(context, flags, hostbuf=host)
+        return new_buffer(context, flags, max(nbytes, 1))
+    except (cl.MemoryError, MemoryError) as error:
+        raise OutOfResources(f"the device has no memory for {nbytes} bytes: {error}") from None
+    except cl.LogicError as error:
+        if "SIZE" in str(error).upper():
+            raise OutOfResources(f"the device accepts no buffer of {nbytes} bytes: {error}") from None
+        raise
+
+
+def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> cl.Event:
+    """Wait until the device's writes to an in-place buffer are visible to the host; returns the unmapping's event.
+
+    The mapping blocks, because one driver knows a mapping's address only when it is done; the unmapping of
+    what was only read changes nothing and need not be waited for.
+    """
+    mapped, _ = cl.enqueue_map_buffer(
+        queue, buffer, cl.map_flags.READ, 0, (max(nbytes, 1),), np.uint8, is_blocking=True
+    )
+    return mapped.base.release(queue)
+
+
+@contextlib.contextmanager
+def host_allocation() -> Iterator[None]:
+    """A block in which NumPy makes arrays: that the host has no memory for one is OutOfResources, its size and shape
+    included."""
+    try:
+        yield
+    except MemoryError as error:
+        if isinstance(error, OutOfResources):
+            raise
+        raise OutOfResources(f"the host is out of memory: {error or 'no size is known'}") from None
+
+
+def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised C-contiguous array; larger ones start at a cache line. Raises OutOfResources where the host has
+    no memory for it."""
+    nbytes = dtype.itemsize
+    for size in shape:
+        nbytes *= size
+    if nbytes < _ALIGNED_FROM:
+        array = np.empty(shape, dtype)
+        if nbytes == 0 or fits_in_place(array):
+            return array
+    try:
+        return _aligned(shape, dtype, nbytes)
+    except MemoryError:
+        raise OutOfResources(
+            f"the host has no memory for an array of shape {shape} and dtype {dtype}, which takes {nbytes} bytes"
+        ) from None
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> np.ndarray:
+    if nbytes > sys.maxsize - _LINE:  # more than NumPy takes for an array's size
+        raise MemoryError
+    raw = np.empty(nbytes + _LINE, np.uint8)
+    start = -raw.__array_interface__["data"][0] % _LINE
+    return raw[start : start + nbytes].view(dtype).reshape(shape)

@@ -1,0 +1,162 @@
+"""Scratch memory: buffers that are used again, from one pool per queue.
+
+    with scratch(device, queue, nbytes) as buffer:
+        ... enqueue kernels that use buffer on queue ...
+
+The commands of an in-order queue run one after the other, so a buffer may be handed out again as soon as its
+last use is enqueued. On an out-of-order queue it waits for the event that it was given back with. A pool goes with its
+queue; a buffer that is out knows the pool that it came from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pydp.errors import InvalidArgument, OutOfResources
+from pydp.runtime.memory.queue_state import QueueMemory, state_of
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from pydp.runtime.device.core import DeviceCore
+
+_SMALLEST = 1024
+_MAX_IDLE_BYTES = 256 << 20  # beyond it the largest idle buffers are dropped
+_LENT = "_pydp_lent"  # of a buffer that is out: its pool, the size that it counts for, its queue
+
+
+class _Pool(QueueMemory):
+    """The idle buffers of one queue, by size."""
+
+    def __init__(self, queue: cl.CommandQueue) -> None:
+        import pyopencl
+
+        super().__init__()
+        self.in_order = not queue.properties & pyopencl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+        self.idle: dict[int, list[tuple[cl.Buffer, cl.Event | None]]] = {}
+        self.idle_bytes = 0
+
+    def take(self, device: DeviceCore, queue: cl.CommandQueue, nbytes: int) -> cl.Buffer:
+        size = _size_class(nbytes)
+        buffer = None
+        with self.lock:
+            if not self.busy:
+                try:
+                    self.busy = True
+                    buffer = self._from_idle(size)
+                finally:
+                    self.busy = False
+        if buffer is None:
+            buffer = self._allocate(device, size)
+        setattr(buffer, _LENT, (self, size, queue))
+        return buffer
+
+    def _from_idle(self, size: int) -> cl.Buffer | None:
+        import pyopencl
+
+        entries = self.idle.get(size, [])
+        for position in range(len(entries) - 1, -1, -1):
+            buffer, event = entries[position]
+            done = pyopencl.command_execution_status.COMPLETE
+            if self.in_order or event is None or event.command_execution_status == done:
+                del entries[position]
+                self.idle_bytes -= size
+                return buffer
+        return None
+
+    def _allocate(self, device: DeviceCore, size: int) -> cl.Buffer:
+        import pyopencl
+
+        from pydp.runtime.memory.large_pages import new_buffer
+
+        limit = device.profile.max_allocation
+        if limit and size > limit:
+            raise OutOfResources(f"{size} bytes of scratch are more than the {limit} that {device.name!r} gives")
+        for last_try in (False, True):
+            try:
+                return new_buffer(device.context, pyopencl.mem_flags.READ_WRITE, size)
+            except pyopencl.Error as error:
+                if last_try:
+                    raise OutOfResources(f"{device.name!r} has no {size} bytes for scratch: {error}") from error
+                self.drop()
+        raise AssertionError("unreachable")
+
+    def give(self, buffer: cl.Buffer, size: int, event: cl.Event | None) -> None:
+        with self.lock:
+            if self.busy:  # the driver keeps the buffer for the commands that use it
+                return
+            try:
+                self.busy = True
+                self.idle.setdefault(size, []).append((buffer, event))
+                self.idle_bytes += size
+                while self.idle_bytes > _MAX_IDLE_BYTES:
+                    largest = max(size for size, entries in self.idle.items() if entries)
+                    self.idle[largest].pop(0)
+                    self.idle_bytes -= largest
+            finally:
+                self.busy = False
+        self.holds()
+
+    def drop(self) -> None:
+        """Free the idle buffers."""
+        with self.lock:
+            if self.busy:
+                return
+            try:
+                self.busy = True
+                idle, self.idle, self.idle_bytes = self.idle, {}, 0
+            finally:
+                self.busy = False
+        del idle  # without the lock: it takes time
+
+
+def _size_class(nbytes: int) -> int:
+    """`nbytes` rounded up to one of eight sizes per power of two, so that a pool holds few distinct ones."""
+    if nbytes <= _SMALLEST:
+        return _SMALLEST
+    step = 1 << max(7, (nbytes - 1).bit_length() - 4)
+    return (nbytes + step - 1) // step * step
+
+
+def pool_of(queue: cl.CommandQueue) -> _Pool:
+    """The pool of a queue."""
+    parts = state_of(queue).parts
+    found: _Pool | None = parts.get(_Pool)
+    return parts.setdefault(_Pool, _Pool(queue)) if found is None else found
+
+
+def take(device: DeviceCore, queue: cl.CommandQueue, nbytes: int) -> cl.Buffer:
+    """A buffer of at least `nbytes` on `device` for commands of `queue`; its content is anything.
+
+    Give it back with :func:`give`. Raises OutOfResources where the device has no room, InvalidArgument for a
+    negative size.
+    """
+    if nbytes < 0:
+        raise InvalidArgument(f"scratch of {nbytes} bytes was asked for; at least 0 are accepted")
+    return pool_of(queue).take(device, queue, int(nbytes))
+
+
+def give(buffer: cl.Buffer, event: cl.Event | None = None) -> None:
+    """Give back a buffer of :func:`take` once its last use is enqueued; `event` is that use's (needed only on
+    out-of-order queues, where None stands for all that the queue holds now). Another buffer is left alone."""
+    lent = getattr(buffer, "__dict__", {}).pop(_LENT, None)  # which one of several threads gets
+    if lent is None:
+        return
+    pool, size, queue = lent
+    if event is None and not pool.in_order:
+        import pyopencl
+
+        event = pyopencl.enqueue_marker(queue)
+    pool.give(buffer, size, event)
+
+
+@contextlib.contextmanager
+def scratch(device: DeviceCore, queue: cl.CommandQueue, nbytes: int) -> Iterator[Any]:
+    """A buffer of at least `nbytes` for the commands that the block enqueues on `queue`."""
+    buffer = take(device, queue, nbytes)
+    try:
+        yield buffer
+    finally:
+        give(buffer)

@@ -1,0 +1,128 @@
+"""Device memory and the order of its uses: one `Storage` for each buffer, shared by all views of it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import pyopencl as cl
+
+from pydp.errors import InvalidArgument
+from pydp.runtime.forks import releases
+from pydp.runtime.memory.deferred_release import later
+from pydp.runtime.memory.released import is_released
+
+# Of the events of all storages: threads that use one on several queues must lose none of them. A finalizer or a signal
+# handler may use a storage in a thread that holds the lock.
+_order = threading.RLock()
+_MOST_OTHERS = 8  # queues whose events are kept without a look whether they have ended
+
+
+def check_alive(buffer: Any, context: cl.Context, what: str) -> None:
+    """Raise InvalidArgument where a buffer has been released."""
+    if is_released(buffer, context):
+        raise InvalidArgument(
+            f"the memory of {what} has been released; arrays that still have their memory are accepted"
+        )
+
+
+class Storage:
+    """A buffer of a device with the last event of every queue that used it.
+
+    Commands of one in-order queue need no waiting among themselves. Only where a second queue comes in do
+    events matter, so `others` stays None until then. `array` is a pyopencl Array on the memory, where there is
+    one (all of them share one list of events, which is read and kept up to date). `pooled` memory goes back to
+    the pool of the device's queue, as long as nothing else has used it.
+    """
+
+    __slots__ = ("__weakref__", "array", "buffer", "device", "event", "others", "pooled", "queue")
+
+    def __init__(
+        self,
+        buffer: Any,
+        device: Any,
+        queue: cl.CommandQueue | None = None,
+        event: cl.Event | None = None,
+        array: Any = None,
+    ) -> None:
+        self.buffer = buffer
+        self.device = device
+        self.queue = queue
+        self.event = event
+        self.others: dict[cl.CommandQueue, cl.Event] | None = None
+        self.array = array
+        self.pooled = False
+
+    def check_alive(self) -> None:
+        """Raise InvalidArgument where the user has released the memory, which takes a pyopencl Array on it."""
+        if self.array is not None:
+            check_alive(self.buffer, self.device.context, "a field")
+
+    def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
+        """The events that a command on `queue` must wait for before it touches the memory; `loose` says that
+        the queue does not keep its commands in order."""
+        last: list[tuple[cl.CommandQueue | None, cl.Event]] = []
+        with _order:
+            if self.event is not None and (loose or self.queue is not queue):
+                last.append((self.queue, self.event))
+            if self.others is not None:
+                last += [(other, event) for other, event in self.others.items() if other != queue]
+        for other, _ in last:
+            if other is not None:
+                other.flush()  # some drivers start a queue's work only when asked
+        found = [event for _, event in last]
+        if self.array is not None and self.array.events:
+            found += _of_other_queues(self.array.events, None if loose else queue)
+        return found
+
+    def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
+        """Remember that a command on `queue` that ends with `event` has read or written the memory."""
+        with _order:
+            while self.queue is not queue and self.queue is not None and (last := self.event) is not None:
+                others = dict(self.others or ())  # a copy: this thread may be reading the other, in `waits`
+                others[self.queue] = last
+                others.pop(queue, None)
+                if len(others) > _MOST_OTHERS:
+                    others = _running(others)
+                if self.event is last:  # else a finalizer or a signal handler has noted another command meanwhile
+                    self.others = others
+                    break
+            self.queue = queue
+            self.event = event
+        if self.array is not None and (written or self.array.queue is not queue):
+            self.array.add_event(event)
+
+    def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
+        # Globals may be gone when the interpreter ends; `later` is not needed then: the driver frees the memory.
+        if releases.forbidden:
+            releases.kept.append(self)
+        elif (
+            self.pooled
+            and self.others is None
+            and self.array is None
+            and not is_finalizing()
+            and self.queue in (None, self.device.queue)
+        ):
+            later(self.buffer, self.event)
+
+
+def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, cl.Event]:
+    """The events that have not ended: programs that make a queue for each call would keep all of them."""
+    done = cl.command_execution_status.COMPLETE
+    return {queue: event for queue, event in events.items() if event.command_execution_status > done}
+
+
+def _of_other_queues(events: list[cl.Event], queue: cl.CommandQueue | None) -> list[cl.Event]:
+    """The events that are not those of commands on `queue`, their queues told to start; user events have none."""
+    found = []
+    for event in events:
+        try:
+            other = event.command_queue
+        except cl.Error:
+            other = None
+        if other is None or other != queue:
+            if other is not None:
+                other.flush()
+            found.append(event)
+    return found

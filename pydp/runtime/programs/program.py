@@ -1,0 +1,399 @@
+"""From a template and its parameters to a kernel that is ready to enqueue, built once per process.
+
+    kernel(device, "calibrate.mako", "calibrate_empty", {"width": 4, ...}).enqueue(queue, (n,), (1,), [buffer])
+
+A kernel is found by the content of its parameters, then its program by the rendered text, so that the same
+text is not built twice while a kernel of it lives; built programs are kept on disk for drivers that do not do so
+themselves. If a device has MOST_PROGRAMS of them, the least recently used plans and kernels are evicted first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pydp.errors import BuildFailed, OutOfResources
+from pydp.runtime.device import core as device_core
+from pydp.runtime.programs import binaries, disk_bound
+from pydp.runtime.programs.files import atomic_write, cache_dir
+from pydp.runtime.programs.template import render
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from pydp.runtime.device.core import DeviceCore
+
+__all__ = ["Kernel", "build_source", "kernel", "render"]
+
+MOST_GROUPS = 65535  # along dimensions 1 and 2 of a launch, on GPUs
+_WORD = re.compile(r"[a-z]\w*")
+_MEMORY_CODES = (-4, -5, -6)  # MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY
+_GROUP_CODES = (-54, -55)  # INVALID_WORK_GROUP_SIZE, INVALID_WORK_ITEM_SIZE
+
+
+class Program:
+    """A built program; ``cl`` is pyopencl's inner one. Lives as long as a kernel of it does."""
+
+    __slots__ = ("__weakref__", "cl")
+
+    def __init__(self, cl_program: Any) -> None:
+        self.cl = cl_program
+
+
+class Kernel:
+    """A built kernel, safe to enqueue from several threads, and from a finalizer or a signal handler that interrupts
+    its own `enqueue`.
+
+    ``cl`` is pyopencl's kernel; ``source`` the rendered text and ``params`` what it was rendered with.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_about",
+        "_cl_device",
+        "_device_name",
+        "_enqueue",
+        "_enqueuing",
+        "_flush",
+        "_group_limit",
+        "_group_size_known",
+        "_launched",
+        "_lock",
+        "_num_args",
+        "_set_objects",
+        "_set_values",
+        "cl",
+        "name",
+        "params",
+        "program",
+        "source",
+        "template",
+    )
+
+    def __init__(
+        self,
+        device: DeviceCore,
+        program: Program,
+        cl_kernel: cl.Kernel,
+        template: str,
+        params: Mapping[str, object],
+        source: str,
+    ):
+        import pyopencl
+
+        self.program = program
+        self.cl = cl_kernel
+        self.name = cl_kernel.function_name
+        self.template = template
+        self.params = dict(params)
+        self.source = source
+        # Not the device itself, which holds its kernels: both would outlive the caller's context until a collection.
+        self._cl_device, self._device_name = device.cl, device.name
+        driver = f"{device.platform!r}, driver {device.driver_version}"
+        self._about = (self.name, template, self.params, device.name, driver)
+        self._launched = device.launched
+        self._group_limit = device.profile.max_group_size
+        self._group_size_known = device.quirks.kernel_group_size_known
+        self._lock = threading.RLock()
+        self._enqueuing = False  # whether the thread that holds the lock has set arguments
+        self._num_args = int(cl_kernel.num_args)
+        self._set_objects, self._set_values = _setters(cl_kernel)
+        self._enqueue = pyopencl.enqueue_nd_range_kernel
+        self._flush = device.quirks.flush_before_wait
+
+    def enqueue(
+        self,
+        queue: cl.CommandQueue,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...] | None,
+        args: Sequence[object],
+        wait_for: Sequence[cl.Event] | None = (),
+    ) -> cl.Event:
+        """Enqueue over `global_size` work-items in groups of `local_size`; returns the event.
+
+        args: one buffer, NumPy scalar, ``pyopencl.LocalMemory`` or None (a null pointer) per parameter. A range
+        of no work-items enqueues a marker. Raises OutOfResources where the device has too little for it.
+        """
+        if 0 in global_size:
+            import pyopencl
+
+            return pyopencl.enqueue_marker(queue, wait_for=list(wait_for) if wait_for else None)
+        if len(args) != self._num_args:
+            raise TypeError(f"kernel {self.name} of {self.template} takes {self._num_args} arguments, not {len(args)}")
+        if wait_for and self._flush:
+            _flush(wait_for)
+        objects: list[object] = []
+        values: list[object] = []
+        for index, arg in enumerate(args):
+            target = values if isinstance(arg, np.generic) else objects
+            target.append(index)
+            target.append(arg)
+        self._launched[0] = (self._about, global_size, local_size)
+        try:
+            with self._lock:
+                # A finalizer or a signal handler may run between the arguments and the launch, and launch this kernel.
+                if self._enqueuing:
+                    return self._enqueue_copy(queue, global_size, local_size, objects, values, wait_for)
+                try:
+                    self._enqueuing = True
+                    if objects:
+                        self._set_objects(objects)
+                    if values:
+                        self._set_values(values)
+                    return self._enqueue(queue, self.cl, global_size, local_size, None, wait_for or None)
+                finally:
+                    self._enqueuing = False
+        except Exception as error:
+            explained = self._explained(error, global_size, local_size)
+            if explained is error:
+                raise
+            raise explained from error
+
+    def _enqueue_copy(
+        self,
+        queue: cl.CommandQueue,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...] | None,
+        objects: list[object],
+        values: list[object],
+        wait_for: Sequence[cl.Event] | None,
+    ) -> cl.Event:
+        """Enqueue through a kernel object of its own, which has its own arguments."""
+        import pyopencl
+
+        copy = pyopencl.Kernel(self.program.cl, self.name)
+        set_objects, set_values = _setters(copy)
+        if objects:
+            set_objects(objects)
+        if values:
+            set_values(values)
+        return self._enqueue(queue, copy, global_size, local_size, None, wait_for or None)
+
+    def _explained(
+        self, error: Exception, global_size: tuple[int, ...], local_size: tuple[int, ...] | None
+    ) -> Exception:
+        """The error to raise for what pyopencl raised: OutOfResources, or the error itself with the kernel's name."""
+        code = getattr(error, "code", None)
+        group = int(np.prod(local_size)) if local_size else 0
+        too_large = code in _GROUP_CODES and group > self.max_group_size
+        if code in _MEMORY_CODES or too_large:
+            return OutOfResources(
+                f"{self._device_name!r} has not enough memory or registers for kernel {self.name} of {self.template} "
+                f"with {global_size} work-items in groups of {local_size} ({self.local_bytes} bytes of local memory "
+                f"each): {error}"
+            )
+        error.add_note(f"in kernel {self.name} of {self.template}")
+        return error
+
+    def _group_info(self, name: str) -> int:
+        import pyopencl
+
+        try:
+            param = getattr(pyopencl.kernel_work_group_info, name)
+            return int(self.cl.get_work_group_info(param, self._cl_device))
+        except pyopencl.Error:
+            return 0
+
+    @property
+    def local_bytes(self) -> int:
+        """Bytes of local memory per group that the driver reports."""
+        return self._group_info("LOCAL_MEM_SIZE")
+
+    @property
+    def private_bytes(self) -> int:
+        """Bytes of private memory (spills) per work-item that the driver reports; 0 where it does not know."""
+        return self._group_info("PRIVATE_MEM_SIZE")
+
+    @property
+    def max_group_size(self) -> int:
+        """The largest group that this kernel can be enqueued with, by the driver's word."""
+        limit = self._group_limit
+        if not self._group_size_known:
+            return limit
+        return min(self._group_info("WORK_GROUP_SIZE") or limit, limit)
+
+    def described(self, global_size: object, local_size: object) -> str:
+        """A launch of this kernel in words, on three lines."""
+        return described((self._about, global_size, local_size))
+
+    def __repr__(self) -> str:
+        return f"<pydp Kernel {self.name} of {self.template} on {self._device_name!r}>"
+
+
+def described(launch: tuple[tuple[Any, ...], object, object]) -> str:
+    """What `DeviceCore.launched` holds, in words."""
+    (name, template, params, device, driver), global_size, local_size = launch
+    return (
+        f"kernel {name} of {template}, {global_size} work-items in groups of {local_size}\n"
+        f"on {device!r} of {driver}\n"
+        f"rendered with {params}"
+    )
+
+
+def _setters(cl_kernel: cl.Kernel) -> tuple[Callable[[list[object]], None], Callable[[list[object]], None]]:
+    """Functions that set (index, argument, index, argument, ...): one for buffers, one for NumPy scalars.
+
+    pyopencl's general path spends 7 us on a NumPy scalar, its inner ones a tenth of one.
+    """
+    objects = getattr(cl_kernel, "_set_arg_multi", None)
+    values = getattr(cl_kernel, "_set_arg_buf_multi", None)
+    if objects is not None and values is not None:
+        return (lambda pairs: objects(tuple(pairs))), (lambda pairs: values(tuple(pairs)))
+
+    def one_by_one(pairs: list[object]) -> None:
+        for index, arg in zip(pairs[::2], pairs[1::2], strict=True):
+            cl_kernel.set_arg(index, arg)
+
+    return one_by_one, one_by_one
+
+
+def _flush(events: Sequence[cl.Event]) -> None:
+    """Hand the queues of `events` to the device: some drivers never start what another queue waits for."""
+    import pyopencl
+
+    for event in events:
+        try:
+            queue = event.command_queue
+        except pyopencl.Error:
+            continue
+        if queue is not None:  # a user event has none
+            queue.flush()
+
+
+def kernel(
+    device: DeviceCore, template: str, name: str, params: Mapping[str, object], options: Sequence[str] = ()
+) -> Kernel:
+    """The kernel `name` of `template` rendered with `params`, built for `device`; kept, and shared by all threads.
+
+    params: plain values only. A ``cl_std`` among them ("CL2.0", "CL3.0"), or a ``-cl-std=`` in `options`, asks for
+    another OpenCL C than 1.2. Raises BuildFailed, which keeps the rendered source and the compiler's log.
+    """
+    key = ("kernel", template, name, _content(params), tuple(options))
+    found: Kernel | None = device.kernels.get(key)
+    if found is None:
+        found = device.kernels.make(key, _make, device, template, name, params, options)
+    return found
+
+
+def _content(value: object) -> object:
+    """A hashable stand-in for a parameter that tells 1, 1.0 and True apart."""
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(key), _content(part)) for key, part in value.items()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        parts = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
+        return (type(value).__name__, *(_content(part) for part in parts))
+    return repr(value)
+
+
+def _make(device: DeviceCore, template: str, name: str, params: Mapping[str, object], options: Sequence[str]) -> Kernel:
+    import pyopencl as cl
+
+    source = render(template, params)
+    if not device.quirks.half_functions and "cl_khr_fp16" in source:
+        source = render("half_functions.mako", {"words": sorted(set(_WORD.findall(source)))}) + source
+    unbuilt: Kernel | None = device.unbuilt(template, name, params, source, options)
+    if unbuilt is not None:
+        return unbuilt
+    program = build_source(device, source, _asked(params, options), template=template, params=params)
+    try:
+        return Kernel(device, program, cl.Kernel(program.cl, name), template, params, source)
+    except cl.Error as error:
+        raise _failed(device, source, f"it has no kernel {name!r}: {error}", template, params) from error
+
+
+def _asked(params: Mapping[str, object], options: Sequence[str]) -> list[str]:
+    standard = params.get("cl_std")
+    return [f"-cl-std={standard}", *options] if standard else list(options)
+
+
+def complete_options(device: DeviceCore, params: Mapping[str, object], options: Sequence[str] = ()) -> list[str]:
+    """All options that a kernel rendered with `params` is compiled with for `device`."""
+    return _options(device, _asked(params, options))
+
+
+def build_source(
+    device: DeviceCore,
+    source: str,
+    options: Sequence[str] = (),
+    *,
+    template: str = "source",
+    params: Mapping[str, object] | None = None,
+) -> Program:
+    """A built program of OpenCL C text, found again by its content while it is in use. Raises BuildFailed."""
+    options = _options(device, options)
+    key = hashlib.sha256("\n".join((*options, source)).encode()).hexdigest()
+    made: Program = device.programs.make(key, _program, device, source, options, template, params or {})
+    return made
+
+
+def _program(
+    device: DeviceCore, source: str, options: list[str], template: str, params: Mapping[str, object]
+) -> Program:
+    while device.programs.count_alive() >= device_core.MOST_PROGRAMS:
+        evicted = device.plans.evict(), device.kernels.evict()
+        if not any(evicted):  # all of them are in use
+            break
+    return Program(_build(device, source, options, template, params))
+
+
+def _options(device: DeviceCore, options: Sequence[str]) -> list[str]:
+    standard = [option for option in options if option.startswith("-cl-std=")] or ["-cl-std=CL1.2"]
+    others = [option for option in options if not option.startswith("-cl-std=")]
+    # -w: one driver counts clang's warnings, of generated text that nobody reads, on the user's terminal.
+    return [standard[-1], "-w", *device.profile.build_options, *others]
+
+
+def _build(device: DeviceCore, source: str, options: list[str], template: str, params: Mapping[str, object]) -> Any:
+    import pyopencl as cl
+
+    kept = binaries.load(device, source, options)
+    if kept is not None:
+        return kept
+    # The inner program type builds without pyopencl's own cache, whose left-over lock costs a minute.
+    program = cl._cl._Program(device.context, source)
+    try:
+        binaries.compile_program(program, device, options)
+    except cl.Error as error:
+        code = getattr(error, "code", None)
+        if code in _MEMORY_CODES:
+            raise OutOfResources(f"{device.name!r} has not enough memory to build {template}: {error}") from error
+        raise _failed(device, source, _build_log(program, device) or str(error), template, params) from error
+    binaries.store(device, source, options, program)
+    return program
+
+
+def _build_log(program: Any, device: DeviceCore) -> str:
+    import pyopencl as cl
+
+    try:
+        return str(program.get_build_info(device.cl, cl.program_build_info.LOG)).strip(" \n\0")
+    except cl.Error:
+        return ""
+
+
+def _failed(device: DeviceCore, source: str, log: str, template: str, params: Mapping[str, object]) -> BuildFailed:
+    digest = hashlib.sha256(source.encode()).hexdigest()[:12]
+    path = cache_dir() / "failed" / f"{template.removesuffix('.mako')}-{digest}.cl"
+    kept = str(path) if atomic_write(path, source.encode()) else None
+    if kept is not None:
+        disk_bound.written(path, len(source))
+    lines = log.splitlines()
+    first = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no log")
+    where = f"the source is kept in {kept}" if kept else "the source is this error's .source"
+    driver = f"{device.platform} {device.driver_version}"
+    message = f"{template} does not build on {device.name!r} ({driver}): {first}; {where}"
+    return BuildFailed(
+        f"{message}\nparams: {dict(params)}\n{log[:4000]}",
+        template=template,
+        device=device.name,
+        driver=driver,
+        params=dict(params),
+        log=log,
+        source=source,
+        source_path=kept,
+    )

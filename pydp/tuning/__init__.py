@@ -1,0 +1,1 @@
+"""Measured specializations: the tuner, the store, and the choice between measured and modelled."""

@@ -1,0 +1,80 @@
+"""Shape classes: problems so alike that one tuned specialization serves them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydp.model.family import Problem
+
+NEAR = 2.0  # doublings or halvings of one size up to which another class's measurement is worth taking
+
+
+@dataclass(frozen=True)
+class ShapeClass:
+    """What one measurement stands for: kernel family, dtype, sizes rounded up to powers of two, and sorted flags.
+
+    >>> str(ShapeClass("matmul", "float32", (1024, 1024, 64), ("batch",)))
+    'matmul float32 1024x1024x64 batch'
+    """
+
+    kernel: str
+    dtype: str
+    sizes: tuple[int, ...]
+    flags: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        shape = "x".join(str(size) for size in self.sizes) or "()"
+        return " ".join((self.kernel, self.dtype, shape, *self.flags))
+
+    def distance(self, other: ShapeClass) -> float | None:
+        """Doublings of sizes between two classes, all sizes together; None where one must not serve the other: another
+        kernel, dtype or flag, a size that is 0 in one only, or more than NEAR doublings of one size."""
+        if (self.kernel, self.dtype, self.flags) != (other.kernel, other.dtype, other.flags):
+            return None
+        if len(self.sizes) != len(other.sizes):
+            return None
+        total = 0.0
+        for mine, theirs in zip(self.sizes, other.sizes, strict=True):
+            if (mine == 0) != (theirs == 0):
+                return None
+            steps = abs(math.log2(mine / theirs)) if mine else 0.0
+            if steps > NEAR:
+                return None
+            total += steps
+        return total
+
+    def fields(self) -> dict[str, Any]:
+        """The class as plain values; `from_fields` is the way back."""
+        return {"kernel": self.kernel, "dtype": self.dtype, "sizes": list(self.sizes), "flags": list(self.flags)}
+
+    @staticmethod
+    def from_fields(values: Mapping[str, Any]) -> ShapeClass:
+        """The class of its plain values; ValueError where one is of another type or a name is missing or unknown."""
+        if set(values) != {"kernel", "dtype", "sizes", "flags"}:
+            raise ValueError(f"a shape class has kernel, dtype, sizes and flags, not {sorted(values)}")
+        names = [values["kernel"], values["dtype"], *values["flags"]]
+        sizes = list(values["sizes"])
+        whole = all(type(size) is int and 0 <= size < 1 << 64 for size in sizes)
+        if not whole or not all(type(name) is str for name in names):
+            raise ValueError("names are texts and sizes are whole numbers below 2**64")
+        return ShapeClass(values["kernel"], values["dtype"], tuple(sizes), tuple(values["flags"]))
+
+
+def size_class(size: int) -> int:
+    """The power of two nearest above or at `size`, 0 for 0: sizes within a factor of two are one class."""
+    return 1 << (size - 1).bit_length() if size > 0 else 0
+
+
+def shape_class(problem: Problem, sizes: tuple[int, ...] | None = None) -> ShapeClass:
+    """The class that a problem belongs to. `sizes`: its lengths, where the problem itself has something else.
+
+    >>> str(shape_class(Problem("matmul", "float32", (1000, 700, 64), ("batch",))))
+    'matmul float32 1024x1024x64 batch'
+    """
+    lengths = problem.sizes if sizes is None else sizes
+    return ShapeClass(
+        problem.family, problem.dtype, tuple(size_class(size) for size in lengths), tuple(sorted(problem.flags))
+    )

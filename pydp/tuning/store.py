@@ -1,0 +1,260 @@
+"""The store of measured specializations: one JSON file for each device and driver, in the user's cache folder.
+
+A file is replaced as a whole, under a lock that is held for milliseconds and waited for at most two seconds; readers
+take no lock and see the old file or the new one. Every trial carries a checksum of its own. What cannot be read
+(truncated, flipped bits, a version of another time, a file that is not ours) is a miss and one line in the log; what
+cannot be written (a read-only or full disk, a lock that is held) is kept for this process and one line in the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydp.errors import InvalidArgument
+from pydp.runtime.forks import fork_safe
+from pydp.runtime.programs.files import atomic_write, cache_dir, log_once, make_folder, read
+from pydp.tuning.shape_class import ShapeClass
+
+SCHEMA = "pydp-tuned-1"
+LOCK_SECONDS = 2.0
+TUNED, TUNING = "tuned", "tuning"  # folders: what won, and what has been tried in searches that are not at their end
+_MOST_UNSAVED = 1 << 14  # trials, and classes, that a process keeps where they cannot be written
+_NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate of one shape class, as measured.
+
+    spec: the specialization's fields. ratio: its time over the untuned choice's of the same run (below 1 is faster; 1
+    for the untuned choice itself), None where it failed: then `failure` says why. The result of a trial with a ratio
+    was verified. imported: the name of the file that it was imported from; "" if it was measured on this machine.
+    """
+
+    shape: ShapeClass
+    spec: Mapping[str, Any]
+    ratio: float | None
+    failure: str | None = None
+    imported: str = ""
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What a later trial of the same candidate replaces."""
+        return str(self.shape), spec_text(self.spec)
+
+
+Trials = dict[tuple[str, str], Trial]
+
+
+def spec_text(spec: Mapping[str, Any]) -> str:
+    """A specialization's fields as one text, the same for the same fields."""
+    return json.dumps(dict(spec), sort_keys=True)
+
+
+class Store:
+    """The trials of one device. `name` is the file's; `about` tells what the device is."""
+
+    def __init__(self, name: str, about: Mapping[str, str], folder: Path | None = None) -> None:
+        if not _NAME.match(name):
+            raise InvalidArgument(f"the device's name {name!r} is not accepted; letters, digits, '.', '_' and '-' are")
+        self.name = name
+        self.about = dict(about)
+        self.path = (folder if folder is not None else cache_dir() / TUNED) / f"{name}.json"
+        self._lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may choose by the store within
+        self._stamp: tuple[int, int, int] | None = None
+        self._trials: Trials = {}
+        self._settled: dict[ShapeClass, object] = {}  # classes whose trials of the file go, which is not on disk yet
+        self._unsaved: Trials = {}  # those that come then
+
+    def trials(self, shape: ShapeClass | None = None) -> list[Trial]:
+        """What is known, of one shape class or of all."""
+        with self._lock:
+            self._refresh()
+            found = self._merged()
+        return [trial for trial in found.values() if shape is None or trial.shape == shape]
+
+    def best(self, shape: ShapeClass) -> Trial | None:
+        """The fastest verified trial of a shape class; of equal ones the first."""
+        measured = [trial for trial in self.trials(shape) if trial.ratio is not None]
+        return min(measured, key=lambda trial: trial.ratio or 0.0, default=None)
+
+    def add(self, trials: Iterable[Trial]) -> bool:
+        """Keeps trials beside those of other processes; False where they are only kept for this process."""
+        return self._change(None, trials)
+
+    def settle(self, shape: ShapeClass, trials: Iterable[Trial]) -> bool:
+        """Keeps trials in the place of all earlier ones of their shape class; False as in `add`."""
+        return self._change(shape, trials)
+
+    def keep(self) -> bool:
+        """Whether all of this process's trials are on disk; where some are not, writes them now if that goes by now."""
+        with self._lock:
+            waiting = bool(self._unsaved or self._settled)
+        return not waiting or self.add([])
+
+    def _change(self, gone: ShapeClass | None, trials: Iterable[Trial]) -> bool:
+        """gone: a class whose earlier trials go first."""
+        found = list(trials)
+        with self._lock:
+            if gone is not None:
+                self._settled[gone] = object()
+                self._unsaved = {identity: one for identity, one in self._unsaved.items() if one.shape != gone}
+            self._unsaved.update({one.identity: one for one in found})
+            saved = self._save()
+            if not saved:
+                self._bound_unsaved()
+        return saved
+
+    def _save(self) -> bool:
+        from filelock import FileLock, Timeout
+
+        if not make_folder(self.path.parent):
+            return False
+        try:
+            lock = FileLock(f"{self.path}.lock", timeout=LOCK_SECONDS, poll_interval=0.002, mode=0o600)
+            with lock:
+                if not self._refresh(anew=True):  # what others have measured is not written over unread
+                    return False
+                settled, unsaved, merged = dict(self._settled), dict(self._unsaved), self._merged()
+                saved = atomic_write(self.path, dump(self.about, merged.values()))
+        except Timeout:
+            log_once(f"{self.path} is locked for over {LOCK_SECONDS:.0f} s; results are kept for this process only")
+            return False
+        except (OSError, NotImplementedError) as error:  # the latter is filelock's where a file system has no locks
+            reason = getattr(error, "strerror", None) or error
+            log_once(f"cannot keep files in {self.path.parent}: {reason}; going on without")
+            return False
+        if saved:  # a finalizer or a signal handler may have added changes meanwhile
+            self._trials = merged
+            self._settled = {one: mark for one, mark in self._settled.items() if settled.get(one) is not mark}
+            self._unsaved = {one: trial for one, trial in self._unsaved.items() if unsaved.get(one) is not trial}
+            self._stamp = stamp(self.path)
+        return saved
+
+    def _bound_unsaved(self) -> None:
+        """Forgets the oldest of too much that cannot be written."""
+        while len(self._settled) > _MOST_UNSAVED:
+            del self._settled[next(iter(self._settled))]
+        if len(self._unsaved) > _MOST_UNSAVED:
+            log_once(f"{self.path} cannot be written; of over {_MOST_UNSAVED} results the oldest are forgotten")
+        while len(self._unsaved) > _MOST_UNSAVED:
+            del self._unsaved[next(iter(self._unsaved))]
+
+    def _merged(self) -> Trials:
+        """The file's trials with this process's unsaved changes."""
+        kept = {identity: trial for identity, trial in self._trials.items() if trial.shape not in self._settled}
+        return {**kept, **self._unsaved}
+
+    def _refresh(self, anew: bool = False) -> bool:
+        """Reads the file where it has changed since, or `anew` in any case; False where it is there and cannot be."""
+        now = stamp(self.path)
+        if now == self._stamp and not anew:
+            return True
+        data = read(self.path) if now is not None else None
+        _, found = parse(data, str(self.path)) if data is not None else ({}, [])
+        self._trials = {trial.identity: trial for trial in found}
+        self._stamp = now if data is not None else None  # what could not be read is tried again: it may stay the same
+        return data is not None or stamp(self.path) is None
+
+
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    """What differs between two versions of a file; None where there is none."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size, state.st_ino
+
+
+def load(path: Path, *, of_package: bool = False) -> tuple[dict[str, str], list[Trial]]:
+    """(about, trials) of a store's file, of the cache or of the package; empty for one that is not read."""
+    data = read(path, of_package=of_package)
+    return parse(data, str(path)) if data is not None else ({}, [])
+
+
+def dump(about: Mapping[str, str], trials: Iterable[Trial]) -> bytes:
+    """The bytes of a store's file, the same for the same trials."""
+    return (json.dumps(document(about, trials), indent=1, sort_keys=True) + "\n").encode()
+
+
+def document(about: Mapping[str, str], trials: Iterable[Trial]) -> dict[str, Any]:
+    """A store as JSON has it."""
+    records = [_record(trial) for trial in sorted(trials, key=lambda trial: trial.identity)]
+    return {"schema": SCHEMA, "about": _signed(about), "trials": records}
+
+
+def _record(trial: Trial) -> dict[str, Any]:
+    record = {**trial.shape.fields(), "spec": dict(trial.spec), "ratio": trial.ratio, "failure": trial.failure}
+    return _signed({**record, "imported": trial.imported} if trial.imported else record)
+
+
+def parse(data: bytes, name: str) -> tuple[dict[str, str], list[Trial]]:
+    """(about, trials) of a store's bytes. What is damaged or foreign is left out, with one line in the log."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        log_once(f"{name} cannot be read ({type(error).__name__}); it is not used")
+        return {}, []
+    return parse_document(found, name)
+
+
+def parse_document(found: Any, name: str) -> tuple[dict[str, str], list[Trial]]:
+    """(about, trials) of a store as JSON has it."""
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        log_once(f"{name} is not of the form {SCHEMA}; it is not used", level=logging.INFO)
+        return {}, []
+    about, records = _unsigned(found.get("about")), found.get("trials")
+    if about is None or not isinstance(records, list) or not all(isinstance(text, str) for text in about.values()):
+        log_once(f"{name} is damaged; it is not used")
+        return {}, []
+    trials = [trial for trial in map(_trial, records) if trial is not None]
+    if len(trials) < len(records):
+        log_once(f"{name} has {len(records) - len(trials)} damaged trial(s); they are not used")
+    return about, trials
+
+
+def _trial(record: Any) -> Trial | None:
+    """A trial of its JSON form; None where the checksum or a type is wrong."""
+    values = _unsigned(record)
+    if values is None:
+        return None
+    try:
+        spec, ratio, failure = values.pop("spec"), values.pop("ratio"), values.pop("failure")
+        imported = values.pop("imported", "")
+        shape = ShapeClass.from_fields(values)
+    except (KeyError, TypeError, ValueError):
+        return None
+    measured = isinstance(ratio, float) and math.isfinite(ratio) and ratio > 0 and failure is None
+    plain = isinstance(spec, dict) and not any(isinstance(value, dict | list) for value in spec.values())
+    if not plain or not (measured or (ratio is None and isinstance(failure, str))) or not isinstance(imported, str):
+        return None
+    return Trial(shape, spec, ratio, failure, imported)
+
+
+def _signed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**values, "sum": _checksum(values)}
+
+
+def _unsigned(values: Any) -> dict[str, Any] | None:
+    """The values without their checksum; None where it is wrong or missing."""
+    if not isinstance(values, dict):
+        return None
+    kept = {name: value for name, value in values.items() if name != "sum"}
+    try:
+        return kept if values.get("sum") == _checksum(kept) else None
+    except RecursionError:  # lists in lists, as deep as they can just be read
+        return None
+
+
+def _checksum(values: Mapping[str, Any]) -> str:
+    text = json.dumps(dict(values), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

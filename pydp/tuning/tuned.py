@@ -1,0 +1,334 @@
+"""What has been measured, for the choosing layer: the user's stores first, then those that pydp is shipped with.
+
+A measurement serves the shape class that it was made for and classes near it, on the device that it was made on and on
+devices of the same driver and architecture that are about as large. Nothing is read before the first choice; the files
+are read again when one of them has changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import threading
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydp.errors import InvalidArgument, PydpError
+from pydp.model.architectures import architecture_of
+from pydp.model.family import Family, Problem, forget
+from pydp.model.modelled import predicted, untuned
+from pydp.runtime.bounded import BoundedCache
+from pydp.runtime.forks import fork_safe
+from pydp.runtime.programs.files import cache_dir, listed
+from pydp.tuning import store as stores
+from pydp.tuning.shape_class import ShapeClass, shape_class
+from pydp.tuning.store import TUNED, TUNING, Store, Trial
+
+if TYPE_CHECKING:
+    from pydp.runtime.drivers.devices import Device
+
+EXPORT = "pydp-tuned-export-1"
+STARTER = Path(__file__).parent / "starter"
+_SLOWER = 1.1  # a measurement made elsewhere is not taken where the model finds it slower than its own pick by more
+_SHARE, _SMALL = 0.55, 64  # the model looks at a class's smaller sizes too: lengths above _SMALL times _SHARE
+_USERS, _SHIPPED = 0, 1  # ranks of stores: the user's come first
+_ALIKE = ("driver", "kind", "architecture")  # two devices must share these; sizes may differ by a factor of two
+_SIZES = ("units", "l2_bytes", "local_bytes")
+
+
+def provide(family: Family, device: Device, problem: Problem) -> tuple[Any, str] | None:
+    """(spec, reason) of the nearest measurement that can run; None where nothing near has been measured, or nothing
+    that was beat the choice without measuring."""
+    here = shape_of(family, problem)
+    for found in _nearest(device, here):
+        trial, exact = found.trial, found.own and found.trial.shape == here
+        assert trial.ratio is not None
+        if trial.ratio >= 1.0:
+            return _confirmed(family, device, problem, found) if exact else None
+        spec = rebuild(family.spec_type, trial.spec)
+        if spec is None or family.check(device.profile, problem, spec) is not None:
+            continue
+        if exact or _plausible(family, device, problem, spec):
+            return spec, f"{found.source}: {trial.ratio:.2f} of the time without tuning"
+    return None
+
+
+def _confirmed(family: Family, device: Device, problem: Problem, found: _Found) -> tuple[Any, str]:
+    """The choice without measuring, where measuring found no better one."""
+    choice = untuned(family, device, problem)
+    return choice.spec, f"{found.source}: nothing beats the {choice.source}'s choice; {choice.reason}"
+
+
+def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> bool:
+    """Whether the model, where there is one, does not object to a measurement that was made elsewhere."""
+    if predicted(family, device, problem, spec) is None:
+        return True
+    ours = untuned(family, device, problem).spec
+    if spec == ours:
+        return True
+    problems = [problem]
+    if family.lengths is None:  # the sizes are lengths: blocks that suit the largest may leave units idle at others
+        sizes = tuple(int(_SHARE * size) | 1 if size > _SMALL else size for size in problem.sizes)
+        problems.append(dataclasses.replace(problem, sizes=sizes))
+    for one in problems:
+        theirs, best = (predicted(family, device, one, which) for which in (spec, ours))
+        if theirs is not None and best is not None and theirs > _SLOWER * best:
+            return False
+    return True
+
+
+# --- what is known ---------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Found:
+    """A measurement with where it comes from."""
+
+    trial: Trial
+    about: Mapping[str, str]
+    own: bool  # of this device, or of one with the same name, driver version and number of units
+    shipped: bool
+    order: tuple[float, ...]
+
+    @property
+    def source(self) -> str:
+        """Who measured what where, in a few words."""
+        device = f"{self.about.get('device')!r}{'' if self.own else ', a device like this one'}"
+        if self.shipped:
+            return f"shipped with pydp for {device}, measured for {self.trial.shape}"
+        if self.trial.imported:
+            return f"imported from {self.trial.imported!r} for {device}, measured for {self.trial.shape}"
+        return f"measured on {'this device' if self.own else device} for {self.trial.shape}"
+
+
+class _Library:
+    """The stores of other devices, and those shipped, as they were when they were read; `folder` is the user's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stamps = _stamps(folder)
+        self.shelves = [
+            (rank, path, *stores.load(path, of_package=rank == _SHIPPED))
+            for rank, place in ((_USERS, folder), (_SHIPPED, STARTER))
+            for path in listed(place, "*.json")
+        ]
+
+
+_library: _Library | None = None
+_stores = BoundedCache(32, weak=True)  # by their files
+_lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may ask while its thread holds it
+
+
+def store_of(device: Device) -> Store:
+    """The user's store of a device. Part of its name is how many units this process may use, as they decide too."""
+    folder = cache_dir() / TUNED
+    path = folder / f"{device.uid}-{device.profile.compute_units}.json"
+    found: Store = _stores.make(path, Store, path.stem, about(device), folder)
+    return found
+
+
+def about(device: Device) -> dict[str, str]:
+    """What a store's file says of its device."""
+    profile = device.profile
+    return {
+        "device": device.name,
+        "driver": device.driver,
+        "driver_version": device.driver_version,
+        "kind": device.kind,
+        "architecture": architecture_of(device).name,
+        "units": str(profile.compute_units),
+        "l2_bytes": str(profile.l2_bytes),
+        "local_bytes": str(profile.local_bytes),
+    }
+
+
+def changed() -> bool:
+    """Whether the files differ from what was read; then they are read again at the next choice."""
+    global _library
+    with _lock:
+        library = _library
+    if library is None or (library.folder == cache_dir() / TUNED and library.stamps == _stamps(library.folder)):
+        return False
+    reread()
+    return True
+
+
+def reread() -> None:
+    """Read the files again at the next choice."""
+    global _library
+    with _lock:
+        _library = None
+
+
+def _stamps(folder: Path) -> dict[Path, tuple[int, int, int] | None]:
+    return {path: stores.stamp(path) for path in listed(folder, "*.json")}
+
+
+def _known() -> _Library:
+    global _library
+    with _lock:
+        if _library is None:
+            _library = _Library(cache_dir() / TUNED)
+        return _library
+
+
+def _nearest(device: Device, here: ShapeClass) -> list[_Found]:
+    """The measurements that may serve a class, the nearest first: the user's before those shipped, this device's
+    before others', its own class before others."""
+    return sorted(_matching(device, here), key=lambda found: found.order)
+
+
+def _matching(device: Device, here: ShapeClass) -> Iterator[_Found]:
+    own = store_of(device)
+    shelves = [(_USERS, own.path, own.about, own.trials())]
+    shelves += [shelf for shelf in _known().shelves if shelf[1] != own.path]
+    for rank, path, theirs, trials in shelves:
+        apart = 0.0 if path == own.path else devices_apart(own.about, theirs)
+        for trial in trials if apart is not None else ():
+            distance = trial.shape.distance(here) if trial.ratio is not None else None
+            if distance is not None and apart is not None:
+                order = (rank, apart, distance, trial.ratio or 0.0)
+                yield _Found(trial, theirs, path.name == own.path.name, rank == _SHIPPED, order)
+
+
+def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float | None:
+    """How different two devices are, by what their stores say; None where one's measurements must not serve the other:
+    another driver or architecture, or a size that differs by more than a factor of two."""
+    if any(mine.get(name) != theirs.get(name) for name in _ALIKE):
+        return None
+    apart = sum(0.25 for name in ("device", "driver_version") if mine.get(name) != theirs.get(name))
+    for name in _SIZES:
+        try:
+            one, other = sorted((int(mine[name]), int(theirs[name])))
+        except (KeyError, ValueError):
+            return None
+        if one == other:
+            continue
+        if one <= 0 or other > 2 * one:
+            return None
+        apart += math.log2(other / one)
+    return apart
+
+
+# --- the user's stores as a whole --------------------------------------------------------------------------
+
+
+def shelves() -> list[tuple[dict[str, str], list[Trial]]]:
+    """(about, trials) of every store of the user's."""
+    return [stores.load(path) for path in listed(cache_dir() / TUNED, "*.json")]
+
+
+def exported() -> tuple[bytes, int]:
+    """Every store of the user's as one file, for `imported` on another machine; and how many trials there are."""
+    found = [(path.stem, *stores.load(path)) for path in listed(cache_dir() / TUNED, "*.json")]
+    plain = {name: (theirs, [_with_source(one, "") for one in trials]) for name, theirs, trials in found if trials}
+    documents = {name: stores.document(theirs, trials) for name, (theirs, trials) in plain.items()}
+    data = {"schema": EXPORT, "stores": documents}
+    return (json.dumps(data, indent=1, sort_keys=True) + "\n").encode(), sum(len(trials) for _, _, trials in found)
+
+
+def imported(data: bytes, name: str) -> int:
+    """Adds what `exported` gave to the user's stores, each trial with the name of its file; how many trials.
+    InvalidArgument for anything else."""
+    try:
+        found = json.loads(data)
+        wrong = not isinstance(found, dict) or found.get("schema") != EXPORT or not isinstance(found["stores"], dict)
+    except (ValueError, KeyError, RecursionError):
+        wrong = True
+    if wrong:
+        raise InvalidArgument(f"{name} is not of the form {EXPORT}; files written by `pydp tune --export` are accepted")
+    count = 0
+    for stem, document in found["stores"].items():
+        theirs, trials = stores.parse_document(document, f"{name} ({stem})")
+        trials = [_with_source(one, Path(name).name) for one in trials]
+        if trials and not Store(stem, theirs, cache_dir() / TUNED).add(trials):
+            raise PydpError(f"{cache_dir() / TUNED} cannot be written, so nothing more is taken over")
+        count += len(trials)
+    _renewed()
+    return count
+
+
+def _with_source(trial: Trial, name: str) -> Trial:
+    """A trial as imported from a file of this name; "" as measured here."""
+    return dataclasses.replace(trial, imported=name)
+
+
+def clear(device: Device | None = None) -> int:
+    """Removes what was tuned and what was tried, of one device or of all; how many files. What is shipped stays."""
+    pattern = f"{device.uid}-*" if device is not None else "*"
+    count = 0
+    for folder in (TUNED, TUNING):
+        for path in listed(cache_dir() / folder, f"{pattern}.json"):  # locks stay: another may hold one
+            try:
+                path.unlink()
+            except OSError as error:
+                raise PydpError(f"{path} cannot be removed: {error.strerror or error}") from None
+            count += 1
+    _renewed()
+    return count
+
+
+def _renewed() -> None:
+    """Choose by what the files hold now."""
+    _stores.clear()
+    reread()
+    forget()
+
+
+# --- specializations as plain values ----------------------------------------------------------------------
+
+
+def shape_of(family: Family, problem: Problem) -> ShapeClass:
+    """The shape class of a problem."""
+    return shape_class(problem, family.lengths(problem) if family.lengths is not None else None)
+
+
+def fields_of(spec: Any) -> dict[str, Any]:
+    """A specialization's fields as plain values; `rebuild` is the way back."""
+    return {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec) if field.init}
+
+
+def rebuild(spec_type: type, fields: Mapping[str, Any]) -> Any:
+    """The specialization of its fields; None where a name is unknown or missing, or a value is of another type."""
+    hints = _hints(spec_type)
+    wanted = {field.name: field for field in dataclasses.fields(spec_type) if field.init}
+    if not set(fields) <= set(wanted) or not all(_fits(value, hints[name]) for name, value in fields.items()):
+        return None
+    try:
+        return spec_type(**fields)
+    except (TypeError, ValueError):
+        return None
+
+
+def mistyped(spec: Any) -> str | None:
+    """In one sentence, the first field of a specialization whose value is not of its type; None where all are."""
+    spec_type: type = type(spec)
+    for name, value in fields_of(spec).items():
+        hint = _hints(spec_type)[name]
+        if not _fits(value, hint):
+            return f"{name} is {value!r}; {getattr(hint, '__name__', hint)} is accepted"
+    return None
+
+
+@functools.lru_cache(maxsize=64)
+def _hints(spec_type: type) -> dict[str, Any]:
+    return typing.get_type_hints(spec_type)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a JSON value is of an annotated type: int, float, str, bool, None, or a choice of these."""
+    return type(value) in _types(hint)
+
+
+@functools.lru_cache(maxsize=64)
+def _types(hint: Any) -> tuple[type, ...]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return tuple(one for of in typing.get_args(hint) for one in _types(of))
+    if hint is float:
+        return (int, float)
+    return (hint,) if hint in (int, str, bool, type(None)) else ()

@@ -1,0 +1,352 @@
+"""``pydp.tune``: the fastest specialization of a call on this machine, found by trying, checked and kept.
+
+What was tried is written down at once (folder ``tuning`` of the cache), so that a search goes on where it was stopped
+or killed; what won goes to the store (folder ``tuned``), from which later calls of the same shape class choose. Several
+processes may tune at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydp.errors import InvalidArgument, PydpError
+from pydp.model.calibration import calibrated, kept
+from pydp.model.ranking import rank
+from pydp.runtime.programs.files import cache_dir
+from pydp.tuning.choose import Choice, forget, untuned
+from pydp.tuning.comparison import slower
+from pydp.tuning.search import neighbourhood, search
+from pydp.tuning.shape_class import ShapeClass
+from pydp.tuning.store import TUNING, Store, Trial, spec_text
+from pydp.tuning.trial import Subject, TooLong, WrongResult, elsewhere
+from pydp.tuning.tuned import fields_of, rebuild, reread, shape_of, store_of
+
+__all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
+
+# A trial that has not come to its end: the process by its number and its start, and its machine.
+_RUNNING = re.compile(r"begun( again)?(?: by process (\d+)(?:-(\d+))? of (.*))?\Z")
+_STOPPED = "stopped"  # one that its own process gave up, as Ctrl-C does
+_ENDED = "the process ended twice while it ran"
+_WORTH = 0.985  # a winner's time is at most this share of the untuned choice's
+_FAST, _AT_ONCE = 16, 8  # candidates that are timed at other sizes
+_FINALISTS, _FINAL_SECONDS, _AGAIN_SECONDS = 3, 3.0, 0.5
+
+
+class Stuck(PydpError):
+    """A candidate never came to an end; it is noted and will not be tried again, but this process cannot go on."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a search is: candidates tried, how many the ranking has (a climb adds some), the best time so far over the
+    untuned choice's, seconds spent, and seconds that it may take."""
+
+    tried: int
+    ranked: int
+    best: float
+    spent: float
+    budget: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What tuning found: `spec` and its time over the untuned choice's (1: nothing beat it by more than noise).
+
+    tried: candidates measured or failed; failures: those that could not be used, with the reason. kept: whether the
+    result is on disk. known: it had been found before, nothing was run.
+    """
+
+    shape: ShapeClass
+    device: str
+    spec: Any
+    ratio: float
+    tried: int = 0
+    failures: list[Trial] = field(default_factory=list)
+    kept: bool = True
+    known: bool = False
+
+    def __str__(self) -> str:
+        gain = "the choice without tuning is the best" if self.ratio >= 1 else f"{self.ratio:.2f} of the untuned time"
+        how = "tuned before" if self.known else f"{self.tried} tried, {len(self.failures)} failed"
+        return f"{self.shape} on {self.device}: {gain} ({how}); {self.spec}"
+
+
+def tune(
+    fn: Callable[..., Any],
+    *args: Any,
+    budget: float = 60.0,
+    again: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+    **kw: Any,
+) -> Tuning:
+    """Looks for the fastest specialization of ``fn(*args, **kw)`` and keeps it for calls of the same shape class.
+
+    fn: a function of pydp that takes ``spec=``, with the call's own arguments, which are not changed (an `out` gets its
+    old contents back). budget: seconds to search for; what has begun then is finished, and the best are timed once
+    more, here and at other sizes: that takes up to half a minute of short calls, some hundreds of long ones, and what
+    is still to be built. again: search although the class was tuned before. progress: called before each candidate.
+
+    A candidate's time counts only if its result is NumPy's, or that of the untuned call where NumPy has no such
+    function. What fails or takes too long is kept with the reason and not tried again. A search that was interrupted
+    goes on at the next call; one with `again` begins anew. Short calls count by the worse of two ratios to the untuned
+    choice, of calls in a row and of calls that are each waited for. The winner is stored if it beats the untuned choice
+    by more than noise in both ways, and is right and slower in neither at two other sizes of the class; else the
+    untuned choice is stored as the best, so that tuning slows no call down.
+
+    Raises InvalidArgument where there is nothing to choose, WrongResult (a PydpError) where the untuned result is not
+    NumPy's, Stuck (a PydpError) where a candidate never ends.
+
+    >>> pydp.tune(pydp.matmul, a, b, budget=30)          # doctest: +SKIP
+    """
+    if not isinstance(budget, (int, float)) or isinstance(budget, bool) or not budget > 0:
+        raise InvalidArgument(f"budget is {budget!r}; a positive number of seconds is accepted")
+    return _Search(Subject(fn, args, kw), float(budget), progress).result(again)
+
+
+def journal_of(store: Store) -> Store:
+    """What has been tried in searches that are not at their end, of the device of `store`."""
+    return Store(store.name, store.about, cache_dir() / TUNING)
+
+
+class _Search:
+    def __init__(self, subject: Subject, budget: float, progress: Callable[[Progress], None] | None) -> None:
+        self.subject, self.budget, self.progress = subject, budget, progress
+        self.device, self.family, self.problem = subject.device, subject.family, subject.problem
+        self.shape = shape_of(self.family, self.problem)
+        self.store = store_of(self.device)
+        self.journal = journal_of(self.store)
+        self.ratios: dict[Any, float] = {}
+        self.failures: list[Trial] = []
+
+    def result(self, again: bool) -> Tuning:
+        """The finished search's; at once where the class is tuned."""
+        before = self.store.best(self.shape)
+        spec = rebuild(self.family.spec_type, before.spec) if before is not None else None
+        usable = spec is not None and self.family.check(self.device.profile, self.problem, spec) is None
+        if before is not None and usable and not again:
+            return Tuning(self.shape, self.device.name, spec, before.ratio or 1.0, kept=self.store.keep(), known=True)
+        if again:
+            self.journal.settle(self.shape, [])
+        self.earlier = self.store.trials(self.shape)
+        try:
+            found = self._run([] if again else [one for one in self.store.trials(self.shape) if one.ratio is None])
+        except Stuck:  # nothing can be asked of the device any more
+            raise
+        except BaseException:
+            self.subject.restore()
+            raise
+        self.subject.restore()
+        return found
+
+    def _ranking(self) -> list[Any]:
+        """The candidates, the untuned choice first, the others in the model's order where it fits the device."""
+        family, device, problem = self.family, self.device, self.problem
+        if self.modelled:
+            found = [one.spec for one in rank(family, device.profile, problem, rates=kept(device))]
+        else:
+            found = family.candidates(device.profile, problem)
+        return list(dict.fromkeys([self.baseline.spec, *found]))
+
+    def _run(self, failed: list[Trial]) -> Tuning:
+        profile, problem, family = self.device.profile, self.problem, self.family
+        self.began = time.monotonic()
+        self.modelled = family.counts is not None and not profile.is_simulator and profile.loop_limit is None
+        if self.modelled:
+            calibrated(self.device)
+        self.baseline: Choice = untuned(family, self.device, problem)
+        self.subject.prepare(self.baseline.spec)
+        self.known = {spec_text(trial.spec): trial for trial in [*failed, *self.journal.trials(self.shape)]}
+        self.ratios[self.baseline.spec] = 1.0
+        self.best = self.baseline.spec
+        ranked = self._ranking()
+        self.ranked = len(ranked)
+        steps = search(ranked, neighbourhood(ranked, lambda spec: family.check(profile, problem, spec)))
+        try:
+            spec = next(steps)
+            while time.monotonic() - self.began < self.budget:
+                spec = steps.send(self._ratio(spec))
+        except StopIteration:
+            pass
+        return self._settled()
+
+    def _ratio(self, spec: Any) -> float | None:
+        """A candidate's time over the baseline's: as known, else as measured now; None where it failed."""
+        if spec in self.ratios:
+            return self.ratios[spec]
+        fields = fields_of(spec)
+        known = self.known.get(spec_text(fields))
+        if known is not None and _lost(known) is not None:  # another process may have come to its end with it since
+            known = self._written(known)
+        lost = _lost(known)
+        if known is not None and lost is None:
+            return self._noted(spec, known)
+        if lost == 2:
+            return self._noted(spec, self._write(Trial(self.shape, fields, None, _ENDED)))
+        if self.progress is not None:
+            tried = len(self.ratios) + len(self.failures)
+            best, spent = self.ratios[self.best], time.monotonic() - self.began
+            self.progress(Progress(tried, max(self.ranked, tried), best, spent, self.budget))
+        me = f"{os.getpid()}-{_start(os.getpid())}".removesuffix("-None")
+        mark = f"begun{' again' if lost else ''} by process {me} of {platform.node()}"
+        begun = self._write(Trial(self.shape, fields, None, mark))
+        try:
+            return self._noted(spec, self._write(self._tried(spec, fields)))
+        except (KeyboardInterrupt, SystemExit):
+            if self._written(begun) == begun:  # else it has come to its end with another process
+                self._write(known or Trial(self.shape, fields, None, _STOPPED))
+            raise
+
+    def _written(self, trial: Trial) -> Trial | None:
+        """What the journal says by now of a trial's candidate."""
+        found = self.journal.trials(self.shape)
+        return next((one for one in found if one.identity == trial.identity), None)
+
+    def _write(self, trial: Trial) -> Trial:
+        self.journal.add([trial])
+        return trial
+
+    def _noted(self, spec: Any, trial: Trial) -> float | None:
+        if trial.ratio is None:
+            self.failures.append(trial)
+            return None
+        self.ratios[spec] = trial.ratio
+        # The best one so far has been timed again, and may have turned out to be none.
+        self.best = min(self.best, self.baseline.spec, spec, key=self.ratios.__getitem__)
+        return trial.ratio
+
+    def _tried(self, spec: Any, fields: dict[str, Any]) -> Trial:
+        """One candidate, run, checked and timed beside the best so far."""
+        subject, best, base = self.subject, self.best, self.baseline.spec
+
+        def work() -> float:
+            subject.verify(spec)
+            ratio = subject.race(spec, base, self.ratios[best]).worse
+            if ratio >= self.ratios[best]:
+                return ratio
+            # Whoever wins a race has had some luck: it counts what both need when they are timed again.
+            pair = [spec] if best == base else [spec, best]
+            again = [measured.worse for measured in subject.final(pair, base, _AGAIN_SECONDS)]
+            self.ratios[best] = again[-1] if best != base else 1.0
+            return again[0]
+
+        try:
+            return Trial(self.shape, fields, subject.tried(work))
+        except TooLong as error:
+            trial = Trial(self.shape, fields, None, str(error))
+            if error.stuck:
+                self._write(trial)
+                raise Stuck(f"{spec} gave {error} and still runs; start again, the search goes on without it") from None
+            return trial
+        except Exception as error:
+            return Trial(self.shape, fields, None, _reason(error))
+
+    def _fast_everywhere(self, specs: list[Any]) -> list[Any]:
+        """Those that are right and not slower than the untuned choice at other sizes of the shape class too."""
+        base = self.baseline.spec
+        for _, other in elsewhere(self.subject, base) if specs else ():
+            right = [spec for spec in specs if self._right(other, spec)]
+            worse = slower(right, other.final(right, base, _AGAIN_SECONDS * (1 + len(right)))) if right else {}
+            specs = [spec for spec in right if spec not in worse]
+            if not specs:
+                break
+        return specs
+
+    def _right(self, other: Subject, spec: Any) -> bool:
+        """Whether a specialization is right at another size of the class; noted as a failure where it is not."""
+        try:
+            other.tried(lambda: other.verify(spec))
+        except Exception as error:
+            trial = Trial(self.shape, fields_of(spec), None, f"at another size of the class: {_reason(error)}")
+            self.failures.append(self._write(trial))
+            self.ratios.pop(spec, None)
+            if isinstance(error, TooLong) and error.stuck:
+                raise Stuck(f"{spec} gave {error} at another size and still runs; start again") from None
+            return False
+        return True
+
+    def _settled(self) -> Tuning:
+        """The last race of the best few against the untuned choice; stores what it comes to."""
+        base = self.baseline.spec
+        best = sorted(self.ratios, key=lambda spec: self.ratios[spec])
+        fast = [spec for spec in best if spec != base and self.ratios[spec] < _WORTH]
+        finalists: list[Any] = []
+        for first in range(0, _FAST, _AT_ONCE):  # the next ones, where all that are faster have a fault of this kind
+            finalists = finalists or self._fast_everywhere(fast[first : first + _AT_ONCE])[:_FINALISTS]
+        winner, ratio = base, 1.0
+        if finalists:
+            raced = self.subject.final(finalists, base, _FINAL_SECONDS)
+            measured, spec = min(zip(raced, finalists, strict=True), key=lambda one: one[0].worse)
+            if measured.ahead and measured.worse < _WORTH:
+                winner, ratio = spec, measured.worse
+        mine = {one.identity: one for one in (Trial(self.shape, fields_of(winner), ratio), *self.failures)}
+        theirs = [one for one in self._meanwhile() if one.identity not in mine]
+        kept = self.store.settle(self.shape, [*theirs, *mine.values()])
+        for one in theirs:
+            if one.ratio is not None and one.ratio < ratio:
+                winner, ratio = rebuild(self.family.spec_type, one.spec), one.ratio
+        if kept:  # else what was tried serves the next search
+            self.journal.settle(self.shape, [])
+        reread()
+        forget()
+        tried = len(self.ratios) + len(self.failures)
+        return Tuning(self.shape, self.device.name, winner, ratio, tried, self.failures, kept)
+
+    def _meanwhile(self) -> list[Trial]:
+        """What other processes have found for the class since this search began: they may have had more time."""
+
+        def usable(spec: Any) -> bool:
+            return spec is not None and self.family.check(self.device.profile, self.problem, spec) is None
+
+        found = [one for one in self.store.trials(self.shape) if one.ratio is not None and one not in self.earlier]
+        return [one for one in found if usable(rebuild(self.family.spec_type, one.spec))]
+
+
+def _lost(trial: Trial | None) -> int | None:
+    """How many processes have ended while they ran a trial; None where it came to its end. One that may still run
+    (its process lives, or is another machine's) is not lost."""
+    if trial is None or trial.failure == _STOPPED:
+        return 0
+    found = _RUNNING.match(trial.failure or "")
+    if found is None:
+        return None
+    again, process, start, machine = found.groups()
+    runs = process is not None and (machine != platform.node() or _lives(int(process), start))
+    return (1 if again else 0) + (0 if runs else 1)
+
+
+def _lives(process: int, start: str | None) -> bool:
+    """Whether a process of this machine runs, and is the one that began at `start`: numbers are given again, and the
+    first process of a container always has the same."""
+    if os.name != "posix":  # elsewhere there is no asking without harming it
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's; or no number of a process at all
+        return True
+    now = _start(process)
+    return now is None or (now != "" and start in (None, now))
+
+
+def _start(process: int) -> str | None:
+    """When a process of this machine began, in its clock's ticks; "" for one that has ended and is not waited for yet;
+    None where that cannot be told."""
+    try:
+        state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return "" if state in "ZX" else fields[18]
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _reason(error: Exception) -> str:
+    """An exception as one line."""
+    text = (str(error).strip().splitlines() or [""])[0][:300]
+    return text if isinstance(error, (WrongResult, TooLong)) else f"{type(error).__name__}: {text}"
