@@ -16,6 +16,7 @@ from pydp.bench.measure import Row
 from pydp.bench.specialization_cases import MATMUL, SCAN
 
 import pydp
+from pydp.algorithms.registry import algorithms
 from pydp.cli.tune import arguments
 from pydp.errors import PydpError
 from pydp.tuning.choose import untuned
@@ -45,8 +46,9 @@ def run(device: Any, quick: bool = False) -> list[Row]:
 def measured(device: Any, name: str, size: str, dtype: str) -> Row:
     """The row of one case. Notes name who is faster than the tuned one in a row alone, or at this size of the class
     alone, each by what differs from the untuned choice."""
-    args, kw = arguments(device, name, size, dtype)
-    fn = getattr(pydp, name)
+    algorithm = algorithms()[name]
+    args, kw = arguments(device, algorithm, size, dtype)
+    fn = algorithm.function
     found = pydp.tune(fn, *args, budget=_BUDGET, **kw)
     subject = Subject(fn, tuple(args), kw)
     family, problem = subject.family, subject.problem

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent / "pydp"
 LAYERS = {
     "pydp": ["cli", "compat", "algorithms", "lang", "offline", "tuning", "model", "groups", "runtime", "local_memory",
              "space", "dtypes", "errors"],
-    "pydp.algorithms": ["explain", "forall histogram sort transpose", "matmul reduce", "scan", "lookback",
-                        "operators", "arguments iteration_budget"],
+    "pydp.algorithms": ["explain", "forall histogram sort transpose", "matmul reduce", "scan",
+                        "registry", "lookback", "operators", "arguments iteration_budget"],
     "pydp.lang": ["operator", "compile", "opencl", "analysis", "barriers", "execute", "frontend", "vector", "source",
                   "ir"],
     "pydp.runtime": ["field", "call", "placement", "arrays", "drivers", "memory", "programs", "device", "bounded",

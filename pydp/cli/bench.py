@@ -4,20 +4,43 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from pydp.algorithms.registry import algorithms
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pydp.runtime.drivers.devices import Device
 
-ALGORITHMS = ("matmul", "scan", "reduce", "sort", "histogram", "transpose", "forall", "barrier", "lds", "tuning")
+_OTHERS = ("forall", "barrier", "lds", "tuning")  # benchmarks that are not of one algorithm
 
 
-@click.command(epilog=f"ALGORITHM is one of {', '.join(ALGORITHMS)}.")
-@click.argument("algorithms", nargs=-1, type=click.Choice(ALGORITHMS), metavar="[ALGORITHM]...")
+def _modules() -> dict[str, str]:
+    """The module of each benchmark, by the name that the command takes."""
+    found = {name: one.benchmark for name, one in algorithms().items() if one.benchmark}
+    return found | {name: f"pydp.bench.bench_{name}" for name in _OTHERS}
+
+
+class _Benchmark(click.ParamType):
+    name = "benchmark"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in _modules():
+            self.fail(f"{value!r} is not one of {', '.join(_modules())}.", param, ctx)
+        return str(value)
+
+
+class _WithBenchmarks(click.Command):
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.epilog = f"ALGORITHM is one of {', '.join(_modules())}."
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(cls=_WithBenchmarks)
+@click.argument("names", nargs=-1, type=_Benchmark(), metavar="[ALGORITHM]...")
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 @click.option("-q", "--quick", is_flag=True, help="Small sizes only.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Save the rows here.")
@@ -31,7 +54,7 @@ ALGORITHMS = ("matmul", "scan", "reduce", "sort", "histogram", "transpose", "for
     help="With --specializations: measure so long at most.",
 )
 def bench(
-    algorithms: tuple[str, ...],
+    names: tuple[str, ...],
     which: str | None,
     quick: bool,
     json_path: Path | None,
@@ -64,11 +87,12 @@ def bench(
     device = pydp.device(which)
     console.print(f"device: {device.name} ({device.platform} {device.driver_version})")
     if specializations:
-        _specializations(console, device, algorithms, quick, json_path, plot_path, seconds)
+        _specializations(console, device, names, quick, json_path, plot_path, seconds)
         return
     rows = []
-    for name in algorithms or ALGORITHMS[:-1]:
-        found = importlib.import_module(f"pydp.bench.bench_{name}").run(device, quick=quick)
+    modules = _modules()
+    for name in names or [one for one in modules if one != "tuning"]:
+        found = importlib.import_module(modules[name]).run(device, quick=quick)
         console.print(report.table(found))
         rows += found
     if json_path:

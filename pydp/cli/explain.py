@@ -7,7 +7,9 @@ from typing import Any
 import click
 import numpy as np
 
-from pydp.cli.run import ALGORITHMS, load, split
+from pydp.algorithms.registry import Algorithm
+from pydp.cli.choice import AlgorithmName, WithNames
+from pydp.cli.run import load, split
 
 
 def _sizes(word: str) -> tuple[int, ...] | None:
@@ -16,21 +18,24 @@ def _sizes(word: str) -> tuple[int, ...] | None:
     return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else None
 
 
-def _shapes(algorithm: str, words: list[str]) -> list[Any]:
-    """Operands as shapes, or names of files: plain numbers are M N K of a product, else the axes of one array."""
+def _shapes(algorithm: Algorithm, words: list[str]) -> list[Any]:
+    """Operands as shapes or names of files. Plain numbers are one size of the algorithm: the axes of an array, or M N K
+    of a product. Otherwise each word is an operand."""
     sizes = [_sizes(word) for word in words]
-    plain = [size[0] for size in sizes if size is not None and len(size) == 1]
-    if algorithm == "matmul" and len(plain) == len(words) and len(plain) in (1, 3):
-        m, n, k = plain * (3 // len(plain))
-        return [(m, k), (k, n)]
-    if algorithm == "matmul" and (len(words) != 2 or len(plain) == 2):
-        given = " ".join(words)
-        raise click.UsageError(f"{given!r} are no operands of matmul; M, or M N K, or two arrays as 512x512 are")
-    if len(plain) == len(words) and len(words) > 1 and algorithm != "sort_by_key":
-        return [tuple(plain)]
-    if algorithm == "sort_by_key" and len(words) == 1:
-        return [sizes[0] or words[0]] * 2
-    return [word if size is None else size for word, size in zip(words, sizes, strict=True)]
+    known = [size for size in sizes if size is not None]
+    size = None
+    if words and len(known) == len(words) and max(map(len, known)) == 1:
+        size = tuple(one for (one,) in known)
+    elif known and len(words) == 1 < algorithm.operands:
+        size = known[0]
+    shapes = algorithm.shapes(size) if size is not None else None
+    if (shapes is None and size is not None) or (size is None and len(words) != algorithm.operands):
+        arrays = "one array" if algorithm.operands == 1 else f"{algorithm.operands} arrays"
+        accepted = ", ".join(algorithm.accepted)
+        raise click.UsageError(
+            f"{' '.join(words)!r} are no operands of {algorithm.name}; {accepted}, or {arrays} as 512x512 or x.npy, are"
+        )
+    return shapes or [word if one is None else one for word, one in zip(words, sizes, strict=True)]
 
 
 def _operand(given: Any, dtype: str) -> np.ndarray:
@@ -45,15 +50,15 @@ def _operand(given: Any, dtype: str) -> np.ndarray:
         raise click.UsageError(f"no array of shape {given} and type {dtype!r} can be made: {error}") from None
 
 
-@click.command(epilog=f"ALGORITHM is one of {', '.join(ALGORITHMS)}.")
-@click.argument("algorithm", type=click.Choice(ALGORITHMS), metavar="ALGORITHM")
+@click.command(cls=WithNames)
+@click.argument("algorithm", type=AlgorithmName(), metavar="ALGORITHM")
 @click.argument("words", nargs=-1, metavar="INPUT.npy|SIZES... [NAME=VALUE]...")
-@click.option("-t", "--dtype", default=None, help="Type of operands given as sizes: float32, for bincount uint8.")
+@click.option("-t", "--dtype", default=None, help="Type of operands given as sizes (float32; bincount: uint8).")
 @click.option("-s", "--source", is_flag=True, help="Print the rendered kernels too.")
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 @click.option("--target", default=None, help="A GPU that need not be here: sm_90, gfx90a, gfx1100, ...")
 def explain(
-    algorithm: str, words: tuple[str, ...], dtype: str | None, source: bool, which: str | None, target: str | None
+    algorithm: Algorithm, words: tuple[str, ...], dtype: str | None, source: bool, which: str | None, target: str | None
 ) -> None:
     """Say what ALGORITHM would run, and why: pydp explain --target sm_90 matmul 4096 4096 4096
 
@@ -64,8 +69,8 @@ def explain(
     if target is not None and which is not None:
         raise click.UsageError("--target is for a GPU that is not here, --device for one that is: give one of them")
     given, options = split(words)
-    kind = dtype or ("uint8" if algorithm == "bincount" else "float32")
-    call = getattr(pydp, algorithm)
+    kind = dtype or ("float32" if "f" in algorithm.dtypes else algorithm.dtype)
+    call = algorithm.function
     try:
         arrays = [_operand(one, kind) for one in _shapes(algorithm, given)]
         if target is not None:

@@ -9,7 +9,9 @@ from typing import Any
 import click
 import numpy as np
 
-ALGORITHMS = ("matmul", "scan", "reduce", "sort", "argsort", "sort_by_key", "transpose", "histogram", "bincount")
+from pydp.algorithms.registry import Algorithm
+from pydp.cli.choice import AlgorithmName, WithNames
+
 _WORDS = {"true": "True", "false": "False", "none": "None"}
 
 
@@ -43,8 +45,8 @@ def load(path: str) -> np.ndarray:
     return found
 
 
-@click.command(epilog=f"ALGORITHM is one of {', '.join(ALGORITHMS)}.")
-@click.argument("algorithm", type=click.Choice(ALGORITHMS), metavar="ALGORITHM")
+@click.command(cls=WithNames)
+@click.argument("algorithm", type=AlgorithmName(), metavar="ALGORITHM")
 @click.argument("words", nargs=-1, metavar="INPUT.npy... [NAME=VALUE]...")
 @click.option(
     "-o",
@@ -54,7 +56,7 @@ def load(path: str) -> np.ndarray:
     help="Result's .npy file; given once for each result.",
 )
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
-def run(algorithm: str, words: tuple[str, ...], output: tuple[Path, ...], which: str | None) -> None:
+def run(algorithm: Algorithm, words: tuple[str, ...], output: tuple[Path, ...], which: str | None) -> None:
     """Run ALGORITHM on .npy files: pydp run scan x.npy -o y.npy op=max axis=0"""
     import pydp
 
@@ -63,7 +65,7 @@ def run(algorithm: str, words: tuple[str, ...], output: tuple[Path, ...], which:
         raise click.UsageError("name at least one input, a .npy file")
     arrays = [load(path) for path in files]
     try:
-        result = getattr(pydp, algorithm)(*arrays, device=pydp.device(which), **options)
+        result = algorithm.function(*arrays, device=pydp.device(which), **options)
     except (pydp.PydpError, TypeError) as error:
         raise click.ClickException(str(error)) from None
     results = result if isinstance(result, tuple) else (result,)
@@ -73,7 +75,9 @@ def run(algorithm: str, words: tuple[str, ...], output: tuple[Path, ...], which:
         return
     if len(output) != len(results):
         count = len(results)
-        raise click.UsageError(f"{algorithm} has {count} result(s), so -o is given {count} time(s), not {len(output)}")
+        raise click.UsageError(
+            f"{algorithm.name} has {count} result(s), so -o is given {count} time(s), not {len(output)}"
+        )
     for path, item in zip(output, results, strict=True):
         try:
             with path.open("wb") as file:

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pydp.algorithms.registry import Algorithm, Shape, algorithms
+from pydp.cli.choice import AlgorithmName, WithNames
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -25,21 +28,10 @@ if TYPE_CHECKING:
 
 _STUCK = 75  # exit status of a process whose device is stuck
 _RESTARTS = 8
-_STANDARD: dict[str, tuple[str, tuple[str, ...]]] = {  # algorithm -> (type of its elements, sizes)
-    "matmul": ("float32", ("256", "1024", "2048", "4096x64x4096", "64x4096x4096")),
-    "scan": ("int32", ("65536", "1048576", "16777216", "2048x2048")),
-    "reduce": ("float32", ("1048576", "16777216", "2048x2048")),
-    "sort": ("int32", ("65536", "1048576")),
-    "argsort": ("int32", ("1048576",)),
-    "sort_by_key": ("int32", ("1048576",)),
-    "transpose": ("float32", ("2048x2048",)),
-    "histogram": ("float32", ("4194304",)),
-    "bincount": ("uint8", ("16777216",)),
-}
 
 
-@click.command(epilog=f"ALGORITHM is one of {', '.join(_STANDARD)}.")
-@click.argument("algorithm", required=False, type=click.Choice(list(_STANDARD)), metavar="[ALGORITHM]")
+@click.command(cls=WithNames)
+@click.argument("algorithm", required=False, type=AlgorithmName(), metavar="[ALGORITHM]")
 @click.argument("sizes", nargs=-1, metavar="[SIZE]...")
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 @click.option("-t", "--dtype", default=None, help="Type of the elements.")
@@ -53,8 +45,8 @@ _STANDARD: dict[str, tuple[str, tuple[str, ...]]] = {  # algorithm -> (type of i
 @click.option("--clear", is_flag=True, help="Forget what has been tuned, with -d that of one device.")
 @click.option("--alone", hidden=True, is_flag=True, help="Tune one size in this process.")
 def tune(
-    algorithm: str | None, sizes: tuple[str, ...], which: str | None, dtype: str | None, budget: float, again: bool,
-    listed: bool, target: Path | None, source: Path | None, clear: bool, alone: bool,
+    algorithm: Algorithm | None, sizes: tuple[str, ...], which: str | None, dtype: str | None, budget: float,
+    again: bool, listed: bool, target: Path | None, source: Path | None, clear: bool, alone: bool,
 ) -> None:  # fmt: skip
     """Find the fastest specializations on a device and keep them: pydp tune matmul 1024 4096x64x4096
 
@@ -79,14 +71,10 @@ def tune(
     elif clear:
         _clear(which)
     else:
-        jobs = [
-            (name, size, dtype or standard)
-            for name, (standard, usual) in _STANDARD.items()
-            if algorithm in (None, name)
-            for size in (sizes or usual)
-        ]
-        for name, size, _ in jobs:
-            _shape(name, size)
+        wanted = [algorithm] if algorithm is not None else algorithms().values()
+        jobs = [(one, size, dtype or one.dtype) for one in wanted for size in (sizes or one.sizes)]
+        for one, size, _ in jobs:
+            _shapes(one, size)
         if alone:
             _tune_here(*jobs[0], which, budget, again)
         else:
@@ -96,13 +84,14 @@ def tune(
 # --- one process for each size ----------------------------------------------------------------------------
 
 
-def _tune_all(jobs: list[tuple[str, str, str]], which: str | None, budget: float, again: bool) -> None:
+def _tune_all(jobs: list[tuple[Algorithm, str, str]], which: str | None, budget: float, again: bool) -> None:
     import pydp
 
     chosen = pydp.device(which)  # tells what is wrong with the device before anything starts
     click.echo(f"device: {chosen.name} ({chosen.platform} {chosen.driver_version})")
     failed = False
-    for number, (name, size, dtype) in enumerate(jobs, 1):
+    for number, (algorithm, size, dtype) in enumerate(jobs, 1):
+        name = algorithm.name
         left = (len(jobs) - number + 1) * budget
         click.echo(f"{number} of {len(jobs)}: {name} {size} {dtype} (searches of {_minutes(left)} at most are left)")
         words = [name, size, "--dtype", dtype, "--budget", str(budget), *(["--device", which] if which else [])]
@@ -156,7 +145,7 @@ def _minutes(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
-def _tune_here(name: str, size: str, dtype: str, which: str | None, budget: float, again: bool) -> None:
+def _tune_here(algorithm: Algorithm, size: str, dtype: str, which: str | None, budget: float, again: bool) -> None:
     """Tunes one size, with a progress bar."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -164,12 +153,12 @@ def _tune_here(name: str, size: str, dtype: str, which: str | None, budget: floa
     from pydp.tuning.tuner import Stuck
 
     device = pydp.device(which)
-    args, kw = arguments(device, name, size, dtype)
+    args, kw = arguments(device, algorithm, size, dtype)
     parent = os.getppid()
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
     try:
         with Progress(*columns, transient=True) as bar:
-            task = bar.add_task(f"{name} {size}", total=1.0, state="")
+            task = bar.add_task(f"{algorithm.name} {size}", total=1.0, state="")
 
             def show(now: Now) -> None:
                 if os.getppid() != parent:  # whoever asked for it is gone
@@ -178,7 +167,7 @@ def _tune_here(name: str, size: str, dtype: str, which: str | None, budget: floa
                 state = f"{now.tried} tried, best {now.best:.2f} of the untuned time"
                 bar.update(task, completed=min(share, 1.0), state=state)
 
-            found = pydp.tune(getattr(pydp, name), *args, budget=budget, again=again, progress=show, **kw)
+            found = pydp.tune(algorithm.function, *args, budget=budget, again=again, progress=show, **kw)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Stuck as error:
@@ -196,22 +185,22 @@ def _tune_here(name: str, size: str, dtype: str, which: str | None, budget: floa
 # --- arguments to tune with -------------------------------------------------------------------------------
 
 
-def _shape(name: str, size: str) -> tuple[int, ...]:
-    """A size as numbers; of matmul (..., m, n, k)."""
+def _shapes(algorithm: Algorithm, size: str) -> list[Shape]:
+    """The operands' shapes for a size."""
     try:
-        shape = tuple(int(part) for part in size.split("x"))
+        numbers = tuple(int(part) for part in size.split("x"))
     except ValueError:
-        shape = ()
-    if not shape or min(shape) < 1:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
         raise click.UsageError(f"{size!r} is not a size; positive numbers with an x between them are")
-    if name == "matmul":
-        shape = shape * 3 if len(shape) == 1 else shape
-        if len(shape) < 3:
-            raise click.UsageError(f"{size!r} is not a size of matmul; M, MxNxK and BATCHxMxNxK are")
-    return shape
+    shapes = algorithm.shapes(numbers)
+    if shapes is None:
+        accepted = ", ".join(one.replace(" ", "x") for one in algorithm.accepted)
+        raise click.UsageError(f"{size!r} is not a size of {algorithm.name}; {accepted} are accepted")
+    return shapes
 
 
-def arguments(device: Device, name: str, size: str, dtype: str) -> tuple[list[Any], dict[str, Any]]:
+def arguments(device: Device, algorithm: Algorithm, size: str, dtype: str) -> tuple[list[Any], dict[str, Any]]:
     """Arguments of a call to tune with, on the device: numbers whose sums are exact in any order."""
     import numpy as np
 
@@ -221,33 +210,26 @@ def arguments(device: Device, name: str, size: str, dtype: str) -> tuple[list[An
         kind = np.dtype(dtype)
     except TypeError:
         raise click.UsageError(f"{dtype!r} is not a dtype of NumPy's") from None
-    if kind.kind not in "biufc":
-        raise click.UsageError(f"{dtype!r} is not accepted; booleans, integers, floats and complex numbers are")
-    shape = _shape(name, size)
+    if kind.kind not in algorithm.dtypes:
+        words = {"b": "booleans", "i": "integers", "f": "floats", "c": "complex numbers"}
+        accepted = [word for letter, word in words.items() if letter in algorithm.dtypes]
+        raise click.UsageError(f"{dtype!r} is not accepted; {', '.join(accepted[:-1])} and {accepted[-1]} are")
+    shapes = _shapes(algorithm, size)
     rng = np.random.default_rng(1)
-    if name == "matmul":
-        *batch, m, n, k = shape
-        shapes = [(*batch, m, k), (*batch, k, n)]
-    else:
-        shapes = [shape, shape] if name == "sort_by_key" else [shape]
-    if name == "bincount" and (len(shape) > 1 or kind.kind not in "biu"):
-        raise click.UsageError("bincount takes one number as its size, and integers")
     largest = max(math.prod(one) for one in shapes) * kind.itemsize
     if largest > device.profile.max_allocation:
         raise click.UsageError(
             f"{size!r} is not accepted: an array of {largest} bytes; {device.profile.max_allocation} is the most there"
         )
-    spread = name in ("sort", "argsort", "sort_by_key", "histogram")
     try:
-        numbers = [_numbers(rng, one, kind, spread) for one in shapes]
+        numbers = [_numbers(rng, one, kind, algorithm.numbers == "spread") for one in shapes]
     except (ValueError, MemoryError) as error:  # NumPy has so many axes, and a host so much memory
         raise click.UsageError(f"{size!r} is not accepted: {error}") from None
-    if name == "bincount" and kind.kind == "i":  # whose integers are places
+    if algorithm.numbers == "counts" and kind.kind == "i":
         numbers = [np.abs(one) for one in numbers]
     arrays = [pydp.field(one, device=device) for one in numbers]
-    options: dict[str, Any] = {"bins": 256, "range": (-4.0, 4.0)} if name == "histogram" else {}
-    options["device"] = device
-    fn = getattr(pydp, name)
+    options: dict[str, Any] = {**algorithm.options, "device": device}
+    fn = algorithm.function
     if "out" in inspect.signature(fn).parameters:  # memory that is new at each call would cost more than some kernels
         out = options["out"] = fn(*arrays, **options)
         out[...] = 0  # not the result, or whoever writes nothing would pass

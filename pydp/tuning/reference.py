@@ -15,7 +15,7 @@ from pydp.runtime.field.field import Field
 from pydp.runtime.placement import Array
 
 _DEPTH = 1 << 17  # additions in a row that a result may be rounded by; longer sums are cut into parts
-_UFUNCS: dict[str, Any] = {
+UFUNCS: dict[str, Any] = {
     "+": np.add, "min": np.minimum, "max": np.maximum, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor,
 }  # fmt: skip
 _WIDER = {"float16": np.float64, "float32": np.float64, "complex64": np.complex128}
@@ -45,12 +45,19 @@ def hosts(result: Any) -> list[np.ndarray]:
     return [host(one) for one in (result if isinstance(result, tuple) else (result,))]
 
 
-def expected(name: str, args: tuple[Any, ...], kw: dict[str, Any]) -> list[Expected] | None:
-    """What NumPy says that ``pydp.<name>(*args, **kw)`` is; None where it has no function for it.
+def checked_by(fn: Callable[..., Any], reference: Callable[..., list[Expected] | None]) -> None:
+    """Declare the reference of a public function. It takes the arguments of a call, without those that only say where
+    the call runs and where its result goes, and raises TypeError, ValueError or LookupError for those that NumPy's
+    function does not take."""
+    fn.__dict__["__pydp_reference__"] = reference
+
+
+def expected(fn: Callable[..., Any], args: tuple[Any, ...], kw: dict[str, Any]) -> list[Expected] | None:
+    """NumPy's result of ``fn(*args, **kw)``; None if NumPy has no such function.
 
     The arguments are read before the call, which may write over them.
     """
-    maker = _BY_NAME.get(name)
+    maker = getattr(fn, "__pydp_reference__", None)
     plain = {key: value for key, value in kw.items() if key not in ("out", "device", "queue", "wait_for", "strategy")}
     if maker is None:
         return None
@@ -68,7 +75,7 @@ def alike(values: list[np.ndarray]) -> list[Expected]:
         if one.dtype.kind in "fc" and one.size:
             with np.errstate(all="ignore"):
                 finite = np.abs(one[np.isfinite(one)])
-            found.append(Expected(one, _DEPTH * _eps(one.dtype) * float(finite.max(initial=0))))
+            found.append(Expected(one, _DEPTH * eps(one.dtype) * float(finite.max(initial=0))))
         else:
             found.append(Expected(one))
     return found
@@ -111,121 +118,40 @@ def _wrong(got: np.ndarray, right: Expected) -> np.ndarray | None:
     wrong = np.asarray(got != want)
     if got.dtype.kind in "fc":
         with np.errstate(all="ignore"):
-            near = (np.abs(_wide(got) - _wide(want)) <= right.tolerance) & np.isfinite(got) & np.isfinite(want)
+            near = (np.abs(wide(got) - wide(want)) <= right.tolerance) & np.isfinite(got) & np.isfinite(want)
         no_number = [np.isnan(one) if one.dtype.kind == "f" else ~np.isfinite(one) for one in (got, want)]
         wrong &= ~(near | (no_number[0] & no_number[1]))
     return wrong
 
 
-def _wide(x: np.ndarray) -> np.ndarray:
+def wide(x: np.ndarray) -> np.ndarray:
+    """The array in the type that a reference is computed in."""
     return x.astype(_WIDER.get(x.dtype.name, x.dtype), copy=False)
 
 
-def _eps(dtype: np.dtype) -> float:
+def eps(dtype: np.dtype) -> float:
+    """The relative rounding of a float or complex type."""
     return float(np.finfo(dtype).eps)
 
 
-def _matmul(a: Any, b: Any, *, alpha: Any = 1, beta: Any = 0) -> list[Expected] | None:
-    if alpha != 1 or beta != 0:
-        return None
-    a, b = host(a), host(b)
-    dtype = np.result_type(a, b)
-    right = np.asarray(np.matmul(_wide(a), _wide(b)))
-    if dtype.kind not in "fc":
-        return [Expected(right.astype(dtype))]
-    left_norms = np.sqrt(np.sum(np.abs(_wide(a)) ** 2, axis=-1))
-    right_norms = np.sqrt(np.sum(np.abs(_wide(b)) ** 2, axis=-2 if b.ndim > 1 else -1))
-    scale = left_norms[..., None] * right_norms[..., None, :] if a.ndim > 1 and b.ndim > 1 else left_norms * right_norms
-    return [Expected(right.astype(dtype), (a.shape[-1] + 2) * _eps(dtype) * scale)]
-
-
-def _scan(x: Any, op: Any = "+", *, axis: Any = -1) -> list[Expected] | None:
-    ufunc = _UFUNCS[op]
-    x = host(x)
-    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
-    dtype = np.dtype(np.int64) if x.dtype.kind == "b" and op == "+" else x.dtype
-    right = ufunc.accumulate(_wide(x), axis=axis, dtype=_wide(np.zeros(0, dtype)).dtype)
-    if dtype.kind not in "fc" or op != "+":
-        return [Expected(right.astype(dtype))]
-    return [Expected(right.astype(dtype), np.moveaxis(_rounding(np.moveaxis(x, axis, -1)), -1, axis))]
-
-
-def _rounding(x: np.ndarray) -> np.ndarray:
+def rounding(x: np.ndarray) -> np.ndarray:
     """How far the running sums along the last axis may lie off by rounding, in whatever order they are added up.
 
     Each addition rounds by the size of its sum. Sums of neighbours are differences of two running sums, sums of every
     few elements lie about as far off as the norm, and none is larger than the magnitudes' sum: that one alone would
     let sums of numbers of both signs be anything. Whole numbers are added up exactly as long as the type holds them.
     """
-    wide = _wide(x)
+    values = wide(x)
     with np.errstate(all="ignore"):  # in place: arrays may take a good part of the host's memory
-        most: np.ndarray = np.abs(wide)
+        most: np.ndarray = np.abs(values)
         norm = most * most
         np.add.accumulate(most, axis=-1, out=most)
-        if x.size and most.max() * _eps(x.dtype) <= 2 and np.array_equal(wide, np.rint(wide)):
+        if x.size and most.max() * eps(x.dtype) <= 2 and np.array_equal(values, np.rint(values)):
             return np.zeros_like(most)
         np.sqrt(np.add.accumulate(norm, axis=-1, out=norm), out=norm)
-        near = np.abs(np.add.accumulate(wide, axis=-1))
+        near = np.abs(np.add.accumulate(values, axis=-1))
         np.maximum.accumulate(near, axis=-1, out=near)
         near += 4 * norm
         np.minimum(most, 2 * near, out=most)
-        most *= (2 * min(x.shape[-1], _DEPTH) + 2) * _eps(x.dtype)
+        most *= (2 * min(x.shape[-1], _DEPTH) + 2) * eps(x.dtype)
     return most
-
-
-def _reduce(x: Any, op: Any = "+", *, axis: Any = None, keepdims: bool = False) -> list[Expected] | None:
-    ufunc = _UFUNCS[op]
-    x = host(x)
-    axes = tuple(range(x.ndim)) if axis is None else axis
-    right = np.asarray(ufunc.reduce(_wide(x), axis=axes, keepdims=keepdims))
-    dtype = right.dtype if x.dtype.kind not in "fc" else x.dtype
-    if dtype.kind not in "fc" or op != "+":
-        return [Expected(right.astype(dtype))]
-    axes = axes if isinstance(axes, tuple) else (axes,)
-    rows = np.moveaxis(x, axes, range(-len(axes), 0)).reshape(right.size, -1) if x.size else np.zeros((right.size, 1))
-    return [Expected(right.astype(dtype), _rounding(rows)[:, -1].reshape(right.shape))]
-
-
-def _sort(x: Any, *, axis: Any = -1) -> list[Expected]:
-    return [Expected(np.sort(host(x), axis=axis, kind="stable"))]
-
-
-def _argsort(x: Any, *, axis: Any = -1) -> list[Expected]:
-    return [Expected(np.argsort(host(x), axis=axis, kind="stable").astype(np.int64))]
-
-
-def _sort_by_key(keys: Any, values: Any, *, axis: Any = -1) -> list[Expected]:
-    keys, values = host(keys), host(values)
-    if axis is None:
-        keys, values, axis = keys.reshape(-1), values.reshape(-1), 0
-    order = np.argsort(keys, axis=axis, kind="stable")
-    return [Expected(np.take_along_axis(one, order, axis)) for one in (keys, values)]
-
-
-def _histogram(x: Any, bins: Any = 10, range: Any = None) -> list[Expected] | None:
-    x = host(x)
-    if x.dtype in (np.int64, np.uint64) and x.size and max(-int(x.min()), int(x.max())) > 2**53:
-        return None  # NumPy rounds such values before it compares them with the edges
-    counts, edges = np.histogram(x.view(np.uint8) if x.dtype.kind == "b" else x, bins, range)  # of bools NumPy warns
-    return [Expected(counts.astype(np.int64)), Expected(edges)]
-
-
-def _bincount(x: Any, *, minlength: int = 0) -> list[Expected]:
-    return [Expected(np.bincount(host(x), minlength=minlength).astype(np.int64))]
-
-
-def _transpose(x: Any, axes: Any = None) -> list[Expected]:
-    return [Expected(np.ascontiguousarray(np.transpose(host(x), axes)))]
-
-
-_BY_NAME: dict[str, Callable[..., list[Expected] | None]] = {
-    "matmul": _matmul,
-    "scan": _scan,
-    "reduce": _reduce,
-    "sort": _sort,
-    "argsort": _argsort,
-    "sort_by_key": _sort_by_key,
-    "histogram": _histogram,
-    "bincount": _bincount,
-    "transpose": _transpose,
-}

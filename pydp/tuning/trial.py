@@ -189,7 +189,7 @@ class Subject:
         """Learns what the result must be and how long the untuned call takes; WrongResult where the result is wrong."""
         name = getattr(self.fn, "__name__", "")
         self.restore()
-        self.want = reference.expected(name, self.args, self.kw)
+        self.want = reference.expected(self.fn, self.args, self.kw)
         got = within(10 * LIMIT, lambda: self.values(baseline))
         if self.want is None:
             self.want = reference.alike(got)

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import pydp
+from pydp.algorithms.registry import algorithms
 from pydp.cli import main
 from pydp.cli import tune as commands_tune
 from pydp.tuning import tuned
@@ -43,7 +44,7 @@ def _said(*words: str, code: int = 0) -> str:
     [
         ("matmul 12y", "'12y' is not a size; positive numbers"),
         ("scan 0x4", "'0x4' is not a size"),
-        ("matmul 4x4", "'4x4' is not a size of matmul; M, MxNxK and BATCHxMxNxK are"),
+        ("matmul 4x4", "'4x4' is not a size of matmul; M, MxNxK, BATCHxMxNxK are accepted"),
         ("--list --clear", "are each given alone"),
         ("scan --list", "are each given alone"),
         ("--dtype int32", "--dtype goes with an algorithm"),
@@ -82,7 +83,7 @@ def test_arrays_too_large_for_the_device(device: Any) -> None:
 
 def test_wrong_types(device: Any) -> None:
     for words, said in (
-        ("bincount 100 -t float32", "bincount takes one number as its size, and integers"),
+        ("bincount 100 -t float32", "'float32' is not accepted; booleans and integers are"),
         ("scan 100 -t nonsense", "'nonsense' is not a dtype"),
         ("scan 100 -t U4", "booleans, integers, floats and complex numbers are"),
         ("scan " + "x".join(["1"] * 70), "is not accepted: maximum supported dimension"),
@@ -90,16 +91,16 @@ def test_wrong_types(device: Any) -> None:
         assert said in _said(*words.split(), "-d", device.driver, "--alone", code=2)
 
 
-@pytest.mark.parametrize("name", commands_tune._STANDARD)
+@pytest.mark.parametrize("name", algorithms())
 def test_arguments_of_every_algorithm(device: Any, name: str) -> None:
-    dtype, sizes = commands_tune._STANDARD[name]
-    assert all(commands_tune._shape(name, size) for size in sizes)
-    args, kw = commands_tune.arguments(device, name, "33", dtype)
+    one = algorithms()[name]
+    assert all(commands_tune._shapes(one, size) for size in one.sizes)
+    args, kw = commands_tune.arguments(device, one, "33", one.dtype)
     result = getattr(pydp, name)(*args, **kw)
     assert ("out" in kw) == (name not in ("sort_by_key", "histogram", "bincount"))
     assert result is kw.get("out", result)  # no memory that is new at each call
-    assert result is not None and all(arg.dtype == np.dtype(dtype) for arg in args)
-    args, kw = commands_tune.arguments(device, name, "33", "int16")
+    assert result is not None and all(arg.dtype == np.dtype(one.dtype) for arg in args)
+    args, kw = commands_tune.arguments(device, one, "33", "int16")
     assert getattr(pydp, name)(*args, **kw) is not None
 
 
@@ -112,12 +113,12 @@ def test_every_public_algorithm_with_a_choice_has_sizes() -> None:
         for name in pydp.__all__
         if inspect.isfunction(getattr(pydp, name)) and "spec" in inspect.signature(getattr(pydp, name)).parameters
     }
-    assert takes_spec - {"forall"} == set(commands_tune._STANDARD)
+    assert takes_spec - {"forall"} == set(algorithms())
 
 
 def test_complex_numbers_to_tune_with(device: Any) -> None:
     for name in ("matmul", "sort"):
-        for arg in commands_tune.arguments(device, name, "8", "complex64")[0]:
+        for arg in commands_tune.arguments(device, algorithms()[name], "8", "complex64")[0]:
             assert arg.dtype == np.complex64 and arg.get().imag.any() and arg.get().real.any()
 
 

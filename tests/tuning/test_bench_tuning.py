@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ import toy_tuning as toy
 from pydp.bench import bench_tuning
 from toy_tuning import SHAPE, ToySpec, X
 
-import pydp
 from pydp.tuning import trial, tuned
 from pydp.tuning.store import Trial
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.host
 @pytest.fixture
 def measured(toys: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Measures the toy's specializations, after so much was tuned."""
-    monkeypatch.setattr(pydp, "toy", toy.double, raising=False)
+    monkeypatch.setattr(bench_tuning, "algorithms", lambda: {"toy": SimpleNamespace(function=toy.double)})
     monkeypatch.setattr(bench_tuning, "arguments", lambda *_: ([X], {"device": toys}))
     monkeypatch.setattr(trial, "_SAMPLE", 0.05)
     monkeypatch.setattr(toy, "CLOSED", True)

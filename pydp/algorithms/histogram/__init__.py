@@ -17,15 +17,17 @@ from pydp.algorithms.histogram.edges import are_values, edges_of, ends_of, no_va
 from pydp.algorithms.histogram.plan import COUNT, count, division, plan_of, shared_plan
 from pydp.algorithms.histogram.policy import HistogramSpec
 from pydp.algorithms.reduce import reduce
+from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.groups.barrier_plan import told
-from pydp.model.explanation import Explanation, Given, explained_by
+from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.field.construct import field
 from pydp.runtime.field.field import Field
 from pydp.runtime.memory.host_memory import host_allocation
+from pydp.tuning.reference import Expected, host
 
 __all__ = ["HistogramSpec", "bincount", "histogram"]
 
@@ -278,5 +280,43 @@ def _explained(
     return Explanation(which, facts, choices, {plan.kernel.name: plan.kernel.source})
 
 
-explained_by(histogram, _explain_histogram)
-explained_by(bincount, _explain_bincount)
+def _histogram_reference(x: Any, bins: Any = 10, range: Any = None) -> list[Expected] | None:
+    x = host(x)
+    if x.dtype in (np.int64, np.uint64) and x.size and max(-int(x.min()), int(x.max())) > 2**53:
+        return None  # NumPy rounds such values before it compares them with the edges
+    counts, edges = np.histogram(x.view(np.uint8) if x.dtype.kind == "b" else x, bins, range)  # of bools NumPy warns
+    return [Expected(counts.astype(np.int64)), Expected(edges)]
+
+
+def _bincount_reference(x: Any, *, minlength: int = 0) -> list[Expected]:
+    return [Expected(np.bincount(host(x), minlength=minlength).astype(np.int64))]
+
+
+def _flat(size: Shape) -> list[Shape] | None:
+    return [size] if len(size) == 1 else None
+
+
+register(
+    Algorithm(
+        histogram,
+        _explain_histogram,
+        _histogram_reference,
+        sizes=("4194304",),
+        numbers="spread",
+        options={"bins": 256, "range": (-4.0, 4.0)},
+        benchmark="pydp.bench.bench_histogram",
+    )
+)
+register(
+    Algorithm(
+        bincount,
+        _explain_bincount,
+        _bincount_reference,
+        sizes=("16777216",),
+        shapes=_flat,
+        accepted=("N",),
+        dtype="uint8",
+        dtypes="biu",
+        numbers="counts",
+    )
+)

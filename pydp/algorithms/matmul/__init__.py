@@ -22,13 +22,15 @@ from pydp.algorithms.matmul.problem import (
     result_shape,
 )
 from pydp.algorithms.matmul.spec import MatmulSpec
+from pydp.algorithms.registry import Algorithm, register
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier_plan import told
-from pydp.model.explanation import Explanation, Given, explained_by, sources_of
+from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import c_strides
 from pydp.runtime.call import Call
 from pydp.tuning.choose import Choice, choose
+from pydp.tuning.reference import Expected, eps, host, wide
 
 if TYPE_CHECKING:
     from pydp.runtime.arrays.operand import Operand
@@ -198,4 +200,38 @@ def _about(spec: MatmulSpec) -> str:
     }[spec.method]
 
 
-explained_by(matmul, _explain)
+def _reference(a: Any, b: Any, *, alpha: Any = 1, beta: Any = 0) -> list[Expected] | None:
+    if alpha != 1 or beta != 0:
+        return None
+    a, b = host(a), host(b)
+    dtype = np.result_type(a, b)
+    right = np.asarray(np.matmul(wide(a), wide(b)))
+    if dtype.kind not in "fc":
+        return [Expected(right.astype(dtype))]
+    left_norms = np.sqrt(np.sum(np.abs(wide(a)) ** 2, axis=-1))
+    right_norms = np.sqrt(np.sum(np.abs(wide(b)) ** 2, axis=-2 if b.ndim > 1 else -1))
+    scale = left_norms[..., None] * right_norms[..., None, :] if a.ndim > 1 and b.ndim > 1 else left_norms * right_norms
+    return [Expected(right.astype(dtype), (a.shape[-1] + 2) * eps(dtype) * scale)]
+
+
+def _shapes(size: Shape) -> list[Shape] | None:
+    """The factors' shapes for M, (M, N, K) or (BATCH, M, N, K)."""
+    size = size * 3 if len(size) == 1 else size
+    if len(size) not in (3, 4):
+        return None
+    *batch, m, n, k = size
+    return [(*batch, m, k), (*batch, k, n)]
+
+
+register(
+    Algorithm(
+        matmul,
+        _explain,
+        _reference,
+        sizes=("256", "1024", "2048", "4096x64x4096", "64x4096x4096"),
+        shapes=_shapes,
+        accepted=("M", "M N K", "BATCH M N K"),
+        operands=2,
+        benchmark="pydp.bench.bench_matmul",
+    )
+)

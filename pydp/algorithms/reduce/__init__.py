@@ -17,13 +17,15 @@ from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.plan import Plan, result_dtype
 from pydp.algorithms.reduce.plan import plan as plan_of
 from pydp.algorithms.reduce.policy import ReduceSpec
+from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan.arguments import host_init, is_device_init
 from pydp.dtypes import is_record, native
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier_plan import told
-from pydp.model.explanation import Explanation, Given, explained_by, sources_of
+from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
+from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 
 __all__ = ["ReduceSpec", "reduce"]
 
@@ -194,4 +196,25 @@ def _explain(given: Given) -> Explanation:
     return Explanation("reduce", facts, choices, sources_of(step.kernel for step in plan.steps))
 
 
-explained_by(reduce, _explain)
+def _reference(x: Any, op: Any = "+", *, axis: Any = None, keepdims: bool = False) -> list[Expected] | None:
+    ufunc = UFUNCS[op]
+    x = host(x)
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    right = np.asarray(ufunc.reduce(wide(x), axis=axes, keepdims=keepdims))
+    dtype = right.dtype if x.dtype.kind not in "fc" else x.dtype
+    if dtype.kind not in "fc" or op != "+":
+        return [Expected(right.astype(dtype))]
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    rows = np.moveaxis(x, axes, range(-len(axes), 0)).reshape(right.size, -1) if x.size else np.zeros((right.size, 1))
+    return [Expected(right.astype(dtype), rounding(rows)[:, -1].reshape(right.shape))]
+
+
+register(
+    Algorithm(
+        reduce,
+        _explain,
+        _reference,
+        sizes=("1048576", "16777216", "2048x2048"),
+        benchmark="pydp.bench.bench_reduce",
+    )
+)

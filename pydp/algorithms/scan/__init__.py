@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan import stream
 from pydp.algorithms.scan.plan import Arrays
 from pydp.algorithms.scan.policy import ScanSpec, lies
 from pydp.algorithms.scan.request import Request, opened, place_of_copy, plan_of, untangled
-from pydp.model.explanation import Explanation, Given, explained_by
+from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.operand import Operand
+from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 
 __all__ = ["ScanSpec", "scan"]
 
@@ -159,4 +161,24 @@ def _why_strategy(profile: Any, spec: ScanSpec) -> str:
     return f"strategy {spec.strategy!r}: asked for, or this driver promises no progress between groups"
 
 
-explained_by(scan, _explain)
+def _reference(x: Any, op: Any = "+", *, axis: Any = -1) -> list[Expected] | None:
+    ufunc = UFUNCS[op]
+    x = host(x)
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    dtype = np.dtype(np.int64) if x.dtype.kind == "b" and op == "+" else x.dtype
+    right = ufunc.accumulate(wide(x), axis=axis, dtype=wide(np.zeros(0, dtype)).dtype)
+    if dtype.kind not in "fc" or op != "+":
+        return [Expected(right.astype(dtype))]
+    return [Expected(right.astype(dtype), np.moveaxis(rounding(np.moveaxis(x, axis, -1)), -1, axis))]
+
+
+register(
+    Algorithm(
+        scan,
+        _explain,
+        _reference,
+        sizes=("65536", "1048576", "16777216", "2048x2048"),
+        dtype="int32",
+        benchmark="pydp.bench.bench_scan",
+    )
+)

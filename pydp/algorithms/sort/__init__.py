@@ -14,6 +14,7 @@ import numpy as np
 
 from pydp.algorithms.arguments import by_key, unkeyed
 from pydp.algorithms.iteration_budget import room
+from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.sort.order import Order, order_of, ordering
 from pydp.algorithms.sort.policy import FAMILY, LOST, ROUNDS, SortSpec, needs, passes, skewed
 from pydp.dtypes import (
@@ -29,12 +30,13 @@ from pydp.dtypes import (
 )
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier_plan import built, told
-from pydp.model.explanation import Explanation, Given, explained_by, sources_of
+from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.model.family import Problem
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.tuning.choose import Choice, choose, kept_plan
+from pydp.tuning.reference import Expected, host
 from pydp.tuning.shape_class import size_class
 
 __all__ = ["SortSpec", "argsort", "sort", "sort_by_key"]
@@ -366,5 +368,52 @@ def _explain(which: str, given: Given) -> Explanation:
     return Explanation(which, facts, choices, sources_of(kernels))
 
 
-for _function in (sort, argsort, sort_by_key):
-    explained_by(_function, functools.partial(_explain, _function.__name__))
+def _sort_reference(x: Any, *, axis: Any = -1) -> list[Expected]:
+    return [Expected(np.sort(host(x), axis=axis, kind="stable"))]
+
+
+def _argsort_reference(x: Any, *, axis: Any = -1) -> list[Expected]:
+    return [Expected(np.argsort(host(x), axis=axis, kind="stable").astype(np.int64))]
+
+
+def _sort_by_key_reference(keys: Any, values: Any, *, axis: Any = -1) -> list[Expected]:
+    keys, values = host(keys), host(values)
+    if axis is None:
+        keys, values, axis = keys.reshape(-1), values.reshape(-1), 0
+    order = np.argsort(keys, axis=axis, kind="stable")
+    return [Expected(np.take_along_axis(one, order, axis)) for one in (keys, values)]
+
+
+register(
+    Algorithm(
+        sort,
+        functools.partial(_explain, "sort"),
+        _sort_reference,
+        sizes=("65536", "1048576"),
+        dtype="int32",
+        numbers="spread",
+        benchmark="pydp.bench.bench_sort",
+    )
+)
+register(
+    Algorithm(
+        argsort,
+        functools.partial(_explain, "argsort"),
+        _argsort_reference,
+        sizes=("1048576",),
+        dtype="int32",
+        numbers="spread",
+    )
+)
+register(
+    Algorithm(
+        sort_by_key,
+        functools.partial(_explain, "sort_by_key"),
+        _sort_by_key_reference,
+        sizes=("1048576",),
+        shapes=lambda size: [size, size],
+        operands=2,
+        dtype="int32",
+        numbers="spread",
+    )
+)
