@@ -23,7 +23,7 @@ from pydp.bench.specialization_cases import Case, wanted
 from pydp.errors import InvalidArgument, PydpError
 from pydp.model.calibration import calibrated
 from pydp.model.ranking import Ranked, rank
-from pydp.tuning.choose import Asked, Asking, choose, forget
+from pydp.tuning.choose import ProblemFound, SpecProbe, choose, forget
 from pydp.tuning.trial import WARM
 
 SCHEMA = "pydp-specializations-1"
@@ -36,8 +36,8 @@ _HOPELESS = 6.0  # times the default's time from which on one sample is enough
 def ranked(device: Any, case: Case) -> list[Ranked]:
     """The candidates of a case in the model's order, by the device's calibration."""
     try:
-        case.call(Asking())
-    except Asked as asked:
+        case.call(SpecProbe())
+    except ProblemFound as asked:
         return rank(asked.family, device.profile, asked.problem, rates=calibrated(device))
     raise AssertionError(f"{case.name} chooses nothing")
 
@@ -98,8 +98,8 @@ def _case(device: Any, case: Case, earlier: list[dict[str, Any]], end: float) ->
 def _base(device: Any, case: Case, order: list[Ranked]) -> Any:
     """The default specialization, which all others take turns with."""
     try:
-        case.call(Asking())
-    except Asked as asked:
+        case.call(SpecProbe())
+    except ProblemFound as asked:
         return asked.family.default(device.profile, asked.problem)
     return order[0].spec
 
@@ -174,8 +174,8 @@ def choosing(device: Any) -> tuple[float, float]:
     found = []
     for _, build in wanted(device, quick=True):
         try:
-            build("").call(Asking())
-        except Asked as asked:
+            build("").call(SpecProbe())
+        except ProblemFound as asked:
             found.append((asked.family, asked.problem))
     warm: list[float] = []
     first: list[float] = []

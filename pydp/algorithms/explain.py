@@ -10,7 +10,7 @@ from typing import Any
 from pydp.algorithms.forall import forall
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
-from pydp.model.family import Asked, Asking
+from pydp.model.family import ProblemFound, SpecProbe
 from pydp.model.modelled import model_told
 
 __all__ = ["explain"]
@@ -56,11 +56,11 @@ def _given(fn: Callable[..., Any], args: Sequence[Any], kw: Mapping[str, Any]) -
         raise InvalidArgument(f"{name} cannot be called so: {error}; {accepted} are accepted") from None
 
 
-def _add_the_model(found: Explanation, described: Callable[[Asking], Explanation]) -> None:
+def _add_the_model(found: Explanation, described: Callable[[SpecProbe], Explanation]) -> None:
     """Adds what the model says of the specialization that would run, and of those that would not."""
     try:
-        described(Asking())
-    except Asked as asked:
+        described(SpecProbe())
+    except ProblemFound as asked:
         facts, lines = model_told(asked.family, asked.device, asked.problem, found.facts["specialization"])
         found.facts |= facts
         found.choices += lines

@@ -87,16 +87,16 @@ class Choice:
     reason: str
 
 
-class Asked(Exception):
-    """What `choose` raises where it was given an `Asking`: the choice that a call depends on."""
+class ProblemFound(Exception):
+    """What `choose` raises where it was given an `SpecProbe`: the choice that a call depends on."""
 
     def __init__(self, family: Family, device: Device, problem: Problem) -> None:
         super().__init__(f"{problem} on {device.name!r}")
         self.family, self.device, self.problem = family, device, problem
 
 
-class Asking:
-    """Given as ``spec=`` of a public function, ends the call with `Asked` before any kernel of that family runs."""
+class SpecProbe:
+    """Given as ``spec=`` of a public function, it ends the call with `ProblemFound` before a kernel is built."""
 
     def __repr__(self) -> str:
         return f"<what can be chosen, asked by {id(self):x}>"  # plans are kept by it, and no two must be alike

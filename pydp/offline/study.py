@@ -24,7 +24,7 @@ from pydp.offline.compilers import missing
 from pydp.offline.reports import Resources
 from pydp.offline.target import Launch, Target, dry_run
 from pydp.runtime.device.profile import Profile
-from pydp.tuning.choose import Asked, Asking, Choice, choose
+from pydp.tuning.choose import Choice, ProblemFound, SpecProbe, choose
 
 _GRANULE = 8  # registers of a work-item are handed out in multiples of this
 
@@ -38,8 +38,8 @@ def target_of(name: str) -> Target:
 def asked(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Family, Problem] | None:
     """What ``call(*args, **kw)`` chooses from; None for a function that chooses nothing."""
     try:
-        dry_run(target, call, *args, **{**kw, "spec": Asking()})
-    except Asked as found:
+        dry_run(target, call, *args, **{**kw, "spec": SpecProbe()})
+    except ProblemFound as found:
         return found.family, found.problem
     except InvalidArgument:
         dry_run(target, call, *args, **kw)  # raises what is wrong with the call itself

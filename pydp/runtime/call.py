@@ -29,13 +29,13 @@ from pydp.runtime.arrays.host_arguments import HostArguments
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.forks import releases
 from pydp.runtime.memory import held_queues, host_memory
-from pydp.runtime.memory.deferred_release import bring_back, hold, later
+from pydp.runtime.memory.deferred_release import hold, later, release_pending
 from pydp.runtime.memory.host_memory import check_dtype
 from pydp.runtime.memory.scratch import give, take
 from pydp.runtime.memory.storage import Storage
 
 if TYPE_CHECKING:
-    from pydp.runtime.arrays.copy_transposed import Turning
+    from pydp.runtime.arrays.copy_transposed import TransposeTiling
     from pydp.runtime.drivers.devices import Device
 
 __all__ = ["Call", "Operand"]
@@ -278,7 +278,7 @@ class Call:
 
     def scratch(self, nbytes: int) -> cl.Buffer:
         """Device memory until the end of the call."""
-        bring_back()
+        release_pending()
         buffer = take(self.device, self.queue, nbytes)
         self._scratch.append(buffer)
         return buffer
@@ -299,7 +299,7 @@ class Call:
         operand.buffer = self.scratch(operand.nbytes)
         return operand
 
-    def copy(self, source: Operand, target: Operand, turning: Turning | None = None) -> None:
+    def copy(self, source: Operand, target: Operand, turning: TransposeTiling | None = None) -> None:
         """Enqueue ``target[...] = source`` (broadcast, converted to the target's dtype, any strides).
 
         turning: how blocks are turned where the two lie along different axes; None: the usual way.
@@ -334,7 +334,7 @@ class Call:
                 storage.note(event, queue, written or self._serial)  # no order of the queue's keeps writers back
         if self.blocking and self._host is not None:
             self._wait_before_return()
-            self._host.bring_back(self.queue, event, self._serial)
+            self._host.copy_back(self.queue, event, self._serial)
         self._release()
         if len(outputs) == 1:
             return outputs[0].result

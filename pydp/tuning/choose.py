@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydp.errors import InvalidArgument
-from pydp.model.family import Asked, Asking, Choice, Family, Problem, forget, kept_plan
+from pydp.model.family import Choice, Family, Problem, ProblemFound, SpecProbe, forget, kept_plan
 from pydp.model.modelled import Provider, add_provider, by_model, of_providers, untuned
 from pydp.runtime.drivers.devices import Device
 from pydp.tuning.tuned import changed, mistyped, provide
 
-__all__ = ["Asked", "Asking", "Choice", "add_provider", "choose", "forget", "kept_plan", "untuned"]
+__all__ = ["Choice", "ProblemFound", "SpecProbe", "add_provider", "choose", "forget", "kept_plan", "untuned"]
 
 _LOOK_SECONDS = 2.0  # between two looks at whether stored measurements have changed
 
@@ -40,11 +40,11 @@ def choose(family: Family, device: Device, problem: Problem, spec: Any = None) -
     choice without it, of the default where they do not go with that; where the other mapping is asked for, those of
     that mapping's default.
     Raises InvalidArgument for unknown names and for a spec that cannot run there, naming what is accepted;
-    UnsupportedOnDevice where no specialization can; Asked for an `Asking`.
+    UnsupportedOnDevice where no specialization can; Asked for an `SpecProbe`.
     """
     if spec is not None:
-        if isinstance(spec, Asking):
-            raise Asked(family, device, problem)
+        if isinstance(spec, SpecProbe):
+            raise ProblemFound(family, device, problem)
         return _of_caller(family, device, problem, spec)
     if time.monotonic() >= _next_look:
         _look()

@@ -22,7 +22,7 @@ from pydp.runtime.call import memory_of
 from pydp.runtime.field.construct import field
 from pydp.runtime.placement import home_of
 from pydp.tuning import reference
-from pydp.tuning.choose import Asked, Asking
+from pydp.tuning.choose import ProblemFound, SpecProbe
 from pydp.tuning.comparison import Ratio, Samples, hopeless, ratios, rounds
 from pydp.tuning.shape_class import size_class
 from pydp.tuning.tuned import shape_of
@@ -132,8 +132,8 @@ class Subject:
         self.late = threading.Event()
         self.limit = LIMIT
         try:
-            self.fn(*self.args, **self.kw, spec=Asking())
-        except Asked as asked:
+            self.fn(*self.args, **self.kw, spec=SpecProbe())
+        except ProblemFound as asked:
             self.family, self.device, self.problem = asked.family, asked.device, asked.problem
         except (TypeError, InvalidArgument) as error:
             # Where the call itself is wrong, that is what to tell; it is not made, which might change arrays.

@@ -42,7 +42,7 @@ from pydp.lang.opencl import vector as lower_vector
 from pydp.lang.opencl.vector import shape as strip_shape
 from pydp.lang.opencl.vector.layout import Layout, pick_rows, pick_width
 from pydp.lang.opencl.vector.unroll import unroll
-from pydp.lang.opencl.vector.variance import Facet, Facets
+from pydp.lang.opencl.vector.variance import Variance, Variances
 
 BOOL, F64, I64 = np.dtype(np.bool_), np.dtype(np.float64), np.dtype(np.int64)
 CASES = cases()
@@ -307,8 +307,8 @@ def test_facets():
         ),
     ]
     nodes = split(body)
-    found = Facets(nodes, layout, {id(nodes[0]): Scopes(nodes[0].body, set())}).variables
-    assert found["x"] == Facet(3, True, True) and found["y"].step == 1 and found["z"].step == 1
+    found = Variances(nodes, layout, {id(nodes[0]): Scopes(nodes[0].body, set())}).variables
+    assert found["x"] == Variance(3, True, True) and found["y"].step == 1 and found["z"].step == 1
     assert found["s"].step is None and not found["s"].row
 
 

@@ -40,7 +40,7 @@ from pydp.lang.opencl.vector.arrange import Arrangement, arrange
 from pydp.lang.opencl.vector.families import Families, Sibling, without_offset
 from pydp.lang.opencl.vector.layout import Layout
 from pydp.lang.opencl.vector.unroll import unroll
-from pydp.lang.opencl.vector.variance import Facets
+from pydp.lang.opencl.vector.variance import Variances
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def dealt(monkeypatch):
     """Every local array of the program is stored in `deal` piles along `axis`, whatever it costs."""
 
     def order(deal, axis):
-        def arranged(function, facets, layout):
+        def arranged(function, variances, layout):
             return {array.name: Arrangement(array.shape, axis % len(array.shape), deal) for array in function.locals}
 
         monkeypatch.setattr(lower_vector, "arrange", arranged)
@@ -306,8 +306,8 @@ def _arranged(body, **given):
     made = function(body, group=(4, 16), rank=2, **given)
     interval = Interval(made.body)
     layout = Layout(made.group, 16, 1, False)
-    facets = Facets([interval], layout, {id(interval): Scopes(interval.body, set())})
-    return arrange(made, facets, layout), facets
+    variances = Variances([interval], layout, {id(interval): Scopes(interval.body, set())})
+    return arrange(made, variances, layout), variances
 
 
 @pytest.mark.host
@@ -342,12 +342,12 @@ def test_families():
         return add(add(mul(place(1), step), offset), place(0))
 
     loads = [load(a, place(0), near(offset)) for offset in (-1, 0, 1)] + [load(b, place(0), near(0))]
-    facets = _arranged([], locals=[s], variables=[x])[1]
-    families = Families(facets, unit_strides)
+    variances = _arranged([], locals=[s], variables=[x])[1]
+    families = Families(variances, unit_strides)
     body = [assign(x, one) for one in loads]
     found = families.loads(body)
     assert [found.get(id(one)) for one in loads] == [Sibling(0, 2, 1), Sibling(1, 2, 1), None, None]
-    assert families.loads([when(cmp("eq", 1, 1), body)]) == found and not Families(facets, frozenset()).loads(body)
+    assert families.loads([when(cmp("eq", 1, 1), body)]) == found and not Families(variances, frozenset()).loads(body)
 
     stores = [store(a, (place(0), near(offset)), offset) for offset in (1, 0)]
     assert families.stores(stores) == stores[::-1] and not families.stores(stores[:1])

@@ -52,7 +52,9 @@ def test_many_rows(device: Any, launches: Any) -> None:
     assert _most(launches) <= 65535
 
 
-@pytest.mark.parametrize("how", [None, copy_transposed.Turning("simt", 4, 2), copy_transposed.Turning("vector", 4)])
+@pytest.mark.parametrize(
+    "how", [None, copy_transposed.TransposeTiling("simt", 4, 2), copy_transposed.TransposeTiling("vector", 4)]
+)
 @pytest.mark.parametrize("shape", [(70_000, 9, 8), (5, 9, 300_001), (5, 300_001, 9)])
 def test_many_turned_blocks(device: Any, launches: Any, shape: tuple[int, ...], how: Any) -> None:
     x = np.arange(np.prod(shape), dtype=np.uint32).reshape(shape)

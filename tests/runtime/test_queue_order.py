@@ -327,7 +327,7 @@ def test_an_out_of_order_queue_is_held_while_its_commands_run(
 
     def held() -> int:
         for _ in range(20):
-            returns.bring_back()
+            returns.release_pending()
         one = held_queues._held.get(pointer)
         return len(one.events) if one is not None else -1
 

@@ -75,7 +75,7 @@ def test_contexts_that_the_caller_has_dropped_are_released(device: Any, no_colle
         _everything(device, context, queue)
         gone.append(weakref.ref(from_queue(queue)))
         del context, queue
-        returns.bring_back()
+        returns.release_pending()
     assert sum(one() is not None for one in gone) <= devices._MOST_DROPPED
     assert contexts() - before <= 2 * devices._MOST_DROPPED
     assert len(known_devices()) <= len(devices.all_devices()) + devices._MOST_DROPPED
@@ -131,7 +131,7 @@ def test_memory_of_a_queue_goes_with_it(device: Any, no_collection: None) -> Non
         assert state_of(queue).parts.keys() == {type(pools[-1]()), type(states[-1]())}
         del queue
         pydp.field(np.arange(4)).get()
-        returns.bring_back()
+        returns.release_pending()
     assert all(one() is None for one in [*pools[:-1], *states[:-1]])
 
 

@@ -159,7 +159,7 @@ def _ready(
     watched = _must_watch(made, call.device, values, extent)
     plan = made.plan(call.device, spec, extent, watched=watched)
     operands = _operands(call, made)
-    if made.unlike and types_meet(call, operands, made.unlike):
+    if made.differently_typed and types_meet(call, operands, made.differently_typed):
         plan = made.plan(call.device, spec, extent, shared=True, watched=watched)
     reasons: tuple[str, ...] = (plan.reason,)
     if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):

@@ -184,7 +184,7 @@ def unit_axis(part: Any) -> int:
     return int(part[3])
 
 
-def unlike(arrays: Sequence[ir.GlobalArray], written: Collection[str]) -> list[tuple[int, int]]:
+def differently_typed(arrays: Sequence[ir.GlobalArray], written: Collection[str]) -> list[tuple[int, int]]:
     """The positions of arrays of different types, the first of which is written; bytes are of any type in C, and a
     signed integer of that of the unsigned one."""
     names = [(array, c_name(array.dtype).removeprefix("u")) for array in arrays]

@@ -15,7 +15,7 @@ from pydp.algorithms.forall.arguments import Arguments
 from pydp.algorithms.forall.plan import Translation, too_deep
 from pydp.lang.execute import checked, host
 from pydp.runtime import placement
-from pydp.runtime.arrays.aliased_copy import Together, groups
+from pydp.runtime.arrays.aliased_copy import AliasedCopy, groups
 from pydp.runtime.drivers.devices import device as find_device
 from pydp.runtime.field.field import Field
 from pydp.runtime.memory.host_memory import host_allocation
@@ -54,12 +54,12 @@ class _Memory:
     def __init__(self, values: Sequence[Any], written: Sequence[Any]) -> None:
         self.raw: dict[int, np.ndarray] = {}
         self.back: list[tuple[np.ndarray | Field, np.ndarray]] = []
-        self.together: dict[int, Together] = {}
+        self.together: dict[int, AliasedCopy] = {}
         arrays = [value for value in values if isinstance(value, np.ndarray)]
         if not all(array.dtype.isnative for array in arrays):
             for group in groups(arrays, written):
                 if not all(array.dtype.isnative for array in group):
-                    together = Together(group)
+                    together = AliasedCopy(group)
                     self.together |= {id(array): together for array in group}
 
     def here(self, value: Any, written: bool) -> np.ndarray:

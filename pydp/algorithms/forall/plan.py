@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pydp import dtypes
-from pydp.algorithms.forall.arguments import language_type, unit_axis, unlike
+from pydp.algorithms.forall.arguments import differently_typed, language_type, unit_axis
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups.barrier import CHOICES
 from pydp.lang import ir
@@ -26,7 +26,7 @@ from pydp.lang.analysis.bounds_check import LaunchPlaces
 from pydp.lang.analysis.integer_widths import widened
 from pydp.lang.analysis.launch_integers import LaunchRanges, MetNumbers
 from pydp.lang.analysis.trip_counts import LoopBound
-from pydp.lang.barriers.barrier_check import LaunchWidths, steering
+from pydp.lang.barriers.barrier_check import LaunchWidths, control_inputs
 from pydp.lang.compile import translate
 from pydp.lang.opencl import simt as lower_simt
 from pydp.lang.opencl import vector as lower_vector
@@ -153,12 +153,14 @@ class Translation:
         }
         self.arrays = [(array.position, array.name) for array in function.arrays]
         self.written = tuple(name for _, name in self.arrays if name in written)
-        self.unlike = unlike(function.arrays, written)
+        self.differently_typed = differently_typed(function.arrays, written)
         self.parts = parts
         self.loops = LoopBound(function)
         self.widths = LaunchWidths(function)
         self.places = LaunchPlaces(function, doubtful)
-        self.steering = [(one.position, one.item) for one in steering(function.body) if isinstance(one, ir.Parameter)]
+        self.control_inputs = [
+            (one.position, one.item) for one in control_inputs(function.body) if isinstance(one, ir.Parameter)
+        ]
         self.passed = BoundedCache(_MOST_KEPT)  # calls without races that could be told (see _forall_check)
         self.alike = BoundedCache(_MOST_KEPT)  # kinds of calls, and how many of each were looked at
 

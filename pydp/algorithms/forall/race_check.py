@@ -26,14 +26,14 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
     values, positions = given.values, given.arrays
     places = _places(made, values) if len(positions) > 1 and _may_meet(made, values) else {}
     offset, shapes = tuple(space.offset), tuple([values[position].shape for position in positions])
-    steering = [values[place] if item is None else values[place][item] for place, item in made.steering]
-    key: Any = (extent, offset, shapes, *steering, tuple(places.items()))
+    control_inputs = [values[place] if item is None else values[place][item] for place, item in made.control_inputs]
+    key: Any = (extent, offset, shapes, *control_inputs, tuple(places.items()))
     if made.passed.get(key) or made.passed.find(key):
         return
     others = (None if shape == extent else tuple(map(magnitude, shape)) for shape in shapes)
-    alike = (*map(magnitude, extent), *others, *map(magnitude, (*offset, *steering)), tuple(places.items()))
+    alike = (*map(magnitude, extent), *others, *map(magnitude, (*offset, *control_inputs)), tuple(places.items()))
     looked_at = made.alike.find(alike, 0)
-    if looked_at < (MOST_ALIKE if steering or any(offset) else 1):
+    if looked_at < (MOST_ALIKE if control_inputs or any(offset) else 1):
         launch_races.check(made.function, _launch(made, space, values, positions, places))
         made.alike.put(alike, looked_at + 1)
     made.passed.put(key, True)

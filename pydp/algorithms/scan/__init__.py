@@ -9,8 +9,8 @@ import numpy as np
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan import stream
 from pydp.algorithms.scan.plan import Arrays
-from pydp.algorithms.scan.policy import ScanSpec, lies
-from pydp.algorithms.scan.request import Request, opened, place_of_copy, plan_of, untangled
+from pydp.algorithms.scan.policy import ScanSpec, bank_layout
+from pydp.algorithms.scan.request import Request, place_of_copy, plan_of, resolve_aliasing, resolve_request
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.operand import Operand
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
@@ -87,11 +87,11 @@ def _scan(
 ) -> Any:
     """One scan whose arrays fit the device. `carry` (a buffer of one value) stands before the first element instead of
     init; the last inclusive value goes to the buffer `total`."""
-    call, (x_in, h_in, init), value, operator = opened(x, request, out, device, queue, wait_for)
+    call, (x_in, h_in, init), value, operator = resolve_request(x, request, out, device, queue, wait_for)
     y = call.output(x_in.shape, value)
     if x_in.size == 0:
         return call.finish(y)
-    x_at, h_at, init = untangled(call, x_in, h_in, init, y)
+    x_at, h_at, init = resolve_aliasing(call, x_in, h_in, init, y)
     y_at = y
     plan = plan_of(call.device, request, operator, x_at, h_at, y_at, init, carry is not None, total is not None)
     if plan is None:  # axes that no two steps can walk: go through contiguous copies
@@ -116,7 +116,7 @@ def _explain(given: Given) -> Explanation:
         given.spec,
     )  # fmt: skip
     where = (given.out, given.device, given.queue, given.wait_for)
-    call, (x_in, h_in, init), value, operator = opened(given.x, request, *where, place_of_copy)
+    call, (x_in, h_in, init), value, operator = resolve_request(given.x, request, *where, place_of_copy)
     title = f"scan of {x_in.shape} {x_in.dtype} with {operator.name!r} along axis {request.axis} on {call.device.name}"
     if x_in.size == 0:
         return Explanation(title, {"result": "nothing to do"})
@@ -137,7 +137,7 @@ def _explain(given: Given) -> Explanation:
     choices.append(f"mapping {plan.spec.mapping!r}: the device is a {profile.kind}")
     choices.append(_why_strategy(profile, plan.spec))
     if plan.spec.mapping == "simt":
-        choices.append(f"in local memory: {lies(profile, value.itemsize, plan.spec).reason}")
+        choices.append(f"in local memory: {bank_layout(profile, value.itemsize, plan.spec).reason}")
     kernels = plan.all_kernels()
     facts = {
         "device": call.device.name,

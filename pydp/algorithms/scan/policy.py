@@ -348,7 +348,7 @@ def apart(profile: Profile, problem: Problem, spec: ScanSpec) -> ScanSpec:
     return dataclasses.replace(spec, pad=skew(banks, problem.sizes[2], spec.lanes, spec.items, spec.columns).every)
 
 
-def lies(profile: Profile, itemsize: int, spec: ScanSpec) -> Skew:
+def bank_layout(profile: Profile, itemsize: int, spec: ScanSpec) -> Skew:
     """How a group's elements lie in local memory, and what that costs on the device's banks."""
     banks = banks_of(profile.banks, profile.bank_bytes)
     return skewed(banks, itemsize, spec.lanes, spec.items, spec.columns, spec.pad)

@@ -59,7 +59,7 @@ class Request:
 Opened = tuple[Call, tuple[Operand, "Operand | None", Any], np.dtype, Operator]
 
 
-def opened(
+def resolve_request(
     x: Any,
     request: Request,
     out: Any,
@@ -138,7 +138,9 @@ def copied(call: Call, operand: Operand) -> Operand:
     return copy
 
 
-def untangled(call: Call, x: Operand, h: Operand | None, init: Any, y: Operand) -> tuple[Operand, Operand | None, Any]:
+def resolve_aliasing(
+    call: Call, x: Operand, h: Operand | None, init: Any, y: Operand
+) -> tuple[Operand, Operand | None, Any]:
     """The arrays and init with copies in place of inputs that the results would overwrite while they are needed."""
     if call.overlaps(x, y):  # the same elements may come in two buffers: two views of a third one
         x = y if call.same(x, y) else copied(call, x)

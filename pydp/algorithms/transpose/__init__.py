@@ -20,14 +20,14 @@ from pydp.groups.barrier import why_not
 from pydp.groups.barrier_plan import built, told
 from pydp.model.explanation import Explanation, Given
 from pydp.model.family import Family, Problem
-from pydp.runtime.arrays.copy_transposed import Turning, placement, usual
+from pydp.runtime.arrays.copy_transposed import TransposeTiling, placement, usual
 from pydp.runtime.arrays.elementwise import copying_kernel
 from pydp.runtime.arrays.elementwise import turned as turned_words
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
 from pydp.runtime.device.profile import Profile
 from pydp.runtime.programs.program import Kernel
-from pydp.tuning.choose import Asking, Choice, choose, kept_plan
+from pydp.tuning.choose import Choice, SpecProbe, choose, kept_plan
 from pydp.tuning.reference import Expected, host
 from pydp.tuning.shape_class import size_class
 
@@ -35,7 +35,7 @@ __all__ = ["TransposeSpec", "transpose"]
 
 
 @dataclass(frozen=True)
-class TransposeSpec(Turning):
+class TransposeSpec(TransposeTiling):
     """One specialization: how blocks are turned, and how the lanes that do so meet (barriers, subgroup: see
     :mod:`pydp.groups.barrier`; simt)."""
 
@@ -133,7 +133,7 @@ def _kept(
 ) -> Choice | None:
     source, target = (Operand("x", None, 0, shape, steps, dtype) for steps in (strides, to))
     found = turned_words(source, target) if source.size else None
-    if found is None and (unkeyed(spec) is None or isinstance(unkeyed(spec), Asking)):
+    if found is None and (unkeyed(spec) is None or isinstance(unkeyed(spec), SpecProbe)):
         return None
     nbytes, along, across = found or (4, 1, 1)
     sizes = (size_class(along), size_class(across))

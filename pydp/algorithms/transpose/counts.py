@@ -10,13 +10,13 @@ from pydp.model.counts import Counts, Phase, efficiency, spread
 
 if TYPE_CHECKING:
     from pydp.model.family import Problem
-    from pydp.runtime.arrays.copy_transposed import Turning
+    from pydp.runtime.arrays.copy_transposed import TransposeTiling
     from pydp.runtime.device.profile import Profile
 
 _STREAMED = 0.6  # the cost of a store that goes round the caches over one that reads what it overwrites first
 
 
-def counts(profile: Profile, problem: Problem, spec: Turning) -> Counts:
+def counts(profile: Profile, problem: Problem, spec: TransposeTiling) -> Counts:
     """problem.sizes: elements along the source's contiguous axis, and along the target's."""
     along, across = (max(1, size) for size in problem.sizes[:2])
     item = np.dtype(problem.dtype).itemsize
@@ -42,7 +42,7 @@ def counts(profile: Profile, problem: Problem, spec: Turning) -> Counts:
     return Counts(dtype, (phase,))
 
 
-def _lanes(profile: Profile, spec: Turning, blocks: int, size: float, item: int) -> Phase:
+def _lanes(profile: Profile, spec: TransposeTiling, blocks: int, size: float, item: int) -> Phase:
     lanes = spec.block * spec.rows
     turns = spec.block // spec.rows
     line = max(1.0, 32.0 / (spec.block * item))

@@ -12,7 +12,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.analysis.static_checks import outside_text
-from pydp.lang.barriers.barrier_check import steering
+from pydp.lang.barriers.barrier_check import control_inputs
 from pydp.lang.execute.lane_events import Access, leaving
 from pydp.lang.execute.launch_lanes import MOST_ALIKE, Launch, Sample, magnitude, trace
 from pydp.lang.ir.diagnostics import VectorError
@@ -32,7 +32,7 @@ class LaunchPlaces:
         self._fields = {array.name for array in function.locals} | {array.name for array in function.privates}
         self._by_place = doubtful or (bool(self._fields) and _is_decided(function.body, _PLACES))
         self.any = self._by_place or (bool(self._fields) and _is_decided(function.body, _LEAVES))
-        self._leaves = steering(function.body) if self.any else []
+        self._leaves = control_inputs(function.body) if self.any else []
         self._passed = BoundedCache(_MOST_KEPT)  # launches by their numbers
         self._alike = BoundedCache(_MOST_KEPT)  # how many of each kind were looked at
 

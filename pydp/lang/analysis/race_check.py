@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.execute.lane_events import Access, Gap
+from pydp.lang.execute.lane_events import Access, SkippedIterations
 from pydp.lang.execute.launch_lanes import Launch, Sample, trace
 from pydp.lang.ir.diagnostics import VectorError
 
@@ -50,7 +50,7 @@ def check(function: ir.Function, launch: Launch) -> None:
             located = _locate(event, interval, launch)
             if located is not None:
                 by_array[arrays[event.array.name]].append(located)
-        elif not isinstance(event, Gap) or event.barriers:
+        elif not isinstance(event, SkippedIterations) or event.barriers:
             interval += 1
     for accesses in by_array.values():
         if any(one.access.kind != "read" for one in accesses):

@@ -14,7 +14,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.barriers import widths
-from pydp.lang.execute.lane_events import Access, Gap, lane_index
+from pydp.lang.execute.lane_events import Access, SkippedIterations, lane_index
 from pydp.lang.execute.symbolic_run import trace
 from pydp.lang.execute.symbolic_values import Symbols
 from pydp.lang.ir.diagnostics import VectorError
@@ -43,7 +43,7 @@ def check(function: ir.Function) -> bool:
     doubtful = False
     for event in trace(function, WORK):
         if not isinstance(event, Access):
-            if not isinstance(event, Gap) or event.barriers:
+            if not isinstance(event, SkippedIterations) or event.barriers:
                 _close(intervals, group)
             continue
         if isinstance(event.array, ir.GlobalArray):

@@ -61,7 +61,7 @@ class LaunchWidths:
         given = [one.width for one in ir.barriers(function.body) if one.width is not None and not one.counted]
         computed = any(not isinstance(width, ir.Const) for width in given)
         narrow = computed or any(isinstance(width, ir.Const) and width.value < self.lanes for width in given)
-        self._leaves = steering(function.body) if narrow else []
+        self._leaves = control_inputs(function.body) if narrow else []
         self._shares = narrow and _shares_arguments(function.body)
         self.any = computed or bool(self._leaves) or self._shares
         self._computed = computed
@@ -101,7 +101,7 @@ class LaunchWidths:
         check_given(self.function, tracer.events)
 
 
-def steering(body: list[ir.Stmt]) -> list[ir.Expr]:
+def control_inputs(body: list[ir.Stmt]) -> list[ir.Expr]:
     """The numbers and extents that decide which lanes do what: conditions, bounds, places and widths are made of them.
 
     What is only stored or added up changes from launch to launch and decides nothing.

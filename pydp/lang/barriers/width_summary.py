@@ -19,8 +19,8 @@ class Summary:
     writes in several turns of a loop may be others' values where they are not known to be equal, and lanes may lie
     outside the grid, whose writes to arguments are dropped."""
 
-    def __init__(self, doubting: bool) -> None:
-        self._doubting = doubting
+    def __init__(self, conservative: bool) -> None:
+        self._doubting = conservative
         self.accesses: list[tuple[Access, Any, np.ndarray, np.ndarray]] = []  # access, key, lanes, elements
         self._tables: dict[Any, _Table] | None = None
         self._context: tuple[int, ...] | None = None
@@ -101,7 +101,7 @@ class _Table:
     """
 
     def __init__(
-        self, accesses: Sequence[tuple[Access, Any, np.ndarray, np.ndarray]], known: bool, doubting: bool
+        self, accesses: Sequence[tuple[Access, Any, np.ndarray, np.ndarray]], known: bool, conservative: bool
     ) -> None:
         elements = [a[3] if known else np.zeros(len(a[2]), np.int64) for a in accesses]
         self.elements, place = np.unique(np.concatenate(elements), return_inverse=True)
@@ -122,10 +122,10 @@ class _Table:
             np.minimum.at(self.low[_kind(access)], at, lanes)
             np.maximum.at(self.high[_kind(access)], at, lanes)
             if access.kind == "write":
-                site = _site(access, sites, doubting)
+                site = _site(access, sites, conservative)
                 first_site[at] = np.minimum(first_site[at], site)
                 last_site[at] = np.maximum(last_site[at], site)
-                dropped = doubting and isinstance(access.array, ir.GlobalArray)  # as lanes outside the grid do it
+                dropped = conservative and isinstance(access.array, ir.GlobalArray)  # as lanes outside the grid do it
                 if dropped or not access.certain or access.context:
                     last_site[at] = np.iinfo(np.int64).max
         self.alike = first_site == last_site
@@ -194,19 +194,19 @@ def _kind(access: Access) -> str:
     return f"atomic {site.op}" if site.op in ("min", "max") or site.array.dtype.kind != "f" else access.kind
 
 
-def _site(access: Access, sites: dict[Hashable, int], doubting: bool) -> int:
+def _site(access: Access, sites: dict[Hashable, int], conservative: bool) -> int:
     """A number for the statement and the values of a write, of those that are numbered already where it is one."""
-    return sites.setdefault((id(access.site), _written(access, doubting)), len(sites))
+    return sites.setdefault((id(access.site), _written(access, conservative)), len(sites))
 
 
-def _written(access: Access, doubting: bool) -> Hashable:
+def _written(access: Access, conservative: bool) -> Hashable:
     """Equal for writes of equal values by every lane, as far as they are known; doubting: for no others."""
     if access.value is not None:
         lanes = np.asarray(access.value.lanes)
         return lanes.dtype.str, lanes.tobytes(), access.value.symbols
     if access.signature is not None:
         return np.asarray(access.signature).tobytes()
-    return id(access) if doubting else None
+    return id(access) if conservative else None
 
 
 def _common(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:

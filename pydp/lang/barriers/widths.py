@@ -20,7 +20,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.barriers.width_summary import Summary
-from pydp.lang.execute.lane_events import Access, Event, Gap, Meeting, lane_index
+from pydp.lang.execute.lane_events import Access, BarrierEvent, Event, SkippedIterations, lane_index
 from pydp.lang.execute.symbolic_run import trace
 from pydp.lang.ir.diagnostics import VectorError
 
@@ -95,7 +95,7 @@ def check_given(function: ir.Function, events: Sequence[Event] | None = None) ->
     extents = function.group or (1,)
     size = math.prod(extents)
     found = trace(function) if events is None else events
-    group = _Group([e for e in found if not isinstance(e, Access) or e.certain], size, (), doubting=False)
+    group = _Group([e for e in found if not isinstance(e, Access) or e.certain], size, (), conservative=False)
     given = [_given(meeting, size) for meeting in group.meetings]
     count = len(given)
     spans = count if count <= MOST_MEETINGS else max(1, MOST_MEETINGS**2 // (2 * count))
@@ -107,7 +107,7 @@ def check_given(function: ir.Function, events: Sequence[Event] | None = None) ->
                 group.refuse(first, last, between, extents)
 
 
-def _given(meeting: Meeting, size: int) -> int:
+def _given(meeting: BarrierEvent, size: int) -> int:
     """The width a barrier is given, the group's size where it is not known yet."""
     if meeting.barrier.width is None or meeting.width is None or not meeting.width.is_exact:
         return size
@@ -129,14 +129,14 @@ class _Group:
     """
 
     def __init__(
-        self, events: Sequence[Event], size: int, sharing: Iterable[Collection[str]], doubting: bool = True
+        self, events: Sequence[Event], size: int, sharing: Iterable[Collection[str]], conservative: bool = True
     ) -> None:
-        begun = partial(defaultdict[str, Summary], partial(Summary, doubting))
+        begun = partial(defaultdict[str, Summary], partial(Summary, conservative))
         self.size = size
         self.widths = [w for w in (1 << k for k in range(size.bit_length())) if size % w == 0]
         if self.widths[-1] != size:
             self.widths.append(size)
-        self.meetings: list[Meeting] = []
+        self.meetings: list[BarrierEvent] = []
         self.skipped: set[int] = set()  # barriers of loops that were not run to their end
         self.gaps: set[int] = set()  # intervals in which that happened
         self.intervals: list[dict[str, Summary]] = [begun()]
@@ -144,10 +144,10 @@ class _Group:
         self._numbers: dict[int, int] = {}
         names = {name: min(shared) for shared in sharing for name in shared}
         for event in events:
-            if isinstance(event, Meeting):
+            if isinstance(event, BarrierEvent):
                 self.meetings.append(event)
                 self.intervals.append(begun())
-            elif isinstance(event, Gap):
+            elif isinstance(event, SkippedIterations):
                 self.skipped.update(id(barrier) for barrier in event.barriers)
                 self.gaps.add(len(self.meetings))
             elif not isinstance(event.array, ir.PrivateArray):
@@ -192,7 +192,7 @@ class _Group:
         """How many intervals there are that differ from all before them."""
         return len({frozenset((name, self.alike(one)) for name, one in held.items()) for held in self.intervals})
 
-    def _is_sure(self, meeting: Meeting, contexts: tuple[tuple[int, ...], ...]) -> bool:
+    def _is_sure(self, meeting: BarrierEvent, contexts: tuple[tuple[int, ...], ...]) -> bool:
         return any(context[: len(meeting.context)] == meeting.context for context in contexts)
 
     def by_number(self, widths: list[int]) -> dict[int, Width]:

@@ -26,7 +26,7 @@ from pydp.lang.execute.checked_launch import VERBS, CheckFailed, Launch, Race, W
 from pydp.lang.execute.checked_memory import SITE_BITS, Region, Shadow, find
 from pydp.lang.execute.host import Lanes, chunks
 from pydp.lang.execute.host_evaluate import Chunk, Parameters
-from pydp.lang.execute.host_values import Mask, both, is_uniform, plain
+from pydp.lang.execute.host_values import Mask, is_uniform, mask_and, plain
 from pydp.lang.execute.lane_events import wrong_width
 
 __all__ = ["CheckFailed", "checked", "is_checked", "run"]
@@ -164,7 +164,7 @@ class WatchedLanes(Lanes):
     def atomic(self, statement: ir.Atomic) -> None:
         value = self.evaluate(statement.value)
         elements = self.elements(statement)
-        active = both(self.active, self.in_grid)
+        active = mask_and(self.active, self.in_grid)
         memory = self.memory[statement.array.name]
         self._inspect("atomic", statement, memory, elements, active, value)
         self.update(statement, elements, value, active)
@@ -237,7 +237,7 @@ class WatchedLanes(Lanes):
         """The active lanes' number of an item must be one that exists; lanes outside the grid find 0, and may."""
         if bound is None:
             return
-        lanes = np.flatnonzero(np.broadcast_to(both(self.active, self.inside), self.shape).ravel())
+        lanes = np.flatnonzero(np.broadcast_to(mask_and(self.active, self.inside), self.shape).ravel())
         if len(lanes):
             index = self._at_lanes(self.evaluate(bound.index), lanes)
             self._check_index(bound, index, bound.size, lanes, f"its {bound.size} items")
@@ -377,7 +377,7 @@ class WatchedLanes(Lanes):
     def _among(self, condition: Any, expression: ir.Expr) -> Any:
         """An expression read by the active lanes where a condition holds."""
         outer = self.active
-        self.active = both(outer, condition)
+        self.active = mask_and(outer, condition)
         value = plain(self.evaluate(expression))
         self.active = outer
         return value

@@ -82,9 +82,9 @@ def find(shadows: Sequence[Shadow], units: np.ndarray, run: int) -> Finding | No
     sides = {kind: _ends(shadows, kind, units) for kind in KINDS}
     for one, other in RACING:
         (low, high), (low_other, high_other) = sides[one], sides[other]
-        both = (high != NOBODY_HIGH) & (high_other != NOBODY_HIGH)
+        mask_and = (high != NOBODY_HIGH) & (high_other != NOBODY_HIGH)
         for left, right in ((low, high_other), (high, low_other), (low, low_other), (high, high_other)):
-            mask = both & (_run(left, run) != _run(right, run))
+            mask = mask_and & (_run(left, run) != _run(right, run))
             if one == "echo" and other == "write":
                 mask &= (left & SITES) != (right & SITES)
             if mask.any():

@@ -17,7 +17,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.execute import host_memory
 from pydp.lang.execute.host_evaluate import Chunk, Evaluator, Parameters
-from pydp.lang.execute.host_values import Mask, both, either, is_uniform, plain, simple, without
+from pydp.lang.execute.host_values import Mask, is_uniform, mask_and, mask_andnot, mask_or, normalize, plain
 from pydp.lang.ir.numpy_math import ATOMIC
 
 LANES_AT_ONCE = 1 << 17  # temporaries of so many 4-byte values stay in a core's second-level cache
@@ -122,7 +122,7 @@ class Lanes(Evaluator):
         """Run the function's body; its variables stay in `values`."""
         function = self.function
         if isinstance(function, ir.Function) and not (function.locals or ir.barriers(function.body)):
-            self.active = simple(self.in_grid)
+            self.active = normalize(self.in_grid)
         if self.active is not False:
             self.block(function.body)
 
@@ -178,7 +178,7 @@ class Lanes(Evaluator):
 
     def atomic(self, statement: ir.Atomic) -> None:
         value = self.evaluate(statement.value)
-        active = both(self.active, self.in_grid)
+        active = mask_and(self.active, self.in_grid)
         self.update(statement, self.elements(statement), value, active)
 
     def update(self, statement: ir.Atomic, elements: list[Any], value: Any, active: Mask) -> None:
@@ -193,7 +193,7 @@ class Lanes(Evaluator):
 
     def _writers(self, statement: ir.Store) -> Mask:
         is_global = isinstance(statement.array, ir.GlobalArray)
-        return both(self.active, self.in_grid) if is_global else self.active
+        return mask_and(self.active, self.in_grid) if is_global else self.active
 
     def branch(self, statement: ir.If) -> None:
         condition = self._own(plain(self.evaluate(statement.condition)), statement.condition)
@@ -201,8 +201,8 @@ class Lanes(Evaluator):
             self.block(statement.then if condition else statement.orelse)
             return
         outer = self.active
-        yes = simple(both(outer, condition))
-        no = simple(without(outer, condition))
+        yes = normalize(mask_and(outer, condition))
+        no = normalize(mask_andnot(outer, condition))
         if yes is True or no is False:
             self.block(statement.then)
             return
@@ -213,7 +213,7 @@ class Lanes(Evaluator):
         if left is yes and self.active is no:
             self.active = outer
         else:
-            self.active = simple(either(left, self.active))
+            self.active = normalize(mask_or(left, self.active))
 
     def loop_for(self, statement: ir.For) -> None:
         start, stop, step = (self.evaluate(e) for e in (statement.start, statement.stop, statement.step))
@@ -229,7 +229,7 @@ class Lanes(Evaluator):
 
     def _diverging(self, statement: ir.For, start: Any, step: Any, trips: Any) -> Iterator[tuple[Mask, Any]]:
         for trip in itertools.count():
-            going = simple(both(self.active, trips > trip))
+            going = normalize(mask_and(self.active, trips > trip))
             if going is False:
                 return
             yield going, (start + trip * step).astype(statement.variable.dtype)
@@ -245,31 +245,31 @@ class Lanes(Evaluator):
             self.put(statement.variable, counter)
             self.block(statement.body)
             self.loops.pop()
-            left = either(self.active, loop.continued)
+            left = mask_or(self.active, loop.continued)
             broken = broken or left is not going
-            self.active = simple(left) if broken else left
+            self.active = normalize(left) if broken else left
         self.active = outer
 
     def loop_while(self, statement: ir.While) -> None:
         outer = self.active
         while self.active is not False:
             condition = self._own(plain(self.evaluate(statement.condition)), statement.condition)
-            self.active = both(self.active, bool(condition) if is_uniform(condition) else condition)
-            self.active = simple(self.active)
+            self.active = mask_and(self.active, bool(condition) if is_uniform(condition) else condition)
+            self.active = normalize(self.active)
             if self.active is False:
                 break
             loop = _Loop()
             self.loops.append(loop)
             self.block(statement.body)
             self.loops.pop()
-            self.active = simple(either(self.active, loop.continued))
+            self.active = normalize(mask_or(self.active, loop.continued))
         self.active = outer
 
     def leave(self, statement: ir.Break) -> None:
         self.active = False
 
     def go_on(self, statement: ir.Continue) -> None:
-        self.loops[-1].continued = either(self.loops[-1].continued, self.active)
+        self.loops[-1].continued = mask_or(self.loops[-1].continued, self.active)
         self.active = False
 
     def barrier(self, statement: ir.Barrier) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.execute import host_memory
-from pydp.lang.execute.host_values import Affine, Mask, affine, both, combine_affine, is_uniform, plain
+from pydp.lang.execute.host_values import Affine, Mask, affine, combine_affine, is_uniform, mask_and, plain
 from pydp.lang.ir.numpy_math import BINARY, COMPARE, MATH, UNARY, cast
 
 Parameters = Mapping[int, Any] | Sequence[Any]
@@ -85,7 +85,7 @@ class Evaluator:
             last = (chunk.first[axis] + self.shape[axis]) * chunk.group[axis]
             if last > chunk.extent[axis]:
                 place = self._place(axis, 0, np.dtype(np.int64))
-                mask = both(mask, np.asarray(plain(place) < chunk.extent[axis]))
+                mask = mask_and(mask, np.asarray(plain(place) < chunk.extent[axis]))
         return mask
 
     def _place(self, axis: int, offset: int, dtype: np.dtype[Any]) -> Any:

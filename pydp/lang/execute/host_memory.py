@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from pydp.lang.execute.host_values import Affine, Mask, both, bounds_of, is_uniform, plain
+from pydp.lang.execute.host_values import Affine, Mask, bounds_of, is_uniform, mask_and, plain
 
 Box = tuple[tuple[int, int], ...]  # first and end position along each axis of the lanes
 
@@ -71,7 +71,7 @@ def inside_mask(memory: np.ndarray, indices: Sequence[Any]) -> Mask:
         low, high = bounds_of(index)
         if low < 0 or high >= extent:
             values = plain(index)
-            mask = both(mask, np.asarray((values >= 0) & (values < extent)))
+            mask = mask_and(mask, np.asarray((values >= 0) & (values < extent)))
     if mask is not True and np.ndim(mask) == 0:
         return bool(mask)
     return mask
@@ -162,7 +162,7 @@ def scatter(
     put: Callable[[Any, Any], None],
 ) -> None:
     """put(elements, values) of the active lanes whose element exists, one after the other in lane order."""
-    mask = both(active, inside_mask(memory, indices))
+    mask = mask_and(active, inside_mask(memory, indices))
     if mask is False:
         return
     value = plain(value)
@@ -181,7 +181,7 @@ def fetch(
     """As :func:`atomic`; gives the lanes that did it (a mask) and what each of them found."""
     if not indices:
         memory, indices = memory[None], [np.int64(0)]
-    done = np.broadcast_to(np.asarray(both(active, inside_mask(memory, indices))), shape)
+    done = np.broadcast_to(np.asarray(mask_and(active, inside_mask(memory, indices))), shape)
     before = np.zeros(shape, memory.dtype)
     lanes = np.flatnonzero(done)
     if not len(lanes):

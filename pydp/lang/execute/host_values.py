@@ -102,7 +102,7 @@ def combine_affine(op: str, left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
 # --- masks -----------------------------------------------------------------------------------------------
 
 
-def both(left: Mask, right: Mask) -> Mask:
+def mask_and(left: Mask, right: Mask) -> Mask:
     """Lanes of both masks."""
     if left is False or right is False:
         return False
@@ -111,7 +111,7 @@ def both(left: Mask, right: Mask) -> Mask:
     return left if right is True else left & right
 
 
-def either(left: Mask, right: Mask) -> Mask:
+def mask_or(left: Mask, right: Mask) -> Mask:
     """Lanes of one mask or the other."""
     if left is True or right is True:
         return True
@@ -120,7 +120,7 @@ def either(left: Mask, right: Mask) -> Mask:
     return left if right is False else left | right
 
 
-def without(left: Mask, right: Mask) -> Mask:
+def mask_andnot(left: Mask, right: Mask) -> Mask:
     """Lanes of the first mask that are not in the second."""
     if right is False or left is False:
         return left
@@ -129,7 +129,7 @@ def without(left: Mask, right: Mask) -> Mask:
     return ~right if left is True else left & ~right
 
 
-def simple(mask: Any) -> Mask:
+def normalize(mask: Any) -> Mask:
     """A mask of one truth value as True or False."""
     if mask is True or mask is False:
         return mask

@@ -43,7 +43,7 @@ class Access:
 
 
 @dataclass(eq=False)
-class Meeting:
+class BarrierEvent:
     """The lanes meet at a barrier. exact: it happens once, in the known turns of all loops around it. absent: lanes, by
     number, that surely do not come."""
 
@@ -55,13 +55,13 @@ class Meeting:
 
 
 @dataclass(eq=False)
-class Gap:
+class SkippedIterations:
     """Turns of a loop that were not run; they meet at these barriers, and its accesses follow as unknown ones."""
 
     barriers: list[ir.Barrier]
 
 
-Event = Access | Meeting | Gap
+Event = Access | BarrierEvent | SkippedIterations
 
 
 def lane_index(lane: int, group: tuple[int, ...]) -> list[int]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.execute.lane_events import Access, Event, Gap, Meeting, leaving
+from pydp.lang.execute.lane_events import Access, BarrierEvent, Event, SkippedIterations, leaving
 from pydp.lang.execute.symbolic_evaluate import Evaluator
 from pydp.lang.execute.symbolic_values import Known, Value, binary, meet, merge, symbol
 
@@ -39,7 +39,9 @@ class Tracer(Evaluator):
     def __init__(self, function: ir.Function, most: int) -> None:
         super().__init__(function)
         self.most = most
-        self.vague = False  # lanes that went on to the next turn have missed the assignments that follow
+        self.assignments_uncertain = (
+            False  # lanes that went on to the next turn have missed the assignments that follow
+        )
         self.loops: list[np.ndarray] = []  # for each loop, the lanes that have gone on to its next turn
         self.bodies: list[list[ir.Stmt]] = []  # of these loops
 
@@ -51,7 +53,7 @@ class Tracer(Evaluator):
 
     def run_assign(self, statement: ir.Assign) -> None:
         value = self.evaluate(statement.value)
-        if statement.members or self.vague:
+        if statement.members or self.assignments_uncertain:
             value = None
             self.signatures.pop(statement.variable.name, None)
         elif value is None:
@@ -78,7 +80,7 @@ class Tracer(Evaluator):
     def run_barrier(self, statement: ir.Barrier) -> None:
         width = self.evaluate(statement.width) if statement.width is not None else None
         absent = () if self.active is self.everyone else tuple(int(lane) for lane in np.nonzero(~self.active)[0])
-        self.events.append(Meeting(statement, self.context, self.exact, width, absent))
+        self.events.append(BarrierEvent(statement, self.context, self.exact, width, absent))
 
     def run_if(self, statement: ir.If) -> None:
         condition = self.evaluate(statement.condition)
@@ -117,7 +119,7 @@ class Tracer(Evaluator):
         """What follows in a loop that is perhaps left: lanes that meet in it leave it together, and what they then do
         not come to are barriers too."""
         continued = any(isinstance(jump, ir.Continue) for jump in jumps)
-        self.vague = self.vague or continued
+        self.assignments_uncertain = self.assignments_uncertain or continued
         meets = bool(ir.barriers(self.bodies[-1]))
         shared = shared or (meets and not continued)
         self._may_have_left(shared)
@@ -163,13 +165,13 @@ class Tracer(Evaluator):
         self._end_loop(statement, state)
 
     def _state(self) -> tuple[bool, tuple[int, ...], bool, bool]:
-        return self.certain, self.context, self.exact, self.vague
+        return self.certain, self.context, self.exact, self.assignments_uncertain
 
     def _end_loop(self, statement: ir.For | ir.While, state: tuple[bool, tuple[int, ...], bool, bool]) -> None:
         """Back to what held before a loop; lanes that may have left it early have unknown values of its variables."""
         if self._state() != state:
             self._forget([statement])
-        self.certain, self.context, self.exact, self.vague = state
+        self.certain, self.context, self.exact, self.assignments_uncertain = state
 
     def _once(self, body: list[ir.Stmt]) -> np.ndarray:
         """One turn of a loop's body for the active lanes; those that go on to the next turn."""
@@ -188,7 +190,7 @@ class Tracer(Evaluator):
     def _skip(self, statement: ir.For | ir.While) -> None:
         """Turns that are not run: they may touch anything in the arrays that the body touches."""
         self._forget(statement.body)
-        self.events.append(Gap(ir.barriers(statement.body)))
+        self.events.append(SkippedIterations(ir.barriers(statement.body)))
         touched = [(s.array, s.where) for s in ir.statements(statement.body) if isinstance(s, ir.Store | ir.Atomic)]
         for array, where in touched:
             lanes = np.nonzero(self.active)[0]
@@ -232,7 +234,7 @@ class Tracer(Evaluator):
             self._once(statement.body)
         self._forget([statement])
         self.active, self.settled = outer, settled
-        self.certain, self.context, self.exact, self.vague = state
+        self.certain, self.context, self.exact, self.assignments_uncertain = state
 
     def run_while(self, statement: ir.While) -> None:
         outer, state, turns = self.active, self._state(), 0

@@ -36,7 +36,7 @@ def _shares(a: np.ndarray, b: np.ndarray) -> bool:
         return True
 
 
-class Together:
+class AliasedCopy:
     """One copy of the memory of several arrays, in native byte order, with the elements of each to be found in it.
 
     Raises InvalidArgument for arrays that share elements, but not as whole elements of one type or byte order.

@@ -48,7 +48,7 @@ def applies(sizes: list[int], steps: list[list[int]]) -> int | None:
 
 
 @dataclass(frozen=True)
-class Turning:
+class TransposeTiling:
     """How blocks of `block` x `block` elements are turned.
 
     mapping "vector": a work-item turns `chunk` of them one after the other. "simt": a group of `block` x `rows`
@@ -67,17 +67,17 @@ class Turning:
         return kernel(device, "copy_transposed.mako", "copy_transposed", {**params, **met})
 
 
-def usual(profile: Profile, item_bytes: int, along: int) -> Turning:
+def usual(profile: Profile, item_bytes: int, along: int) -> TransposeTiling:
     """Blocks whose lines are cache lines (or are as wide as a subgroup), for an axis of `along` elements."""
     if profile.mapping == "simt":
         block = 32 if item_bytes <= 4 else 16
         while block > 2 and (block > profile.max_group_size or 2 * block**2 * item_bytes > profile.local_bytes):
             block //= 2
         rows = max(profile.max_group_size // block, 1)
-        return Turning("simt", block, min(block, 1 << rows.bit_length() - 1, 8))
+        return TransposeTiling("simt", block, min(block, 1 << rows.bit_length() - 1, 8))
     block = min(_LINE // item_bytes, 32)
     chunk = _CHUNK if profile.loop_limit is not None else min(64, max(1, along // block))
-    return Turning("vector", block, 1, 1 << chunk.bit_length() - 1)
+    return TransposeTiling("vector", block, 1, 1 << chunk.bit_length() - 1)
 
 
 @functools.lru_cache(maxsize=256)
@@ -91,13 +91,18 @@ def placed(banks: Banks, block: int, rows: int, item_bytes: int) -> Exchange:
     return exchange(banks, block * rows, block // rows, item_bytes, [turned])
 
 
-def placement(profile: Profile, how: Turning, item_bytes: int) -> Exchange:
+def placement(profile: Profile, how: TransposeTiling, item_bytes: int) -> Exchange:
     """The placement of a device's own banks."""
     return placed(banks_of(profile.banks, profile.bank_bytes), how.block, how.rows, item_bytes)
 
 
 def prepare(
-    device: Device, dtype: np.dtype, sizes: list[int], steps: list[list[int]], axis: int, how: Turning | None = None
+    device: Device,
+    dtype: np.dtype,
+    sizes: list[int],
+    steps: list[list[int]],
+    axis: int,
+    how: TransposeTiling | None = None,
 ) -> Prepared:
     """The launch that copies words of `dtype`; `axis` is that of `applies`. how: None for the usual way."""
     profile = device.profile

@@ -10,7 +10,7 @@ import pyopencl as cl
 from pydp.runtime.arrays.indexing import Layout, index_layout
 from pydp.runtime.arrays.operand import Operand, Strided, c_strides
 from pydp.runtime.forks import raise_if_lost
-from pydp.runtime.memory.deferred_release import bring_back
+from pydp.runtime.memory.deferred_release import release_pending
 from pydp.runtime.memory.host_memory import check_dtype, create
 from pydp.runtime.memory.scratch import take
 from pydp.runtime.memory.storage import Storage
@@ -57,7 +57,7 @@ class FieldData(Strided):
         made = cls(storage, kind, shape)
         nbytes = made.nbytes
         if _POOLED_FROM <= nbytes <= device.profile.max_allocation // 8 * 7:
-            bring_back()
+            release_pending()
             storage.buffer = take(device, device.queue, nbytes)
             storage.pooled = True
         else:

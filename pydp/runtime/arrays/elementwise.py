@@ -14,7 +14,7 @@ from pydp.dtypes import c_declarations, c_name, check_supported, is_record
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays import comparison, copy_transposed
 from pydp.runtime.arrays.comparison import lane, part
-from pydp.runtime.arrays.copy_transposed import Prepared, Turning
+from pydp.runtime.arrays.copy_transposed import Prepared, TransposeTiling
 from pydp.runtime.arrays.indexing import broadcast_strides
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.programs.program import MOST_GROUPS, kernel
@@ -101,7 +101,7 @@ def _as_words(operand: Operand) -> Operand:
     )
 
 
-def copy(call: Launcher, source: Operand, target: Operand, turning: Turning | None = None) -> None:
+def copy(call: Launcher, source: Operand, target: Operand, turning: TransposeTiling | None = None) -> None:
     """Enqueue ``target[...] = source``: broadcast, converted as astype does, right also where the two overlap.
 
     turning: how blocks are turned where the two lie along different axes; None: the usual way.
@@ -119,7 +119,11 @@ def copy(call: Launcher, source: Operand, target: Operand, turning: Turning | No
 
 
 def apply(
-    call: Launcher, op: str, inputs: Sequence[Operand | np.generic], target: Operand, turning: Turning | None = None
+    call: Launcher,
+    op: str,
+    inputs: Sequence[Operand | np.generic],
+    target: Operand,
+    turning: TransposeTiling | None = None,
 ) -> None:
     """Enqueue ``target[...] = op(inputs...)``; the inputs are operands broadcastable to the target, or numbers.
 
@@ -164,7 +168,7 @@ def _aside(call: Launcher, operand: Operand) -> Operand:
     return packed.view(operand.shape, broadcast_strides(shape, c_strides(shape), operand.shape, operand.name))
 
 
-def _plan(device: Device, op: str, inputs: list[Any], target: Operand, turning: Turning | None) -> Prepared:
+def _plan(device: Device, op: str, inputs: list[Any], target: Operand, turning: TransposeTiling | None) -> Prepared:
     arrays = [one for one in inputs if isinstance(one, Operand)]
     compares = op in comparison.UFUNCS
     for one in (target, *arrays):
@@ -214,7 +218,7 @@ def turned(source: Operand, target: Operand) -> tuple[int, int, int] | None:
     return None if found is None else (other.dtype.itemsize, found[0][found[2]], found[0][-1])
 
 
-def copying_kernel(device: Device, source: Operand, target: Operand, turning: Turning | None = None) -> Kernel:
+def copying_kernel(device: Device, source: Operand, target: Operand, turning: TransposeTiling | None = None) -> Kernel:
     """The kernel of :func:`copy` for operands of one shape and dtype."""
     return _plan(device, "copy", [_as_words(source)], _as_words(target), turning).kernel
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyopencl as cl
 
-from pydp.runtime.arrays.aliased_copy import Together, dense, groups
+from pydp.runtime.arrays.aliased_copy import AliasedCopy, dense, groups
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.memory import held_queues, host_memory
 from pydp.runtime.memory.host_memory import (
@@ -43,7 +43,7 @@ class HostArguments:
         self._buffers: dict[tuple[int, int], cl.Buffer] = {}
         self._maps: dict[int, tuple[cl.Buffer, int]] = {}
         self._back: list[tuple[np.ndarray, cl.Buffer, list[tuple[np.ndarray, np.ndarray]]]] = []
-        self._together: dict[int, Together] = {}  # of arrays that share elements, by their ids
+        self._together: dict[int, AliasedCopy] = {}  # of arrays that share elements, by their ids
         self._copies: dict[int, cl.Buffer] = {}  # the buffers of those, by the ids of the copies
 
     def merge(self, arrays: Iterable[np.ndarray]) -> None:
@@ -67,7 +67,7 @@ class HostArguments:
             return
         for group in groups(arrays, written):
             if not all(self._place(array) for array in group):
-                together = Together(group)
+                together = AliasedCopy(group)
                 self._together |= {id(array): together for array in group}
 
     def read(self, name: str, array: np.ndarray) -> Operand:
@@ -101,7 +101,7 @@ class HostArguments:
         self._back.append((memory, buffer, [] if memory is array else [(array, elements)]))
         return Operand(name, buffer, 0, array.shape, _strides(elements, array), elements.dtype, memory, array)
 
-    def bring_back(self, queue: cl.CommandQueue, event: cl.Event | None, loose: bool = False) -> None:
+    def copy_back(self, queue: cl.CommandQueue, event: cl.Event | None, loose: bool = False) -> None:
         """Wait for `event`, the call's last, with everything that was written visible in the NumPy arrays; `loose`
         says that the queue does not keep its commands in order.
 

@@ -41,7 +41,7 @@ def hold(event: cl.Event, ended: bool = False) -> cl.Event:
     return cl.Event.from_int_ptr(event.int_ptr, True)
 
 
-def bring_back() -> None:
+def release_pending() -> None:
     """Give back all buffers that were left, let go of the transfers that have ended."""
     while _waiting:
         try:

@@ -28,7 +28,7 @@ from pydp.lang.opencl.vector.layout import Layout, pick_width
 from pydp.lang.opencl.vector.shape import pick_group, pick_layout_rows, widest
 from pydp.lang.opencl.vector.unroll import unroll
 from pydp.lang.opencl.vector.values import Kernel, Value
-from pydp.lang.opencl.vector.variance import Facets
+from pydp.lang.opencl.vector.variance import Variances
 from pydp.runtime.device.profile import Profile
 from pydp.runtime.programs import program
 
@@ -129,9 +129,9 @@ class _VectorC:
         self.scopes = {
             id(interval): regions.Scopes(interval.body, self.carried) for interval in regions.intervals(nodes)
         }
-        self.kernel.facets = Facets(nodes, layout, self.scopes)
-        self.kernel.arrangements = arrange(function, self.kernel.facets, layout)
-        self.kernel.families = Families(self.kernel.facets, unit_strides)
+        self.kernel.variances = Variances(nodes, layout, self.scopes)
+        self.kernel.arrangements = arrange(function, self.kernel.variances, layout)
+        self.kernel.families = Families(self.kernel.variances, unit_strides)
         if simulated:
             self.kernel.pieces = (1,)  # the simulator falls over vectors of which a part is undefined
         self.kernel.siblings = self.kernel.families.loads(function.body)
@@ -246,8 +246,8 @@ class _VectorC:
     def _kept(self) -> None:
         """What lives across barriers: the group's values, and those of each block."""
         plain = Flow(self.kernel, self.block, next(iter(self.scopes.values()), regions.Scopes([], set())), self.carried)
-        for name in sorted(self.carried & set(self.kernel.facets.variables)):
-            variable, facet = self.kernel.variables[name], self.kernel.facets.variables[name]
+        for name in sorted(self.carried & set(self.kernel.variances.variables)):
+            variable, facet = self.kernel.variables[name], self.kernel.variances.variables[name]
             if facet.shared or self.layout.single:
                 declare(plain, variable)
                 continue
@@ -310,7 +310,7 @@ class _VectorC:
 
     def _one(self, writer: Flow, expr: ir.Expr) -> Value:
         """The value of an expression that all lanes of the group share."""
-        facet = self.kernel.facets.of(expr)
+        facet = self.kernel.variances.of(expr)
         if not facet.shared:
             raise UnsupportedOnDevice(
                 f"{self.function.name} has a barrier under a condition or in a loop that differs between lanes; "

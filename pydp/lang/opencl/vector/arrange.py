@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pydp.lang import ir
 from pydp.lang.opencl.vector.layout import Layout
-from pydp.lang.opencl.vector.variance import Facets
+from pydp.lang.opencl.vector.variance import Variances
 
 _MOST_DEALT = 16
 _UNKNOWN_ROUNDS = 16
@@ -77,22 +77,22 @@ class _Accesses:
     found: list[tuple[tuple[int | None, ...], float, bool]] = field(default_factory=list)
 
 
-def arrange(function: ir.Function, facets: Facets, layout: Layout) -> dict[str, Arrangement]:
+def arrange(function: ir.Function, variances: Variances, layout: Layout) -> dict[str, Arrangement]:
     """The cheapest order for each local array of `function`, by name."""
     accesses = {array.name: _Accesses(array.shape) for array in function.locals}
-    _collect(function.body, 1.0, facets, accesses)
+    _collect(function.body, 1.0, variances, accesses)
     return {name: _cheapest(each, layout.width) for name, each in accesses.items()}
 
 
-def _collect(body: list[ir.Stmt], rounds: float, facets: Facets, accesses: dict[str, _Accesses]) -> None:
+def _collect(body: list[ir.Stmt], rounds: float, variances: Variances, accesses: dict[str, _Accesses]) -> None:
     for statement in body:
         inside = rounds * _rounds(statement)
         for array, indices, loads in _uses(statement):
-            steps = tuple(facets.of(index).step for index in indices)
+            steps = tuple(variances.of(index).step for index in indices)
             weight = inside if isinstance(statement, ir.While) else rounds
             accesses[array.name].found.append((steps, weight, loads))
         for block in ir.blocks(statement):
-            _collect(block, inside, facets, accesses)
+            _collect(block, inside, variances, accesses)
 
 
 def _rounds(statement: ir.Stmt) -> float:

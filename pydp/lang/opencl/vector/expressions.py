@@ -48,7 +48,7 @@ class Expressions(Values, ABC):
 
     def variable(self, variable: ir.Variable, path: Path = ()) -> Value:
         """The names that hold a variable (its member at `path`), by row where rows differ."""
-        facet = self.kernel.facets.variables[variable.name]
+        facet = self.kernel.variances.variables[variable.name]
         name = identifier("v_", "_m_".join((variable.name, *path)))
         rows = self.layout.rows if facet.row else 1
         dtype = member_dtype(variable.dtype, path)
@@ -71,7 +71,7 @@ class Expressions(Values, ABC):
 
     def _index(self, axis: int, before: str, dtype: np.dtype[Any]) -> Value:
         """A lane's index along an axis: of the strip's first lane, the row's, or the loop's around the block."""
-        facet = self.kernel.facets.index(axis)
+        facet = self.kernel.variances.index(axis)
         if facet.row:
             texts = tuple(f"({before}local_{axis} + {row})" for row in range(self.layout.rows))
         else:
@@ -103,7 +103,7 @@ class Expressions(Values, ABC):
         if expr.op == "mod" and self.unwrapped(expr):
             return self.expr(expr.left)
         left, right = self.expr(expr.left), self.expr(expr.right)
-        step = self.kernel.facets.binary_step(expr, left.step, right.step)
+        step = self.kernel.variances.binary_step(expr, left.step, right.step)
         by = int(expr.right.value) if isinstance(expr.right, ir.Const) and expr.dtype.kind in "iu" else None
         if step is not None:
             return self.each(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pydp.lang import ir
 from pydp.lang.ir.data import wrap
-from pydp.lang.opencl.vector.variance import Facets
+from pydp.lang.opencl.vector.variance import Variances
 
 _MOST_APART = 8
 
@@ -30,8 +30,8 @@ Key = tuple[str, int, int, tuple[ir.Expr | None, ...]]
 class Families:
     """Finds the families among the accesses of a function. `unit_strides`: (array, axis) pairs of stride 1."""
 
-    def __init__(self, facets: Facets, unit_strides: frozenset[tuple[str, int]]) -> None:
-        self._facets, self._units = facets, unit_strides
+    def __init__(self, variances: Variances, unit_strides: frozenset[tuple[str, int]]) -> None:
+        self._facets, self._units = variances, unit_strides
 
     def loads(self, body: list[ir.Stmt]) -> dict[int, Sibling]:
         """The loads of `body` that have all their siblings in the same list of statements, by id."""

@@ -20,7 +20,7 @@ from pydp.lang.opencl.vector.expressions import leaves
 from pydp.lang.opencl.vector.memory import Memory
 from pydp.lang.opencl.vector.ranges import Ranges, condition
 from pydp.lang.opencl.vector.values import Kernel, Value
-from pydp.lang.opencl.vector.variance import Facet
+from pydp.lang.opencl.vector.variance import Variance
 from pydp.lang.opencl.vector_text import BOOL
 
 
@@ -124,7 +124,7 @@ class Flow(Memory):
 
     def _if(self, statement: ir.If) -> None:
         test = self.expr(statement.condition)
-        if not self.kernel.facets.control[id(statement)].masks:
+        if not self.kernel.variances.control[id(statement)].masks:
             self.block.open(f"if ({test.texts[0]})")
             self._inside(statement.then, self.mask, self.level)
             self.block.close()
@@ -158,7 +158,7 @@ class Flow(Memory):
     # -- loops ---------------------------------------------------------------------------------------------------
 
     def _while(self, statement: ir.While) -> None:
-        facet = self.kernel.facets.control[id(statement)]
+        facet = self.kernel.variances.control[id(statement)]
         if not facet.masks:
             self._loops.append(_Loop(None, None))
             self.block.open(f"{loop(statement)} (;;)")
@@ -178,7 +178,7 @@ class Flow(Memory):
         self.block.close()
         self.mask, self.level = before
 
-    def _live(self, facet: Facet) -> Value:
+    def _live(self, facet: Variance) -> Value:
         """New variables for the lanes that are in a loop."""
         rows = self.layout.rows if facet.row or (self.mask is not None and len(self.mask.texts) > 1) else 1
         names = []
@@ -205,7 +205,7 @@ class Flow(Memory):
         self._loops.pop()
 
     def _for(self, statement: ir.For) -> None:
-        facet = self.kernel.facets.control[id(statement)]
+        facet = self.kernel.variances.control[id(statement)]
         values = [self.expr(expr) for expr in (statement.start, statement.stop, statement.step)]
         name = statement.variable.name
         outer = self.ranges.loops.get(name) if self.ranges is not None else None
@@ -221,7 +221,7 @@ class Flow(Memory):
             else:
                 self.ranges.loops[name] = outer
 
-    def _for_uniform(self, statement: ir.For, values: list[Value], facet: Facet) -> None:
+    def _for_uniform(self, statement: ir.For, values: list[Value], facet: Variance) -> None:
         """All lanes count alike: C's loop, with a mask where some lanes may leave early."""
         before = self.mask, self.level
         live = None
@@ -280,7 +280,7 @@ class Flow(Memory):
         self.block.open(f"{loop(statement)} ({first}; {left} > 0; {step})")
         return f"(({c_type}){name})"
 
-    def _for_parted(self, statement: ir.For, values: list[Value], facet: Facet) -> None:
+    def _for_parted(self, statement: ir.For, values: list[Value], facet: Variance) -> None:
         """Lanes count by themselves: vectors for counter and bounds; a lane is in while its counter has not passed."""
         dtype = statement.variable.dtype
         start, stop, step = (self.snapshot(self.vector(value)) for value in values)

@@ -16,7 +16,7 @@ from pydp.lang.opencl.vector.expressions import Path, leaves
 from pydp.lang.opencl.vector.flow import Flow
 from pydp.lang.opencl.vector.ranges import Ranges
 from pydp.lang.opencl.vector.values import Kernel, Value
-from pydp.lang.opencl.vector.variance import Facet
+from pydp.lang.opencl.vector.variance import Variance
 from pydp.lang.opencl.vector_text import BOOL
 
 _MOST_COPIED = 64
@@ -88,8 +88,8 @@ class IntervalWriter:
 
     # -- what crosses the interval's ends -------------------------------------------------------------------------
 
-    def _leaf_values(self, name: str) -> list[tuple[Path, Value, Facet]]:
-        variable, facet = self.kernel.variables[name], self.kernel.facets.variables[name]
+    def _leaf_values(self, name: str) -> list[tuple[Path, Value, Variance]]:
+        variable, facet = self.kernel.variables[name], self.kernel.variances.variables[name]
         plain = Flow(self.kernel, Block(), self.scopes, self.carried)
         return [(path, plain.variable(variable, path), facet) for path in leaves(variable.dtype)]
 

@@ -66,7 +66,7 @@ class Ranges:
             if size.variable.name in self._counters or size.variable.name in self._carried:
                 return None
             size = self._assigned[size.variable.name][0].value
-        if not isinstance(size, ir.ArrayExtent | ir.GridExtent) or self.kernel.facets.of(expr.left).step is None:
+        if not isinstance(size, ir.ArrayExtent | ir.GridExtent) or self.kernel.variances.of(expr.left).step is None:
             return None
         bounds = self.of(expr.left)
         return None if bounds is None else condition(bounds, f"(long)({self._entry(size).texts[0]})")
@@ -75,7 +75,7 @@ class Ranges:
         """A scalar that has one value from the block's start to its end."""
         if isinstance(expr, ir.Const) or expr.dtype.kind not in "iu" or expr.dtype.itemsize < 4:
             return False
-        facet = self.kernel.facets.of(expr)
+        facet = self.kernel.variances.of(expr)
         if facet.lane or facet.row:
             return False
         for inner in ir.walk(expr):
@@ -98,7 +98,7 @@ class Ranges:
             return None
         if name in self._counters:
             return self._counter(name)
-        facet = self.kernel.facets.variables[name]
+        facet = self.kernel.variances.variables[name]
         if len(assigned) != 1 or assigned[0].members or facet.step is None:
             return None  # a vector may hold anything in lanes that were off when it was set
         # The value was computed in some round of the loops around the assignment, which need not be those open now.
@@ -111,7 +111,7 @@ class Ranges:
         loop = self.loops.get(name)
         if loop is None or not isinstance(loop.step, ir.Const):
             return None
-        if self.kernel.facets.variables[name].step is None:
+        if self.kernel.variances.variables[name].step is None:
             return None
         start, stop = self.of(loop.start), self.of(loop.stop)
         if start is None or stop is None:
@@ -121,7 +121,7 @@ class Ranges:
         return Range(_sum(stop.low, 1), start.high)
 
     def _index(self, expr: ir.LocalIndex | ir.GlobalIndex) -> Range | None:
-        layout, facet = self.kernel.layout, self.kernel.facets.index(expr.axis)
+        layout, facet = self.kernel.layout, self.kernel.variances.index(expr.axis)
         before = f"(long)base_{expr.axis} + " if isinstance(expr, ir.GlobalIndex) else ""
         low = f"({before}local_{expr.axis})"
         more = layout.width - 1 if facet.lane else layout.rows - 1 if facet.row else 0

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pydp.lang import ir
 from pydp.lang.analysis import regions
 from pydp.lang.opencl.vector.layout import Layout, pick_rows
-from pydp.lang.opencl.vector.variance import Facets
+from pydp.lang.opencl.vector.variance import Variances
 from pydp.runtime.device.profile import Profile
 
 _MOST_ROWS = 16
@@ -57,21 +57,21 @@ def pick_layout_rows(nodes: list[regions.Node], layout: Layout, profile: Profile
     if trial.rows < 2:
         return layout
     scopes = {id(interval): regions.Scopes(interval.body, carried) for interval in regions.intervals(nodes)}
-    facets = Facets(nodes, trial, scopes)
-    if any(facet.row for facet in facets.control.values()):
+    variances = Variances(nodes, trial, scopes)
+    if any(facet.row for facet in variances.control.values()):
         return layout
     bodies = [interval.body for interval in regions.intervals(nodes)]
     loops = [s for body in bodies for s in ir.statements(body) if isinstance(s, ir.For | ir.While)]
-    if not any(_shares(loop, facets) for loop in loops):
+    if not any(_shares(loop, variances) for loop in loops):
         return layout
-    kept = max((_kept(loop, facets, layout.width, profile) for loop in loops), default=1)
+    kept = max((_kept(loop, variances, layout.width, profile) for loop in loops), default=1)
     room = max(1, int((profile.vector_registers - _SPARE_REGISTERS) // max(1, kept)))
     size = max((sum(1 for _ in ir.statements(body)) for body in bodies), default=1)
     room = min(room, most, max(1, _MOST_STATEMENTS // max(1, size)))
     return replace(layout, rows=pick_rows(layout.row_extent, room))
 
 
-def _shares(loop: ir.For | ir.While, facets: Facets) -> bool:
+def _shares(loop: ir.For | ir.While, variances: Variances) -> bool:
     """The loop's body reads something by lane that is the same for all rows, and computes something that is not."""
     loads = [
         inner
@@ -80,17 +80,17 @@ def _shares(loop: ir.For | ir.While, facets: Facets) -> bool:
         for inner in ir.walk(expr)
         if isinstance(inner, ir.Load)
     ]
-    shared = any(facets.of(load).lane and not facets.of(load).row for load in loads)
-    return shared and any(facets.of(load).row for load in loads)
+    shared = any(variances.of(load).lane and not variances.of(load).row for load in loads)
+    return shared and any(variances.of(load).row for load in loads)
 
 
-def _kept(loop: ir.For | ir.While, facets: Facets, width: int, profile: Profile) -> float:
+def _kept(loop: ir.For | ir.While, variances: Variances, width: int, profile: Profile) -> float:
     """Registers that one row's values take which a round of the loop gets from the round before."""
     found = 0.0
     names = regions.exposed(loop.body) & regions.assigned_in(loop.body)
     variables = {s.variable.name: s.variable for s in ir.statements(loop.body) if isinstance(s, ir.Assign)}
     for name in names:
-        facet = facets.variables[name]
+        facet = variances.variables[name]
         if facet.lane and facet.row:
             found += max(1.0, width * variables[name].dtype.itemsize / profile.simd_bytes)
     arrays: dict[str, ir.PrivateArray] = {

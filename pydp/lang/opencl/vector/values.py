@@ -15,7 +15,7 @@ from pydp.lang.opencl.scalar import Helper, ScalarC
 from pydp.lang.opencl.vector.arrange import Arrangement
 from pydp.lang.opencl.vector.families import Families, Sibling
 from pydp.lang.opencl.vector.layout import Layout
-from pydp.lang.opencl.vector.variance import Facets
+from pydp.lang.opencl.vector.variance import Variances
 from pydp.lang.opencl.vector_text import BOOL, StripText
 
 _ATOM = re.compile(r"[A-Za-z_0-9.]+\Z|\(-?[0-9]+\)\Z")
@@ -70,7 +70,7 @@ class Kernel:
         self.function = function
         self.layout = layout
         self.unit_strides = unit_strides
-        self.facets: Facets
+        self.variances: Variances
         self.arrangements: dict[str, Arrangement]
         self.families: Families
         self.siblings: dict[int, Sibling]

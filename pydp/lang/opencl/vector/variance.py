@@ -102,7 +102,7 @@ def _lowest(value: int) -> int:
     return min(_MOST, value & -value) if value else _MOST
 
 
-class Facet(NamedTuple):
+class Variance(NamedTuple):
     """step: from lane to lane, None where there is none; row: rows of a block differ; lead: blocks do."""
 
     step: int | None = 0
@@ -125,7 +125,7 @@ class Facet(NamedTuple):
         return not (self.lane or self.row or self.lead)
 
 
-SHARED = Facet()
+SHARED = Variance()
 
 
 def steps(dtype: np.dtype[Any]) -> bool:
@@ -133,16 +133,16 @@ def steps(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu" and dtype.itemsize >= 4
 
 
-def join(first: Facet, second: Facet) -> Facet:
+def join(first: Variance, second: Variance) -> Variance:
     """What holds for a value that is one or the other."""
     step = first.step if first.step == second.step else None
-    return Facet(step, first.row or second.row, first.lead or second.lead)
+    return Variance(step, first.row or second.row, first.lead or second.lead)
 
 
-def among(facets: list[Facet]) -> Facet:
+def among(variances: list[Variance]) -> Variance:
     """A value computed from several, lane by lane: a vector where any of them moves from lane to lane."""
-    lane = any(facet.lane for facet in facets)
-    return Facet(None if lane else 0, any(facet.row for facet in facets), any(facet.lead for facet in facets))
+    lane = any(facet.lane for facet in variances)
+    return Variance(None if lane else 0, any(facet.row for facet in variances), any(facet.lead for facet in variances))
 
 
 def binary_step(expr: ir.Binary, left: int | None, right: int | None) -> int | None:
@@ -168,7 +168,7 @@ def keeps_step(expr: ir.Cast) -> bool:
     return steps(expr.dtype) and steps(expr.value.dtype) and expr.dtype.itemsize == expr.value.dtype.itemsize
 
 
-class Facets:
+class Variances:
     """The facets of all variables of a function, and of its conditions and loops.
 
     `variables` is by name; `control` by id of an If, For or While: how its condition or bounds, and the jumps
@@ -177,8 +177,8 @@ class Facets:
 
     def __init__(self, nodes: list[regions.Node], layout: Layout, scopes: dict[int, regions.Scopes]) -> None:
         self.layout = layout
-        self.variables: dict[str, Facet] = {}
-        self.control: dict[int, Facet] = {}
+        self.variables: dict[str, Variance] = {}
+        self.control: dict[int, Variance] = {}
         self._scopes = scopes
         self._nodes = nodes
         self._multiples = Multiples(nodes, layout)
@@ -189,7 +189,7 @@ class Facets:
 
     # -- expressions ---------------------------------------------------------------------------------------
 
-    def of(self, expr: ir.Expr) -> Facet:
+    def of(self, expr: ir.Expr) -> Variance:
         """The facet of an expression."""
         if isinstance(expr, ir.Read):
             return self.variables.get(expr.variable.name, SHARED)
@@ -216,19 +216,19 @@ class Facets:
             return split_step(expr, left, self.layout.width, self._multiples.of(expr.left))
         return step
 
-    def index(self, axis: int) -> Facet:
+    def index(self, axis: int) -> Variance:
         """The facet of a lane's index along an axis."""
         layout = self.layout
         if axis == len(layout.group) - 1:
-            return Facet(1, False, layout.strips > 1)
+            return Variance(1, False, layout.strips > 1)
         if axis == layout.row_axis:
-            return Facet(0, layout.rows > 1, layout.rows < layout.row_extent)
-        return Facet(0, False, True)
+            return Variance(0, layout.rows > 1, layout.rows < layout.row_extent)
+        return Variance(0, False, True)
 
-    def _load(self, expr: ir.Load) -> Facet:
+    def _load(self, expr: ir.Load) -> Variance:
         facet = among([self.of(index) for index in expr.indices])
         if isinstance(expr.array, ir.PrivateArray):
-            return Facet(None, self.layout.rows > 1, True)
+            return Variance(None, self.layout.rows > 1, True)
         return facet
 
     # -- statements ----------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Facets:
                 self._visit(node.body)
                 self._visit(node.orelse)
 
-    def _body(self, body: list[ir.Stmt], around: list[tuple[int, Facet]], scopes: regions.Scopes) -> None:
+    def _body(self, body: list[ir.Stmt], around: list[tuple[int, Variance]], scopes: regions.Scopes) -> None:
         for statement in body:
             if isinstance(statement, ir.Assign):
                 facet = self.of(statement.value)
@@ -257,17 +257,17 @@ class Facets:
             elif isinstance(statement, ir.For | ir.While):
                 self._loop(statement, around, scopes)
 
-    def _loop(self, statement: ir.For | ir.While, around: list[tuple[int, Facet]], scopes: regions.Scopes) -> None:
+    def _loop(self, statement: ir.For | ir.While, around: list[tuple[int, Variance]], scopes: regions.Scopes) -> None:
         bounds = among([self.of(expr) for expr in ir.expressions(statement)])
         parts = among([bounds, self._jumps(statement.body)])
         parts = self._control(statement, parts)
         inside = [*around, (id(statement.body), parts)]
         if isinstance(statement, ir.For):
-            counter = Facet(None if bounds.masks else 0, bounds.row, bounds.lead)
+            counter = Variance(None if bounds.masks else 0, bounds.row, bounds.lead)
             self._assign(statement.variable, counter, inside, scopes)
         self._body(statement.body, inside, scopes)
 
-    def _jumps(self, body: list[ir.Stmt]) -> Facet:
+    def _jumps(self, body: list[ir.Stmt]) -> Variance:
         """How the conditions around the breaks and continues of a loop part the lanes."""
         found = SHARED
         for statement in body:
@@ -277,7 +277,7 @@ class Facets:
                 found = among([found, condition, inner])
         return found
 
-    def _control(self, statement: ir.Stmt, facet: Facet) -> Facet:
+    def _control(self, statement: ir.Stmt, facet: Variance) -> Variance:
         before = self.control.get(id(statement))
         facet = facet if before is None else among([before, facet])
         if facet != before:
@@ -286,7 +286,7 @@ class Facets:
         return facet
 
     def _assign(
-        self, variable: ir.Variable, facet: Facet, around: list[tuple[int, Facet]], scopes: regions.Scopes
+        self, variable: ir.Variable, facet: Variance, around: list[tuple[int, Variance]], scopes: regions.Scopes
     ) -> None:
         """Join what is assigned, and the conditions between the variable's scope and here."""
         scope = id(scopes.of[variable.name])
@@ -295,10 +295,10 @@ class Facets:
         parted = among(between)
         if parted.masks:
             # The mask under which it is set has a part for each row where any condition around parts the rows.
-            facet = Facet(None, facet.row or any(parts.row for _, parts in around), facet.lead)
+            facet = Variance(None, facet.row or any(parts.row for _, parts in around), facet.lead)
         self._set(variable.name, facet._replace(lead=facet.lead or parted.lead))
 
-    def _set(self, name: str, facet: Facet) -> None:
+    def _set(self, name: str, facet: Variance) -> None:
         before = self.variables.get(name)
         facet = facet if before is None else join(before, facet)
         if facet != before:
