@@ -230,6 +230,13 @@ def test_a_key_of_a_type_that_the_device_lacks_is_refused(device: Any) -> None:
             pydp.sort(x, key=lambda a: -np.float64(a))
 
 
+@pytest.mark.parametrize("text", ["convert_long_sat_rte((double)NAN)", "convert_int_sat_rte((double)NAN)"])
+def test_a_double_that_is_no_number_becomes_0(device: Any, text: str) -> None:
+    if not device.profile.fp64:
+        pytest.skip("the device has no fp64")
+    assert _written(np.array([3, 7, -5], np.int32), f"(int){text} + a * 0")[1:].tolist() == [0, 0]
+
+
 def test_bools_stay_bools(device: Any) -> None:
     x, y = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
     assert _combined(x, y, "a + b").tobytes() == (x | y).tobytes()
