@@ -140,11 +140,14 @@ real lane_to_real_${T}(${T} a) {
     return a;
 }
 % elif kind == "rint":
-// rint, because one driver's own function makes no value at all of what its compiler takes for a constant.
+// rint, because one driver's own functions make no value at all of a NaN that its compiler takes for a constant. Numbers
+// from `limit` on have no fraction.
 ${T} lane_rint_${T}(${T} a) {
-    const ${T} size = fabs(a), down = floor(size), half_down = down * (${T})0.5f, rest = size - down;
-    const ${T} nearest = (rest == (${T})0.5f) ? down + (half_down - floor(half_down)) * (${T})2 : down;
-    return copysign((rest > (${T})0.5f) ? down + (${T})1 : nearest, a);
+    const ${T} limit = (${T})(${"0x1p10f" if h["bits"] == 16 else "0x1p23f" if base == "float" else "sizeof(real) == 8 ? 0x1p52 : 0x1p23" if base == "real" else "0x1p52"});
+    const ${T} size = (fabs(a) < limit) ? fabs(a) : (${T})0, down = floor(size), half_down = down * (${T})0.5f;
+    const ${T} rest = size - down, even = down + (half_down - floor(half_down)) * (${T})2;
+    const ${T} nearest = (rest > (${T})0.5f) ? down + (${T})1 : ((rest == (${T})0.5f) ? even : down);
+    return (fabs(a) < limit) ? copysign(nearest, a) : a;
 }
 % elif kind in ("magnitude", "difference"):
 // abs and abs_diff: one driver's own functions leave the smallest integer, and differences that overflow, undefined.

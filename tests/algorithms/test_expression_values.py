@@ -211,13 +211,13 @@ def test_conversions_of_constants(device: Any, how: str, width: str) -> None:
 def test_types_that_the_device_lacks_are_refused_before_anything_is_enqueued(device: Any, text: str) -> None:
     profile, name = device.profile, "half" if "h *" in text else "double"
     x = np.array([1, 2, 3], np.float32)
+    out = np.full(3, 7, np.float32)
     if profile.fp16 if name == "half" else profile.fp64:
         assert np.isfinite(pydp.scan(x, text)).all()
-        return
-    out = np.full(3, 7, np.float32)
-    for call in (lambda: pydp.scan(x, text, out=out), lambda: pydp.reduce(x, text)):
-        with pytest.raises(pydp.UnsupportedOnDevice, match=f"computes with {name}"):
-            call()
+    else:
+        for call in (lambda: pydp.scan(x, text, out=out), lambda: pydp.reduce(x, text)):
+            with pytest.raises(pydp.UnsupportedOnDevice, match=f"computes with {name}"):
+                call()
     assert (out == 7).all()
 
 
@@ -225,9 +225,16 @@ def test_a_key_of_a_type_that_the_device_lacks_is_refused(device: Any) -> None:
     x = np.array([1, 2, 3], np.float32)
     if device.profile.fp64:
         assert pydp.sort(x, key=lambda a: -np.float64(a)).tolist() == [3, 2, 1]
-        return
-    with pytest.raises(pydp.UnsupportedOnDevice, match="computes with double"):
-        pydp.sort(x, key=lambda a: -np.float64(a))
+    else:
+        with pytest.raises(pydp.UnsupportedOnDevice, match="computes with double"):
+            pydp.sort(x, key=lambda a: -np.float64(a))
+
+
+@pytest.mark.parametrize("text", ["convert_long_sat_rte((double)NAN)", "convert_int_sat_rte((double)NAN)"])
+def test_a_double_that_is_no_number_becomes_0(device: Any, text: str) -> None:
+    if not device.profile.fp64:
+        pytest.skip("the device has no fp64")
+    assert _written(np.array([3, 7, -5], np.int32), f"(int){text} + a * 0")[1:].tolist() == [0, 0]
 
 
 def test_bools_stay_bools(device: Any) -> None:

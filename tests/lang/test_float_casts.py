@@ -46,6 +46,35 @@ def test_casts_of_floats(device: Any, where: str) -> None:
             assert result[:, column].tolist() == [expected(float(v), kind) for v in x], kind
 
 
+def rounded(idx: Any, x: Any, y: Any) -> None:
+    i = idx[0]
+    unknown = x[i] * np.float32(0) + np.float32(np.nan)
+    y[i, 0] = np.rint(x[i])
+    y[i, 1] = np.rint(unknown)
+    y[i, 2] = np.rint(np.float32(2.5) + np.float32(i) * np.float32(0))
+
+
+@pytest.mark.parametrize("mapping", ["simt", "default"])
+def test_rint_of_constants_is_stored(device: Any, mapping: str) -> None:
+    """One compiler makes no value at all of its own rint of NaN, and stores nothing."""
+    edges = [0.5, 1.5, 2.5, -0.5, -1.5, 0.49999997, 4194304.5, 8388609.0, 1e9]
+    x = np.array([*VALUES, *edges], np.float32)
+    y = np.full((len(x), 3), 7, np.float32)
+    pydp.forall(len(x), rounded, x, y, spec={"mapping": mapping} if mapping == "simt" else None)
+    np.testing.assert_array_equal(y[:, 0], np.rint(x))
+    assert np.isnan(y[:, 1]).all() and (y[:, 2] == 2).all()
+
+
+def not_a_number(a: Any, b: Any) -> Any:
+    return np.rint((a - a) * np.float32(0) + np.float32(np.nan)) + b * np.float32(0)
+
+
+def test_rint_in_an_operator_is_stored(device: Any) -> None:
+    out = np.full(4, 7, np.float32)
+    pydp.scan(np.ones(4, np.float32), not_a_number, out=out)
+    assert np.isnan(out[1:]).all()
+
+
 @pytest.mark.host
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
 def test_one_lane_and_many_are_cast_alike(kind: str) -> None:

@@ -223,6 +223,8 @@ class ScalarC:
         """The text of Math(name) of operands' texts; `dtype` is theirs."""
         if name in ("minimum", "maximum"):
             return self.helper(name, private_type(dtype), *values)
+        if name == "rint" and dtype.kind == "f":  # one driver's own function makes no value of some constants
+            return self.helper("rint", dtypes.c_name(dtype), *values)
         if name == "abs":
             signed = dtype.kind == "i"
             return self.helper("abs", dtypes.c_name(dtype), *values) if signed else f"{_ABS[dtype.kind]}({values[0]})"
