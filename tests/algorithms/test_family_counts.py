@@ -14,8 +14,7 @@ from pydp.algorithms.matmul.policy import FAMILY as MATMUL
 from pydp.algorithms.matmul.spec import MatmulSpec
 from pydp.algorithms.scan.policy import FAMILY as SCAN
 from pydp.algorithms.scan.policy import ScanSpec, partition, scan_cycles
-from pydp.algorithms.sort import policy as _sort_counts
-from pydp.algorithms.sort import policy as _sort_family
+from pydp.algorithms.sort import policy as sort_policy
 from pydp.model.architectures import by_target, rates_of
 from pydp.model.costs import cost
 from pydp.model.counts import Counts, Phase, efficiency, spread
@@ -206,21 +205,21 @@ def test_reductions() -> None:
 
 def test_sorts_merge_until_one_run_is_left() -> None:
     problem = Problem("sort", "int32", (1 << 20, 1, 4))
-    spec = _sort_family.FAMILY.default(CPU, problem)
-    assert _sort_family.FAMILY.counts is not None
-    found = _sort_family.FAMILY.counts(CPU, problem, spec)
+    spec = sort_policy.FAMILY.default(CPU, problem)
+    assert sort_policy.FAMILY.counts is not None
+    found = sort_policy.FAMILY.counts(CPU, problem, spec)
     merges = ((1 << 20) // spec.run).bit_length() - 1
     runs, passes = found.phases
     assert (runs.name, runs.launches, passes.name, passes.launches) == ("runs", 1, "merges", merges)
     assert (runs.bytes, passes.bytes) == (2.0 * (4 << 20), merges * 2.0 * (4 << 20))
-    lanes = _sort_family.FAMILY.default(GPU, problem)
-    by_lanes = _sort_family.FAMILY.counts(GPU, problem, lanes)
+    lanes = sort_policy.FAMILY.default(GPU, problem)
+    by_lanes = sort_policy.FAMILY.counts(GPU, problem, lanes)
     merges = ((1 << 20) // lanes.run).bit_length() - 1
     assert [phase.name for phase in by_lanes.phases] == ["runs"] + ["merge"] * merges
     assert {phase.bytes for phase in by_lanes.phases} == {2.0 * (4 << 20)}
 
 
-def _pass(n: int, width: int, spec: _sort_family.SortSpec, moved: float) -> Phase:
+def _pass(n: int, width: int, spec: sort_policy.SortSpec, moved: float) -> Phase:
     """One pass over runs of `width`: every stretch is found by a search of 25 cycles a step in each chain."""
     stretch = min(spec.stretch, 2 * width)
     work = -(-n // stretch)
@@ -234,8 +233,8 @@ def test_merges_of_a_cpu_take_the_time_of_their_passes_one_by_one() -> None:
     rates = rates_of(CPU)
     for n in (1 << 11, 1 << 20, (1 << 22) + 5):
         problem = Problem("sort", "int32", (n, 1, 4))
-        for spec in _sort_family.FAMILY.candidates(CPU, problem):
-            runs, *merges = _sort_counts.counts(CPU, problem, spec).phases
+        for spec in sort_policy.FAMILY.candidates(CPU, problem):
+            runs, *merges = sort_policy.counts(CPU, problem, spec).phases
             widths = [spec.run << turn for turn in range(30) if spec.run << turn < n]
             alone = [_pass(n, width, spec, merges[0].read / len(widths)) for width in widths]
             together = cost(Counts("int32", (runs, *merges)), rates).seconds

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from threads import together
 
 import pydp
-from pydp.algorithms.forall import plan as _forall_plan
+from pydp.algorithms.forall import plan as forall_plan
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang.ir.diagnostics import VectorError
 
@@ -183,7 +183,7 @@ def test_calls_of_one_description_share_a_kernel(device):
     for size in (17, 25, 33, 40):
         part = a[:size, :size]
         pydp.forall(part, scale, part, float(size))
-    made = [one for one in _forall_plan._translations.alive() if one.function.name == "scale"]
+    made = [one for one in forall_plan._translations.alive() if one.function.name == "scale"]
     plans = [[plan for plan in device.plans.alive() if getattr(plan, "translation", None) is one] for one in made]
     assert any(len(of_one) >= 4 and len({id(plan.kernel) for plan in of_one}) <= 2 for of_one in plans)
 

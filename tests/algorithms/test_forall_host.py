@@ -8,7 +8,7 @@ import pyopencl.array
 import pytest
 
 import pydp
-from pydp.algorithms.forall import host as _forall_host
+from pydp.algorithms.forall import host as forall_host
 
 PARTS = {
     "run": np.s_[3:20],
@@ -33,8 +33,8 @@ def meanwhile(monkeypatch):
         for one in work:
             one()
 
-    original = _forall_host.host.run
-    monkeypatch.setattr(_forall_host.host, "run", run)
+    original = forall_host.host.run
+    monkeypatch.setattr(forall_host.host, "run", run)
     return work
 
 

@@ -13,7 +13,7 @@ import pyopencl as cl
 import pytest
 
 import pydp
-from pydp.algorithms import lookback as _lookback
+from pydp.algorithms import lookback
 from pydp.dtypes import c_name
 from pydp.runtime.call import Call
 from pydp.runtime.programs.program import kernel
@@ -84,7 +84,7 @@ def test_a_wait_in_place_ends_with_the_right_prefix(device: Any, name: str, owne
         pytest.skip("the driver loses vectors in these loops; look-back is refused there")
     dtype = WORDS[name]
     wide = device.profile.int64_atomics
-    words = _lookback.words_per_slot(device.profile, dtype.itemsize)
+    words = lookback.words_per_slot(device.profile, dtype.itemsize)
     params = {"type": c_name(dtype), "part": 5, "owner": owner, "head": head, "wide_words": wide, "words": words}
     params |= {"order": "ticket", "polls": 3, "chained": False, "suppress": 0, "plain_polls": owner == "unseen"}
     made = kernel(device, "lookback_waits.mako", "wait", params)
@@ -111,7 +111,7 @@ def test_launches_that_may_meet_have_slots_of_their_own(device: Any) -> None:
     for properties, alone in ((0, False), (loose, True)):
         queue = cl.CommandQueue(device.context, device.cl, properties=properties)
         call = Call.begin({"x": pydp.zeros(3, np.int32)}, queue=queue)
-        (one, first), (other, second) = (_lookback.descriptors(call, 10, 4) for _ in range(2))
+        (one, first), (other, second) = (lookback.descriptors(call, 10, 4) for _ in range(2))
         assert (one is not other) == alone and (first == second) == alone
         call.finish()
 
@@ -120,15 +120,15 @@ def test_slots_may_be_taken_by_what_interrupts_their_taking(device: Any, monkeyp
     """As a finalizer or a signal handler does, which runs in the thread that holds the lock."""
     queue = cl.CommandQueue(device.context, device.cl)
     call = Call.begin({"x": pydp.zeros(3, np.int32)}, queue=queue)
-    cleared, nested = _lookback._cleared, []
+    cleared, nested = lookback._cleared, []
 
     def interrupted(device: Any, nbytes: int) -> Any:
         monkeypatch.undo()
-        nested.append(_lookback.descriptors(call, 10, 4))
-        _lookback._state(queue).drop()
+        nested.append(lookback.descriptors(call, 10, 4))
+        lookback._state(queue).drop()
         return cleared(device, nbytes)
 
-    monkeypatch.setattr(_lookback, "_cleared", interrupted)
-    first, second = (_lookback.descriptors(call, 10, 4) for _ in range(2))
+    monkeypatch.setattr(lookback, "_cleared", interrupted)
+    first, second = (lookback.descriptors(call, 10, 4) for _ in range(2))
     assert nested[0][0] is not first[0] and first[0] is second[0] and first[1] != second[1]
     call.finish()

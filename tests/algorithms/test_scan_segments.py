@@ -13,7 +13,7 @@ from threads import together
 from waiting import skip_where_refused
 
 import pydp
-from pydp.algorithms import lookback as _lookback
+from pydp.algorithms import lookback
 from pydp.algorithms.scan.policy import STRATEGIES
 from pydp.runtime.call import Call
 from pydp.runtime.programs import program
@@ -341,7 +341,7 @@ def test_tags_run_out_without_harm(device):
     x = integers(200, 14)
     spec = {**VECTOR, "strategy": "lookback"}
     pydp.scan(x, spec=spec)
-    state = _lookback._state(device.queue)
+    state = lookback._state(device.queue)
     state.tag = (1 << 32 if device.profile.int64_atomics else 1 << 16) - 3
     for _ in range(6):
         assert np.array_equal(pydp.scan(x, spec=spec), np.cumsum(x, dtype=np.int32))

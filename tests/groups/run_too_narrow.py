@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import pydp
-from pydp.groups import barrier_plan as meetings
+from pydp.groups import barrier_plan
 
 SIMT = {"mapping": "simt", "barriers": "auto"}
 SCAN = {**SIMT, "lanes": 8, "columns": 2, "items": 3, "strategy": "lookback"}
@@ -30,7 +30,7 @@ CALLS = {
 }
 
 
-def narrowed(width: meetings.Widths) -> meetings.Widths:
+def narrowed(width: barrier_plan.Widths) -> barrier_plan.Widths:
     """Where two lanes need to meet, none do; all other widths as they are."""
     if isinstance(width, int):
         return 1 if width == 2 else width
@@ -38,7 +38,7 @@ def narrowed(width: meetings.Widths) -> meetings.Widths:
 
 
 def main(algorithm: str, barrier: str | None = None) -> None:
-    right = meetings.meetings
+    right = barrier_plan.meetings
 
     def seeded(profile: Any, lanes: int, needs: Any, *rest: Any) -> Any:
         if barrier is not None:
@@ -46,7 +46,7 @@ def main(algorithm: str, barrier: str | None = None) -> None:
             needs = {**needs, barrier: narrowed(needs[barrier])}
         return right(profile, lanes, needs, *rest)
 
-    meetings.meetings = seeded
+    barrier_plan.meetings = seeded
     CALLS[algorithm]()
 
 

@@ -15,10 +15,10 @@ import pytest
 from made_up import profile
 
 import pydp
-from pydp.algorithms.scan import plan as _scan_plan
-from pydp.algorithms.sort import policy as _sort_family
+from pydp.algorithms.scan import plan as scan_plan
+from pydp.algorithms.sort import policy as sort_policy
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
-from pydp.groups import barrier_plan as meetings
+from pydp.groups import barrier_plan
 from pydp.groups.barrier import subgroup_sizes
 from pydp.groups.barrier_plan import built, told
 from pydp.runtime.programs.template import folder
@@ -213,7 +213,7 @@ def test_the_lanes_that_a_merge_reads_from_are_met(lanes, items):
     """By hand: who wrote what a lane may read in each turn, and who may still read what it overwrites."""
     for conditions in (True, False):
         given = profile("cl_nv_x", barriers_under_conditions=conditions)
-        ways = meetings.meetings(given, lanes, _sort_family.needs(lanes, items))["ways"]
+        ways = barrier_plan.meetings(given, lanes, sort_policy.needs(lanes, items))["ways"]
         readers = {lane: {lane} for lane in range(lanes)}  # of each lane's slots, in the turn before
         width = items
         while width < lanes * items:
@@ -230,7 +230,7 @@ def test_the_lanes_that_a_merge_reads_from_are_met(lanes, items):
 @pytest.mark.host
 @pytest.mark.parametrize(("lanes", "columns", "items"), [(8, 2, 3), (8, 8, 1), (64, 16, 15), (12, 3, 4), (1, 1, 7)])
 def test_the_lanes_that_a_scan_exchanges_with_are_met(lanes, columns, items):
-    needs = _scan_plan._needs("single", lanes, columns)
+    needs = scan_plan._needs("single", lanes, columns)
     loader = {}
     for lane in range(lanes):
         for i in range(items):
@@ -253,7 +253,7 @@ def test_the_turns_of_the_tree(lanes, conditions):
     sizes = {"sizes": (8, 16, 32, 64), "barriers_under_conditions": conditions}
     chooses = profile("cl_intel_required_subgroup_size", **sizes)
     for given in (nvidia, lockstep, chooses):
-        ways = meetings.meetings(given, lanes, meetings.tree(lanes))["ways"]
+        ways = barrier_plan.meetings(given, lanes, barrier_plan.tree(lanes))["ways"]
         known = {0: met(ways["first"])}
         steps = [1 << k for k in range(lanes.bit_length() - 1)]
         known.update({step: met(ways["turns"], step) for step in steps})
@@ -262,7 +262,7 @@ def test_the_turns_of_the_tree(lanes, conditions):
             assert known[before] % (2 * step) == 0
         assert conditions or len(ways["turns"]) == 1
     if lanes == 256 and conditions:
-        turns = meetings.meetings(nvidia, lanes, meetings.tree(lanes))["ways"]["turns"]
+        turns = barrier_plan.meetings(nvidia, lanes, barrier_plan.tree(lanes))["ways"]["turns"]
         assert [way["kind"] for way in turns] == ["warp", "named", "named", "group"]
         assert [way["needs"] for way in turns] == ["4, 8, 16, 32", "64", "128", "256"]
 
@@ -271,9 +271,9 @@ def test_the_turns_of_the_tree(lanes, conditions):
 def test_needs_are_those_of_the_templates():
     """A name that a template does not have, or one it has and nobody names, shows here."""
     for template, needs in {
-        "scan_simt.mako": _scan_plan._needs("single", 8, 2),
-        "sort_tile_simt.mako": _sort_family.needs(8, 2),
-        "wg_reduce.mako": meetings.tree(8),
+        "scan_simt.mako": scan_plan._needs("single", 8, 2),
+        "sort_tile_simt.mako": sort_policy.needs(8, 2),
+        "wg_reduce.mako": barrier_plan.tree(8),
     }.items():
         assert set(re.findall(r'\.meet\("(\w+)"', (folder() / template).read_text())) == set(needs), template
 
@@ -285,7 +285,7 @@ def test_needs_are_those_of_the_templates():
 def test_one_way_where_barriers_may_not_stand_under_conditions():
     for conditions, count in ((True, 4), (False, 1)):
         given = profile("cl_nv_x", barriers_under_conditions=conditions)
-        cases = meetings.meetings(given, 256, {"turns": [(1, 1), (2, 32), (4, 64), (8, 256)]})["ways"]["turns"]
+        cases = barrier_plan.meetings(given, 256, {"turns": [(1, 1), (2, 32), (4, 64), (8, 256)]})["ways"]["turns"]
         assert len(cases) == count
         assert {case["kind"] for case in cases} == ({"none", "warp", "named", "group"} if conditions else {"group"})
         assert ", ".join(case["needs"] for case in cases) == "1, 32, 64, 256"
@@ -293,16 +293,16 @@ def test_one_way_where_barriers_may_not_stand_under_conditions():
 
 @pytest.mark.host
 def test_subgroups_are_asked_for_only_where_a_barrier_has_them():
-    assert "16" in str(meetings.meetings(CHOOSES, 64, {"a": 16}, "auto", 16)["attribute"])
-    assert "64" in str(meetings.meetings(CHOOSES, 64, {"a": 8})["attribute"])
-    assert meetings.meetings(CHOOSES, 128, {"a": 128})["attribute"] == ""
-    assert meetings.meetings(CHOOSES, 64, {"a": 1})["attribute"] == ""
-    assert meetings.meetings(CHOOSES, 64, {"a": 8}, row=4)["attribute"] == ""
+    assert "16" in str(barrier_plan.meetings(CHOOSES, 64, {"a": 16}, "auto", 16)["attribute"])
+    assert "64" in str(barrier_plan.meetings(CHOOSES, 64, {"a": 8})["attribute"])
+    assert barrier_plan.meetings(CHOOSES, 128, {"a": 128})["attribute"] == ""
+    assert barrier_plan.meetings(CHOOSES, 64, {"a": 1})["attribute"] == ""
+    assert barrier_plan.meetings(CHOOSES, 64, {"a": 8}, row=4)["attribute"] == ""
 
 
 @pytest.mark.host
 def test_what_is_told():
-    cases = meetings.meetings(profile("cl_nv_x"), 64, {"turns": [(1, 1), (2, 2), (4, 64)], "gone": 64})["ways"]
+    cases = barrier_plan.meetings(profile("cl_nv_x"), 64, {"turns": [(1, 1), (2, 2), (4, 64)], "gone": 64})["ways"]
     source = "int a;\n/* barrier: turns */ if (s < 2) ...\n"
     lines = told(SimpleNamespace(name="k", params={"ways": cases}, source=source))
     told_of = (
@@ -321,7 +321,7 @@ def test_where_barriers_of_warps_do_not_build_those_of_whole_groups_are_used(mon
             raise BuildFailed("inline PTX is not known")
         return params
 
-    monkeypatch.setattr(meetings, "kernel", kernel)
+    monkeypatch.setattr(barrier_plan, "kernel", kernel)
     device = SimpleNamespace(profile=profile("cl_nv_x"), name="made up")
     assert built(device, "t", "k", {}, {"a": 32}, lanes=64)["ways"]["a"][0]["kind"] == "group"
     assert "barriers of warps do not build on made up" in caplog.text

@@ -15,7 +15,7 @@ import numpy as np
 import pydp.lang.vector as pv
 from pydp.lang.compile import FieldType, NumberType
 from pydp.lang.execute import host
-from pydp.lang.opencl import vector as lower_vector
+from pydp.lang.opencl import vector as vector_lowering
 
 F32, F64, I32, U8 = (np.dtype(name) for name in ("float32", "float64", "int32", "uint8"))
 
@@ -295,7 +295,7 @@ def cases() -> list[Case]:
 def lowering_for(device):
     """The lowering for the device, which must not be one that ends loops early."""
     needs.vector_mapping(device)
-    return lambda made, **options: lower_vector.lower(made, device.profile, **options)
+    return lambda made, **options: vector_lowering.lower(made, device.profile, **options)
 
 
 def unit(made):

@@ -13,7 +13,7 @@ import pydp
 from pydp.lang.barriers.lowering import plan_barriers
 from pydp.lang.barriers.widths import Width, infer
 from pydp.lang.compile import FieldType, translate
-from pydp.lang.opencl import simt as lower_simt
+from pydp.lang.opencl import simt as simt_lowering
 
 
 def main(fault: str) -> None:
@@ -27,9 +27,9 @@ def main(fault: str) -> None:
         found = infer(function)
         narrower = {k: Width(tuple(1 if n == 2 else n for n in one.turns)) for k, one in found.items()}
         assert narrower != found
-        lower_simt.plan_barriers = lambda *args, **named: plan_barriers(*args, **named, widths=narrower)
+        simt_lowering.plan_barriers = lambda *args, **named: plan_barriers(*args, **named, widths=narrower)
     x, out = np.arange(64, dtype=np.int32), np.zeros(1, np.int32)
-    device_run.run(device, lower_simt.lower(function, profile), [out, x], (), (64,))
+    device_run.run(device, simt_lowering.lower(function, profile), [out, x], (), (64,))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import pydp
 from pydp.errors import UnsupportedOnDevice
 from pydp.groups.barrier import subgroup_sizes
 from pydp.lang.compile import FieldType, translate
-from pydp.lang.opencl import simt as lower_simt
+from pydp.lang.opencl import simt as simt_lowering
 from pydp.runtime.arrays.self_overlap import overlaps_itself
 from pydp.runtime.programs import template
 
@@ -313,6 +313,6 @@ def test_a_device_of_wide_subgroups_has_its_groups_flat():
         (neighbouring_rows, (2, 16), [16, 2, 1], "group"),
     ):
         function = translate(fn, 2, group, [int2, int2], np.dtype(np.int32))
-        found = lower_simt.lower(function, waves)
+        found = simt_lowering.lower(function, waves)
         assert found.params["shape"] == shape and found.flat == (shape[1] == 1)
         assert kind in str(found.params["barriers"])

@@ -13,7 +13,7 @@ from made_up import profile
 
 import pydp
 from pydp.lang.compile import FieldType, NumberType, translate
-from pydp.lang.opencl import simt as lower_simt
+from pydp.lang.opencl import simt as simt_lowering
 from pydp.offline.compilers import toolchain
 from pydp.offline.study import target_of
 from pydp.offline.target import dry_run
@@ -54,7 +54,7 @@ def source(name, **options):
     group, types = FUNCTIONS[name]
     fn = getattr(barrier_examples, name, None) or sums_of_512
     function = translate(fn, len(group), group, types, np.dtype(np.int32))
-    lowered = lower_simt.lower(function, PROFILE, **options)
+    lowered = simt_lowering.lower(function, PROFILE, **options)
     assert lowered.uses_ptx == (options.get("barriers") not in ("group", "none"))
     return render(lowered.template, lowered.params), lowered.barriers
 

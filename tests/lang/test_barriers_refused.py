@@ -14,7 +14,7 @@ import pytest
 from barrier_examples import EXAMPLES, SIMT
 
 import pydp
-from pydp.algorithms.forall import plan as _forall_plan
+from pydp.algorithms.forall import plan as forall_plan
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.lang.ir.diagnostics import VectorError
 
@@ -70,7 +70,7 @@ def test_where_barriers_of_warps_do_not_build_those_of_whole_groups_are_used(dev
         pydp.group_barrier()
         out[idx] = s[i ^ 31]
 
-    build = _forall_plan.program.kernel
+    build = forall_plan.program.kernel
 
     def kernel(device, template, name, params, options=()):
         if "warp" in str(params["barriers"]):
@@ -79,7 +79,7 @@ def test_where_barriers_of_warps_do_not_build_those_of_whole_groups_are_used(dev
 
     extensions = frozenset({"cl_nv_made_up"})
     monkeypatch.setattr(device, "_profile", dataclasses.replace(device.profile, extensions=extensions))
-    monkeypatch.setattr(_forall_plan.program, "kernel", kernel)
+    monkeypatch.setattr(forall_plan.program, "kernel", kernel)
     x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
     pydp.forall((64,), mirrored, out, x, group=64, spec=SIMT)
     np.testing.assert_array_equal(out, np.arange(64) ^ 31)

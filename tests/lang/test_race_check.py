@@ -18,8 +18,8 @@ from race_cases import (
 )
 
 import pydp
-from pydp.algorithms.forall import race_check as _forall_check
-from pydp.lang.analysis import race_check as launch_races
+from pydp.algorithms.forall import race_check as forall_race_check
+from pydp.lang.analysis import race_check
 from pydp.lang.ir.diagnostics import VectorError
 
 pytestmark = pytest.mark.host
@@ -85,7 +85,7 @@ def test_one_array_given_twice(device):
 
 def test_a_launch_is_looked_at_once(monkeypatch):
     seen = []
-    monkeypatch.setattr(_forall_check.launch_races, "check", lambda *given: seen.append(given[1].extent))
+    monkeypatch.setattr(forall_race_check.race_check, "check", lambda *given: seen.append(given[1].extent))
 
     def double(idx, a):
         a[idx] = 2 * a[idx]
@@ -120,11 +120,11 @@ def test_the_work_is_bounded():
         o[idx] = total
 
     function = pydp.lang.compile.translate(sums, 1, None, [pydp.lang.compile.FieldType(np.dtype("i4"), 1)] * 2)
-    launch = launch_races.Launch((10**6,), (0,), {0: (10**6,), 1: (64,)}, {})
+    launch = race_check.Launch((10**6,), (0,), {0: (10**6,), 1: (64,)}, {})
 
     def check():
         with pytest.raises(VectorError, match="Race"):  # o[0] is also one lane's own
-            launch_races.check(function, launch)
+            race_check.check(function, launch)
 
     assert calls(check) < 500_000  # 128,000 here
 

@@ -38,7 +38,7 @@ from pydp.lang import ir
 from pydp.lang.analysis.regions import Interval, Scopes, Shared, split
 from pydp.lang.compile import translate
 from pydp.lang.execute import host
-from pydp.lang.opencl import vector as lower_vector
+from pydp.lang.opencl import vector as vector_lowering
 from pydp.lang.opencl.vector import shape as strip_shape
 from pydp.lang.opencl.vector.layout import Layout, pick_rows, pick_width
 from pydp.lang.opencl.vector.unroll import unroll
@@ -99,7 +99,7 @@ def test_random_programs_with_rows_side_by_side(device, lower, monkeypatch):
     def rows(nodes, layout, profile):
         return replace(layout, rows=pick_rows(layout.row_extent, 4))
 
-    monkeypatch.setattr(lower_vector, "pick_layout_rows", rows)
+    monkeypatch.setattr(vector_lowering, "pick_layout_rows", rows)
     for seed in (207, 229, 331):
         made = random_program(seed)
         assert len(made.extent) == 2
@@ -112,7 +112,7 @@ def test_many_random_programs(device, lower, seed, monkeypatch):
     made = random_program(seed)
     compare(device, made, lower(made.function, unit_strides=unit(made.function)))
     monkeypatch.setattr(
-        lower_vector, "pick_layout_rows", lambda nodes, layout, profile: replace(layout, rows=layout.row_extent)
+        vector_lowering, "pick_layout_rows", lambda nodes, layout, profile: replace(layout, rows=layout.row_extent)
     )
     compare(device, made, lower(made.function))
 
@@ -183,7 +183,7 @@ def test_private_arrays_that_live_across_barriers(device, lower):
     )
     given = np.random.default_rng(6).integers(-9, 9, 40).astype(np.int32)
     for profile in (device.profile, replace(device.profile, simd_bytes=16)):
-        lowered = lower_vector.lower(made, profile)
+        lowered = vector_lowering.lower(made, profile)
         device_and_host(device, lowered, made, [given, np.zeros(40, np.int32)], (40,))
 
 
@@ -216,7 +216,7 @@ def test_shared_control_flow_around_barriers(device, lower):
     made = function(body, group=(8,), arrays=[a, out], locals=[slots], variables=[n, total], parameters=[parameter])
     given = np.random.default_rng(8).integers(-9, 9, 21).astype(np.int32)
     for profile in (device.profile, replace(device.profile, simd_bytes=16)):
-        lowered = lower_vector.lower(made, profile)
+        lowered = vector_lowering.lower(made, profile)
         for p in (0, 20, 1000):
             device_and_host(device, lowered, made, [given, np.zeros(21, np.int32)], (21,), None, {2: p})
 
@@ -336,15 +336,15 @@ def test_refusals():
     a = array("a", I32, 1, 0)
     plain = function([store(a, (place(),), 1)], arrays=[a])
     with pytest.raises(UnsupportedOnDevice, match="65535"):
-        lower_vector.lower(plain, _profile(loop_limit=65535))
+        vector_lowering.lower(plain, _profile(loop_limit=65535))
     wide = array("wide", I64, 1, 0)
     update = function([ir.Atomic(ir.NOWHERE, "add", wide, (c(0),), c(1, I64))], arrays=[wide])
     with pytest.raises(UnsupportedOnDevice, match="64-bit"):
-        lower_vector.lower(update, _profile(int64_atomics=False))
+        vector_lowering.lower(update, _profile(int64_atomics=False))
     large = shared("large", 1 << 20)
     greedy = function([store(large, (local(),), 1), barrier()], group=(4,), locals=[large])
     with pytest.raises(UnsupportedOnDevice, match="bytes in each group"):
-        lower_vector.lower(greedy, _profile())
+        vector_lowering.lower(greedy, _profile())
 
 
 @pytest.mark.host
@@ -352,7 +352,7 @@ def test_what_the_fast_version_of_a_product_does():
     """Rows side by side, whole vectors, no guard inside; both are in the text."""
     case = next(case for case in CASES if case.name == "mxm_tiled")
     made = translate(case.function, 2, case.group, case.types)
-    lowered = lower_vector.lower(made, _profile(), unit(made))
+    lowered = vector_lowering.lower(made, _profile(), unit(made))
     text = str(lowered.params["body"])
     assert "16 rows side by side" in " ".join(lowered.notes) and "vload16" in text and "v_acc_r15" in text
     assert len(lowered.barriers) == 2 and lowered.local_bytes == 0

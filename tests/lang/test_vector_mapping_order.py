@@ -35,7 +35,7 @@ import pydp.lang.vector as pv
 from pydp.lang import ir
 from pydp.lang.analysis.regions import Interval, Scopes
 from pydp.lang.compile import FieldType, translate
-from pydp.lang.opencl import vector as lower_vector
+from pydp.lang.opencl import vector as vector_lowering
 from pydp.lang.opencl.vector.arrange import Arrangement, arrange
 from pydp.lang.opencl.vector.families import Families, Sibling, without_offset
 from pydp.lang.opencl.vector.layout import Layout
@@ -192,7 +192,7 @@ def dealt(monkeypatch):
         def arranged(function, variances, layout):
             return {array.name: Arrangement(array.shape, axis % len(array.shape), deal) for array in function.locals}
 
-        monkeypatch.setattr(lower_vector, "arrange", arranged)
+        monkeypatch.setattr(vector_lowering, "arrange", arranged)
 
     return order
 

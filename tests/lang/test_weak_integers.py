@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.algorithms.forall import plan as _forall_plan
+from pydp.algorithms.forall import plan as forall_plan
 from pydp.algorithms.forall.arguments import Arguments
 from pydp.errors import InvalidArgument, PydpError
 from pydp.lang.analysis import launch_integers
@@ -724,13 +724,13 @@ def test_the_least_int32_of_a_float(device: Any, way: str) -> None:
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that are asked for."""
     found: list[str] = []
-    kernel = _forall_plan.program.kernel
+    kernel = forall_plan.program.kernel
 
     def noted(*args: Any, **named: Any) -> Any:
         found.append(args[1])
         return kernel(*args, **named)
 
-    monkeypatch.setattr(_forall_plan.program, "kernel", noted)
+    monkeypatch.setattr(forall_plan.program, "kernel", noted)
     return found
 
 
@@ -880,7 +880,7 @@ def form_of(fn: Any, extent: Any, args: tuple[Any, ...]) -> Any:
     """(the typed form, that of a launch)"""
     shape = extent if isinstance(extent, tuple) else (extent,)
     given = Arguments(args)
-    made = _forall_plan.translation(fn, fingerprint(fn), len(shape), None, given.parts, False)
+    made = forall_plan.translation(fn, fingerprint(fn), len(shape), None, given.parts, False)
     return made, made.for_launch(given.values, given.arrays, shape, (0,) * len(shape))
 
 

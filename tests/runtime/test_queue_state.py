@@ -13,7 +13,7 @@ import pyopencl.array
 import pytest
 
 import pydp
-from pydp.algorithms import lookback as _lookback
+from pydp.algorithms import lookback
 from pydp.runtime.drivers import devices
 from pydp.runtime.drivers.devices import from_queue, known_devices
 from pydp.runtime.memory import deferred_release as returns
@@ -127,7 +127,7 @@ def test_memory_of_a_queue_goes_with_it(device: Any, no_collection: None) -> Non
         pydp.scan(pydp.field(np.arange(300_000, dtype=np.int32)), queue=queue)
         queue.finish()
         pools.append(weakref.ref(scratch.pool_of(queue)))
-        states.append(weakref.ref(_lookback._state(queue)))
+        states.append(weakref.ref(lookback._state(queue)))
         assert state_of(queue).parts.keys() == {type(pools[-1]()), type(states[-1]())}
         del queue
         pydp.field(np.arange(4)).get()
@@ -146,7 +146,7 @@ def test_queues_of_the_same_address_share_nothing(device: Any, no_collection: No
         assert not state_of(queue).parts and state_of(queue).device is None
         assert from_queue(queue).context == queue.context
         scratch.give(scratch.take(from_queue(queue), queue, 100))
-        assert _lookback._state(queue).tag == 0
+        assert lookback._state(queue).tag == 0
         del queue
     if not again:
         pytest.skip("no address was used twice")
@@ -179,6 +179,6 @@ def test_of_many_queues_only_some_keep_memory(
             buffer = scratch.take(device, queue, 3000 * (turn + 1))
             scratch.give(buffer)
         holding = [queue for queue in queues if scratch.pool_of(queue).idle_bytes]
-        holding += [queue for queue in queues if _lookback._state(queue).nbytes]
+        holding += [queue for queue in queues if lookback._state(queue).nbytes]
         assert len(holding) <= 4
         assert scratch.pool_of(queues[-1]).idle_bytes

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from pydp.algorithms.forall import host as _forall_host
+from pydp.algorithms.forall import host as forall_host
 from pydp.algorithms.forall.arguments import Arguments, types_meet, written_apart
 from pydp.algorithms.forall.plan import ForallSpec, Plan, Translation, check_group, check_spec, too_deep, translation
 from pydp.algorithms.forall.race_check import check_places, check_races
@@ -80,7 +80,7 @@ def forall(
     ready = _prepared(grid, fn, args, group, device, queue, wait_for, spec)
     call, plan = ready.call, ready.plan
     if call is None or plan is None:
-        return _forall_host.run(ready.made, ready.space, ready.given, device, queue, wait_for)
+        return forall_host.run(ready.made, ready.space, ready.given, device, queue, wait_for)
     extent = tuple(ready.space.extent)
     global_size, local_size = plan.launch_shape(extent)
     arguments = plan.arguments(ready.operands, ready.given.values, extent, tuple(ready.space.offset))

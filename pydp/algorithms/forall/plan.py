@@ -28,8 +28,8 @@ from pydp.lang.analysis.launch_integers import LaunchRanges, MetNumbers
 from pydp.lang.analysis.trip_counts import LoopBound
 from pydp.lang.barriers.barrier_check import LaunchWidths, control_inputs
 from pydp.lang.compile import translate
-from pydp.lang.opencl import simt as lower_simt
-from pydp.lang.opencl import vector as lower_vector
+from pydp.lang.opencl import simt as simt_lowering
+from pydp.lang.opencl import vector as vector_lowering
 from pydp.lang.opencl.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
 from pydp.lang.opencl.vector import shape as strip_shape
 from pydp.runtime.arrays.operand import Operand
@@ -161,7 +161,7 @@ class Translation:
         self.control_inputs = [
             (one.position, one.item) for one in control_inputs(function.body) if isinstance(one, ir.Parameter)
         ]
-        self.passed = BoundedCache(_MOST_KEPT)  # calls without races that could be told (see _forall_check)
+        self.passed = BoundedCache(_MOST_KEPT)  # calls in which no race was found (see race_check.py)
         self.alike = BoundedCache(_MOST_KEPT)  # kinds of calls, and how many of each were looked at
 
     def for_launch(
@@ -243,7 +243,7 @@ class Translation:
         """A plan for the group of this extent: one kernel serves all extents that get the same group."""
         group = self.function.group or spec.group
         if group is None:
-            pick = lower_simt.pick_group if spec.mapping == "simt" else strip_shape.pick_group
+            pick = simt_lowering.pick_group if spec.mapping == "simt" else strip_shape.pick_group
             group = pick(self.function.grid_rank, _coarse(extent), device.profile)
         many = device.kind == "gpu" and any(count > program.MOST_GROUPS for count in group_counts(extent, group)[:-1])
         key = (self, spec.mapping, group, many, spec.barriers, spec.subgroup, shared, watched)
@@ -346,8 +346,8 @@ def lower(
         if unit_axis(made_from.parts[array.position]) >= 0
     )
     if spec.mapping == "vector":
-        return lower_vector.lower(function, device.profile, units, flat=flat)
-    return lower_simt.lower(
+        return vector_lowering.lower(function, device.profile, units, flat=flat)
+    return simt_lowering.lower(
         function,
         device.profile,
         units,

@@ -10,7 +10,7 @@ import numpy as np
 from pydp.algorithms.forall.arguments import Arguments
 from pydp.algorithms.forall.plan import Translation
 from pydp.lang import ir
-from pydp.lang.analysis import race_check as launch_races
+from pydp.lang.analysis import race_check
 from pydp.lang.execute.launch_lanes import MOST_ALIKE, Launch, magnitude
 from pydp.runtime.field.field import Field
 from pydp.space import Grid
@@ -34,7 +34,7 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
     alike = (*map(magnitude, extent), *others, *map(magnitude, (*offset, *control_inputs)), tuple(places.items()))
     looked_at = made.alike.find(alike, 0)
     if looked_at < (MOST_ALIKE if control_inputs or any(offset) else 1):
-        launch_races.check(made.function, _launch(made, space, values, positions, places))
+        race_check.check(made.function, _launch(made, space, values, positions, places))
         made.alike.put(alike, looked_at + 1)
     made.passed.put(key, True)
 

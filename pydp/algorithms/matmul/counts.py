@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LATENCY, _ISSUED = 4.0, 2.0  # cycles of a multiply-add; multiply-adds, and loads, started in a cycle
 _TILE_CYCLES = 30.0  # calling a register tile: arguments, loop set-up, the first loads' latency
-_GROUPS_PER_UNIT = 4  # as in _matmul_plan
+_GROUPS_PER_UNIT = 4  # as in plan.py
 
 
 class _Product:

@@ -123,7 +123,7 @@ def _lane_space(base: ScanSpec) -> list[ScanSpec]:
 
 
 def _columns(problem: Problem, spec: ScanSpec) -> bool:
-    """Whether neighbouring columns are gone down side by side; see `_scan_plan.down_columns`."""
+    """Whether neighbouring columns are gone down side by side; see `plan.down_columns`."""
     columns = problem.sizes[3]
     return spec.mapping == "vector" and bool(columns) and (columns >= 8 or problem.sizes[1] <= 2)
 
