@@ -1,6 +1,6 @@
 """Makes calls that all differ, and prints the process's memory in MB at the start and after each tenth of them.
 
-python run_distinct.py operators|functions|shapes|grids COUNT
+python run_distinct.py operators|functions|shapes|grids|programs COUNT
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 
 import pydp
 
@@ -53,8 +54,17 @@ def grids(number: int) -> None:
     assert np.array_equal(out, x * number)
 
 
+def programs(number: int) -> None:
+    """One program each by pyopencl alone, released at once: the memory that the driver itself does not free."""
+    queue = pydp.device().queue
+    text = f"kernel void add(global int *x) {{ x[get_global_id(0)] += {number}; }}"
+    program = cl.Program(queue.context, text).build(cache_dir=False)
+    buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, X.nbytes)
+    program.add(queue, X.shape, None, buffer).wait()
+
+
 def main(what: str, count: int) -> None:
-    call = {"operators": operators, "functions": functions, "shapes": shapes, "grids": grids}[what]
+    call = {"operators": operators, "functions": functions, "shapes": shapes, "grids": grids, "programs": programs}[what]
     call(0)
     print(f"{_resident():.1f}", flush=True)
     for number in range(1, count + 1):

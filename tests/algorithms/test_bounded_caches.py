@@ -178,10 +178,21 @@ PROGRAM = Path(__file__).parent / "run_distinct.py"
 @pytest.mark.huge
 @pytest.mark.parametrize("what", ["operators", "functions", "shapes", "grids"])
 def test_twenty_thousand_leave_memory_flat(device: Any, what: str) -> None:
-    """Within a tenth of what it was after the first tenth of the calls."""
+    """Within a tenth of what it was after the first tenth of the calls, and what the driver itself loses of programs:
+    PoCL 3.1 does not free some 20 KB of each, with pyopencl alone too."""
+    count, lost = 20000, 0.0
+    if what in ("operators", "functions"):
+        raw = _sizes(device, "programs", count // 10)
+        lost = 1.5 * max(0.0, raw[-1] - raw[1]) * 10
+    sizes = _sizes(device, what, count)
+    assert max(sizes[2:]) <= 1.1 * sizes[1] + lost, (sizes, lost)
+
+
+def _sizes(device: Any, what: str, count: int) -> list[float]:
     environment = {**os.environ, "PYDP_DEVICE": device.driver}
-    command = [sys.executable, str(PROGRAM), what, "20000"]
+    command = [sys.executable, str(PROGRAM), what, str(count)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     sizes = [float(word) for word in done.stdout.split()]
-    assert len(sizes) == 11 and max(sizes[2:]) <= 1.1 * sizes[1], sizes
+    assert len(sizes) == 11
+    return sizes
