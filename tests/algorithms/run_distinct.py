@@ -64,7 +64,7 @@ def programs(number: int) -> None:
 
 
 def main(what: str, count: int) -> None:
-    call = {"operators": operators, "functions": functions, "shapes": shapes, "grids": grids, "programs": programs}[what]
+    call = {one.__name__: one for one in (operators, functions, shapes, grids, programs)}[what]
     call(0)
     print(f"{_resident():.1f}", flush=True)
     for number in range(1, count + 1):

@@ -298,3 +298,10 @@ def test_drivers_that_lose_records_or_compile_large_ones_slowly_merge_alone() ->
     assert FAMILY.default(careful, Problem("sort", "int32", (10, 0, 4))).run > 1
     lost = Problem("sort", "record", (10, 0, 8), (LOST,))
     assert all((spec.mapping, spec.run) == ("vector", 1) for spec in FAMILY.candidates(careful, lost))
+
+
+def test_types_of_numbers_are_keys(device: Any) -> None:
+    x = np.array([3.5, -1.25, 300.0, 0.5, -0.5, 2.0], np.float32)
+    for key, values in ((float, x), (int, x.astype(int)), (np.int8, x.astype(int).astype(np.int8)), (bool, x != 0)):
+        expected = np.argsort(values, kind="stable")
+        assert np.array_equal(pydp.argsort(x, key=key, device=device), expected), key
