@@ -301,3 +301,27 @@ def tile_grid(sizes: Sequence[int] | int, t: Sequence[int] | int, tile: Sequence
     start = number * tile_extent(tile, len(number))
     sizes_here = [min(size, end - low) for size, end, low in zip(Extent(tile), whole, start, strict=True)]
     return Grid(sizes_here, start)
+
+
+Axis = tuple[int, tuple[int, ...]]
+"""The size of an axis, and the step of each array along it, in elements."""
+
+
+def merge_axes(axes: Iterable[Axis]) -> list[Axis]:
+    """The same elements in the same order, with as few axes as the steps allow.
+
+    Axes of one element are dropped. An axis is merged into the one before it if all arrays step through the two as
+    through one.
+
+    >>> merge_axes([(3, (20, 40)), (4, (5, 10)), (1, (7, 7)), (5, (1, 2))])
+    [(60, (1, 2))]
+    """
+    merged: list[Axis] = []
+    for size, steps in axes:
+        if size == 1:
+            continue
+        if merged and all(outer == size * step for outer, step in zip(merged[-1][1], steps, strict=True)):
+            merged[-1] = (merged[-1][0] * size, steps)
+        else:
+            merged.append((size, steps))
+    return merged

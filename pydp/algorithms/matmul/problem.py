@@ -14,6 +14,7 @@ import numpy as np
 
 from pydp.dtypes import c_name
 from pydp.errors import InvalidArgument
+from pydp.space import merge_axes
 
 _WORK = {"f2": "float", "f4": "float", "c8": "float", "f8": "double", "c16": "double"}
 _NUMPY = {"float": np.float32, "double": np.float64, "uint": np.uint32, "ulong": np.uint64}
@@ -226,7 +227,9 @@ def product(a: tuple[Shape, Shape, int], b: tuple[Shape, Shape, int], c: tuple[S
         _batch_strides(shape_b[:-2], strides_b[:-2], batch),
         strides_c[:rank],
     ]
-    batch, steps = _merged(batch, steps)
+    merged = merge_axes((size, tuple(step[axis] for step in steps)) for axis, size in enumerate(batch))
+    batch = tuple(size for size, _ in merged)
+    steps = [tuple(step[array] for _, step in merged) for array in range(3)]
     # The stride of an axis of one element means nothing: 1 where that makes rows contiguous, else 0.
     row_a, col_a = (row_a if m > 1 else 0), (col_a if k > 1 else 1)
     row_b, col_b = (row_b if k > 1 else 1), (col_b if n > 1 else 0)
@@ -241,22 +244,6 @@ def product(a: tuple[Shape, Shape, int], b: tuple[Shape, Shape, int], c: tuple[S
 def _batch_strides(shape: Shape, strides: Shape, batch: Shape) -> Shape:
     missing = len(batch) - len(shape)
     return (0,) * missing + tuple(0 if size == 1 else step for size, step in zip(shape, strides, strict=True))
-
-
-def _merged(batch: Shape, steps: list[Shape]) -> tuple[Shape, list[Shape]]:
-    sizes: list[int] = []
-    columns: list[tuple[int, ...]] = []
-    for axis, size in enumerate(batch):
-        if size == 1:
-            continue
-        column = tuple(step[axis] for step in steps)
-        if columns and all(one == size * two for one, two in zip(columns[-1], column, strict=True)):
-            sizes[-1] *= size
-            columns[-1] = column
-        else:
-            sizes.append(size)
-            columns.append(column)
-    return tuple(sizes), [tuple(column[i] for column in columns) for i in range(len(steps))]
 
 
 def _taller(one: Product) -> Product:

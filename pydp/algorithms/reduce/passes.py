@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pydp.algorithms.reduce.policy import ReduceSpec
+from pydp.space import merge_axes
 
 _LEAST_OF_A_LANE = 64  # elements down a column, below which another part costs more than it brings
 
@@ -44,16 +45,8 @@ class Pass:
 
 
 def collapse(dims: Sequence[Dim]) -> list[Dim]:
-    """The same elements in the same order, with as few axes as their steps allow."""
-    merged: list[Dim] = []
-    for size, step in dims:
-        if size == 1:
-            continue
-        if merged and merged[-1][1] == size * step:
-            merged[-1] = (merged[-1][0] * size, step)
-        else:
-            merged.append((size, step))
-    return merged
+    """`merge_axes` for one array."""
+    return [(size, step) for size, (step,) in merge_axes((size, (step,)) for size, step in dims)]
 
 
 def _contiguous(sizes: Sequence[int]) -> list[Dim]:

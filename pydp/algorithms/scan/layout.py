@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Axis = tuple[int, tuple[int, ...]]
-"""(size, step of each array in elements) of one axis."""
+from pydp.space import merge_axes
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,8 @@ def layout_of(shape: Sequence[int], strides: Sequence[Sequence[int]], axis: int,
     step = tuple(s[axis] for s in strides)
     shift = tuple((n - 1) * s for s in step) if reverse and n else (0,) * len(step)
     step = tuple(-s for s in step) if reverse else step
-    others = [(size, tuple(s[k] for s in strides)) for k, size in enumerate(shape) if k != axis and size != 1]
-    merged = _merged(others)
+    others = [(size, tuple(s[k] for s in strides)) for k, size in enumerate(shape) if k != axis]
+    merged = merge_axes(others)
     if len(merged) > 2:
         return None
     none = (0,) * len(step)
@@ -59,19 +58,6 @@ def layout_of(shape: Sequence[int], strides: Sequence[Sequence[int]], axis: int,
     inner, within = merged[-1]
     slabs, outer = merged[0] if len(merged) == 2 else (1, none)
     return Layout(n, step, slabs * inner, inner, outer, within, columns, shift)
-
-
-def _merged(axes: Sequence[Axis]) -> list[Axis]:
-    """The same elements with as few axes as the steps allow."""
-    merged: list[Axis] = []
-    for size, steps in axes:
-        if merged:
-            before, outer = merged[-1]
-            if all(o == size * s for o, s in zip(outer, steps, strict=True)):
-                merged[-1] = (before * size, steps)
-                continue
-        merged.append((size, steps))
-    return merged
 
 
 def _side_by_side(steps: Sequence[int]) -> bool:

@@ -18,6 +18,7 @@ from pydp.runtime.arrays.copy_transposed import Prepared, TransposeTiling
 from pydp.runtime.arrays.indexing import broadcast_strides
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.programs.program import MOST_GROUPS, kernel
+from pydp.space import merge_axes
 
 if TYPE_CHECKING:
     from pydp.runtime.drivers.devices import Device
@@ -49,22 +50,11 @@ def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[li
 
     Axes of one element go, and neighbours that every array steps through as if they were one are joined.
     """
-    order = sorted((axis for axis in range(len(shape)) if shape[axis] != 1), key=lambda axis: -abs(strides[0][axis]))
-    sizes: list[int] = []
-    steps: list[list[int]] = [[] for _ in strides]
-    for axis in order:
-        size = shape[axis]
-        if sizes and all(step[-1] == own[axis] * size for step, own in zip(steps, strides, strict=True)):
-            sizes[-1] *= size
-            for step, own in zip(steps, strides, strict=True):
-                step[-1] = own[axis]
-        else:
-            sizes.append(size)
-            for step, own in zip(steps, strides, strict=True):
-                step.append(own[axis])
-    if not sizes:
+    order = sorted(range(len(shape)), key=lambda axis: -abs(strides[0][axis]))
+    merged = merge_axes((shape[axis], tuple(one[axis] for one in strides)) for axis in order)
+    if not merged:
         return [1], [[1] for _ in strides]
-    return sizes, steps
+    return [size for size, _ in merged], [list(steps) for steps in zip(*(steps for _, steps in merged), strict=True)]
 
 
 def result_dtype(op: str, left: Any, right: Any) -> np.dtype:
