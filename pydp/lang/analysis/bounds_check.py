@@ -13,7 +13,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.analysis.static_checks import outside_text
 from pydp.lang.barriers.barrier_check import control_inputs
-from pydp.lang.execute.lane_events import Access, leaving
+from pydp.lang.execute.lane_events import Access
 from pydp.lang.execute.launch_lanes import MOST_ALIKE, Launch, Sample, magnitude, trace
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.runtime.bounded import BoundedCache
@@ -113,7 +113,7 @@ def _given(body: list[ir.Stmt]) -> dict[str, list[ir.Expr]]:
         elif isinstance(statement, ir.If):
             inner, conditions = [*statement.then, *statement.orelse], [statement.condition]
         elif isinstance(statement, ir.For | ir.While):
-            ends = (one for one in ir.statements(statement.body) if isinstance(one, ir.If) and any(leaving([one])))
+            ends = (one for one in ir.statements(statement.body) if isinstance(one, ir.If) and any(ir.jumps([one])))
             inner, conditions = [statement], [one.condition for one in ends]
             if isinstance(statement, ir.For):
                 given[statement.variable.name] += (statement.start, statement.stop, statement.step)

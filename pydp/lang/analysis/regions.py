@@ -80,16 +80,7 @@ def _is_shared(statement: ir.Stmt, looped: bool) -> bool:
     """The statement holds a barrier, or (inside a shared loop) a jump of that loop."""
     if any(isinstance(inner, ir.Barrier) for inner in ir.statements([statement])):
         return True
-    return looped and isinstance(statement, ir.If) and jumps(statement)
-
-
-def jumps(statement: ir.Stmt) -> bool:
-    """A break or continue in it belongs to a loop outside of it."""
-    if isinstance(statement, ir.Break | ir.Continue):
-        return True
-    if isinstance(statement, ir.If):
-        return any(jumps(inner) for inner in (*statement.then, *statement.orelse))
-    return False
+    return looped and isinstance(statement, ir.If) and any(ir.jumps([statement]))
 
 
 def intervals(nodes: list[Node]) -> Iterator[Interval]:

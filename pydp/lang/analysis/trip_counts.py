@@ -130,19 +130,14 @@ def _least(body: Sequence[ir.Stmt], known: _Known, values: Values) -> int:
             total += min(_least(block, known, values) for block in ir.blocks(statement))
         if isinstance(statement, (ir.For, ir.While)):
             total += 1  # that of its end
-        elif _leaves(statement):
+        elif any(ir.jumps([statement])):
             return total  # what comes after may be left out
         turns = _turns(statement, known, values) if isinstance(statement, ir.For) else None
-        if isinstance(statement, ir.For) and turns is not None and not any(map(_leaves, ir.statements(statement.body))):
+        if isinstance(statement, ir.For) and turns is not None and not any(ir.jumps(statement.body)):
             (least, _), ends = turns
             with known.inside(statement, ends):
                 total += least * (1 + _least(statement.body, known, values)) if least else 0
     return total
-
-
-def _leaves(statement: ir.Stmt) -> bool:
-    """Whether a statement, or one inside it, leaves a loop or a turn of it."""
-    return any(isinstance(one, (ir.Break, ir.Continue)) for one in ir.statements([statement]))
 
 
 def _turns(loop: ir.For, known: _Known, values: Values) -> tuple[Range, Range] | None:

@@ -260,8 +260,7 @@ class _Followed:
             self._run(statement.then if condition else statement.orelse)
             return
         self._forget([*statement.then, *statement.orelse])
-        inner = [*ir.statements(statement.then), *ir.statements(statement.orelse)]
-        if any(isinstance(one, ir.Break | ir.Continue) for one in inner):
+        if any(ir.jumps([statement])):
             raise _Lost  # perhaps of the loop around: nothing that follows in it is sure
 
     def _forget(self, body: list[ir.Stmt]) -> None:

@@ -66,7 +66,7 @@ class _Splitter:
             elif isinstance(statement, ir.Break | ir.Continue):
                 return False
             elif not ir.barriers([statement]):
-                if _leaves(statement):
+                if any(ir.jumps([statement])):
                     return False
             elif isinstance(statement, ir.If):
                 if not self._can_split(statement.then) or not self._can_split(statement.orelse):
@@ -129,12 +129,3 @@ class _Splitter:
                 result.append(replace(statement, counted=True) if isinstance(statement, ir.Barrier) else statement)
         flush()
         return result
-
-
-def _leaves(statement: ir.Stmt) -> bool:
-    """True where the statement can leave a loop that it is in (and not only one that is inside it)."""
-    if isinstance(statement, ir.Break | ir.Continue):
-        return True
-    if isinstance(statement, ir.If):
-        return any(_leaves(inner) for inner in (*statement.then, *statement.orelse))
-    return False

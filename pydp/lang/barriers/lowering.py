@@ -257,19 +257,9 @@ def _danger(statement: ir.Stmt) -> str:
         return "under a condition"
     if isinstance(statement, ir.While):
         return "in a while loop"
-    if isinstance(statement, ir.For) and _leaves_early(statement.body):
+    if isinstance(statement, ir.For) and any(ir.jumps(statement.body)):
         return "in a loop with break or continue"
     return ""
-
-
-def _leaves_early(body: Sequence[ir.Stmt]) -> bool:
-    """Whether a break or continue of the loop itself is in its body (those of inner loops are not its own)."""
-    for statement in body:
-        if isinstance(statement, (ir.Break, ir.Continue)):
-            return True
-        if isinstance(statement, ir.If) and any(_leaves_early(block) for block in ir.blocks(statement)):
-            return True
-    return False
 
 
 def _orders_global_memory(body: Sequence[ir.Stmt], apart: bool) -> bool:

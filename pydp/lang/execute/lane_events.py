@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,13 +81,3 @@ def wrong_width(width: int, lanes: int) -> str:
     if width >= 1 and lanes % width == 0:
         return ""
     return f"A barrier's width is {width}; numbers that divide the group's {lanes} lanes are accepted"
-
-
-def leaving(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:
-    """The break and continue statements of a body that leave a loop around it."""
-    for statement in body:
-        if isinstance(statement, ir.Break | ir.Continue):
-            yield statement
-        elif isinstance(statement, ir.If):
-            yield from leaving(statement.then)
-            yield from leaving(statement.orelse)

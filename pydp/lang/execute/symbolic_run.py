@@ -7,12 +7,13 @@ is computed for every lane; what depends on data is unknown. The result is a lis
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.execute.lane_events import Access, BarrierEvent, Event, SkippedIterations, leaving
+from pydp.lang.execute.lane_events import Access, BarrierEvent, Event, SkippedIterations
 from pydp.lang.execute.symbolic_evaluate import Evaluator
 from pydp.lang.execute.symbolic_values import Known, Value, binary, meet, merge, symbol
 
@@ -107,7 +108,7 @@ class Tracer(Evaluator):
         for inner in ir.statements([*statement.then, *statement.orelse]):
             if isinstance(inner, ir.Assign | ir.For):
                 self.signatures.pop(inner.variable.name, None)
-        left_by = list(leaving([*statement.then, *statement.orelse]))
+        left_by = list(ir.jumps([*statement.then, *statement.orelse]))
         if left_by:
             self._left_by(left_by, self._is_shared(condition, statement.then))
 
@@ -115,7 +116,7 @@ class Tracer(Evaluator):
         """Whether a condition of unknown outcome has the same outcome in all lanes."""
         return condition is not None or bool(ir.barriers(body))
 
-    def _left_by(self, jumps: list[ir.Stmt], shared: bool) -> None:
+    def _left_by(self, jumps: Sequence[ir.Stmt], shared: bool) -> None:
         """What follows in a loop that is perhaps left: lanes that meet in it leave it together, and what they then do
         not come to are barriers too."""
         continued = any(isinstance(jump, ir.Continue) for jump in jumps)
@@ -181,9 +182,9 @@ class Tracer(Evaluator):
         self.block(body)
         continued = self.loops.pop()
         self.bodies.pop()
-        if self.context != before and any(isinstance(jump, ir.Continue) for jump in leaving(body)):
+        if self.context != before and any(isinstance(jump, ir.Continue) for jump in ir.jumps(body)):
             self.context = before  # the next turn comes, whether the rest of this one did or not
-            if any(isinstance(jump, ir.Break) for jump in leaving(body)):
+            if any(isinstance(jump, ir.Break) for jump in ir.jumps(body)):
                 self._may_have_left(True)
         return self.active if not continued.any() else self.active | continued
 
@@ -200,7 +201,7 @@ class Tracer(Evaluator):
                 lanes = np.nonzero(self.active)[0]
                 self.events.append(Access("read", part.array, lanes, None, False, self.context, part.where))
         self.exact = False
-        if any(isinstance(one, ir.Break) for one in leaving(statement.body)):
+        if any(isinstance(one, ir.Break) for one in ir.jumps(statement.body)):
             self.certain = False  # lanes may have left in turns that are not run, and not come to later barriers
             self._may_have_left(True)
 

@@ -15,7 +15,7 @@ bits, and :mod:`pydp.lang.analysis.integer_ranges` says which one a launch needs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -400,6 +400,15 @@ def statements(body: list[Stmt]) -> Iterator[Stmt]:
         yield statement
         for block in blocks(statement):
             yield from statements(block)
+
+
+def jumps(body: Iterable[Stmt]) -> Iterator[Break | Continue]:
+    """The break and continue statements in a body that belong to a loop around it, not to a loop inside it."""
+    for statement in body:
+        if isinstance(statement, Break | Continue):
+            yield statement
+        elif isinstance(statement, If):
+            yield from jumps((*statement.then, *statement.orelse))
 
 
 def barriers(body: list[Stmt]) -> list[Barrier]:

@@ -79,7 +79,7 @@ class Flow(Memory):
                 together = len(family) - 1
                 continue
             _WRITERS[type(statement)](self, statement)
-            if self._loops and self._loops[-1].now is not None and regions.jumps(statement):
+            if self._loops and self._loops[-1].now is not None and any(ir.jumps([statement])):
                 # Lanes that left below are off for the rest of this list too.
                 self.mask = self.temporary(self.vector(_not_none(self.both(self.mask, self._loops[-1].now))))
 
@@ -192,7 +192,7 @@ class Flow(Memory):
         """One round with the lanes of `live`: leave C's loop when there are none. The mask is set for what follows."""
         self.block.line(f"if (!{self.any(live)}) break;")
         now = live
-        if any(regions.jumps(statement) for statement in body):
+        if any(ir.jumps(body)):
             names = [self.block.fresh("now") for _ in live.texts]
             for name, text in zip(names, live.texts, strict=True):
                 self.block.line(f"{self.text.mask} {name} = {text};")

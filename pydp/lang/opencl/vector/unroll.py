@@ -64,7 +64,7 @@ def _is_small(loop: ir.For) -> bool:
     inside = list(ir.statements(loop.body))
     if len(values) * len(inside) > _MOST_STATEMENTS or ir.barriers(loop.body):
         return False
-    if name in regions.assigned_in(loop.body) or any(regions.jumps(statement) for statement in loop.body):
+    if name in regions.assigned_in(loop.body) or any(ir.jumps(loop.body)):
         return False
     return any(_indexes_private(statement, name) or _fills_gaps(statement, loop) for statement in inside)
 

@@ -271,7 +271,7 @@ class Variances:
         """How the conditions around the breaks and continues of a loop part the lanes."""
         found = SHARED
         for statement in body:
-            if isinstance(statement, ir.If) and regions.jumps(statement):
+            if isinstance(statement, ir.If) and any(ir.jumps([statement])):
                 condition = self.of(statement.condition)
                 inner = among([self._jumps(statement.then), self._jumps(statement.orelse)])
                 found = among([found, condition, inner])
