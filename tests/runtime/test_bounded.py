@@ -274,7 +274,6 @@ def test_an_interrupt_at_any_line_leaves_no_attempt_behind() -> None:
             interrupted += 1
         finally:
             sys.settrace(before)
-        gc.collect()
         assert not cache._making, stop
         kept = len(cache)
         cache.make("key", made.append, 2)
