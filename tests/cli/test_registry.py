@@ -37,7 +37,7 @@ def test_it_runs(device: Any, tmp_path: Path) -> None:
 
 def test_it_is_explained(device: Any) -> None:
     text = said("explain", "negate", "5000", "-d", device.driver)
-    assert "negate of (5000,) float32" in text and "NegateSpec(items=" in text and "model" in text
+    assert "negate of (5000,) float32" in text and "NegateSpec(items=" in text and "predicted" in text
 
 
 def test_it_is_tuned(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
