@@ -80,7 +80,8 @@ def test_a_file_that_others_can_write_is_not_read(folder: Path, mode: int, caplo
     for _ in range(3):
         assert read(path) is None
     assert [record.message for record in caplog.records] == [
-        f"cannot read {path}: other users may write to it (mode {mode:04o}; `chmod go-w` prevents that); continuing without the file"
+        f"cannot read {path}: other users may write to it (mode {mode:04o}; `chmod go-w` prevents that); "
+        "continuing without the file"
     ]
     assert atomic_write(path, b"y") and read(path) == b"y"  # what is written in its place is this user's
     path.chmod(0o644)
@@ -166,8 +167,8 @@ def test_a_cache_folder_that_is_shared_gets_a_subfolder_of_this_users(
     assert atomic_write(cache_dir() / "sub" / "file", b"x") and read(cache_dir() / "sub" / "file") == b"x"
     assert _mode(own) & 0o777 == 0o700
     assert [record.message for record in caplog.records] == [
-        f"the cache folder {folder} is not used: other users may write to it (mode {mode:04o}; `chmod go-w` prevents that);"
-        f" files are kept in {own}"
+        f"the cache folder {folder} is not used: other users may write to it (mode {mode:04o}; `chmod go-w` "
+        f"prevents that); files are kept in {own}"
     ]
     own.chmod(0o775)
     assert read(cache_dir() / "sub" / "file") is None and not atomic_write(cache_dir() / "sub" / "file", b"y")
