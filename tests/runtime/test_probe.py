@@ -31,7 +31,7 @@ def test_this_device_passes(device: Device) -> None:
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
-        ("held", "values that were read before a barrier"),
+        ("held", "values read before a barrier"),
         ("alone", "run some statements twice"),
         ("probe", "32-bit atomics are wrong"),
     ],
