@@ -63,12 +63,16 @@ def r700_place(thread: int, stride: int, index: int) -> tuple[int, int]:
     (1, 12)
     """
     if stride % 4 or not 4 <= stride <= 64 or index % 4 or not 0 <= index < stride:
-        raise InvalidArgument(f"stride {stride}, index {index} are not accepted; multiples of 4, index < stride <= 64")
+        raise InvalidArgument(
+            f"stride {stride}, index {index} are not accepted; multiples of 4 with index < stride <= 64 are"
+        )
     return thread % 4, (thread >> 2) * stride + index
 
 
 def degree(banks: Banks, addresses: Iterable[int], element_bytes: int = 4) -> int:
-    """The number of turns that one access takes: the maximum number of different words in one bank, at least 1.
+    """The bank conflict degree of one access: the maximum number of different words in one bank, at least 1.
+
+    An access of degree n is an n-way bank conflict: it takes n turns, one word per bank in each turn.
 
     addresses: the byte address of each lane's element, in lane order. Groups of `banks.lanes` lanes access memory
     together; the result is for the worst group. For an element of several words, proportionally fewer lanes access
@@ -115,7 +119,7 @@ class Layout:
         return rows * self.row
 
     def offset(self, index: Sequence[int]) -> int:
-        """The place of an element, in elements."""
+        """The offset of an element, in elements."""
         place = 0
         for extent, item in zip(self.shape[:-1], index[:-1], strict=True):
             place = place * extent + item
@@ -173,7 +177,7 @@ class Skew:
     reason: str
 
     def offset(self, index: int) -> int:
-        """The place of an element, in elements."""
+        """The offset of an element, in elements."""
         return index + index // self.every if self.every else index
 
     def size(self, count: int) -> int:
@@ -193,7 +197,7 @@ def skewed(banks: Banks, element_bytes: int, lanes: int, items: int, columns: in
     walks += [[lane // columns * stretch + turn * columns + lane % columns for lane in together] for turn in turns_of]
     bare = Skew(every, 1, "")
     turns = max(degree(banks, [element_bytes * bare.offset(i) for i in walk], element_bytes) for walk in walks)
-    unused = f"one unused element after each {every}" if every else "elements as they are"
+    unused = f"one unused element after each {every}" if every else "no unused elements"
     return Skew(every, turns, f"{unused}: {turns} turn(s) of {banks.count} banks of {banks.width} bytes at worst")
 
 
@@ -216,7 +220,7 @@ def skew(banks: Banks, element_bytes: int, lanes: int, items: int, columns: int)
 
 def _layout_reason(banks: Banks, pad: int, worst: int) -> str:
     where = f"{banks.count} banks of {banks.width} bytes"
-    rows = f"rows {pad} element(s) longer" if pad else "rows as they are"
+    rows = f"rows {pad} element(s) longer" if pad else "rows without padding"
     return f"{rows}: conflict-free on {where}" if worst == 1 else f"{rows}: {worst} turns on {where}, the fewest found"
 
 

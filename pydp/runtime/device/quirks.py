@@ -166,14 +166,14 @@ TABLE = (
     # --- Intel's CPU and GPU runtimes ------------------------------------------------------------------------
     Quirk(
         "intel",
-        "sizes that intel_reqd_sub_group_size accepts on CPUs",
+        "no query reports the sizes that intel_reqd_sub_group_size accepts on CPUs",
         {"subgroup_sizes": (8, 16, 32, 64)},
         kinds=_CPU,
         shown_by="tests/lang/test_barriers.py",
     ),
     Quirk(
         "intel",
-        "sizes that intel_reqd_sub_group_size accepts on GPUs",
+        "no query reports the sizes that intel_reqd_sub_group_size accepts on GPUs",
         {"subgroup_sizes": (8, 16, 32)},
         kinds=_EVERY_KIND - _CPU,
     ),

@@ -91,8 +91,8 @@ def _path(device: DeviceCore) -> Any:
 
 def _ask(device: DeviceCore) -> dict[str, Any]:
     raise_if_lost()  # before the probe: a fork must not be stored as a failure of the device
-    apart = not device.quirks.is_simulator and bool(sys.executable)
-    found = _in_process_of_its_own(device) if apart else run(device)
+    separate = not device.quirks.is_simulator and bool(sys.executable)
+    found = _in_process_of_its_own(device) if separate else run(device)
     asked = {"version": _VERSION, "time": time.time(), "device": device.name, "variables": _variables(device)}
     found = {**asked, **found}
     atomic_write(_path(device), json.dumps(found).encode())

@@ -15,4 +15,4 @@ def main() -> None:
         if device.uid == sys.argv[1]:
             print(f"\n{MARK}{json.dumps(run(device))}", flush=True)
             return
-    print(f'\n{MARK}{{"reason": "another process does not list it", "subgroups": []}}', flush=True)
+    print(f'\n{MARK}{{"reason": "a new process does not list the device", "subgroups": []}}', flush=True)

@@ -104,7 +104,7 @@ def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl
         raise OutOfResources(f"the device cannot allocate {nbytes} bytes: {error}") from None
     except cl.LogicError as error:
         if "SIZE" in str(error).upper():
-            raise OutOfResources(f"the device accepts no buffer of {nbytes} bytes: {error}") from None
+            raise OutOfResources(f"the device does not accept a buffer of {nbytes} bytes: {error}") from None
         raise
 
 
