@@ -92,7 +92,7 @@ def all_devices() -> list[Device]:
 
 
 def devices() -> list[Device]:
-    """The usable devices, best first: GPUs, then CPUs, then simulators.
+    """The usable devices, best first: GPUs, then accelerators, then CPUs. Simulators come last.
 
     A device is usable if a small kernel with barriers, local memory and atomics computed the correct result on it. The
     command ``pydp devices`` also shows the other devices, with the reason.
