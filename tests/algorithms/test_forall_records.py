@@ -225,7 +225,7 @@ def parameter(idx, out, r, k):
 def test_a_record_as_a_number_of_the_call(where, device):
     out, r = np.zeros(5, REC), records(REC, 4)[2]
     if not device.profile.unaligned_records and where != {"device": "host"}:
-        with pytest.raises(UnsupportedOnDevice, match="array member of several axes as a value; pass an array of one"):
+        with pytest.raises(UnsupportedOnDevice, match="multidimensional array member by value; pass an array of one"):
             pydp.forall(5, parameter, out, r, 2, **where)
         pytest.skip("the driver loses array members of several axes in values: they are refused")
     pydp.forall(5, parameter, out, r, 2, **where)

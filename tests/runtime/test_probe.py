@@ -68,7 +68,7 @@ def test_a_verdict_counts_for_the_variables_that_it_was_found_with(monkeypatch, 
 
 
 _REASONS = {
-    "POCL_PREGION_VALUE_REMAT": "values that were read before a barrier change",
+    "POCL_PREGION_VALUE_REMAT": "values read before a barrier change",
     "POCL_FORCE_PARALLEL_OUTER_LOOP": "groups of one work-item run some statements twice",
 }
 _VARIABLES = sorted({name for row in TABLE for name in row.sets.get("environment", {})})
