@@ -1,7 +1,6 @@
 """Data-parallel primitives and user-written tiled kernels, from Python, on any OpenCL device.
 
-The public names are imported from their modules when they are first used, so that ``import pydp`` costs
-next to nothing and touches no driver.
+Each public name is imported on first use. ``import pydp`` is therefore fast and loads no driver.
 """
 
 from __future__ import annotations

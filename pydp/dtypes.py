@@ -1,8 +1,7 @@
-"""NumPy dtypes as OpenCL C types: names, record declarations, literals, what devices and drivers can hold.
+"""NumPy dtypes as OpenCL C types: names, struct declarations, literals, and checks of device support.
 
-A record dtype becomes a packed struct whose members lie at the very offsets of the dtype, padding
-included, so that a NumPy array and a ``__global`` array of the struct share their bytes. Literals are exact:
-``c_literal`` gives the OpenCL C text of a value of any dtype. Needs no driver.
+A record dtype becomes a packed struct with the same member offsets and padding, so a NumPy array and a ``__global``
+array of the struct have the same bytes. ``c_literal`` writes a value of any dtype exactly. No driver is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _SCALARS = {
 }
 _ACCEPTED = "bool, integers of 8 to 64 bits, float16/32/64, complex64/128, OpenCL vectors and records of these"
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
-# Words of OpenCL C that cannot name a struct member, and the macros that would be expanded in one.
+# OpenCL C keywords and macros, which cannot be names of struct members.
 # fmt: off
 _RESERVED = frozenset([
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
@@ -62,7 +61,7 @@ class _HasProfile(Protocol):
 
 
 def native(dtype: Any) -> np.dtype:
-    """`dtype` in this machine's byte order, its members included; raises InvalidArgument for no dtype at all."""
+    """`dtype` in native byte order, including its members. Raises InvalidArgument if it is not a dtype."""
     try:
         return np.dtype(dtype).newbyteorder("=")
     except TypeError as error:
@@ -70,9 +69,9 @@ def native(dtype: Any) -> np.dtype:
 
 
 def dtype_text(dtype: np.dtype) -> str:
-    """`dtype` as the text that describes a problem: one text for equal dtypes.
+    """`dtype` as text in the description of a problem; equal dtypes have the same text.
 
-    NumPy's ``np.record`` dtypes equal plain ones of the same members, but ``str`` shows them as another type.
+    NumPy's ``np.record`` dtypes equal plain record dtypes with the same members, but their ``str`` differs.
 
     >>> dtype_text(np.dtype((np.record, [("a", "i4")]))), dtype_text(np.dtype("float32"))
     ("[('a', '<i4')]", 'float32')
@@ -81,7 +80,7 @@ def dtype_text(dtype: np.dtype) -> str:
 
 
 def _plain(dtype: np.dtype) -> np.dtype:
-    """`dtype` with ``np.void`` instead of ``np.record``, in members too."""
+    """`dtype` with ``np.void`` instead of ``np.record``, also in its members."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return np.dtype((_plain(base), shape))
@@ -105,7 +104,7 @@ def is_record(dtype: np.dtype) -> bool:
 def vector_parts(dtype: np.dtype) -> tuple[np.dtype, int] | None:
     """(element dtype, count) of one of pyopencl's vector dtypes (``pyopencl.cltypes.float4``), else None.
 
-    They are told from user records by the names ``s0``, ``s1``, ... that pyopencl gives the components.
+    pyopencl names the components ``s0``, ``s1``, ..., which distinguishes vectors from user records.
     """
     if dtype.names is None or dtype.fields is None or "s0" not in dtype.fields:
         return None
@@ -122,7 +121,7 @@ def vector_parts(dtype: np.dtype) -> tuple[np.dtype, int] | None:
 
 
 def c_member(name: str) -> str:
-    """The struct member that holds record field `name`: the name itself where OpenCL C allows it, else an escape."""
+    """The struct member name of the record field `name`: the name itself if OpenCL C allows it, else an escape."""
     if (
         _IDENTIFIER.match(name)
         and name not in _RESERVED
@@ -137,9 +136,9 @@ def c_member(name: str) -> str:
 def c_name(dtype: Any) -> str:
     """The OpenCL C type of one element of `dtype`.
 
-    Scalars and pyopencl's vectors have their OpenCL names, bool is stored as ``uchar``, complex numbers
-    are ``float2`` / ``double2``; a record is ``rec_`` and a hash of its layout, declared by
-    :func:`c_declarations`. Raises InvalidArgument for anything else.
+    Scalars and pyopencl's vectors have their OpenCL names. bool is stored as ``uchar``, complex numbers as ``float2``
+    or ``double2``. A record is ``rec_`` and a hash of its layout; :func:`c_declarations` declares it. Raises
+    InvalidArgument for other dtypes.
 
     >>> c_name("int32"), c_name(bool), c_name("complex64")
     ('int', 'uchar', 'float2')
@@ -162,7 +161,7 @@ def _c_name(dtype: np.dtype) -> str:
 
 
 def record_members(dtype: np.dtype) -> list[tuple[str, np.dtype, tuple[int, ...], int]]:
-    """(name, element dtype, array shape, byte offset) of a record's fields, by offset."""
+    """(name, element dtype, array shape, byte offset) of a record's fields, ordered by offset."""
     assert dtype.names is not None and dtype.fields is not None
     found = []
     for name in dtype.names:
@@ -175,13 +174,13 @@ def record_members(dtype: np.dtype) -> list[tuple[str, np.dtype, tuple[int, ...]
 def _check_layout(dtype: np.dtype) -> None:
     end = 0
     if dtype.itemsize == 0 or not dtype.names:
-        raise InvalidArgument(f"record dtype {dtype} has no bytes; records of at least one byte are accepted")
+        raise InvalidArgument(f"record dtype {dtype} has size 0; records of at least one byte are accepted")
     for name, base, shape, offset in record_members(dtype):
         size = base.itemsize * math.prod(shape)
         if size == 0:
-            raise InvalidArgument(f"field {name!r} of record dtype {dtype} has no bytes; at least one is needed")
+            raise InvalidArgument(f"field {name!r} of record dtype {dtype} has size 0; at least one byte is needed")
         if offset < end:
-            raise InvalidArgument(f"field {name!r} of record dtype {dtype} overlaps another; it must not")
+            raise InvalidArgument(f"field {name!r} of record dtype {dtype} overlaps another; fields must not overlap")
         _c_name(base)
         end = offset + size
 
@@ -194,7 +193,7 @@ def _layout(dtype: np.dtype) -> str:
 
 
 def scalars(dtype: Any) -> Iterator[np.dtype]:
-    """The scalar dtypes that `dtype` is made of, in order (itself, for a scalar; float32 twice for complex64)."""
+    """The scalar dtypes in `dtype`, in order: a scalar dtype itself, float32 twice for complex64."""
     dtype = native(dtype)
     vector = vector_parts(dtype)
     if vector is not None:
@@ -210,9 +209,9 @@ def scalars(dtype: Any) -> Iterator[np.dtype]:
 
 
 def c_declarations(dtypes: Iterable[Any]) -> str:
-    """OpenCL C text that must stand before the first use of `dtypes`: extension pragmas and record structs.
+    """OpenCL C declarations that `dtypes` need before their first use: extension pragmas and structs.
 
-    Each record (and each record inside it) is declared once, inner ones first, packed and byte-exact.
+    Each record is declared once, after the records that it contains, with the exact byte layout.
     """
     structs: dict[str, str] = {}
     kinds: set[str] = set()
@@ -239,9 +238,10 @@ def _collect(dtype: np.dtype, structs: dict[str, str], kinds: set[str]) -> None:
 
 
 def natural_alignment(dtype: Any) -> int:
-    """Bytes that OpenCL C aligns a value of `dtype` to; for a record, what its struct is declared with.
+    """The alignment in bytes of a value of `dtype` in OpenCL C; for a record, the declared alignment of its struct.
 
-    It is the largest power of two, up to 8 and the widest member's own alignment, that divides the record's size.
+    For a record, it is the largest power of two that divides the record's size, at most 8 and at most the largest
+    alignment of a member.
     """
     dtype = native(dtype)
     vector = vector_parts(dtype)
@@ -252,9 +252,9 @@ def natural_alignment(dtype: Any) -> int:
 
 
 def is_aligned(dtype: Any) -> bool:
-    """True unless `dtype` is a record with a member off its own alignment (in NumPy, most records without align=True).
+    """False if `dtype` is a record with a misaligned member (in NumPy, most records without align=True).
 
-    Misaligned members are slow on GPUs, and some drivers lose them in private variables.
+    Misaligned members are slow on GPUs, and some drivers corrupt them in private variables.
     """
     dtype = native(dtype)
     if not is_record(dtype):
@@ -266,8 +266,8 @@ def is_aligned(dtype: Any) -> bool:
 
 
 def _struct(dtype: np.dtype, name: str) -> str:
-    # Packed keeps every offset; the alignment that holds for all elements keeps accesses whole where they can be.
-    # A record that is laid out as C would is left to C: one driver loses packed records in arrays.
+    # `packed` keeps every offset; `aligned` avoids bytewise access where all elements are aligned. A record with the C
+    # layout needs no attribute: one driver corrupts packed records in arrays.
     widest = max(natural_alignment(base) for _, base, _, _ in record_members(dtype))
     plain = is_aligned(dtype) and natural_alignment(dtype) == widest
     attribute = "" if plain else f" __attribute__((packed, aligned({natural_alignment(dtype)})))"
@@ -285,10 +285,11 @@ def _struct(dtype: np.dtype, name: str) -> str:
 
 
 def movable(dtype: Any) -> np.dtype:
-    """A dtype of the same size that every device can move: what only travels (values sorted along) goes as this.
+    """A dtype of the same size that every device can copy. It is used for data that is only moved, such as the values
+    of a sort by key.
 
-    Scalars and vectors of 16- and 64-bit floats become unsigned integers; records become an array of the widest
-    words that divide their size, since some drivers lose misaligned members and some have no double to declare.
+    Scalars and vectors of 16- and 64-bit floats become unsigned integers. Records become an array of words of their
+    alignment, because some drivers corrupt misaligned members and some do not support double.
 
     >>> movable("float64"), movable([("a", "u1"), ("b", "i4")])
     (dtype('uint64'), dtype([('words', 'u1', (5,))]))
@@ -313,12 +314,12 @@ _OPTIONAL = (("double", "fp64", "float64"), ("half", "fp16", "float16"))  # C ty
 def check_supported(
     dtype: Any, device: _HasProfile, what: str, *, storage_only: bool = False, moved: bool = False
 ) -> np.dtype:
-    """`dtype` in native byte order, when `device` can compute with it; `what` names the argument in errors.
+    """Check that `device` can compute with `dtype`; returns it in native byte order. `what` is its name in errors.
 
-    Raises InvalidArgument for a dtype that OpenCL C has no type for, UnsupportedOnDevice for float64 or
-    float16 (bare, in a vector, complex number or record) on a device without it, and for records that its
-    driver loses. With `storage_only`, elements travel as :func:`movable`, which every device can do; with `moved`,
-    they are only assigned from memory to memory, which no driver gets wrong.
+    Raises InvalidArgument for a dtype without an OpenCL C type. Raises UnsupportedOnDevice for float64 or float16, also
+    inside a vector, complex number or record, on a device without it, and for records that its driver corrupts.
+    storage_only: elements are copied as :func:`movable`, which every device supports. moved: elements are only assigned
+    from memory to memory, which works on all drivers.
     """
     try:
         dtype = native(dtype)
@@ -333,14 +334,14 @@ def check_supported(
             raise UnsupportedOnDevice(f"{what}: dtype {dtype} needs {width}, which {device.name!r} does not have")
     if not moved and not device.profile.unaligned_records and _starts_with_a_byte(dtype) and not is_aligned(dtype):
         raise UnsupportedOnDevice(
-            f"{what}: the driver of {device.name!r} loses records like {dtype}, which start with a byte and have "
-            "members off their alignment; make the dtype with align=True"
+            f"{what}: the driver of {device.name!r} corrupts records like {dtype}, which start with a byte and have "
+            "misaligned members; make the dtype with align=True"
         )
     return dtype
 
 
 def check_computed(dtypes: Iterable[np.dtype], device: _HasProfile, what: str) -> None:
-    """Raise UnsupportedOnDevice where `what` computes with float64 or float16 and `device` does not have it."""
+    """Raise UnsupportedOnDevice if `what` computes with float64 or float16 and `device` lacks it."""
     used = {_c_name(one) for dtype in dtypes for one in scalars(dtype)}
     for kind, flag, width in _OPTIONAL:
         if kind in used and not getattr(device.profile, flag):
@@ -348,15 +349,15 @@ def check_computed(dtypes: Iterable[np.dtype], device: _HasProfile, what: str) -
 
 
 def check_parameter(dtype: Any, device: _HasProfile, what: str) -> None:
-    """Raise UnsupportedOnDevice where `device` takes no value of `dtype` as a kernel's argument.
+    """Raise UnsupportedOnDevice if `device` cannot take a value of `dtype` as a kernel argument.
 
-    One driver misreads the size of records that hold arrays of two or more axes.
+    One driver uses a wrong size for records that contain arrays of two or more axes.
     """
     dtype = native(dtype)
     if is_record(dtype) and not device.profile.unaligned_records and _has_matrix(dtype):
         raise UnsupportedOnDevice(
-            f"{what}: the driver of {device.name!r} takes no record with an array member of several axes as a value; "
-            "pass an array of one record"
+            f"{what}: the driver of {device.name!r} cannot pass a record with a multidimensional array member by "
+            "value; pass an array of one record"
         )
 
 
@@ -365,18 +366,17 @@ def _has_matrix(dtype: np.dtype) -> bool:
 
 
 def check_kept_whole(dtype: np.dtype, device: _HasProfile) -> None:
-    """Raise UnsupportedOnDevice where `device` takes a record of three bytes for a vector of three, which has four."""
+    """Raise UnsupportedOnDevice if `device` treats a record of three bytes as a 3-component vector, which has four."""
     if device.profile.unaligned_records or not is_record(dtype) or dtype.itemsize != 3:
         return
     if [member.itemsize for member in scalars(dtype)] == [1, 1, 1]:
-        raise UnsupportedOnDevice(f"{device.name!r} loses records of three bytes such as {dtype}; pad them to four")
+        raise UnsupportedOnDevice(f"{device.name!r} corrupts records of three bytes such as {dtype}; pad them to four")
 
 
 def lost_in_arrays(dtype: Any, device: _HasProfile) -> bool:
-    """Whether `device` loses private or local arrays of `dtype`.
+    """Whether `device` corrupts private or local arrays of `dtype`.
 
-    One driver steps through arrays of records of 3, 5, 6, 7, 9, ... bytes, and of misaligned ones, by another size
-    than theirs.
+    One driver uses a wrong element size in arrays of records of 3, 5, 6, 7, 9, ... bytes and of misaligned records.
     """
     dtype = native(dtype)
     if not is_record(dtype) or device.profile.unaligned_records:
@@ -385,15 +385,14 @@ def lost_in_arrays(dtype: Any, device: _HasProfile) -> bool:
 
 
 def _starts_with_a_byte(dtype: np.dtype) -> bool:
-    """Whether a record's first scalar is of one byte: the misaligned records that llvmpipe loses even one by one."""
+    """Whether the first scalar of a record has one byte. llvmpipe corrupts such misaligned records even singly."""
     return is_record(dtype) and next(scalars(dtype)).itemsize == 1
 
 
 def c_literal(value: Any, dtype: Any) -> str:
-    """OpenCL C text of exactly `value` as an element of `dtype` (an int, float, tuple for vectors and records).
+    """The OpenCL C literal of `value` as an element of `dtype` (a number, or a tuple for vectors and records).
 
-    Floats are written in hexadecimal, so that no bit is lost; raises InvalidArgument where the value does
-    not fit.
+    Floats are written in hexadecimal and are exact. Raises InvalidArgument if the value does not fit the dtype.
 
     >>> c_literal(-128, "int8"), c_literal(1.5, "float32"), c_literal(7, "uint64")
     ('((char)-128)', '0x1.8000000000000p+0f', '7UL')
@@ -447,7 +446,7 @@ def _nested(value: Any, base: np.dtype, shape: tuple[int, ...]) -> str:
 def _float_literal(value: Any, dtype: np.dtype) -> str:
     try:
         if value is None:
-            raise TypeError("None is no number")
+            raise TypeError("None is not a number")
         with np.errstate(over="ignore"):
             number = float(dtype.type(value))
     except (TypeError, ValueError, OverflowError) as error:
@@ -477,6 +476,6 @@ def _integer_literal(value: Any, dtype: np.dtype, name: str) -> str:
     if dtype.itemsize < 4:
         return f"(({name}){number})"
     suffix = {"int": "", "uint": "u", "long": "L", "ulong": "UL"}[name]
-    if number == low < 0:  # the magnitude of the smallest integer has no literal of its own type
+    if number == low < 0:  # the literal of its magnitude would overflow the type
         return f"(-{high}{suffix} - 1)"
     return f"({number}{suffix})" if number < 0 else f"{number}{suffix}"

@@ -1,8 +1,7 @@
-"""The exceptions that pydp raises on purpose.
+"""The exceptions that pydp raises.
 
-Every message is one sentence that names the wrong value and what is accepted. All of them are a
-:class:`PydpError`; where Python has a built-in of the same meaning, the class is that as well, so that
-``except ValueError`` and ``except MemoryError`` work as in NumPy.
+Every message names the wrong value and the accepted ones. All classes derive from :class:`PydpError`. Some also derive
+from the matching built-in exception, so ``except ValueError`` and ``except MemoryError`` work as in NumPy.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ __all__ = [
 
 
 class PydpError(Exception):
-    """The base of all errors that pydp raises on purpose."""
+    """The base class of all pydp exceptions."""
 
 
 def number_text(value: object) -> str:
-    """A number for an error message: an integer of more than 40 digits is shown by its size."""
+    """Format a number for an error message; an integer of more than 40 digits is described by its bit length."""
     if isinstance(value, int) and abs(value) >= 10**40:
         return f"an integer of {value.bit_length()} bits"
     return str(value)
 
 
 class InvalidArgument(PydpError, ValueError):
-    """An argument's value, shape or type is not accepted; nothing was enqueued."""
+    """The value, shape or type of an argument is not accepted; nothing was enqueued."""
 
 
 class UnsupportedOnDevice(PydpError):
-    """The request is right, but this device lacks what it needs (for example fp64); nothing was enqueued."""
+    """The request is valid, but the device lacks a required feature (for example fp64); nothing was enqueued."""
 
 
 class BuildFailed(PydpError):
     """A kernel did not compile on a device.
 
-    ``template``, ``device``, ``driver``, ``params`` and ``log`` say which, where and why; ``source`` is the
-    rendered text and ``source_path`` the file it is kept in (None where the cache folder is not writable).
+    ``template``, ``params``, ``device`` and ``driver`` identify the kernel; ``log`` is the compiler's log. ``source``
+    is the rendered source. ``source_path`` is the file that contains it, or None if the cache folder is not writable.
     """
 
     def __init__(
@@ -66,8 +65,8 @@ class BuildFailed(PydpError):
 
 
 class OutOfResources(PydpError, MemoryError):
-    """The device has too little memory, local memory or registers for the request, or the host too little memory."""
+    """The device has too little memory, local memory or registers, or the host has too little memory."""
 
 
 class NoUsableDevice(PydpError):
-    """No OpenCL device passed the trust probe, none matches the one asked for, or the process was forked after use."""
+    """No OpenCL device passed the trust probe, none matches the request, or the process was forked after use."""

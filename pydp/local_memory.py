@@ -1,14 +1,14 @@
-"""Local memory (SPEC S3): the model of its banks, padded layouts, and the owner-write exchange. All functions are pure.
+"""Local memory (SPEC S3): a model of bank conflicts, padded layouts, and the owner-write exchange. Functions are pure.
 
-Local memory consists of banks that serve one word each at a time. Lanes that access different words of one bank wait
-for one another; lanes that access the same word are served together. The model counts this for any access pattern and
-chooses the padding of rows, so that nobody counts banks by hand.
+Local memory consists of banks. Each bank serves one word at a time. Accesses of several lanes to different words of one
+bank conflict and are serialized; accesses to the same word do not conflict. The model counts the conflicts of an access
+pattern and chooses the padding of rows.
 
-In an owner-write exchange every work-item stores to slots of its own and reads any (R700 ISA, section 2.6). The R700's
-placement, bank_id = thread mod banks and bank_offset = (thread / banks) * stride + index, puts what neighbouring
-work-items store in different banks whatever the index, so stores never conflict. With 4 banks of 16 bytes it is the
-R700's own, with 32 of 4 bytes that of today's GPUs. Without banks each slot is a row of all lanes, which compilers that
-run lanes as vectors store and load as such. kernels_cl/wg_exchange.mako writes the addresses.
+In an owner-write exchange, each work-item stores only to its own slots and reads any slot (R700 ISA, section 2.6). The
+R700 layout is bank_id = thread mod banks and bank_offset = (thread / banks) * stride + index. Stores of neighbouring
+work-items go to different banks for every index, so stores never conflict. The R700 has 4 banks of 16 bytes; current
+GPUs have 32 banks of 4 bytes. Without banks, each slot is one row of all lanes, which vectorizing compilers store and
+load as vectors. kernels_cl/wg_exchange.mako generates the addresses.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from dataclasses import asdict, dataclass, replace
 from pydp.errors import InvalidArgument
 
 _EVERY = (128, 64, 32, 16, 8)
-_WALKED = 64  # of a lane's own elements; what follows them lies in the same banks again
+_WALKED = 64  # elements of a lane that are simulated; the bank pattern repeats after them
 Pattern = Callable[[int], tuple[int, ...]]
-"""The element that a lane touches, as an index of the array: ``lambda lane: (lane, 0)`` reads a column."""
+"""Maps a lane to the index of the element that it accesses: ``lambda lane: (lane, 0)`` reads a column."""
 
 
 @dataclass(frozen=True)
 class Banks:
-    """count banks of words of `width` bytes, neighbouring words in neighbouring banks; `lanes` ask at a time.
+    """`count` banks with words of `width` bytes; consecutive words are in consecutive banks. `lanes` lanes access local
+    memory at the same time.
 
-    count 1 means no banks at all (a CPU): nothing ever conflicts.
+    count 1 means no banks (a CPU): there are no conflicts.
     """
 
     count: int
@@ -43,35 +44,39 @@ class Banks:
 
 
 GPU = Banks(32, 4, 32)
-"""The layout of today's GPUs: 32 banks of 4 bytes, 32 lanes at a time."""
+"""The banks of current GPUs: 32 banks of 4 bytes, 32 lanes at a time."""
 
 R700 = Banks(4, 16, 4)
-"""The R700's: 4 banks of 16 bytes (256 entries each), 4 lanes at a time."""
+"""The banks of the R700: 4 banks of 16 bytes (256 entries each), 4 lanes at a time."""
 
 NONE = Banks(1, 4, 1)
-"""A CPU's: local memory is ordinary memory."""
+"""A CPU: local memory is ordinary memory, without banks."""
 
 
 def r700_place(thread: int, stride: int, index: int) -> tuple[int, int]:
-    """(bank_id, bank_offset in dwords) of a work-item's own slot on the R700 (ISA manual, section 2.6).
+    """(bank_id, bank_offset in dwords) of a work-item's slot on the R700 (ISA manual, section 2.6).
 
-    bank_id = thread mod 4; bank_offset = (thread >> 2) * stride + index, stride and index in dwords, multiples of 4
-    (stride 4 to 64). `thread` counts within the group (absolute addressing) or within the wavefront (relative).
+    bank_id = thread mod 4; bank_offset = (thread >> 2) * stride + index. stride and index are in dwords and multiples
+    of 4; stride is 4 to 64. `thread` counts within the work-group (absolute addressing) or the wavefront (relative).
 
     >>> r700_place(5, 8, 4)
     (1, 12)
     """
     if stride % 4 or not 4 <= stride <= 64 or index % 4 or not 0 <= index < stride:
-        raise InvalidArgument(f"stride {stride}, index {index} are not accepted; multiples of 4, index < stride <= 64")
+        raise InvalidArgument(
+            f"stride {stride}, index {index} are not accepted; multiples of 4 with index < stride <= 64 are"
+        )
     return thread % 4, (thread >> 2) * stride + index
 
 
 def degree(banks: Banks, addresses: Iterable[int], element_bytes: int = 4) -> int:
-    """Turns that one access takes: the most different words that lanes ask one bank for, 1 at least.
+    """The bank conflict degree of one access: the maximum number of different words in one bank, at least 1.
 
-    addresses: the byte address of each lane's element, in the lanes' order; groups of `banks.lanes` lanes ask together,
-    and the worst of them counts. Elements of several words are served to so many fewer lanes at a time, each with its
-    words together, as GPUs do it.
+    An access of degree n is an n-way bank conflict: it takes n turns, one word per bank in each turn.
+
+    addresses: the byte address of each lane's element, in lane order. Groups of `banks.lanes` lanes access memory
+    together; the result is for the worst group. For an element of several words, proportionally fewer lanes access
+    memory together, as on GPUs.
 
     >>> degree(GPU, [4 * 32 * lane for lane in range(32)])
     32
@@ -92,7 +97,8 @@ def degree(banks: Banks, addresses: Iterable[int], element_bytes: int = 4) -> in
 
 @dataclass(frozen=True)
 class Layout:
-    """How an array of `shape` lies: rows are `shape[-1] + pad` elements apart. degree: of the worst pattern; reason."""
+    """The layout of an array of `shape` with rows `shape[-1] + pad` elements apart. degree: turns of the worst pattern;
+    reason: why this padding."""
 
     shape: tuple[int, ...]
     pad: int
@@ -106,14 +112,14 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Elements of the whole array, padding included."""
+        """Elements of the whole array, including padding."""
         rows = 1
         for extent in self.shape[:-1]:
             rows *= extent
         return rows * self.row
 
     def offset(self, index: Sequence[int]) -> int:
-        """The place of an element, in elements."""
+        """The offset of an element, in elements."""
         place = 0
         for extent, item in zip(self.shape[:-1], index[:-1], strict=True):
             place = place * extent + item
@@ -121,7 +127,7 @@ class Layout:
 
 
 def worst(banks: Banks, rows: Layout, element_bytes: int, patterns: Sequence[Pattern], lanes: int | None = None) -> int:
-    """Turns that the worst of the patterns takes with these rows, for the lanes 0 .. `lanes` - 1."""
+    """The turns of the worst pattern in the layout `rows`, for the lanes 0 .. `lanes` - 1."""
     count = banks.lanes if lanes is None else lanes
     return max(
         degree(banks, [element_bytes * rows.offset(pattern(lane)) for lane in range(count)], element_bytes)
@@ -137,10 +143,10 @@ def layout(
     lanes: int | None = None,
     step: int = 1,
 ) -> Layout:
-    """The least padding of rows with which none of the patterns conflicts; the best there is where none is free.
+    """The layout with the least row padding without bank conflicts, or with the fewest turns if conflicts remain.
 
-    patterns: each an access of the kernel, for the lanes 0 .. `lanes` - 1 (default: those that ask at a time).
-    step: paddings are multiples of it (where rows are read in vectors).
+    patterns: the accesses of the kernel, for the lanes 0 .. `lanes` - 1 (default: `banks.lanes`). step: the padding is
+    a multiple of it, for rows that are read as vectors.
 
     >>> layout(GPU, (32, 32), 4, [lambda lane: (0, lane), lambda lane: (lane, 0)]).pad
     1
@@ -148,7 +154,7 @@ def layout(
     shape = tuple(shape)
     count = banks.lanes if lanes is None else lanes
     if not patterns or banks.count == 1:
-        return Layout(shape, 0, 1, "no banks: rows lie one after the other" if patterns else "no pattern is known")
+        return Layout(shape, 0, 1, "no banks: rows need no padding" if patterns else "no access pattern is known")
     best: Layout | None = None
     for pad in range(0, max(banks.count, step + 1), step):
         candidate = Layout(shape, pad, 1, "")
@@ -163,26 +169,27 @@ def layout(
 
 @dataclass(frozen=True)
 class Skew:
-    """How a line of elements lies: one unused after each `every` (0: none). degree: of the worst pattern; reason."""
+    """The layout of a line of elements with one unused element after each `every` (0: none). degree: turns of the worst
+    pattern; reason: why this layout."""
 
     every: int
     degree: int
     reason: str
 
     def offset(self, index: int) -> int:
-        """The place of an element, in elements."""
+        """The offset of an element, in elements."""
         return index + index // self.every if self.every else index
 
     def size(self, count: int) -> int:
-        """Elements that `count` of them take, unused ones included."""
+        """Size of `count` elements, including unused ones."""
         return self.offset(count)
 
 
 @functools.lru_cache(maxsize=256)
 def skewed(banks: Banks, element_bytes: int, lanes: int, items: int, columns: int, every: int) -> Skew:
-    """What the accesses of :func:`skew` cost with one unused element after each `every` (0: none)."""
+    """The cost of the accesses of :func:`skew` with one unused element after each `every` (0: none)."""
     if banks.count == 1:
-        return Skew(every, 1, "no banks: where elements lie makes no difference")
+        return Skew(every, 1, "no banks: the layout makes no difference")
     stretch = columns * items
     together = range(min(lanes, banks.lanes))
     turns_of = range(min(items, _WALKED))
@@ -190,15 +197,15 @@ def skewed(banks: Banks, element_bytes: int, lanes: int, items: int, columns: in
     walks += [[lane // columns * stretch + turn * columns + lane % columns for lane in together] for turn in turns_of]
     bare = Skew(every, 1, "")
     turns = max(degree(banks, [element_bytes * bare.offset(i) for i in walk], element_bytes) for walk in walks)
-    unused = f"one unused element after each {every}" if every else "elements as they are"
+    unused = f"one unused element after each {every}" if every else "no unused elements"
     return Skew(every, turns, f"{unused}: {turns} turn(s) of {banks.count} banks of {banks.width} bytes at worst")
 
 
 def skew(banks: Banks, element_bytes: int, lanes: int, items: int, columns: int) -> Skew:
-    """The fewest unused elements with which lanes that own `items` neighbours each do not wait for one another.
+    """The layout with the fewest unused elements without bank conflicts, or with the fewest turns if conflicts remain.
 
-    The lanes walk their own elements side by side, and rows of `columns` lanes load and store their stretches in turns,
-    neighbours by neighbouring lanes (a scan's and a sort's way). Where nothing is free, the fewest turns there are.
+    Each lane owns `items` consecutive elements. Two accesses are considered, as in scans and sorts: all lanes access
+    their k-th element at the same time, and rows of `columns` lanes load and store consecutive elements.
 
     >>> skew(GPU, 4, lanes=256, items=8, columns=256).every
     32
@@ -213,28 +220,27 @@ def skew(banks: Banks, element_bytes: int, lanes: int, items: int, columns: int)
 
 def _layout_reason(banks: Banks, pad: int, worst: int) -> str:
     where = f"{banks.count} banks of {banks.width} bytes"
-    rows = f"rows {pad} element(s) longer" if pad else "rows as they are"
+    rows = f"rows {pad} element(s) longer" if pad else "rows without padding"
     return f"{rows}: conflict-free on {where}" if worst == 1 else f"{rows}: {worst} turns on {where}, the fewest found"
 
 
 def banks_of(count: int, width: int, lanes: int = 32) -> Banks:
-    """The banks that a device profile tells of."""
+    """The banks of a device profile."""
     return NONE if count <= 1 else Banks(count, width, lanes)
 
 
 Read = Callable[[int], tuple[int, int]]
-"""The (owner, slot) that a lane reads: ``lambda lane: (lane ^ 1, 0)`` is a neighbour's first slot."""
+"""Maps a lane to the (owner, slot) that it reads: ``lambda lane: (lane ^ 1, 0)`` is a neighbour's first slot."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Where the slots of `lanes` work-items lie, `slots` elements for each.
+    """The layout of the slots of `lanes` work-items, with `slots` elements each.
 
-    A row holds `entry` elements of each of `across` neighbouring lanes and `pad` unused ones. A run of lanes has its
-    rows together (as on the R700), or with `by_slot` all runs have their first rows together, then their second. wave:
-    lanes of a wavefront, whose slots lie together; work-items count within it (relative addressing). The whole
-    group is one wavefront in absolute addressing. degree: turns of the worst access that was
-    told of; reason: why this placement.
+    A row holds `entry` elements for each of `across` neighbouring lanes (a run) and `pad` unused elements. The rows of
+    a run are contiguous, as on the R700. With `by_slot`, the first rows of all runs come first, then the second rows.
+    wave: lanes of a wavefront; its slots are contiguous, and lanes count within it (relative addressing). In absolute
+    addressing, the work-group is one wavefront. degree: turns of the worst given access; reason: why this layout.
 
     >>> Exchange(lanes=64, slots=4, across=32, entry=1, pad=0, wave=64).offset(33, 2)
     193
@@ -257,33 +263,33 @@ class Exchange:
 
     @property
     def rows(self) -> int:
-        """Rows of `across` lanes that their slots take."""
+        """Rows per run."""
         return -(-self.slots // self.entry)
 
     @property
     def runs(self) -> int:
-        """Runs of `across` lanes in a wavefront."""
+        """Runs of `across` lanes per wavefront."""
         return -(-self.wave // self.across)
 
     @property
     def wave_size(self) -> int:
-        """Elements of one wavefront's slots."""
+        """Elements per wavefront."""
         return self.runs * self.rows * self.pitch
 
     @property
     def size(self) -> int:
-        """Elements of local memory in all."""
+        """Elements of local memory in total."""
         return self.lanes // self.wave * self.wave_size
 
     def offset(self, lane: int, slot: int, wave: int = 0) -> int:
-        """The element of a lane's slot; the lane counts within wavefront `wave` (absolute addressing: the group)."""
+        """The offset of a lane's slot; `lane` counts within wavefront `wave` (absolute addressing: the work-group)."""
         run, own = lane // self.across, slot // self.entry
         row = own * self.runs + run if self.by_slot else run * self.rows + own
         place = row * self.pitch + lane % self.across * self.entry + slot % self.entry
         return place + wave * self.wave_size if wave else place
 
     def params(self) -> dict[str, object]:
-        """What the definitions of wg_exchange.mako take."""
+        """The parameters of wg_exchange.mako."""
         derived = {
             "pitch": self.pitch,
             "rows": self.rows,
@@ -297,11 +303,11 @@ class Exchange:
 def exchange(
     banks: Banks, lanes: int, slots: int, element_bytes: int, reads: Sequence[Read] = (), wave: int | None = None
 ) -> Exchange:
-    """The placement for a group whose lanes own `slots` elements each, with the least padding that serves `reads`.
+    """The layout for a work-group whose lanes own `slots` elements each, with the least padding for `reads`.
 
-    reads: the accesses to others' slots, for every lane of a wavefront. With none, or with slots that the lanes pick
-    for themselves, nothing is padded: a lane's own slots never conflict with another's. wave: lanes of a wavefront
-    for relative addressing, a divisor of `lanes`; None: absolute.
+    reads: the accesses to slots of other lanes, for every lane of a wavefront. Without `reads`, there is no padding,
+    because accesses of all lanes to their own slots never conflict. wave: lanes of a wavefront for relative addressing,
+    a divisor of `lanes`; None: absolute addressing.
 
     >>> from pydp.local_memory import GPU
     >>> exchange(GPU, 256, 4, 4, [lambda lane: (lane % 8 * 32 + lane // 32, lane % 32 // 8)]).pad
@@ -311,7 +317,7 @@ def exchange(
     if min(lanes, slots, element_bytes) < 1 or whole < 1 or lanes % whole:
         raise InvalidArgument(
             f"lanes {lanes}, slots {slots}, element_bytes {element_bytes}, wave {wave} are not accepted; "
-            "positive integers are, and a wave that divides lanes"
+            "positive integers and a wave that divides lanes are"
         )
     if banks.count == 1:
         reason = "no banks: each slot is a row of all lanes"
@@ -331,7 +337,7 @@ def exchange(
 
 
 def _placements(lanes: int, slots: int, across: int, entry: int, wave: int, reads: bool) -> Iterator[Exchange]:
-    """Placements whose stores do not conflict, plainest first; for reads rows are padded, and hold several runs."""
+    """Layouts without store conflicts, simplest first. With reads, rows are also padded and hold more lanes."""
     yield Exchange(lanes, slots, across, entry, 0, wave)
     row = across
     while reads and row <= wave:
@@ -342,9 +348,9 @@ def _placements(lanes: int, slots: int, across: int, entry: int, wave: int, read
 
 
 def _worst(banks: Banks, found: Exchange, element_bytes: int, reads: Sequence[Read], enough: int | None) -> int:
-    """Turns of the worst access: of the reads, and of every own slot by all lanes. Where one takes `enough` turns, no
-    further one is looked at, for another placement is better then."""
-    together = max(1, banks.lanes // max(1, -(-element_bytes // banks.width)))  # lanes that ask at a time
+    """The turns of the worst access among the reads and the accesses of all lanes to their own slots. The search stops
+    at `enough` turns, because another layout is then at least as good."""
+    together = max(1, banks.lanes // max(1, -(-element_bytes // banks.width)))  # lanes that access memory together
     own: list[Read] = [functools.partial(_own, slot=slot) for slot in range(found.slots)]
     worst = 1
     for access in (*reads, *own):

@@ -1,14 +1,14 @@
-"""Shapes and places of N-dimensional data, and the arithmetic of tiles (SPEC S1). No OpenCL here.
+"""Shapes and indexes of N-dimensional data, and the arithmetic of tiles (SPEC S1). This module does not use OpenCL.
 
-An `Extent` is N sizes, an `Index` N integers, a `Grid` an extent that starts at an offset. All of them are
-plain tuples or hold plain tuples, of rank 0 to 6, and do their arithmetic axis by axis:
+An `Extent` holds N sizes, an `Index` N integers, and a `Grid` an extent that starts at an offset. Ranks 0 to 6 are
+supported. `Extent` and `Index` are tuples with elementwise arithmetic:
 
     >>> extent(4, 6) // 2
     Extent(2, 3)
     >>> split(index(5, 9), (4, 4))
     (Index(1, 2), Index(1, 1))
 
-The identity that everything about tiles rests on is ``global = t * T + local`` with ``0 <= local < T``.
+Tiles follow from one identity: ``global = t * T + local`` with ``0 <= local < T``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Self = TypeVar("_Self", bound="_Axes")
 
 
 def integers(values: Any, what: str) -> tuple[int, ...]:
-    """One integer or a sequence of integers as a tuple of Python ints; `what` names it in the error."""
+    """Convert one integer or a sequence of integers to a tuple of Python ints; `what` is its name in errors."""
     try:
         return (_integer(values),)
     except TypeError:
@@ -50,15 +50,15 @@ def _integer(value: Any) -> int:
 
 
 def _gather(values: tuple[Any, ...], what: str) -> tuple[int, ...]:
-    """The axes that a constructor was given: `f(2, 3)`, `f((2, 3))` and `f()` (rank 0) are accepted."""
+    """The axes from the arguments of a constructor: `f(2, 3)`, `f((2, 3))` or `f()` (rank 0)."""
     return integers(values[0] if len(values) == 1 else values, what)
 
 
 class _Axes(tuple[int, ...]):
-    """A tuple of integers with arithmetic axis by axis; what Extent and Index share."""
+    """A tuple of integers with elementwise arithmetic; the base of Extent and Index."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # NumPy's scalars leave the arithmetic to us
+    __array_ufunc__ = None  # NumPy scalars then leave the arithmetic to this class
 
     def __new__(cls: type[_Self], values: Iterable[int] | int = ()) -> _Self:
         return tuple.__new__(cls, integers(values, cls.__name__))
@@ -76,13 +76,13 @@ class _Axes(tuple[int, ...]):
         if not isinstance(other, (tuple, list)):
             axes *= len(self)
         elif len(axes) != len(self):
-            raise InvalidArgument(f"{self!r} and {other!r} differ in rank; arithmetic goes axis by axis")
+            raise InvalidArgument(f"{self!r} and {other!r} differ in rank; arithmetic needs equal ranks")
         pairs = zip(axes, self, strict=True) if swapped else zip(self, axes, strict=True)
         try:
             values = tuple(op(left, right) for left, right in pairs)
         except ZeroDivisionError:
             raise InvalidArgument(f"{self!r} and {other!r}: division by zero along an axis") from None
-        # An extent cannot be negative; its arithmetic with a place gives a place.
+        # An extent cannot be negative, so arithmetic with an Index gives an Index.
         kind: type[_Axes] = Index if isinstance(other, Index) else type(self)
         return kind(values)
 
@@ -126,7 +126,7 @@ class _Axes(tuple[int, ...]):
 class Extent(_Axes):
     """N sizes, none of them negative; `size` is their product (1 for rank 0).
 
-    Called with an axis it gives the size along it, so that ``field.extent(1)`` reads as in the source.
+    ``extent(axis)`` returns the size along an axis, as in ``field.extent(1)``.
     """
 
     __slots__ = ()
@@ -134,7 +134,7 @@ class Extent(_Axes):
     def __new__(cls, values: Iterable[int] | int = ()) -> Extent:
         self = super().__new__(cls, values)
         if any(size < 0 for size in self):
-            raise InvalidArgument(f"an extent has sizes of 0 or more, not {tuple(self)}")
+            raise InvalidArgument(f"extent {tuple(self)} has a negative size; sizes of 0 or more are accepted")
         return self
 
     @property
@@ -147,13 +147,13 @@ class Extent(_Axes):
 
 
 class Index(_Axes):
-    """N integers: a place. Negative ones are places too (they lie before the origin)."""
+    """N integers that give a position; they may be negative."""
 
     __slots__ = ()
 
 
 class Grid:
-    """The shape of an indexable: `extent` sizes that start at the index `offset`.
+    """A rectangular range of indexes: it has size `extent` and starts at `offset`.
 
     >>> Grid((2, 3), (10, 0)).stop
     Index(12, 3)
@@ -173,7 +173,7 @@ class Grid:
         object.__setattr__(self, "offset", start)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("a Grid cannot be changed; make a new one")
+        raise AttributeError("a Grid is immutable; make a new one")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Grid, (tuple(self.extent), tuple(self.offset))
@@ -190,17 +190,17 @@ class Grid:
 
     @property
     def stop(self) -> Index:
-        """The first index beyond the grid along every axis."""
+        """The first index past the end of the grid along every axis."""
         return self.offset + self.extent
 
     def __contains__(self, place: object) -> bool:
         axes = integers(place, "an index")
         if len(axes) != self.rank:
-            raise InvalidArgument(f"index {axes} has {len(axes)} axes, the grid has {self.rank}")
+            raise InvalidArgument(f"index {axes} has {len(axes)} axes; the grid has {self.rank}")
         return all(low <= axis < high for low, axis, high in zip(self.offset, axes, self.stop, strict=True))
 
     def __iter__(self) -> Iterator[Index]:
-        """All indexes, the last axis fastest."""
+        """All indexes; the last axis varies fastest."""
         ranges = [range(low, high) for low, high in zip(self.offset, self.stop, strict=True)]
         return (Index(axes) for axes in itertools.product(*ranges))
 
@@ -211,7 +211,7 @@ class Grid:
         return self.size > 0
 
     def tiles(self, tile: Sequence[int] | int) -> Grid:
-        """The grid of the tiles of this grid: as many as cover it, numbered from 0."""
+        """The grid of tile numbers: as many tiles as cover this grid, numbered from 0."""
         return Grid(tile_count(self.extent, tile))
 
     def __eq__(self, other: object) -> bool:
@@ -228,21 +228,21 @@ class Grid:
 
 
 def extent(*sizes: Any) -> Extent:
-    """An `Extent` from sizes: ``extent(4, 6)``, ``extent((4, 6))``, or of something that has one."""
+    """Make an `Extent`: ``extent(4, 6)``, ``extent((4, 6))``, or from an object with the attribute `extent`."""
     if len(sizes) == 1 and isinstance(getattr(sizes[0], "extent", None), Extent):
         return sizes[0].extent  # type: ignore[no-any-return]
     return Extent(_gather(sizes, "extent"))
 
 
 def index(*places: Any) -> Index:
-    """An `Index` from integers: ``index(1, 2)`` or ``index((1, 2))``."""
+    """Make an `Index` from integers: ``index(1, 2)`` or ``index((1, 2))``."""
     return Index(_gather(places, "index"))
 
 
 def grid(*sizes: Any, offset: Sequence[int] | int | None = None) -> Grid:
-    """A `Grid`: ``grid(4, 6)``, ``grid((4, 6), offset=(1, 1))``, ``grid((4, 6), (1, 1))``, or of an indexable.
+    """Make a `Grid`: ``grid(4, 6)``, ``grid((4, 6), offset=(1, 1))``, ``grid((4, 6), (1, 1))``, or from an indexable.
 
-    Raises InvalidArgument for ranks beyond 6, negative sizes, and an offset of another rank.
+    Raises InvalidArgument for ranks above 6, negative sizes, and an offset of another rank.
     """
     if len(sizes) == 1:
         only = sizes[0] if isinstance(sizes[0], Grid) else getattr(sizes[0], "grid", None)
@@ -260,12 +260,12 @@ def grid(*sizes: Any, offset: Sequence[int] | int | None = None) -> Grid:
 
 
 def tile_extent(tile: Sequence[int] | int, rank: int) -> Extent:
-    """A tile's extent, checked: as many axes as `rank`, every size 1 or more."""
+    """Check a tile's extent: `rank` axes, each size at least 1."""
     sizes = Extent(tile)
     if len(sizes) != rank:
         raise InvalidArgument(f"a tile of extent {tuple(sizes)} has {len(sizes)} axes; the data has {rank}")
     if any(size < 1 for size in sizes):
-        raise InvalidArgument(f"a tile has sizes of 1 or more, not {tuple(sizes)}")
+        raise InvalidArgument(f"tile {tuple(sizes)} has a size below 1; sizes of 1 or more are accepted")
     return sizes
 
 
@@ -277,27 +277,27 @@ def tile_count(sizes: Sequence[int] | int, tile: Sequence[int] | int) -> Extent:
 
 
 def split(place: Sequence[int] | int, tile: Sequence[int] | int) -> tuple[Index, Index]:
-    """The one (tile, local) pair of a place: ``place == t * T + local`` and ``0 <= local < T``."""
+    """The (tile, local) pair of an index: ``place == t * T + local`` with ``0 <= local < T``."""
     where = Index(place)
     part = tile_extent(tile, len(where))
     return where // part, where % part
 
 
 def join(t: Sequence[int] | int, local: Sequence[int] | int, tile: Sequence[int] | int) -> Index:
-    """The place of `local` in tile number `t`: ``t * T + local``."""
+    """The index of `local` in tile number `t`: ``t * T + local``."""
     number = Index(t)
     return number * tile_extent(tile, len(number)) + Index(local)
 
 
 def tile_grid(sizes: Sequence[int] | int, t: Sequence[int] | int, tile: Sequence[int] | int) -> Grid:
-    """The part of an extent that tile number `t` covers: offset ``t * T``, cut off at the extent's end.
+    """The part of an extent that tile number `t` covers: offset ``t * T``, clipped at the end of the extent.
 
     Raises InvalidArgument for a tile that does not exist.
     """
     whole, number = Extent(sizes), Index(t)
     count = tile_count(whole, tile)
     if number not in Grid(count):
-        raise InvalidArgument(f"there is no tile {tuple(number)}: the tiles' extent is {tuple(count)}")
+        raise InvalidArgument(f"there is no tile {tuple(number)}; the number of tiles is {tuple(count)}")
     start = number * tile_extent(tile, len(number))
     sizes_here = [min(size, end - low) for size, end, low in zip(Extent(tile), whole, start, strict=True)]
     return Grid(sizes_here, start)

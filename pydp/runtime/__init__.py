@@ -1,1 +1,1 @@
-"""Drivers, devices, kernels made from templates, and data on a device."""
+"""Drivers, devices, kernels built from templates, and arrays on a device."""

@@ -1,18 +1,18 @@
-"""The cache that pydp keeps its objects in: bounded, safe between threads, least recently used entries go first.
+"""BoundedCache: a thread-safe cache with a size limit that evicts entries in approximately LRU order.
 
     cache = BoundedCache(512)
-    plan = cache.get(key)                        # as cheap as a dict's get, for it is one
+    plan = cache.get(key)                        # dict.get, without a lock
     if plan is None:
         plan = cache.make(key, make_plan, device, shape)
 
-The entries are in two dicts. `recent` holds the entries that are new or were used while they waited; its ``get`` is
-the cache's, so that a hit takes no lock and records nothing. `waiting` is the queue of the others, the next one first.
-`make` moves an entry that it finds there back to `recent`. When more entries are recent than are waiting, all recent
-ones go to the end of the queue. So an entry is evicted only if it was not used while the entries ahead of it were
-evicted (the "second chance" or clock approximation of least recently used); one that is used all the time never is.
+The entries are in two dicts. `recent` holds entries that are new or were used while they waited. The ``get`` of the
+cache is the ``get`` of this dict, so a cache hit takes no lock and records nothing. `waiting` is the eviction queue of
+the other entries. If `make` finds an entry there, it moves it back to `recent`. If `recent` has more entries than
+`waiting`, all of them are appended to the queue. An entry is thus evicted only if it was not used while the entries
+before it were evicted: the "second chance" (clock) approximation of LRU. An entry in constant use is never evicted.
 
-Eviction drops a reference and closes nothing, so a value that a caller holds outlives it. With ``weak=True`` an evicted
-value that something else still holds is found again, and `alive` lists those values too.
+Eviction drops a reference and closes nothing, so values that callers hold stay valid. With ``weak=True``, an evicted
+value that is still referenced elsewhere is found again, and `alive` lists it too.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
-"""Stands for no entry where None may be a value: ``cache.get(key, ABSENT)``."""
+"""Marks a missing entry if None may be a value: ``cache.get(key, ABSENT)``."""
 
-_PATIENCE = 60.0  # seconds; threads that wait for each other's values in a circle go on after it
+_PATIENCE = 60.0  # seconds; resolves a deadlock of threads that wait for each other's values
 
 
 class _Making:
-    """A value that a thread is making; `done` is held until it has."""
+    """A value that a thread is making; the thread holds the lock `done` until the value is made."""
 
     __slots__ = ("__weakref__", "done", "thread")
 
@@ -52,41 +52,41 @@ class _Making:
 
 
 class BoundedCache:
-    """At most `bound` values by their keys. `bound` may be changed at any time; with 0 nothing is kept, and a weak
-    cache finds only values that something else holds.
+    """A cache of at most `bound` values. `bound` may be changed at any time. With 0, nothing is kept; a weak cache then
+    finds only values that are referenced elsewhere.
 
-    get(key, default=None): the value if its entry is among the recent ones, else the default; the entry may still be
-    waiting, so call `make` or `find` next.
+    get(key, default=None): the value if its entry is in `recent`, else the default. The entry may be in `waiting`, so
+    call `make` or `find` after a miss.
     """
 
     __slots__ = ("__weakref__", "_epoch", "_living", "_lock", "_making", "_recent", "_waiting", "bound", "get")
 
     def __init__(self, bound: int, *, weak: bool = False) -> None:
         self.bound = bound
-        self._recent: dict[Hashable, Any] = {}  # never another dict: `get` is its method
+        self._recent: dict[Hashable, Any] = {}  # never replaced: `get` is a method of this dict
         self._waiting: dict[Hashable, Any] = {}
         self._living: WeakValueDictionary[Hashable, Any] | None = WeakValueDictionary() if weak else None
-        # Weak: an interrupt at any line of `make` ends its frame, and with it the attempt.
+        # Weak: if an interrupt ends `make` at any line, its _Making disappears with the frame.
         self._making: WeakValueDictionary[Hashable, _Making] = WeakValueDictionary()
-        self._epoch = 0  # how often the cache was cleared
-        self._lock = threading.RLock()  # a finalizer that runs while this thread holds it may use the cache
+        self._epoch = 0  # number of calls of `clear`
+        self._lock = threading.RLock()  # reentrant: a finalizer may use the cache while this thread holds the lock
         self.get: Callable[..., Any] = self._recent.get
         fork_safe(self)
 
     def _at_fork_reinit(self) -> None:
-        """In a forked child: threads that held the lock or were making values do not exist any more."""
+        """In a forked child, the other threads that held the lock or were making values no longer exist."""
         reset(self._lock)
         here = threading.get_ident()
         self._making = WeakValueDictionary({k: making for k, making in self._making.items() if making.thread == here})
 
     def make(self, key: Hashable, maker: Callable[..., Any], *arguments: Any) -> Any:
-        """The value of `key`, which is ``maker(*arguments)`` where there is none.
+        """The value of `key`; if there is none, ``maker(*arguments)`` makes it.
 
-        Of several threads one makes it and the others wait, for a minute at most. What the maker raises is not kept:
-        the next one tries again. A maker that asks for its own key makes a value of its own. A value whose making began
-        before a `clear` is not kept.
+        If several threads ask for a key, one makes the value and the others wait, for one minute at most. An exception
+        of the maker is not cached; the next call tries again. A maker that asks for its own key makes a separate value.
+        A value is not kept if `clear` was called while it was made.
         """
-        gone: list[Any] = []  # released outside of the lock: that may take time, and finalizers may do anything
+        gone: list[Any] = []  # released after the lock: release may take time and run any finalizer
         with self._lock:
             found = self._found(key, gone)
         if found is not ABSENT:
@@ -116,7 +116,7 @@ class BoundedCache:
             own.done.release()
 
     def find(self, key: Hashable, default: Any = None) -> Any:
-        """The value of `key`, which counts as used now; the default where there is none."""
+        """The value of `key`, which counts as a use; the default if there is none."""
         found = self.get(key, ABSENT)
         gone: list[Any] = []
         if found is ABSENT:
@@ -125,19 +125,19 @@ class BoundedCache:
         return default if found is ABSENT else found
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Keep `value` under `key`, in the place of the one that is there."""
+        """Store `value` under `key`, replacing an existing value."""
         with self._lock:
             gone = [self._waiting.pop(key, None), self._recent.pop(key, None), *self._keep(key, value)]
         del gone
 
     def evict(self) -> bool:
-        """Let go of the value that was not used for longest; False where there is none."""
+        """Evict the least recently used value; False if the cache is empty."""
         with self._lock:
             gone = self._oldest()
         return gone is not ABSENT
 
     def discard(self, key: Hashable) -> None:
-        """Forget one key."""
+        """Remove one key."""
         with self._lock:
             gone = [self._waiting.pop(key, None), self._recent.pop(key, None)]
             if self._living is not None:
@@ -145,7 +145,7 @@ class BoundedCache:
         del gone
 
     def clear(self) -> None:
-        """Forget everything, values that are being made included."""
+        """Remove all entries. Values that are being made now will not be kept."""
         with self._lock:
             self._epoch += 1
             gone = [dict(self._recent), dict(self._waiting)]
@@ -156,17 +156,17 @@ class BoundedCache:
         del gone
 
     def __iter__(self) -> Iterator[Any]:
-        """The keys of the kept values as they are now, the next to go first."""
+        """A snapshot of the keys of the kept values; the next to be evicted comes first."""
         with self._lock:
             return iter([*self._waiting, *self._recent])
 
     def count_alive(self) -> int:
-        """How many values `alive` gives."""
+        """The number of values that `alive` returns."""
         with self._lock:
             return len(self._living) if self._living is not None else len(self._waiting) + len(self._recent)
 
     def alive(self) -> list[Any]:
-        """The values that are kept, and of a weak cache those that something else holds."""
+        """The kept values; for a weak cache, also evicted values that are referenced elsewhere."""
         with self._lock:
             if self._living is not None:
                 return list(self._living.values())
@@ -183,14 +183,14 @@ class BoundedCache:
     # --- with the lock held -------------------------------------------------------------------------------------
 
     def _found(self, key: Hashable, gone: list[Any]) -> Any:
-        """The value of a key, which counts as used now; ABSENT where there is none. Adds evicted values to `gone`."""
+        """The value of a key, which counts as a use; ABSENT if there is none. Adds evicted values to `gone`."""
         found = self._recent.get(key, ABSENT)
         if found is not ABSENT:
             return found
         found = self._waiting.get(key, ABSENT)
         if found is not ABSENT:
-            self._recent[key] = found  # first: other threads look without the lock
-            self._waiting.pop(key, None)  # a finalizer or a signal handler may have let it go meanwhile
+            self._recent[key] = found  # first: other threads read without the lock
+            self._waiting.pop(key, None)  # a finalizer or a signal handler may have evicted it meanwhile
         elif self._living is not None:
             found = self._living.get(key, ABSENT)
             if found is not ABSENT:
@@ -198,7 +198,7 @@ class BoundedCache:
         return found
 
     def _keep(self, key: Hashable, value: Any) -> list[Any]:
-        """Add an entry; returns the values that went for it."""
+        """Add an entry; returns the evicted values."""
         if self._living is not None:
             self._living[key] = value
         gone = []
@@ -213,7 +213,7 @@ class BoundedCache:
         return gone
 
     def _oldest(self) -> Any:
-        """Take out the next to go; ABSENT where there is none."""
+        """Remove the next entry to evict and return its value; ABSENT if there is none."""
         while True:
             if not self._waiting:
                 self._line_up()
@@ -221,10 +221,10 @@ class BoundedCache:
             if key is ABSENT:
                 return ABSENT
             gone = self._waiting.pop(key, ABSENT)
-            if gone is not ABSENT:  # else a finalizer or a signal handler has let it go meanwhile
+            if gone is not ABSENT:  # else a finalizer or a signal handler has evicted it meanwhile
                 return gone
 
     def _line_up(self) -> None:
         """Move the recent entries to the end of the queue."""
-        self._waiting.update(self._recent)  # first: other threads look without the lock
+        self._waiting.update(self._recent)  # first: other threads read without the lock
         self._recent.clear()

@@ -1,4 +1,4 @@
-"""The arguments of one call: what every algorithm uses to get at its arrays, launch, and give results.
+"""Call: the arrays, launches and results of one call of an algorithm.
 
     call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
     a, b = call.input("a"), call.input("b")
@@ -6,8 +6,9 @@
     call.launch(kernel, global_size, local_size, a, np.int64(a.offset), ..., y)
     return call.finish(y)
 
-NumPy arguments are worked on in place where the device shares the host's memory; a result is of the kind of
-the first array. Calls whose arrays are all on the device return at once, their results carry the event.
+If the device shares the host's memory, kernels work on NumPy arrays in place. The result has the kind of the first
+array (NumPy, Field or pyopencl Array). A call whose arrays are all on the device is asynchronous; its results carry the
+event.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ __all__ = ["Call", "Operand"]
 
 
 def _given(out: Any, outputs: int) -> list[Any]:
-    """The caller's arrays for so many outputs; none where fresh ones are to be made."""
+    """The caller's output arrays as a list; empty if new arrays are to be made."""
     if out is None or outputs == 1:
         return [] if out is None else [out]
     if type(out) is not tuple or len(out) != outputs:
-        raise InvalidArgument(f"out is {type(out).__name__}; a tuple of {outputs} arrays or None is accepted")
+        raise InvalidArgument(f"out is a {type(out).__name__}; a tuple of {outputs} arrays or None is accepted")
     return list(out)
 
 
 class Call:
-    """One call: its device, queue, arrays and scratch memory. Made by `Call.begin`, ended by `finish`.
+    """The device, queue, arrays and scratch memory of one call. `Call.begin` makes it, `finish` ends it.
 
-    Attributes: `device`; `queue`; `kind` of the result ("numpy", "field" or "array"); `event`, that of the last
-    launch; `blocking`, whether `finish` waits (because it gives NumPy data).
+    Attributes: `device`; `queue`; `kind` of the result ("numpy", "field" or "array"); `event` of the last launch;
+    `blocking`, whether `finish` waits because it returns NumPy data.
     """
 
     __slots__ = (
@@ -68,12 +69,12 @@ class Call:
     event: cl.Event | None
     blocking: bool
     _host: HostArguments | None
-    _outs: list[Any]  # those that output() has not used yet
+    _outs: list[Any]  # given arrays that output() has not used yet
     _scratch: list[cl.Buffer]
-    _serial: bool  # the queue does not keep its order: every launch waits for the one before it
+    _serial: bool  # the queue is out-of-order: every launch waits for the previous one
     _used: list[tuple[Storage, bool]]  # device memory of the arguments, and whether it is written
     _values: dict[str, Any]
-    _waits: list[cl.Event]  # what the next launch waits for
+    _waits: list[cl.Event]  # the wait list of the next launch
 
     @classmethod
     def begin(
@@ -87,11 +88,13 @@ class Call:
         writable: Sequence[str] = (),
         outputs: int = 1,
     ) -> Call:
-        """Take the arguments: inputs by name (None ones are left out), `out` (an array, or a tuple of arrays
-        and None for several `outputs`) and the names of inputs that kernels write in place.
+        """Begin a call.
 
-        Raises InvalidArgument for what is no array, a dtype no device holds, arrays of several devices, a
-        queue or events that do not fit, and read-only arrays among `writable`.
+        inputs: arrays by name; None entries are ignored. out: an array, or for several `outputs` a tuple of arrays and
+        None. writable: the names of inputs that kernels write in place.
+
+        Raises InvalidArgument for a value that is not an array, an unsupported dtype, arrays on different devices, an
+        unsuitable queue or wait list, and read-only arrays in `writable`.
         """
         if device is not None and getattr(device, "is_target", False):
             planned: Call = device.planned(inputs, out)
@@ -119,7 +122,7 @@ class Call:
         return call
 
     def _all_fields(self, inputs: Mapping[str, object]) -> bool:
-        """Whether all arrays are Fields of one device, the common case; the call is then ready."""
+        """Set up the call if all arrays are Fields of one device, the common case; returns whether they are."""
         home: Device | None = None
         for value in (*inputs.values(), *self._outs):
             if value is None:
@@ -138,7 +141,7 @@ class Call:
         return bool(self._values)
 
     def _prepare_host(self, writable: Sequence[str]) -> None:
-        """Find out whether the call waits, and which NumPy arrays share memory with one that is written."""
+        """Determine whether the call blocks, and which NumPy arrays share memory with a written array."""
         values = self._values
         changed: list[np.ndarray] = []
         for name in writable:
@@ -146,7 +149,7 @@ class Call:
                 placement.check_writable(values[name], name)
                 changed += [values[name]] if isinstance(values[name], np.ndarray) else []
         written = [*(one for one in self._outs if isinstance(one, np.ndarray)), *changed]
-        # What is written is elsewhere where neither an `out` nor an argument that kernels change is NumPy's.
+        # With `out` or `writable`, the call makes no new arrays, so `written` alone decides whether it blocks.
         elsewhere = bool(writable) or any(one is not None for one in self._outs)
         self.blocking = bool(written) or (self.kind == "numpy" and not elsewhere)
         if self.blocking:
@@ -160,12 +163,12 @@ class Call:
     # --- arrays --------------------------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
-        """Whether an input of this name was given."""
+        """Whether an input with this name was given."""
         return name in self._values
 
     def input(self, name: str) -> Operand:
-        """An input's operand, to be read. NumPy arrays that a kernel cannot read in place (foreign byte
-        order, not aligned) are copied, as they are in calls that do not wait."""
+        """The operand of an input that kernels read. A NumPy array is copied if a kernel cannot read it in place
+        (foreign byte order, misaligned) or if the call does not block."""
         try:
             value = self._values[name]
         except KeyError:
@@ -177,7 +180,7 @@ class Call:
         return self._device_operand(name, value, written=False)
 
     def inout(self, name: str) -> Operand:
-        """The operand of an input that was named in `writable`: read and written in place."""
+        """The operand of an input named in `writable`; kernels read and write it in place."""
         value = self._values[name]
         if isinstance(value, np.ndarray):
             assert self._host is not None and self.blocking
@@ -185,9 +188,9 @@ class Call:
         return self._device_operand(name, value, written=True)
 
     def output(self, shape: Sequence[int], dtype: Any, name: str = "out", keep: bool = False) -> Operand:
-        """The next output's operand: `out` after its checks, else fresh C-contiguous memory of the call's kind.
+        """The operand of the next output: the checked `out`, or a new C-contiguous array of the call's kind.
 
-        With `keep`, the old elements of a given `out` are there to be read too.
+        keep: kernels can also read the old elements of a given `out`.
         """
         shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
         given = self._outs.pop(0) if self._outs else None
@@ -199,7 +202,7 @@ class Call:
             return self._device_operand(name, given, written=True)
         check_dtype(dtype, name)
         if self.kind == "numpy":
-            if self._host is None:  # another output is on the device: this one is brought back all the same
+            if self._host is None:  # another output is on the device; this one is copied back nevertheless
                 self.blocking, self._host = True, HostArguments(self.device, self.device.profile.shares_host_memory)
             return self._host.write(name, host_memory.fresh(shape, dtype), keep=False)
         if self.kind == "field":
@@ -208,7 +211,7 @@ class Call:
         return self._device_operand(name, self._new_array(shape, dtype), written=True)
 
     def _new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        """A pyopencl Array, from the allocator of the first one among the inputs."""
+        """A new pyopencl Array, from the allocator of the first pyopencl Array among the inputs."""
         first = next(value for value in self._values.values() if isinstance(value, placement.Array))
         nbytes = prod(shape) * dtype.itemsize
         if first.allocator is not None and nbytes:
@@ -231,7 +234,7 @@ class Call:
         return operand
 
     def overlaps(self, a: Operand, b: Operand) -> bool:
-        """Whether two operands may share elements (their spans of one buffer meet; interleaved ones count)."""
+        """Whether two operands may share elements: their spans of one buffer overlap, even if only interleaved."""
         if a.buffer is not b.buffer and _is_whole(a.owner) and _is_whole(b.owner):
             return False
         (low_a, high_a), (low_b, high_b) = a.span, b.span
@@ -247,7 +250,7 @@ class Call:
         return base_a + low_a * size_a < base_b + high_b * size_b and base_b + low_b * size_b < base_a + high_a * size_a
 
     def same(self, a: Operand, b: Operand) -> bool:
-        """Whether two operands are the very same elements in the same order."""
+        """Whether two operands are the same elements in the same order."""
         return (a.buffer is b.buffer or memory_of(a.buffer) == memory_of(b.buffer)) and (
             (a.offset, a.shape, a.strides, a.dtype) == (b.offset, b.shape, b.strides, b.dtype)
         )
@@ -255,8 +258,8 @@ class Call:
     # --- work ----------------------------------------------------------------------------------------------
 
     def launch(self, kernel: Any, global_size: Any, local_size: Any, *args: Any) -> cl.Event:
-        """Enqueue a kernel; Operands among the arguments stand for their buffers. The first launch waits for
-        what the arguments and the caller wait for, every later one follows the one before it."""
+        """Enqueue a kernel; an Operand among the arguments is replaced by its buffer. The first launch waits for the
+        pending uses of the arguments and for `wait_for`; each later launch runs after the previous one."""
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
         event = kernel.enqueue(self.queue, global_size, local_size, buffers, self._waits)
         self._waits = self._next_waits(event) if self._serial else []
@@ -264,7 +267,7 @@ class Call:
         return event
 
     def enqueue(self, command: Any, *args: Any, **options: Any) -> cl.Event:
-        """Run one of pyopencl's `enqueue_...` functions in the order of the launches."""
+        """Call one of pyopencl's `enqueue_...` functions, in order with the launches."""
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
         event = hold(command(self.queue, *buffers, wait_for=self._waits or None, **options))
         self._waits = self._next_waits(event) if self._serial else []
@@ -272,19 +275,19 @@ class Call:
         return event
 
     def _next_waits(self, event: cl.Event) -> list[cl.Event]:
-        """What the next command on an out-of-order queue waits for, after the command of `event`."""
+        """The wait list of the command that follows `event` on an out-of-order queue."""
         held_queues.hold(self.device, self.queue, event)
         return [event]
 
     def scratch(self, nbytes: int) -> cl.Buffer:
-        """Device memory until the end of the call."""
+        """Device memory that is returned to its pool at the end of the call."""
         release_pending()
         buffer = take(self.device, self.queue, nbytes)
         self._scratch.append(buffer)
         return buffer
 
     def contiguous(self, operand: Operand, dtype: Any = None) -> Operand:
-        """The operand itself where it is C-contiguous (and of `dtype`), else a copy in scratch memory."""
+        """The operand itself if it is C-contiguous and has `dtype`, else a converted copy in scratch memory."""
         kind = operand.dtype if dtype is None else np.dtype(dtype)
         if kind == operand.dtype and operand.is_contiguous:
             return operand
@@ -302,12 +305,12 @@ class Call:
     def copy(self, source: Operand, target: Operand, turning: TransposeTiling | None = None) -> None:
         """Enqueue ``target[...] = source`` (broadcast, converted to the target's dtype, any strides).
 
-        turning: how blocks are turned where the two lie along different axes; None: the usual way.
+        turning: the tiling used if source and target are contiguous along different axes; None: the default tiling.
         """
         elementwise.copy(self, source, target, turning)
 
     def fetch(self, operand: Operand) -> np.ndarray:
-        """A C-contiguous operand's elements on the host; waits for them. For counts and the like."""
+        """Copy a C-contiguous operand to the host and wait for it. Meant for small data such as counts."""
         if not operand.is_contiguous:
             raise InvalidArgument(f"{operand!r} is not contiguous; fetch takes contiguous operands")
         values = host_memory.fresh(operand.shape, operand.dtype)
@@ -323,15 +326,15 @@ class Call:
     # --- the end -------------------------------------------------------------------------------------------
 
     def finish(self, *outputs: Operand) -> Any:
-        """End the call: the outputs as what the caller gets (one, a tuple of several, None for none).
+        """End the call and return the results: one, a tuple of several, or None.
 
-        NumPy results are complete when it returns; Fields and pyopencl Arrays carry the last launch's event.
+        NumPy results are complete on return; Fields and pyopencl Arrays carry the event of the last launch.
         """
         event = self.event
         if event is not None:
             queue = self.queue
             for storage, written in self._used:
-                storage.note(event, queue, written or self._serial)  # no order of the queue's keeps writers back
+                storage.note(event, queue, written or self._serial)  # out of order: writers must wait for reads
         if self.blocking and self._host is not None:
             self._wait_before_return()
             self._host.copy_back(self.queue, event, self._serial)
@@ -341,7 +344,7 @@ class Call:
         return tuple(output.result for output in outputs) if outputs else None
 
     def _wait_before_return(self) -> None:
-        if self._waits:  # nothing was launched after them, or the queue does not keep its order
+        if self._waits:  # nothing was launched, or the queue is out-of-order
             cl.wait_for_events(self._waits)
             self._waits = []
 
@@ -352,7 +355,7 @@ class Call:
         self._host = None
 
     def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
-        # Only a call that failed half-way has host arguments or scratch left. Globals may be gone, as in Storage.
+        # Only a call that failed part-way has host arguments or scratch left. Globals may be gone, as in Storage.
         host, scratch = getattr(self, "_host", None), getattr(self, "_scratch", ())
         if host is None and not scratch:
             return
@@ -360,14 +363,14 @@ class Call:
             releases.kept.append(self)
             return
         if host is not None and self.blocking and self.event is not None:
-            self.event.wait()  # commands may still be working on NumPy's memory
+            self.event.wait()  # commands may still use NumPy's memory
         if not is_finalizing():
             for buffer in scratch:
                 later(buffer, self.event)
 
 
 def memory_of(buffer: Any) -> tuple[int, int]:
-    """The memory object that a sub-buffer is part of and its place in it (in bytes); itself at 0 for others."""
+    """(pointer of the memory object, byte offset): of the parent for a sub-buffer, else of the buffer itself with 0."""
     try:
         parent = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
         if parent is not None:
@@ -378,5 +381,5 @@ def memory_of(buffer: Any) -> tuple[int, int]:
 
 
 def _is_whole(owner: Any) -> bool:
-    """Whether the memory is a buffer that pydp made, which is never part of another."""
+    """Whether pydp made the buffer; such a buffer is never a sub-buffer."""
     return type(owner) is Storage and owner.array is None

@@ -1,18 +1,17 @@
-"""Forked processes: a child of a process that has used OpenCL gets an error from every call that needs a device.
+"""Forked processes: after a fork of a process that has used OpenCL, calls in the child raise an error.
 
-The driver's threads do not exist in the child, and a lock of the driver that a thread held at the fork is never freed.
-On PoCL and rusticl every command waits for ever in the child, in a new context too. Intel's runtime works in the child,
-unless commands were running at the fork; no query tells whether they were. So the child uses no driver at all. A fork
-before the first use of OpenCL changes nothing. Only forks by Python are seen, not those by C code.
+The threads of the driver do not exist in the child, and a driver lock that a thread held at the fork is never released.
+On PoCL and rusticl, every command hangs in the child, even in a new context. Intel's runtime works in the child unless
+commands were running at the fork, which no query reports. The child therefore uses no driver. A fork before the first
+use of OpenCL has no effect. Only forks by Python are detected, not those by C code.
 
-    raise_if_lost()                 before a driver is touched; a warm call need not: `Device.queue` raises in the child
+    raise_if_lost()                 call before using a driver; warm calls rely on `Device.queue`, which raises
     on_loss(function)               `function` runs in such a child right after the fork
     fork_safe(threading.Lock())     a lock that is free in every child, even if another thread held it at the fork
 
-The child releases none of pydp's OpenCL objects either, since a release takes locks of the driver (children hung in
-clReleaseEvent on PoCL) and may join threads (children crashed on rusticl). Finalizers keep the objects instead. Objects
-of pyopencl that only the caller holds are kept when the child's interpreter ends; before that, nothing prevents
-their release.
+The child does not release pydp's OpenCL objects. A release takes locks of the driver (children hung in clReleaseEvent
+on PoCL) and may join threads (children crashed on rusticl). Finalizers keep the objects instead. pyopencl objects that
+only the caller holds are kept when the child's interpreter ends; before that, nothing prevents their release.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ _Lock = TypeVar("_Lock")
 
 
 class Releases:
-    """Whether finalizers must keep the objects that they would release, and the list that keeps them.
+    """Whether finalizers must keep their objects instead of releasing them, and the list that holds these objects.
 
-    A finalizer takes this object as a default argument, because globals may be gone when the interpreter ends.
+    Finalizers take this object as a default argument, because globals may be gone when the interpreter ends.
     """
 
     __slots__ = ("forbidden", "kept")
 
     def __init__(self) -> None:
-        self.forbidden = 0  # how many forks are under way; always more than 0 in a child without a driver
+        self.forbidden = 0  # number of forks in progress; always above 0 in a child without a driver
         self.kept: list[Any] = []
 
 
 releases = Releases()
-_used = False  # whether this process has asked a driver for anything
-_lost = False  # whether it was forked from one that had
+_used = False  # whether this process has used a driver
+_lost = False  # whether it was forked from a process that had used a driver
 _on_loss: list[Callable[[], None]] = []
 _locks: WeakSet[Any] = WeakSet()
 
@@ -58,26 +57,26 @@ def raise_if_lost() -> None:
     if _lost:
         raise NoUsableDevice(
             "this process was forked (os.fork, or multiprocessing's start method 'fork') after its parent had used "
-            "OpenCL, and no driver works in it; start processes by multiprocessing.get_context('spawn'), or use pydp "
-            "in the child processes only"
+            "OpenCL, so OpenCL does not work in it; start processes by multiprocessing.get_context('spawn'), or use "
+            "pydp only in the child processes"
         )
 
 
 def note_use() -> None:
-    """Called before the first query of a driver. Raises as `raise_if_lost` does."""
+    """Call this before the first query of a driver. Raises like `raise_if_lost`."""
     global _used
     raise_if_lost()
     _used = True
 
 
 def on_loss(function: Callable[[], None]) -> Callable[[], None]:
-    """Have `function` called in a child that has lost its driver; usable as a decorator."""
+    """Register `function` to be called in a child that has lost its driver; usable as a decorator."""
     _on_loss.append(function)
     return function
 
 
 def fork_safe(lock: _Lock) -> _Lock:
-    """The same lock, which will be free in a forked child even if another thread held it at the fork.
+    """Register a lock to be free in a forked child, even if another thread held it at the fork; returns the lock.
 
     Accepts any object with the method `_at_fork_reinit` of Python's locks.
     """
@@ -86,7 +85,7 @@ def fork_safe(lock: _Lock) -> _Lock:
 
 
 def reset(lock: Any) -> None:
-    """Free a lock in a forked child, unless it is a reentrant one that this thread holds, and will release."""
+    """Free a lock in a forked child, unless it is a reentrant lock that this thread holds and will release."""
     if not (hasattr(lock, "_is_owned") and lock._is_owned()):
         lock._at_fork_reinit()
 
@@ -102,8 +101,8 @@ def _in_parent() -> None:
     if not releases.forbidden:
         kept, releases.kept = releases.kept, []
         for one in kept:
-            with contextlib.suppress(Exception):  # as Python does; the others still have to be released
-                one.__del__()  # Python itself calls it only once
+            with contextlib.suppress(Exception):  # as Python does; the remaining objects must still be released
+                one.__del__()  # Python calls it only once
 
 
 def _in_child() -> None:
@@ -124,9 +123,9 @@ def _in_child() -> None:
 
 
 def _driver_is_loaded() -> bool:
-    """Whether pyopencl has loaded a driver, in a process in which pydp has used none; False if that is unknown.
+    """Whether pyopencl has loaded a driver in a process in which pydp has not used one; False if unknown.
 
-    The loader loads the libraries that the .icd files name when it is first asked for platforms.
+    At the first query of platforms, the loader loads the libraries that the .icd files name.
     """
     if "pyopencl" not in sys.modules:
         return False
@@ -144,10 +143,10 @@ def _driver_is_loaded() -> bool:
 
 
 def _keep_all() -> None:
-    """Keep every object of pyopencl in the process, the caller's own included, when the child ends."""
+    """Keep all pyopencl objects in the process alive when the child ends, including those of the caller."""
     import pyopencl
 
-    gc.unfreeze()  # else frozen objects are not among those of the garbage collector
+    gc.unfreeze()  # gc.get_objects() does not list frozen objects
     found = gc.get_referents(*gc.get_objects())
     bases = {kind for kind in vars(pyopencl._cl).values() if isinstance(kind, type)}
     kinds = {kind for kind in set(map(type, found)) if not bases.isdisjoint(kind.__mro__)}
@@ -155,10 +154,11 @@ def _keep_all() -> None:
 
 
 def _skip_exit_handlers() -> None:
-    """Skip the drivers' exit handlers when the child ends, since Intel's handler waits for threads that do not exist.
+    """Skip the exit handlers of drivers when the child ends, because Intel's handler waits for threads that do not
+    exist.
 
-    Children of multiprocessing skip exit handlers too. Handlers run in reverse order of their registration: these two
-    flush the streams of C, then end the process with its status. Only glibc passes the status to a handler.
+    Children of multiprocessing skip exit handlers too. Handlers run in reverse order of registration: these two flush
+    the C streams, then end the process with its status. Only glibc passes the status to a handler.
     """
     libc = ctypes.CDLL(None)
     on_exit = getattr(libc, "on_exit", None)

@@ -1,4 +1,4 @@
-"""Where a call runs: its device and queue from what the caller gave, and the checks of `out`."""
+"""The device and queue of a call, chosen from its arguments, and the checks of `out`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def device_of_array(array: Any) -> Device:
-    """The device that holds a pyopencl Array; InvalidArgument where its memory has been released."""
+    """The device that holds a pyopencl Array; raises InvalidArgument if its memory has been released."""
     check_alive(array.base_data, array.context, "a pyopencl Array")
     queue = array.queue
     if queue is not None:
@@ -37,7 +37,7 @@ def device_of_array(array: Any) -> Device:
 
 
 def storage_of_array(array: Any, device: Device | None = None) -> tuple[Storage, np.dtype, Any, Any, int]:
-    """A pyopencl Array's memory as (storage, dtype, shape, strides, offset); strides and offset in elements."""
+    """(storage, dtype, shape, strides, offset) of a pyopencl Array; strides and offset in elements."""
     home = device_of_array(array) if device is None else device
     dtype = check_dtype(array.dtype, "the pyopencl Array")
     size = dtype.itemsize
@@ -47,7 +47,7 @@ def storage_of_array(array: Any, device: Device | None = None) -> tuple[Storage,
             f"multiples of {size} are accepted"
         )
     buffer = array.base_data
-    if buffer is None:  # pyopencl's way to hold an empty array
+    if buffer is None:  # pyopencl represents an empty array this way
         buffer = cl.Buffer(home.context, cl.mem_flags.READ_WRITE, 1)
     shape = tuple(int(n) for n in array.shape)
     strides = c_strides(shape) if array.size == 0 else tuple(int(stride) // size for stride in array.strides)
@@ -55,17 +55,17 @@ def storage_of_array(array: Any, device: Device | None = None) -> tuple[Storage,
 
 
 def normal_input(name: str, value: Any) -> Any:
-    """An input as a Field, a pyopencl Array or an ndarray (array-likes are converted)."""
+    """Return an input as a Field, a pyopencl Array or an ndarray; array-likes are converted."""
     if isinstance(value, (FieldData, Array, np.ndarray)):
         if isinstance(value, np.ma.MaskedArray):
-            raise InvalidArgument(f"{name} is a masked array, whose mask would be lost; give a plain array")
+            raise InvalidArgument(f"{name} is a masked array and its mask would be lost; pass a plain array")
         return value
     if type(value).__module__.startswith("pydp."):
         raise InvalidArgument(f"{name} is a {type(value).__name__}; {ARRAYS} are accepted")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"{name} is no array: {error}") from None
+        raise InvalidArgument(f"{name} cannot be converted to an array: {error}") from None
     check_dtype(array.dtype, name)
     return array
 
@@ -73,9 +73,9 @@ def normal_input(name: str, value: Any) -> Any:
 def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: Any) -> Placed:
     """(kind, device, queue) of a call with these inputs.
 
-    kind is that of the first array among the inputs ("numpy" where there are only numbers). The device is
-    the one asked for, else the queue's, else that of the first device array (inputs before outputs), else the
-    default. Raises InvalidArgument for arguments on different devices or a queue that does not fit.
+    kind is the kind of the first array among the inputs ("numpy" if all are numbers). The device is that of `queue`,
+    else `device`, else that of the first device array (inputs before outputs), else the default. Raises InvalidArgument
+    for arguments on different devices or a queue of another device.
     """
     kind = _kind_of(values)
     homes = [(name, home_of(value)) for name, value in values.items()]
@@ -99,7 +99,7 @@ def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: An
 
 
 def check_queue(queue: Any) -> None:
-    """Refuse what is neither None nor a queue."""
+    """Raise InvalidArgument unless `queue` is None or a queue."""
     if queue is not None and not isinstance(queue, cl.CommandQueue):
         raise InvalidArgument(f"queue is a {type(queue).__name__}; a pyopencl.CommandQueue is accepted")
 
@@ -116,7 +116,7 @@ def _kind_of(values: Mapping[str, Any]) -> str:
 
 
 def home_of(value: Any) -> Device | None:
-    """The device that holds a Field or pyopencl Array, None for everything else."""
+    """The device that holds a Field or pyopencl Array; None for other values."""
     if isinstance(value, FieldData):
         value._storage.check_alive()
         return value._storage.device
@@ -126,11 +126,11 @@ def home_of(value: Any) -> Device | None:
 def _check_home(name: str, home: Device, chosen: Device) -> None:
     if home.context != chosen.context:
         other = "in another context of the same device" if home.cl == chosen.cl else f"on {home.name!r}"
-        raise InvalidArgument(f"{name} is {other}, the call runs on {chosen.name!r}; copy it there first")
+        raise InvalidArgument(f"{name} is {other}, but the call runs on {chosen.name!r}; copy it there first")
 
 
 def _queue_for(values: Mapping[str, Any], outs: Sequence[Any], chosen: Device) -> cl.CommandQueue:
-    """The device's own queue, or that of the first pyopencl Array, so that its user's order is kept."""
+    """The queue of the first pyopencl Array, to preserve the order of the user's commands, else the device's queue."""
     for value in (*values.values(), *outs):
         if isinstance(value, FieldData):
             break
@@ -140,7 +140,7 @@ def _queue_for(values: Mapping[str, Any], outs: Sequence[Any], chosen: Device) -
 
 
 def check_events(wait_for: Any) -> list[cl.Event]:
-    """`wait_for` as a list of events whose queues have been told to start."""
+    """Return `wait_for` as a list of events, after flushing their queues."""
     if wait_for is None:
         return []
     forks.raise_if_lost()
@@ -154,12 +154,12 @@ def check_events(wait_for: Any) -> list[cl.Event]:
 
 
 def in_order(queue: cl.CommandQueue) -> bool:
-    """Whether commands of the queue run one after another without being told to."""
+    """Whether the queue is in-order."""
     return not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
 
 
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
-    """Refuse an `out` that is not a writable array of exactly this shape and dtype."""
+    """Raise InvalidArgument unless `out` is a writable array of exactly this shape and dtype."""
     if not isinstance(out, (np.ndarray, FieldData, Array)) or isinstance(out, np.ma.MaskedArray):
         raise InvalidArgument(f"{name} is a {type(out).__name__}; {ARRAYS} are accepted")
     if tuple(out.shape) != shape:
@@ -170,7 +170,7 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype, name: str) -> N
 
 
 def check_writable(out: Any, name: str) -> None:
-    """Refuse a read-only array, and one whose elements share memory."""
+    """Raise InvalidArgument for a read-only array and for one whose elements share memory."""
     if isinstance(out, np.ndarray):
         flags = out.flags
         writable, item = flags.writeable, 0 if flags.forc else out.itemsize
@@ -182,6 +182,6 @@ def check_writable(out: Any, name: str) -> None:
         raise InvalidArgument(f"{name} is read-only; a writable array is needed")
     if item and overlaps_itself(tuple(out.shape), tuple(out.strides), item):
         raise InvalidArgument(
-            f"{name} of shape {tuple(out.shape)} has strides {tuple(out.strides)}, with which elements share memory; "
-            "an array whose elements lie apart can be written"
+            f"{name} has shape {tuple(out.shape)} and strides {tuple(out.strides)}, so its elements share memory; "
+            "only an array without overlapping elements can be written"
         )

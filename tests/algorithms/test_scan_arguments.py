@@ -61,8 +61,8 @@ WRONG = {
     "lists among fields": ((RECORD, {"a": ["a.a"], "b": "a.b"}), {}, r"\['a.a'\]"),
     "fields by numbers": ((RECORD, {1: "a.a", "b": "a.b"}), {}, "fields"),
     "complex init": ((INTS.astype(np.float32),), {"init": 1j}, "complex"),
-    "uneven lists": (([[1], [1, 2]],), {}, "x is no array"),
-    "uneven segments": ((INTS,), {"segments": [[1], [1, 2]]}, "segments is no array"),
+    "uneven lists": (([[1], [1, 2]],), {}, "x cannot be converted to an array"),
+    "uneven segments": ((INTS,), {"segments": [[1], [1, 2]]}, "segments cannot be converted to an array"),
     "objects": ((np.array([None, 1]),), {}, "object"),
     "as many partitions as elements": (
         (INTS,),

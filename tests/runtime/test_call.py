@@ -353,7 +353,7 @@ def _read_only() -> np.ndarray:
         ({"x": np.array(["a"])}, "dtype"),
         ({"x": np.zeros(3, np.longdouble)}, "64 bits"),
         ({"x": np.zeros(3, "M8[s]")}, "dtype"),
-        ({"x": [[1], [2, 3]]}, "no array"),
+        ({"x": [[1], [2, 3]]}, "converted to an array"),
         ({"x": object()}, "dtype"),
         ({"x": np.ma.masked_array([1.0])}, "mask"),
         ({"x": pydp.grid(3)}, "Grid"),

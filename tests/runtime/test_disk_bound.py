@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_looked_at_is_one_line_of_the_log(
     for _ in range(2):
         sweep(folder / "none", Bound(1, 1))
     assert [record.message for record in caplog.records] == [
-        f"cannot remove old files of {folder / 'none'}: No such file or directory; going on without"
+        f"cannot remove old files in {folder / 'none'}: No such file or directory"
     ]
 
 

@@ -207,7 +207,7 @@ def test_where_no_folder_can_be_made_the_systems_drivers_are_seen(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(drivers, "_enumerate", lambda: [os.environ.get("OCL_ICD_VENDORS", "none")])
     assert drivers._query() == ["none"]
-    assert caplog.text.count("only the drivers that the system lists are seen") == 1
+    assert caplog.text.count("only the drivers that the system lists are used") == 1
 
 
 @linux

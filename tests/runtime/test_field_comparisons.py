@@ -185,7 +185,7 @@ def test_other_objects_decide_themselves(device: Any) -> None:
 def test_what_cannot_be_compared_is_named(device: Any) -> None:
     field, pairs = pydp.zeros((2, 3)), pydp.zeros(2, [("a", "i4"), ("b", "f4")])
     for wrong, message in (
-        (lambda: field == np.zeros(4), "do not fit each other"),
+        (lambda: field == np.zeros(4), "cannot be broadcast together"),
         (lambda: field == np.array(["a"]), "is not defined"),
         (lambda: field == [1, None, 2], "dtype object"),
         (lambda: field == np.ma.masked_array([1]), "mask"),

@@ -37,7 +37,7 @@ def test_users_without_a_home_go_on_without_files(
         monkeypatch.setenv("PYDP_CACHE_DIR", chosen)
     path = cache_dir() / "file"
     assert read(path) is None and not atomic_write(path, b"x") and listed(path.parent, "*") == []
-    assert "no folder for files" in caplog.text
+    assert "no cache folder is known" in caplog.text
 
 
 def test_folders_that_cannot_be_looked_into(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -80,7 +80,8 @@ def test_a_file_that_others_can_write_is_not_read(folder: Path, mode: int, caplo
     for _ in range(3):
         assert read(path) is None
     assert [record.message for record in caplog.records] == [
-        f"cannot read {path}: other users may write to it (mode {mode:04o}; `chmod go-w` ends that); going on without"
+        f"cannot read {path}: other users may write to it (mode {mode:04o}; `chmod go-w` prevents that); "
+        "continuing without the file"
     ]
     assert atomic_write(path, b"y") and read(path) == b"y"  # what is written in its place is this user's
     path.chmod(0o644)
@@ -93,7 +94,7 @@ def test_a_file_of_another_user_is_not_read(folder: Path, caplog: pytest.LogCapt
     _give(path)
     assert read(path) is None and read(path) is None
     assert [record.message for record in caplog.records] == [
-        f"cannot read {path}: it belongs to user {OTHER}; going on without"
+        f"cannot read {path}: it belongs to user {OTHER}; continuing without the file"
     ]
 
 
@@ -166,8 +167,8 @@ def test_a_cache_folder_that_is_shared_gets_a_subfolder_of_this_users(
     assert atomic_write(cache_dir() / "sub" / "file", b"x") and read(cache_dir() / "sub" / "file") == b"x"
     assert _mode(own) & 0o777 == 0o700
     assert [record.message for record in caplog.records] == [
-        f"the cache folder {folder} is not used: other users may write to it (mode {mode:04o}; `chmod go-w` ends that);"
-        f" files are kept in {own}"
+        f"the cache folder {folder} is not used: other users may write to it (mode {mode:04o}; `chmod go-w` "
+        f"prevents that); files are kept in {own}"
     ]
     own.chmod(0o775)
     assert read(cache_dir() / "sub" / "file") is None and not atomic_write(cache_dir() / "sub" / "file", b"y")
@@ -214,7 +215,7 @@ def test_a_cache_folder_that_is_a_link_of_another_users(
     atomic_write(folder / "file", b"x")
     assert read(cache_dir() / "file") is None and not atomic_write(cache_dir() / "file", b"y")
     assert listed(cache_dir(), "*") == [] and (folder / "file").read_bytes() == b"x"
-    assert f"the cache folder {link} is not used: it is a symbolic link of another user" in caplog.text
+    assert f"the cache folder {link} is not used: it is another user's symbolic link" in caplog.text
 
 
 def test_systems_without_owners_check_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +326,7 @@ def test_the_doctor_names_what_is_not_read(folder: Path, monkeypatch: pytest.Mon
         atomic_write(folder / name, b"x")
     (folder / "open").chmod(0o777)
     (folder / "files" / "b").chmod(0o666)
-    why = "other users may write to it (mode {}; `chmod go-w` ends that)"
+    why = "other users may write to it (mode {}; `chmod go-w` prevents that)"
     assert dict(untrusted()) == {folder / "open": why.format("0777"), folder / "files" / "b": why.format("0666")}
     monkeypatch.setattr(diagnosis, "_software", list)
     monkeypatch.setattr(diagnosis, "_vendors", list)

@@ -16,10 +16,10 @@ from pydp.runtime.drivers.devices import Device
 
 _WITHOUT_VARIABLE = """
 import json, sys
-from pydp.runtime.drivers.devices import quirks
+from pydp.runtime.device import quirks
 quirks.TABLE = tuple(row for row in quirks.TABLE if sys.argv[1] not in row.sets.get("environment", {}))
-from pydp.runtime.drivers.find import devices as device, probe
-print(json.dumps([probe.run(one)["reason"] for one in device.all_devices() if one.uid == sys.argv[2]]))
+from pydp.runtime.drivers import devices, probe
+print(json.dumps([probe.run(one)["reason"] for one in devices.all_devices() if one.uid == sys.argv[2]]))
 """
 
 
@@ -31,7 +31,7 @@ def test_this_device_passes(device: Device) -> None:
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
-        ("held", "values that were read before a barrier"),
+        ("held", "values read before a barrier"),
         ("alone", "run some statements twice"),
         ("probe", "32-bit atomics are wrong"),
     ],
@@ -68,8 +68,8 @@ def test_a_verdict_counts_for_the_variables_that_it_was_found_with(monkeypatch, 
 
 
 _REASONS = {
-    "POCL_PREGION_VALUE_REMAT": "values that were read before a barrier change",
-    "POCL_FORCE_PARALLEL_OUTER_LOOP": "groups of one work-item run some statements twice",
+    "POCL_PREGION_VALUE_REMAT": "values read before a barrier change",
+    "POCL_FORCE_PARALLEL_OUTER_LOOP": "work-groups of one work-item run some statements twice",
 }
 _VARIABLES = sorted({name for row in TABLE for name in row.sets.get("environment", {})})
 

@@ -1,1 +1,1 @@
-"""Strided arrays on a device: operands of kernels, copies, conversions and arithmetic."""
+"""Strided arrays on a device: kernel operands, copies, conversions, arithmetic and comparisons."""

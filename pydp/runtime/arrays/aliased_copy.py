@@ -1,6 +1,7 @@
-"""NumPy arrays that share elements with one that a kernel writes, where kernels cannot work on those themselves.
+"""One common device copy for NumPy arrays that share elements with a written array.
 
-A copy for each array would lose what is written through another one; one copy serves all of them here.
+It is needed if kernels cannot use the arrays in place. Separate copies would lose values that are written through
+another array.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from pydp.errors import InvalidArgument
 from pydp.runtime.memory import host_memory
 from pydp.runtime.memory.host_memory import byte_range, check_dtype
 
-_MOST_WORK: Any = 10_000  # steps of the search for a common element; arrays that take more are taken to have one
+_MOST_WORK: Any = 10_000  # limit of the search for a shared element; above it, arrays count as sharing
 
 
 def groups(arrays: Sequence[np.ndarray], written: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
-    """The arrays that share elements with others (an array given twice does), one of them in `written`."""
+    """Groups of two or more arrays that share elements, with at least one of `written` in each. An array that is given
+    twice shares elements with itself."""
     found: list[list[np.ndarray]] = []
     for array in arrays:
         near = [group for group in found if any(_shares(array, other) for other in group)]
@@ -37,9 +39,9 @@ def _shares(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 class AliasedCopy:
-    """One copy of the memory of several arrays, in native byte order, with the elements of each to be found in it.
+    """A copy of the memory of several arrays, in native byte order. `elements` gives the view of each array.
 
-    Raises InvalidArgument for arrays that share elements, but not as whole elements of one type or byte order.
+    Raises InvalidArgument if the arrays do not overlap in whole elements, or differ in dtype with a foreign byte order.
     """
 
     __slots__ = ("_low", "_places", "memory")
@@ -57,8 +59,9 @@ class AliasedCopy:
             steps = (_address(array) - self._low, *array.strides)
             if any(step % array.itemsize for step in steps) or (foreign is not None and array.dtype != foreign):
                 raise InvalidArgument(
-                    f"an array of {array.dtype} with strides {array.strides} shares elements with others that are "
-                    "written, and cannot be copied together with them; give copies, or arrays of whole elements"
+                    f"an array of dtype {array.dtype} and strides {array.strides} shares elements with a written "
+                    "array, but cannot be copied together with it; pass copies, or arrays that overlap in whole "
+                    "elements"
                 )
         count = max(high for _, high in ranges) - self._low
         raw = np.ctypeslib.as_array((ctypes.c_uint8 * count).from_address(self._low))
@@ -70,14 +73,14 @@ class AliasedCopy:
                 self.memory = raw.view(foreign).astype(foreign.newbyteorder("="))
 
     def elements(self, array: np.ndarray) -> np.ndarray:
-        """Where the elements of one of the arrays are in `memory`."""
+        """The view of `memory` that holds the elements of one of the arrays."""
         if self._places is not None:
             return self._places
         dtype = check_dtype(array.dtype, "an array")
         return np.ndarray(array.shape, dtype, self.memory.view(np.uint8), _address(array) - self._low, array.strides)
 
     def start(self, array: np.ndarray) -> int:
-        """How many elements of its own type lie in `memory` before an array's first one."""
+        """The offset of an array in `memory`, in elements of its dtype."""
         return 0 if self._places is not None else (_address(array) - self._low) // array.itemsize
 
 
@@ -90,8 +93,8 @@ def _place(array: np.ndarray) -> tuple[object, ...]:
 
 
 def dense(array: np.ndarray, dtype: np.dtype, filled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(C-contiguous memory, the array's elements in it), in native byte order and in the order of the array's own
-    strides: the axis that was the densest stays so, and what a kernel was told of strides of 1 stays true.
+    """(C-contiguous memory, the view of it with the array's shape), in native byte order. The order of the strides is
+    kept, so an axis of stride 1 keeps it, as kernels may assume.
     """
     if array.flags.c_contiguous and array.dtype.isnative:
         return array, array

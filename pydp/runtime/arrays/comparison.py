@@ -1,4 +1,4 @@
-"""Comparisons element by element: the dtypes in which NumPy compares, integers outside a dtype's range, records."""
+"""Rules for elementwise comparisons: NumPy's comparison dtypes, out-of-range integers, records."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def compared_dtypes(op: str, left: Any, right: Any) -> tuple[np.dtype, np.dtype]:
-    """The dtypes to which both sides of ``left op right`` are converted first, by NumPy's rules.
+    """The dtypes to which NumPy converts the two sides of ``left op right`` before it compares them.
 
-    `left` and `right` are dtypes, or a Python number's type. The two results are one dtype, except for int64 with
-    uint64, which have no common integer type and are compared by value, and for records, whose members are compared
-    one by one. Raises InvalidArgument for types that NumPy does not compare.
+    `left` and `right` are dtypes or types of Python numbers. Both results are the same dtype, with two exceptions:
+    int64 and uint64 have no common integer type and are compared by value; records are compared member by member.
+    Raises InvalidArgument for types that NumPy does not compare.
 
     >>> compared_dtypes("lt", np.dtype("int32"), np.dtype("uint64"))
     (dtype('int64'), dtype('uint64'))
@@ -42,13 +42,13 @@ def compared_dtypes(op: str, left: Any, right: Any) -> tuple[np.dtype, np.dtype]
         pass
     names = [getattr(one, "__name__", str(one)) for one in (left, right)]
     raise InvalidArgument(
-        f"{names[0]} {SIGNS[op]} {names[1]} is not defined; booleans and numbers are compared with each other, records "
-        "by == and != with records of the same members"
+        f"{names[0]} {SIGNS[op]} {names[1]} is not defined; booleans and numbers can be compared, and records of the "
+        "same members by == and !="
     )
 
 
 def known_result(op: str, number: Any, dtype: np.dtype) -> np.bool_ | None:
-    """The result of ``x op number`` for all `x` of an integer dtype that does not hold the integer; None for others."""
+    """The result of ``x op number`` if `number` is an integer outside the range of the integer `dtype`, else None."""
     if type(number) is not int or dtype.kind not in "iu":
         return None
     limits = np.iinfo(dtype)
@@ -58,11 +58,11 @@ def known_result(op: str, number: Any, dtype: np.dtype) -> np.bool_ | None:
 
 
 def pair(left: np.dtype, right: np.dtype) -> dict[str, Any]:
-    """What the template needs to compare a value of `left` with one of `right`, both as stored.
+    """The template parameters that compare a stored value of `left` with one of `right`.
 
-    Scalars: the C types before and after the conversion, the kinds of both ("real", "complex", "bool") and the side
-    that is signed where the other is not ("left", "right" or ""). Records and vectors: their members, each with its
-    C name on both sides, the shape of an array member, and the pair of its elements.
+    Scalars: the C types and the kinds ("real", "complex", "bool") before and after the conversion, and the signed side
+    if only one is signed ("left", "right" or ""). Records and vectors: the C names of each member on both sides, the
+    shape of an array member, and the pair of its elements.
     """
     if left.names is None:
         kinds = compared_dtypes("eq", left, right)
@@ -82,7 +82,7 @@ def pair(left: np.dtype, right: np.dtype) -> dict[str, Any]:
 
 
 def dtypes_within(left: np.dtype, right: np.dtype) -> set[np.dtype]:
-    """The dtypes in which :func:`pair` compares: those that the device must have."""
+    """The dtypes in which :func:`pair` compares; the device must support them."""
     if left.names is None:
         return set(compared_dtypes("eq", left, right))
     members = zip(_members(left), _members(right), strict=True)
@@ -92,7 +92,7 @@ def dtypes_within(left: np.dtype, right: np.dtype) -> set[np.dtype]:
 def _members(dtype: np.dtype) -> list[tuple[str, np.dtype, tuple[int, ...]]]:
     """(name, element dtype, array shape) of a record's members, or of a vector's components, in the dtype's order."""
     vector = vector_parts(dtype)
-    if vector is not None:  # without the unused fourth component of a vector of three
+    if vector is not None:  # leaves out the unused fourth component of a 3-component vector
         return [(f"s{place:x}", vector[0], ()) for place in range(vector[1])]
     assert dtype.names is not None
     found = {name: (name, base, shape) for name, base, shape, _ in record_members(dtype)}
@@ -100,10 +100,10 @@ def _members(dtype: np.dtype) -> list[tuple[str, np.dtype, tuple[int, ...]]]:
 
 
 def lane(dtype: np.dtype) -> str:
-    """What the template must know of a dtype besides its C type: how to convert it."""
+    """The conversion kind of a dtype, which the template needs besides its C type."""
     return {"c": "complex", "b": "bool", "V": "opaque"}.get(dtype.kind, "real")
 
 
 def part(dtype: np.dtype) -> str:
-    """The C type of a complex dtype's parts; the dtype's own for others."""
+    """The C type of the parts of a complex dtype; for other dtypes, their C type."""
     return c_name(np.dtype(f"f{dtype.itemsize // 2}")) if dtype.kind == "c" else c_name(dtype)

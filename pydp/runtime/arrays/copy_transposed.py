@@ -1,4 +1,4 @@
-"""Copies between data whose contiguous axes differ, in blocks that use whole cache lines of both."""
+"""Copies between arrays that are contiguous along different axes, in blocks that use full cache lines of both."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pydp.runtime.programs.program import Kernel
 
 _LINE = 64  # bytes of a cache line
-_SMALLEST = 8  # elements of an axis below which blocks would be mostly empty
-_CHUNK = 8  # blocks of one work-item on drivers with a limit of loops; up to 64 elsewhere
-_STREAM = ("pocl", "intel")  # drivers whose compilers have stores that go round the caches
+_SMALLEST = 8  # elements; along shorter axes, blocks would be mostly empty
+_CHUNK = 8  # blocks per work-item on drivers with a loop limit; up to 64 elsewhere
+_STREAM = ("pocl", "intel")  # drivers whose compilers support nontemporal stores
 
 
 class Prepared(NamedTuple):
-    """A prepared launch; `rest` follows the two buffers and offsets among the arguments."""
+    """A prepared launch; `rest` are the arguments after the buffers and offsets."""
 
     kernel: Any
     global_size: tuple[int, ...]
@@ -34,9 +34,9 @@ class Prepared(NamedTuple):
 
 
 def applies(sizes: list[int], steps: list[list[int]]) -> int | None:
-    """The axis along which the source is contiguous, where that is not the target's; None for other copies.
+    """The contiguous axis of the source, if it differs from that of the target; None for other copies.
 
-    sizes and steps are those of `elementwise.collapse`, the target's steps first.
+    sizes and steps: results of `elementwise.collapse`, with the steps of the target first.
     """
     target, source = steps
     if len(sizes) < 2 or target[-1] != 1 or sizes[-1] < _SMALLEST or source[-1] == 1:
@@ -49,10 +49,11 @@ def applies(sizes: list[int], steps: list[list[int]]) -> int | None:
 
 @dataclass(frozen=True)
 class TransposeTiling:
-    """How blocks of `block` x `block` elements are turned.
+    """How blocks of `block` x `block` elements are transposed.
 
-    mapping "vector": a work-item turns `chunk` of them one after the other. "simt": a group of `block` x `rows`
-    work-items turns one in local memory. streams: large results go round the caches, where the compiler can do so.
+    mapping "vector": each work-item transposes `chunk` blocks in sequence. "simt": a work-group of `block` x `rows`
+    work-items transposes one block in local memory. streams: use nontemporal stores for large results, if the compiler
+    supports them.
     """
 
     mapping: str
@@ -62,13 +63,13 @@ class TransposeTiling:
     streams: bool = True
 
     def built(self, device: Device, params: dict[str, object]) -> Kernel:
-        """The kernel, in which all lanes of a group meet; upper layers know of other ways."""
+        """The kernel with work-group barriers; higher layers provide other barriers."""
         met = {"ways": None, "attribute": "", "subgroups": False}
         return kernel(device, "copy_transposed.mako", "copy_transposed", {**params, **met})
 
 
 def usual(profile: Profile, item_bytes: int, along: int) -> TransposeTiling:
-    """Blocks whose lines are cache lines (or are as wide as a subgroup), for an axis of `along` elements."""
+    """The default tiling: block rows are cache lines (or as wide as a subgroup). `along`: size of the source's axis."""
     if profile.mapping == "simt":
         block = 32 if item_bytes <= 4 else 16
         while block > 2 and (block > profile.max_group_size or 2 * block**2 * item_bytes > profile.local_bytes):
@@ -82,7 +83,7 @@ def usual(profile: Profile, item_bytes: int, along: int) -> TransposeTiling:
 
 @functools.lru_cache(maxsize=256)
 def placed(banks: Banks, block: int, rows: int, item_bytes: int) -> Exchange:
-    """Where the lanes of a group put the elements that they read, so that columns are read without conflicts."""
+    """The local memory layout in which a work-group reads columns without bank conflicts."""
 
     def turned(lane: int) -> tuple[int, int]:
         x, y = lane % block, lane // block
@@ -92,7 +93,7 @@ def placed(banks: Banks, block: int, rows: int, item_bytes: int) -> Exchange:
 
 
 def placement(profile: Profile, how: TransposeTiling, item_bytes: int) -> Exchange:
-    """The placement of a device's own banks."""
+    """The layout for the banks of a device."""
     return placed(banks_of(profile.banks, profile.bank_bytes), how.block, how.rows, item_bytes)
 
 
@@ -104,11 +105,11 @@ def prepare(
     axis: int,
     how: TransposeTiling | None = None,
 ) -> Prepared:
-    """The launch that copies words of `dtype`; `axis` is that of `applies`. how: None for the usual way."""
+    """The launch that copies words of `dtype`; `axis` is the result of `applies`. how: None for the default tiling."""
     profile = device.profile
     how = usual(profile, dtype.itemsize, sizes[axis]) if how is None else how
     block, vector = how.block, how.mapping == "vector"
-    # Vectors are worth their shuffles where a block's line is one whole cache line.
+    # Vector shuffles pay off only if a row of a block is one full cache line.
     lines = vector and block * dtype.itemsize == _LINE and block in (8, 16)
     streams = lines and how.streams and device.driver in _STREAM
     target, source = steps

@@ -1,4 +1,4 @@
-"""What a Field is to the layers between it and the driver: memory on a device, seen with a shape and strides."""
+"""FieldData: the base of Field for the lower layers, device memory with a shape and strides."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pydp.runtime.memory.storage import Storage
 if TYPE_CHECKING:
     from pydp.runtime.drivers.devices import Device
 
-_POOLED_FROM = 1 << 16  # bytes from which fresh pages cost more than a look into the pool
+_POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new pages
 
 
 class FieldData(Strided):
-    """The memory, dtype, shape, strides and offset (in elements) of a Field, and the making of others like it.
+    """The memory, dtype, shape, strides and offset (in elements) of a Field.
 
-    Calls, copies and tiles are written in these terms: Field, which users see, is built from them, lies above
-    them, and comes back out of them because whatever is made here is of the class that it was made from.
+    Calls, copies and tiles use this class, because Field is in a higher layer. Methods return the class of `self`, so
+    users get Fields back.
     """
 
     __slots__ = ("_array", "_storage", "_writable", "dtype", "offset", "shape", "strides")
 
-    __array_ufunc__ = None  # NumPy's arrays leave mixed arithmetic and comparisons to us
+    __array_ufunc__ = None  # NumPy then leaves mixed arithmetic and comparisons to this class
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class FieldData(Strided):
         writable: bool = True,
     ) -> None:
         self._storage = storage
-        self._array: Any = None  # the same memory as a pyopencl Array, once there is one
+        self._array: Any = None  # a pyopencl Array on the same memory, if one was made
         self._writable = writable
         self.dtype = dtype
         self.shape = shape
@@ -51,7 +51,7 @@ class FieldData(Strided):
 
     @classmethod
     def fresh(cls, device: Device, shape: tuple[int, ...], dtype: Any) -> Self:
-        """Uninitialised C-contiguous data; memory of larger ones is used again when its last view is gone."""
+        """New uninitialized C-contiguous data. Larger memory returns to a pool after its last view is deleted."""
         kind = check_dtype(np.dtype(dtype), "a field")
         storage = Storage(None, device)
         made = cls(storage, kind, shape)
@@ -71,12 +71,12 @@ class FieldData(Strided):
 
     @property
     def writable(self) -> bool:
-        """Whether kernels and assignments may write through this view."""
+        """Whether kernels and assignments can write through this view."""
         return self._writable
 
     @property
     def event(self) -> cl.Event | None:
-        """The event of the last command that used the memory, None before the first."""
+        """The event of the last command that used the memory; None before the first."""
         raise_if_lost()
         return self._storage.event
 
@@ -88,12 +88,12 @@ class FieldData(Strided):
 
     @property
     def T(self) -> Self:
-        """The transposed view: the axes in reversed order."""
+        """The transposed view (reversed axes)."""
         return self._view((self.shape[::-1], self.strides[::-1], self.offset))
 
     @property
     def read_only(self) -> Self:
-        """The same data as a view that refuses to be written."""
+        """A read-only view of the same data."""
         return self._view((self.shape, self.strides, self.offset), writable=False)
 
     def __getitem__(self, key: Any) -> Self:

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
 _PAIR = cl.cltypes.ulong2
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-# Types that are no kernel argument's, and those that pass their values.
+# Dtypes that cannot be kernel arguments, and the dtypes that carry their values.
 _BY_VALUE: dict[np.dtype, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(np.bool_): np.dtype(np.uint8)}
 
 
 class Launcher(Protocol):
-    """What is asked of a call (:class:`pydp.runtime.call.Call`) whose arrays are copied or computed here."""
+    """The part of :class:`pydp.runtime.call.Call` that this module uses."""
 
     device: Device
 
@@ -46,9 +46,9 @@ class Launcher(Protocol):
 
 
 def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
-    """The same places with as few axes as possible, in the order of the first array's strides.
+    """(sizes, steps) of the same elements with as few axes as possible, ordered by the strides of the first array.
 
-    Axes of one element go, and neighbours that every array steps through as if they were one are joined.
+    Axes of size 1 are removed. Neighbouring axes that are contiguous to each other in every array are merged.
     """
     order = sorted(range(len(shape)), key=lambda axis: -abs(strides[0][axis]))
     merged = merge_axes((shape[axis], tuple(one[axis] for one in strides)) for axis in order)
@@ -58,20 +58,20 @@ def collapse(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> tuple[li
 
 
 def result_dtype(op: str, left: Any, right: Any) -> np.dtype:
-    """The dtype of ``left op right`` by NumPy's rules; `left` and `right` are dtypes, or a Python number's type."""
+    """The dtype of ``left op right`` by NumPy's rules; `left` and `right` are dtypes or types of Python numbers."""
     try:
         return _UFUNCS[op].resolve_dtypes((left, right, None))[2]
     except TypeError:
         names = [getattr(one, "__name__", str(one)) for one in (left, right)]
         raise InvalidArgument(
-            f"{names[0]} {_SIGNS[op]} {names[1]} is not defined; numbers of the types that NumPy combines are accepted"
+            f"{names[0]} {_SIGNS[op]} {names[1]} is not defined; number types that NumPy combines are accepted"
         ) from None
 
 
 def _as_words(operand: Operand) -> Operand:
-    """The same bytes as unsigned words, the words of an element along a new last axis where it has several.
+    """The same bytes as unsigned words. An element of several words gets a new last axis.
 
-    Words have at most 8 bytes, or 16 for types that lie at multiples of 16 (not records: they lie anywhere).
+    Words have at most 8 bytes, or 16 for dtypes that are aligned to 16 bytes (records are not).
     """
     size = operand.dtype.itemsize
     word = min(size & -size, 8 if is_record(operand.dtype) else 16)
@@ -92,9 +92,9 @@ def _as_words(operand: Operand) -> Operand:
 
 
 def copy(call: Launcher, source: Operand, target: Operand, turning: TransposeTiling | None = None) -> None:
-    """Enqueue ``target[...] = source``: broadcast, converted as astype does, right also where the two overlap.
+    """Enqueue ``target[...] = source``, broadcast and converted as by astype. The two may overlap.
 
-    turning: how blocks are turned where the two lie along different axes; None: the usual way.
+    turning: the tiling used if source and target are contiguous along different axes; None: the default tiling.
     """
     if source.shape != target.shape:
         strides = broadcast_strides(source.shape, source.strides, target.shape, source.name)
@@ -115,11 +115,11 @@ def apply(
     target: Operand,
     turning: TransposeTiling | None = None,
 ) -> None:
-    """Enqueue ``target[...] = op(inputs...)``; the inputs are operands broadcastable to the target, or numbers.
+    """Enqueue ``target[...] = op(inputs...)``; inputs are numbers or operands that broadcast to the target.
 
-    op: "copy", "add", "sub", "mul", "div", done in the target's dtype; or "eq", "ne", "lt", "le", "gt", "ge", of two
-    inputs in the dtypes that NumPy compares them in, to a target of booleans. Raises UnsupportedOnDevice for a dtype
-    that the device has no arithmetic for.
+    op: "copy", "add", "sub", "mul", "div", computed in the target's dtype; or "eq", "ne", "lt", "le", "gt", "ge" of two
+    inputs, compared as NumPy does, with a boolean target. Raises UnsupportedOnDevice for a dtype without arithmetic on
+    the device.
     """
     if target.size == 0:
         return
@@ -151,7 +151,7 @@ def _layout(one: Operand | np.generic) -> Any:
 
 
 def _aside(call: Launcher, operand: Operand) -> Operand:
-    """A copy of the operand in scratch memory, its repeated axes kept repeated."""
+    """A copy of the operand in scratch memory; repeated axes keep stride 0."""
     shape = tuple(1 if stride == 0 else size for size, stride in zip(operand.shape, operand.strides, strict=True))
     packed = call.temporary(shape, operand.dtype, operand.name)
     apply(call, "copy", [operand.view(shape, operand.strides)], packed)
@@ -184,7 +184,7 @@ def _plan(device: Device, op: str, inputs: list[Any], target: Operand, turning: 
         rest.append(np.int64(rows))
     rest.append(np.int64(columns))
     across, along = _group(device.profile, columns, rows)
-    groups = -(-rows // along)  # in equal shares where they are too many for dimension 1
+    groups = -(-rows // along)  # split evenly over dimension 2 if too many for dimension 1
     shares = -(-groups // MOST_GROUPS)
     global_size = (-(-columns // across) * across, -(-groups // shares) * along, shares)
     ready = kernel(device, "elementwise.mako", params["name"], params)
@@ -192,7 +192,7 @@ def _plan(device: Device, op: str, inputs: list[Any], target: Operand, turning: 
 
 
 def _transposed(source: Operand, target: Operand) -> tuple[list[int], list[list[int]], int] | None:
-    """(sizes, steps, the axis along which the source is contiguous) of a copy that turns blocks; None for others."""
+    """(sizes, steps, contiguous axis of the source) of a copy that transposes blocks; None for other copies."""
     if source.dtype != target.dtype:
         return None
     sizes, steps = collapse(target.shape, [target.strides, source.strides])
@@ -201,15 +201,15 @@ def _transposed(source: Operand, target: Operand) -> tuple[list[int], list[list[
 
 
 def turned(source: Operand, target: Operand) -> tuple[int, int, int] | None:
-    """(bytes of the words moved, elements along the source's contiguous axis, along the target's); None where a copy
-    turns no blocks."""
+    """(word size in bytes, size of the source's contiguous axis, size of the target's) of a copy that transposes
+    blocks; None for other copies."""
     one, other = _as_words(source), _as_words(target)
     found = _transposed(one, other)
     return None if found is None else (other.dtype.itemsize, found[0][found[2]], found[0][-1])
 
 
 def copying_kernel(device: Device, source: Operand, target: Operand, turning: TransposeTiling | None = None) -> Kernel:
-    """The kernel of :func:`copy` for operands of one shape and dtype."""
+    """The kernel of :func:`copy` for operands of the same shape and dtype."""
     return _plan(device, "copy", [_as_words(source)], _as_words(target), turning).kernel
 
 
@@ -250,12 +250,13 @@ def _params(
 
 
 def _argument_type(dtype: np.dtype, number: bool) -> str:
-    """The C type of an input; a half cannot be passed by value everywhere, and a float holds it exactly."""
+    """The C type of an input. A half number is passed as a float, because some drivers cannot pass half by value."""
     return "float" if number and dtype == np.float16 else c_name(dtype)
 
 
 def _group(profile: Any, columns: int, rows: int) -> tuple[int, int]:
-    """Work-items along a row and along the rows: few on a GPU, many where groups are loops of one thread."""
+    """(work-items along a row, along the rows) of a work-group: at most 256 on a GPU, 1024 on a CPU, where a work-group
+    is a loop."""
     most = min(1024 if profile.mapping == "vector" else 256, profile.max_group_size, profile.max_item_sizes[0])
     across = min(most, 1 << max(columns - 1, 0).bit_length())
     along = min(most // across, 1 << max(rows - 1, 0).bit_length(), profile.max_item_sizes[1], 16)

@@ -1,4 +1,4 @@
-"""NumPy arguments of one call: which of them the device works on in place, and what goes back afterwards."""
+"""The NumPy arguments of one call: use in place, copies to the device, and copies back."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 class HostArguments:
     """The NumPy arrays of one call.
 
-    With `in_place` (a blocking call on a device that shares the host's memory) kernels work on the arrays'
-    own bytes. Arrays that overlap share one buffer then, because OpenCL defines nothing for two buffers over
-    the same bytes. Everything else is copied to the device, and written arrays are copied back at the end; those
-    that share elements are copied together where kernels may write one and read another.
+    With `in_place` (a blocking call on a device that shares the host's memory), kernels use the memory of the arrays.
+    Overlapping arrays then share one buffer, because OpenCL leaves two buffers over the same bytes undefined. Other
+    arrays are copied to the device, and written ones are copied back at the end. Arrays that share elements get one
+    common copy if kernels may write one and read another.
     """
 
     __slots__ = ("_back", "_buffers", "_copies", "_device", "_maps", "_ranges", "_together", "in_place")
@@ -43,13 +43,13 @@ class HostArguments:
         self._buffers: dict[tuple[int, int], cl.Buffer] = {}
         self._maps: dict[int, tuple[cl.Buffer, int]] = {}
         self._back: list[tuple[np.ndarray, cl.Buffer, list[tuple[np.ndarray, np.ndarray]]]] = []
-        self._together: dict[int, AliasedCopy] = {}  # of arrays that share elements, by their ids
-        self._copies: dict[int, cl.Buffer] = {}  # the buffers of those, by the ids of the copies
+        self._together: dict[int, AliasedCopy] = {}  # for arrays that share elements; keys are their ids
+        self._copies: dict[int, cl.Buffer] = {}  # their buffers; keys are the ids of the copies
 
     def merge(self, arrays: Iterable[np.ndarray]) -> None:
-        """Let arrays whose memory overlaps share a buffer; needed where one of them is written."""
+        """Make arrays with overlapping memory share a buffer; needed if one of them is written."""
         found = [array for array in arrays if array.size and fits_in_place(array)]
-        # A buffer begins where elements of all the types may, for places in it are counted in elements of each.
+        # Offsets in a buffer count elements of each array, so a buffer starts at an address aligned for all dtypes.
         step = max((alignment(array.dtype) for array in found), default=1)
         ranges = sorted((low - low % step, high) for low, high in map(byte_range, found))
         merged: list[tuple[int, int]] = []
@@ -61,8 +61,8 @@ class HostArguments:
         self._ranges = merged
 
     def share(self, arrays: Sequence[np.ndarray], written: Sequence[np.ndarray]) -> None:
-        """Let arrays that share elements with one of `written` share a copy, where they do not share a buffer (see
-        `merge`, which comes first). Raises InvalidArgument where no copy can serve them all."""
+        """Make arrays that share elements with one of `written` share a copy, unless they share a buffer. Call `merge`
+        first. Raises InvalidArgument if no common copy is possible."""
         if all(self._place(array) for array in arrays):
             return
         for group in groups(arrays, written):
@@ -80,7 +80,7 @@ class HostArguments:
         return Operand(name, buffer, 0, array.shape, _strides(elements, array), elements.dtype, memory)
 
     def write(self, name: str, array: np.ndarray, keep: bool) -> Operand:
-        """The operand of an array that kernels write; with `keep` its old elements are there to be read."""
+        """The operand of an array that kernels write; with `keep`, kernels can also read the old elements."""
         placed = self._in_place(name, array)
         if placed is not None:
             buffer = placed.buffer
@@ -102,10 +102,10 @@ class HostArguments:
         return Operand(name, buffer, 0, array.shape, _strides(elements, array), elements.dtype, memory, array)
 
     def copy_back(self, queue: cl.CommandQueue, event: cl.Event | None, loose: bool = False) -> None:
-        """Wait for `event`, the call's last, with everything that was written visible in the NumPy arrays; `loose`
-        says that the queue does not keep its commands in order.
+        """Wait for `event`, the last of the call, and make all results visible in the NumPy arrays. `loose` means an
+        out-of-order queue.
 
-        It waits for events and blocking commands, because one driver's queue is "finished" once it was flushed.
+        It waits for events and blocking commands, because one driver's clFinish returns after a flush.
         """
         for buffer, nbytes in self._maps.values():
             unmapped = host_memory.make_visible(queue, buffer, nbytes)
@@ -131,8 +131,8 @@ class HostArguments:
         return Operand(name, buffer, together.start(array), array.shape, strides, elements.dtype, memory)
 
     def _place(self, array: np.ndarray) -> tuple[int, int, int] | None:
-        """The bytes [low, high) of the buffer in which kernels work on the array, and how many of them lie before its
-        first element; None where they cannot."""
+        """(low, high, first): the address range of the in-place buffer of an array, and the byte offset of its first
+        element. None if kernels cannot use the array in place."""
         if not self.in_place or not fits_in_place(array):
             return None
         low, high = byte_range(array)
@@ -161,7 +161,7 @@ class HostArguments:
 
 
 def _strides(elements: np.ndarray, array: np.ndarray) -> tuple[int, ...]:
-    """The strides, in elements, of dense elements that stand for `array`; its repeated axes stay repeated."""
+    """The strides, in elements, of a dense copy of `array`; stride 0 is kept for repeated axes."""
     size = elements.itemsize
     pairs = zip(elements.strides, array.strides, strict=True)
     return tuple(0 if given == 0 else stride // size for stride, given in pairs)

@@ -1,4 +1,4 @@
-"""Basic indexing of strided data, as NumPy does it, on shapes and strides alone."""
+"""NumPy's basic indexing, applied to shapes and strides."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ Layout = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides, offset;
 
 
 class IndexOutOfRange(InvalidArgument, IndexError):
-    """An index outside the extent."""
+    """An index is out of range."""
 
 
 def _expand(key: Any, rank: int) -> list[Any]:
-    """The key as one item for each axis (and None for each new axis), the ellipsis filled in."""
+    """Expand a key to one item per axis (and None per new axis), with the ellipsis replaced by full slices."""
     items = list(key) if isinstance(key, tuple) else [key]
     for item in items:
         plain = item is None or item is Ellipsis or isinstance(item, slice)
         if isinstance(item, (bool, np.bool_)) or not (plain or hasattr(item, "__index__")):
             raise InvalidArgument(
-                f"index {item!r} is not accepted; integers, slices, ... and None are (a copy with .get() takes any)"
+                f"index {item!r} is not accepted; integers, slices, ... and None are (use .get() for other indexes)"
             )
         if isinstance(item, np.ndarray) and item.ndim > 0:
-            raise InvalidArgument("an array is not accepted as an index; integers, slices, ... and None are")
+            raise InvalidArgument("an array index is not accepted; integers, slices, ... and None are")
     used = sum(item is not None and item is not Ellipsis for item in items)
     dots = [at for at, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
         raise InvalidArgument("an index has at most one ellipsis ('...')")
     if used > rank:
-        raise IndexOutOfRange(f"{used} indexes are too many for data of rank {rank}")
+        raise IndexOutOfRange(f"too many indexes: {used} for data of rank {rank}")
     missing = [slice(None)] * (rank - used)
     if dots:
         return items[: dots[0]] + missing + items[dots[0] + 1 :]
@@ -41,9 +41,9 @@ def _expand(key: Any, rank: int) -> list[Any]:
 
 
 def index_layout(layout: Layout, key: Any) -> Layout:
-    """The layout of ``data[key]``: a basic index (integers, slices of any step, None, ellipsis) is only a view.
+    """The layout of the view ``data[key]`` for a basic index: integers, slices of any step, None, ellipsis.
 
-    Raises InvalidArgument for other keys, IndexOutOfRange (also an IndexError) for integers outside.
+    Raises InvalidArgument for other keys, IndexOutOfRange (also an IndexError) for integers out of range.
     """
     shape, strides, offset = layout
     new_shape: list[int] = []
@@ -76,10 +76,10 @@ def index_layout(layout: Layout, key: Any) -> Layout:
 
 
 def broadcast_strides(shape: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...], what: str) -> Any:
-    """Strides with which data of `shape` is read as data of shape `to`: 0 along the axes that are repeated."""
+    """The strides that broadcast data of `shape` to the shape `to`: 0 along repeated axes."""
     new = len(to) - len(shape)
     fits = new >= 0 and all(size in (1, wanted) for size, wanted in zip(shape, to[new:], strict=True))
     if not fits:
-        raise InvalidArgument(f"{what} of shape {shape} does not fit the shape {to}")
+        raise InvalidArgument(f"{what} of shape {shape} does not fit the shape {to}; it must broadcast to it")
     kept = (0 if size == 1 else stride for size, stride in zip(shape, strides, strict=True))
     return (0,) * new + tuple(kept)

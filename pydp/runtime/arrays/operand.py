@@ -1,4 +1,4 @@
-"""What a kernel is given for an array: buffer, offset, shape and strides, all counted in elements."""
+"""Operand: an array argument of a kernel as buffer, offset, shape and strides, counted in elements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether elements follow each other in C order; axes of one element and empty arrays do not matter."""
+    """Whether an array is C-contiguous. Strides of axes of size 1 and of empty arrays do not matter, as in NumPy."""
     if 0 in shape:
         return True
     step = 1
@@ -31,7 +31,7 @@ def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def span(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> tuple[int, int]:
-    """The elements [low, high) of the buffer between which all of an array's elements lie."""
+    """The range [low, high) of buffer elements that contains all elements of an array."""
     low = high = offset
     for size, stride in zip(shape, strides, strict=True):
         if size == 0:
@@ -44,7 +44,7 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> tuple
 
 
 class Strided:
-    """What a strided array is by its shape, strides and offset, all counted in elements."""
+    """The properties of a strided array that follow from shape, strides and offset, counted in elements."""
 
     __slots__ = ()
 
@@ -65,25 +65,25 @@ class Strided:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all elements."""
+        """The size of all elements in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements follow each other in C order."""
+        """Whether the array is C-contiguous."""
         return is_c_contiguous(self.shape, self.strides)
 
     @property
     def span(self) -> tuple[int, int]:
-        """The elements [low, high) of the buffer between which all elements lie."""
+        """The range [low, high) of buffer elements that contains all elements."""
         return span(self.shape, self.strides, self.offset)
 
 
 class Operand(Strided):
-    """An array argument as a kernel sees it: element k[0], k[1] ... is at ``offset + sum(strides * k)``.
+    """An array argument of a kernel: element k[0], k[1] ... is at ``offset + sum(strides * k)``.
 
-    `offset` and `strides` count elements; strides may be negative or 0. `owner` is what the memory belongs
-    to: the Storage of device data, or the record of NumPy memory.
+    `offset` and `strides` count elements; strides may be negative or 0. `owner` owns the memory: a Storage for device
+    data, a NumPy array for host data.
     """
 
     __slots__ = ("buffer", "dtype", "name", "offset", "owner", "result", "shape", "strides")
@@ -109,7 +109,7 @@ class Operand(Strided):
         self.result = result
 
     def view(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None = None) -> Operand:
-        """The same memory seen with another shape, strides and offset."""
+        """A view of the same memory with another shape, other strides and another offset."""
         where = self.offset if offset is None else offset
         return Operand(self.name, self.buffer, where, shape, strides, self.dtype, self.owner, self.result)
 

@@ -1,4 +1,4 @@
-"""Whether the elements of one strided array share memory: such an array can be read, but not written."""
+"""Check whether elements of one strided array share memory. Such an array can be read, but not written."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 
 import numpy as np
 
-_MOST_WORK: Any = 100_000  # steps of NumPy's search for two places of one address (about a millisecond)
-_MOST_ELEMENTS = 1 << 22  # up to which addresses are compared one by one, where the search takes too long
+_MOST_WORK: Any = 100_000  # limit of NumPy's search for two indexes with one address (about a millisecond)
+_MOST_ELEMENTS = 1 << 22  # up to this size, all addresses are compared if the search exceeds its limit
 
 
 @functools.lru_cache(maxsize=4096)
 def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
-    """Whether two different elements, of `item` units each and `strides` units apart, have a unit in common.
+    """Whether two elements of an array overlap. `strides` and `item`, the element size, are in the same unit.
 
-    The answer is exact; only for arrays of millions of elements whose strides interleave in ways that NumPy's search
-    does not decide in its limit is it True without proof.
+    The result is exact, with one exception: it is True for arrays of millions of elements if NumPy's search does not
+    decide within its limit.
 
     >>> overlaps_itself((17, 9), (4, 4), 4), overlaps_itself((3, 2), (8, 12), 4)
     (True, False)
     """
     if 0 in shape:
         return False
-    # Backwards or forwards, and in whichever order of axes, the same places are reached.
+    # The sign of a stride and the order of the axes do not change the set of addresses.
     axes = sorted((abs(stride), size) for size, stride in zip(shape, strides, strict=True) if size > 1)
     reach = item
     for stride, size in axes:
@@ -34,10 +34,10 @@ def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], item: int)
 
 
 def _collides(axes: list[tuple[int, int]], item: int) -> bool:
-    """Whether axes that reach into one another really meet.
+    """Whether axes whose ranges interleave make elements overlap.
 
-    Two elements that differ first along one of the axes are as far apart as the first element of that axis and a later
-    one, so for each axis the search is for a place that its first element shares with the later ones.
+    The distance of two elements that differ first along an axis equals the distance of the first element of that axis
+    and a later one. Each axis therefore needs one search: its first element against the later ones.
     """
     if axes[0][0] == 0:
         return True
@@ -54,7 +54,7 @@ def _collides(axes: list[tuple[int, int]], item: int) -> bool:
 
 
 class _Places:
-    """What NumPy takes for an array on places `start` and on of an imagined memory; nothing is read or written."""
+    """An array interface that starts at the fictitious address `start`; its memory is never accessed."""
 
     def __init__(self, shape: list[int], strides: list[int], start: int, item: int) -> None:
         self.shape = shape
@@ -64,7 +64,7 @@ class _Places:
             "typestr": f"|V{item}",
             "shape": tuple(shape),
             "strides": tuple(strides),
-            "data": (1 + start, True),  # an address of 0 would stand for none
+            "data": (1 + start, True),  # NumPy treats address 0 as null
         }
 
 

@@ -1,4 +1,4 @@
-"""What of a device kernels are built and launched with: its names, its context and queue, its profile."""
+"""The part of a device that building and launching kernels needs: names, context, queue, profile and caches."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _made: WeakSet[DeviceCore] = WeakSet()
 
 
-# Drivers hold 0.2 (PoCL) to some megabytes (Intel) a program. Kernels hold programs, and plans hold kernels, so that
-# both go where programs are too many (pydp.runtime.programs.program); plans and choices alone are some kilobytes each.
+# A program uses 0.2 MB (PoCL) to several MB (Intel) in the driver. Kernels hold programs and plans hold kernels; both
+# are evicted if there are too many programs (pydp.runtime.programs.program). A plan or a choice takes a few kilobytes.
 MOST_PROGRAMS = 128
 _MOST_KERNELS = 512
 _MOST_PLANS = 2048
@@ -29,9 +29,9 @@ _MOST_CHOICES = 1024
 
 
 class DeviceCore:
-    """One OpenCL device as kernels are built and run on it. `drivers.devices.Device` adds whether it is usable."""
+    """One OpenCL device, as needed to build and run kernels. `drivers.devices.Device` adds the trust probe."""
 
-    is_target = False  # whether kernels are only compiled for it: see pydp.offline.target
+    is_target = False  # whether kernels are only compiled, not run; see pydp.offline.target
 
     def __init__(self, cl_device: cl.Device, context: cl.Context | None = None) -> None:
         self.cl = cl_device
@@ -54,17 +54,17 @@ class DeviceCore:
         _made.add(self)
 
     def _keep_nothing(self) -> None:
-        """Empty caches. They go with the device, and nothing in them refers to it: the driver's memory goes at once."""
-        self.facts: dict[str, Any] = {}  # one of a kind, by name
+        """Create empty caches. No entry refers to the device, so the driver's memory is freed together with it."""
+        self.facts: dict[str, Any] = {}  # by name
         self.choices = BoundedCache(_MOST_CHOICES)
-        self.plans = BoundedCache(_MOST_PLANS)  # of calls: by all that a plan depends on
+        self.plans = BoundedCache(_MOST_PLANS)  # plans of calls; the key holds everything that a plan depends on
         self.kernels = BoundedCache(_MOST_KERNELS, weak=True)
-        self.programs = BoundedCache(0, weak=True)  # those of the living kernels, by content
-        self.launched: list[Any] = [None]  # what is known of the last kernel, and its sizes; kernels put it there
+        self.programs = BoundedCache(0, weak=True)  # programs of the kernels in use, by content
+        self.launched: list[Any] = [None]  # the last launch: kernel and sizes; kernels set it
 
     @property
     def profile(self) -> Profile:
-        """What choices are made from: see :class:`pydp.runtime.device.profile.Profile`."""
+        """The properties of the device; see :class:`pydp.runtime.device.profile.Profile`."""
         if self._profile is None:
             forks.raise_if_lost()
             with self._lock:
@@ -74,7 +74,7 @@ class DeviceCore:
 
     @property
     def context(self) -> cl.Context:
-        """The pyopencl context of this device, made when first asked for."""
+        """The pyopencl context of this device, created on first use."""
         if self._context is None:
             forks.raise_if_lost()
             with self._lock:
@@ -82,13 +82,13 @@ class DeviceCore:
                     import pyopencl as cl
 
                     made = cl.Context([self.cl])
-                    if self._context is None:  # else a finalizer has made one meanwhile, and works with it
+                    if self._context is None:  # else a finalizer has made one meanwhile and uses it
                         self._context = made
         return self._context
 
     @property
     def queue(self) -> cl.CommandQueue:
-        """The in-order queue that calls without ``queue=`` use."""
+        """The in-order queue for calls without ``queue=``."""
         if self._queue is None:
             forks.raise_if_lost()
             with self._lock:
@@ -96,14 +96,14 @@ class DeviceCore:
                     import pyopencl as cl
 
                     made = cl.CommandQueue(self.context, self.cl)
-                    if self._queue is None:  # else a finalizer has made one meanwhile, and works with it
+                    if self._queue is None:  # else a finalizer has made one meanwhile and uses it
                         self._queue = made
         return self._queue
 
     def unbuilt(
         self, template: str, name: str, params: Mapping[str, object], source: str, options: Sequence[str]
     ) -> Any:
-        """What stands for a rendered kernel without building it; None, but for targets."""
+        """A substitute for a rendered kernel that is not built; None except for offline targets."""
         return None
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ class DeviceCore:
 
 @forks.on_loss
 def _take_drivers_away() -> None:
-    """Let every device raise at the next call; calls whose device is known ask it for no more than its queue."""
+    """Make every device raise at the next call. A warm call reads only `queue`, so that is cleared too."""
     for device in list(_made):
         forks.releases.kept.append(dict(vars(device)))
         device._context = device._queue = None
@@ -124,7 +124,7 @@ def _take_drivers_away() -> None:
 def _kind(cl_device: cl.Device, driver: str) -> str:
     import pyopencl as cl
 
-    if driver == "oclgrind":  # claims to be of every type; it runs groups as a GPU does
+    if driver == "oclgrind":  # reports every device type; it runs work-groups as a GPU does
         return "accelerator"
     if cl_device.type & cl.device_type.GPU:
         return "gpu"

@@ -1,4 +1,4 @@
-"""What the host's own processor says of itself, for CPU devices: cache sizes and vector instructions."""
+"""Cache sizes and vector instructions of the host processor, for CPU devices."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @functools.cache
 def caches() -> dict[int, int]:
-    """Bytes of the data (or unified) cache of each level that sysfs lists: {1: 49152, 2: ..., 3: ...}."""
+    """Size in bytes of the data (or unified) cache of each level in sysfs: {1: 49152, 2: ..., 3: ...}."""
     return _listed("size")
 
 
 @functools.cache
 def ways() -> dict[int, int]:
-    """The associativity of the same caches: {1: 12, 2: 16, 3: ...}; 0 where sysfs does not know it."""
+    """Associativity of the same caches: {1: 12, 2: 16, 3: ...}; 0 if sysfs does not know it."""
     return _listed("ways_of_associativity")
 
 
@@ -38,7 +38,7 @@ def _listed(what: str) -> dict[int, int]:
 
 @functools.cache
 def flags() -> frozenset[str]:
-    """The feature words of /proc/cpuinfo; empty where there is none."""
+    """The feature flags in /proc/cpuinfo; empty if the file does not exist."""
     try:
         lines = _CPUINFO.read_text().splitlines()
     except OSError:
@@ -53,12 +53,12 @@ def is_arm() -> bool:
 
 
 def simd_bytes() -> int:
-    """Bytes of the widest vector register: 64 with AVX-512, 32 with AVX, else 16."""
+    """Width of the widest vector register in bytes: 64 with AVX-512, 32 with AVX, else 16."""
     if "avx512f" in flags():
         return 64
     return 32 if "avx" in flags() else 16
 
 
 def has_fma() -> bool:
-    """True where fused multiply-add is one instruction (all 64-bit Arm; x86 with FMA3)."""
+    """True if fused multiply-add is one instruction (all 64-bit Arm; x86 with FMA3)."""
     return is_arm() or "fma" in flags()

@@ -1,4 +1,4 @@
-"""The profile of a device: everything that choices are made from, asked once and kept."""
+"""The profile of a device: the properties that algorithms and parameters are chosen by, queried once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pydp.runtime.device import host_cpu
 from pydp.runtime.device.quirks import Quirks, version_of
 
 _FMA, _DENORMALS, _ROUNDED_DIVIDE = 1 << 5, 1, 1 << 7  # bits of CL_DEVICE_SINGLE_FP_CONFIG
-_SMALL_L2 = 512 << 10  # bytes: nearly every GPU has as much
+_SMALL_L2 = 512 << 10  # bytes; nearly every GPU has at least this much
 _ACQ_REL, _DEVICE_SCOPE = 1 << 1, 1 << 5  # bits of CL_DEVICE_ATOMIC_*_CAPABILITIES
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What a device can do and how large it is. Sizes are in bytes; ``sources`` says where each value came from."""
+    """The sizes and abilities of a device. Sizes are in bytes; ``sources`` names the origin of each value."""
 
     kind: str
     mapping: str
@@ -59,7 +59,7 @@ class Profile:
 
 
 class _Reader:
-    """Collects a profile's values with where each came from."""
+    """Collects the values of a profile and the origin of each."""
 
     def __init__(self, cl_device: Any, quirks: Quirks) -> None:
         self.device = cl_device
@@ -73,7 +73,7 @@ class _Reader:
         return value
 
     def ask(self, name: str, default: Any) -> Any:
-        """A device query by its lower-case pyopencl name; `default` where the driver does not know it."""
+        """Query a device property by its lower-case pyopencl name; returns `default` if the driver lacks it."""
         import pyopencl as cl
 
         try:
@@ -82,12 +82,12 @@ class _Reader:
             return default
 
     def query(self, name: str, info: str, default: Any, convert: Callable[[Any], Any] = int) -> Any:
-        """Put a driver's answer to `info` under `name`."""
+        """Query `info` and store the result as `name`."""
         return self.put(name, convert(self.ask(info, default)), f"driver: {info}")
 
 
 def read_profile(cl_device: Any, kind: str, quirks: Quirks) -> Profile:
-    """The profile of a pyopencl device of `kind` with its driver's `quirks`; a CPU's caches are the host's."""
+    """The profile of a pyopencl device. For a CPU, the cache sizes are read from the host."""
     reader = _Reader(cl_device, quirks)
     reader.put("kind", kind, "driver: type")
     reader.put("mapping", "vector" if kind == "cpu" else "simt", f"kind is {kind}")
@@ -101,7 +101,7 @@ def read_profile(cl_device: Any, kind: str, quirks: Quirks) -> Profile:
 def _sizes(reader: _Reader, kind: str) -> None:
     units = int(reader.ask("max_compute_units", 1))
     if kind == "cpu" and hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) < units:
-        reader.put("compute_units", len(os.sched_getaffinity(0)), f"this process's processors ({units} by the driver)")
+        reader.put("compute_units", len(os.sched_getaffinity(0)), f"CPUs available to this process (driver: {units})")
     else:
         reader.put("compute_units", max(1, units), "driver: max_compute_units")
     reader.query("max_group_size", "max_work_group_size", 1)
@@ -124,14 +124,14 @@ def _caches(reader: _Reader, kind: str) -> None:
             ways = host_cpu.ways().get(level)
             reader.put(f"l{level}_ways", ways or 8, "host: sysfs" if ways else "common number")
         return
-    reader.put("l1_bytes", 32 << 10, "common size; OpenCL cannot be asked")
-    # Some drivers tell of no cache, others of the units' own.
+    reader.put("l1_bytes", 32 << 10, "common size; OpenCL has no query")
+    # Some drivers report no cache, others the cache of one compute unit.
     told = int(reader.ask("global_mem_cache_size", 0))
     said = "driver: global_mem_cache_size" if told >= _SMALL_L2 else "common size"
     reader.put("l2_bytes", max(told, _SMALL_L2), said)
-    reader.put("l3_bytes", 0, "GPUs have none")
+    reader.put("l3_bytes", 0, "GPUs have no L3 cache")
     for level in (1, 2):
-        reader.put(f"l{level}_ways", 8, "common number; OpenCL cannot be asked")
+        reader.put(f"l{level}_ways", 8, "common number; OpenCL has no query")
 
 
 def _vectors(reader: _Reader, kind: str) -> None:
@@ -174,11 +174,11 @@ def _abilities(reader: _Reader, kind: str) -> None:
     shares = bool(reader.ask("host_unified_memory", 0)) and not quirks.is_simulator
     reader.put("shares_host_memory", shares, "driver: host_unified_memory")
     reader.put("subgroup_sizes", _subgroup_sizes(reader, extensions), "driver: subgroups")
-    reader.put("lockstep", 1, "OpenCL promises none")
+    reader.put("lockstep", 1, "OpenCL guarantees no lockstep")
     on_gpu = kind != "cpu"
     reader.put("banks", 32 if on_gpu else 1, "common GPU layout" if on_gpu else "a CPU has no banks")
     reader.put("bank_bytes", 4, "common GPU layout" if on_gpu else "a CPU has no banks")
-    reader.put("group_progress", quirks.group_progress, "a started group of this driver keeps running")
+    reader.put("group_progress", quirks.group_progress, "work-groups that have started make progress on this driver")
     reader.put("loop_limit", quirks.loop_limit, "no limit known")
     reader.put("barriers_under_conditions", quirks.barriers_under_conditions, "no fault known")
     reader.put("unaligned_records", quirks.unaligned_records, "no fault known")
@@ -188,7 +188,7 @@ def _abilities(reader: _Reader, kind: str) -> None:
 
 
 def _c_version(reader: _Reader) -> tuple[int, int]:
-    """The highest OpenCL C that the driver compiles; 3.0 drivers name 1.2 in the old query and list the rest."""
+    """The highest OpenCL C version that the driver compiles. OpenCL 3.0 drivers report 1.2 in the older query."""
     found = [(1, 0)]
     text = str(reader.ask("opencl_c_version", "OpenCL C 1.2 ")).split()
     if len(text) > 2 and text[2].count(".") == 1:
@@ -201,7 +201,7 @@ def _c_version(reader: _Reader) -> tuple[int, int]:
 
 
 def _subgroup_sizes(reader: _Reader, extensions: frozenset[str]) -> tuple[int, ...]:
-    """The subgroup sizes that a kernel can have or ask for; () without subgroups."""
+    """The subgroup sizes that a kernel can have or request; () without subgroups."""
     count = int(reader.ask("max_num_sub_groups", 0) or 0)
     if not count and not extensions & {"cl_khr_subgroups", "cl_intel_subgroups"}:
         return ()

@@ -1,8 +1,8 @@
-"""Known faults and peculiarities of drivers that no query reports, in one table.
+"""Driver faults and properties that no OpenCL query reports, in one table.
 
-A row matches a driver and a range of its versions, never a machine. It names the symptom, what pydp does about it,
-and the test that shows it. ``pydp doctor`` prints the rows that apply to each device; ``Profile.sources`` gives a row's
-symptom as the reason for the value that it sets.
+A row applies to a driver and a range of its versions, never to a single machine. It names the symptom, the workaround
+and the test that shows it. ``pydp doctor`` prints the rows that apply to each device. ``Profile.sources`` gives the
+symptom of a row as the reason for the values that the row sets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_DRIVERS = (  # (part of the platform's name, key), first match wins
+_DRIVERS = (  # (part of the platform name, key); the first match is used
     ("oclgrind", "oclgrind"),
     ("portable computing language", "pocl"),
     ("rusticl", "rusticl"),
@@ -35,10 +35,10 @@ _EVERY_KIND = frozenset({"cpu", "gpu", "accelerator"})
 class Quirk:
     """One row of the table.
 
-    `since` and `until` bound the affected driver versions: since <= version < until; None leaves that side open, and an
-    unknown version counts as affected. `sets` holds fields of :class:`Quirks`, or functions of the device's name that
-    give them; it is empty where kernels avoid the fault on every device. `shown_by` names the test file that fails
-    without the row.
+    The affected driver versions are ``since <= version < until``. None means no bound; an unknown version counts as
+    affected. `sets` maps fields of :class:`Quirks` to values, or to functions that compute a value from the device
+    name. It is empty if kernels avoid the fault on every device. `shown_by` names a test file that fails without the
+    row.
     """
 
     driver: str
@@ -47,11 +47,11 @@ class Quirk:
     since: tuple[int, ...] | None = None
     until: tuple[int, ...] | None = None
     kinds: frozenset[str] = _EVERY_KIND
-    device: str = ""  # a part of the device's name, in lower case
+    device: str = ""  # a part of the device name, in lower case
     shown_by: str = ""
 
     def applies(self, driver: str, version: tuple[int, ...], device_name: str, kind: str) -> bool:
-        """Whether a device of this driver, version, name and kind is affected."""
+        """Whether a device with this driver, version, name and kind is affected."""
         if driver != self.driver or kind not in self.kinds or self.device not in device_name.lower():
             return False
         if not version:
@@ -60,7 +60,7 @@ class Quirk:
 
     @property
     def versions(self) -> str:
-        """The affected versions in words: "from 7.0", "3.0 to before 7.0", "all versions"."""
+        """The affected versions as text: "from 7.0", "3.0 to before 7.0", "all versions"."""
         since, until = (".".join(map(str, bound)) if bound else "" for bound in (self.since, self.until))
         if since and until:
             return f"{since} to before {until}"
@@ -69,7 +69,7 @@ class Quirk:
 
 @dataclass(frozen=True)
 class Quirks:
-    """The effect of all rows that apply to one device; the defaults are those of a driver without faults."""
+    """The combined effect of all rows that apply to one device. The defaults describe a driver without faults."""
 
     driver: str
     version: tuple[int, ...]
@@ -86,17 +86,17 @@ class Quirks:
     hold_out_of_order_queues: bool = False
     kernel_group_size_known: bool = True
     unaligned_records: bool = True
-    half_functions: bool = True  # whether the library has all functions of half that OpenCL C names
-    build_options: tuple[str, ...] = ()  # added up over the rows
-    environment: Mapping[str, str] = field(default_factory=dict)  # variables that the driver reads, added up
-    probed_variables: tuple[str, ...] = ()  # variables that change the driver's compiler: each value is probed anew
+    half_functions: bool = True  # whether the driver has all half functions of OpenCL C
+    build_options: tuple[str, ...] = ()  # concatenated over the rows
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables for the driver, merged over the rows
+    probed_variables: tuple[str, ...] = ()  # variables that change the compiler; each value is probed separately
     rank: int = _OTHER_RANK
     rows: tuple[Quirk, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def _named_width(device_name: str) -> int:
-    """Bytes of a vector by a name such as "llvmpipe (LLVM 15.0.6, 256 bits)"."""
+    """The vector width in bytes, from a name such as "llvmpipe (LLVM 15.0.6, 256 bits)"."""
     bits = re.search(r"(\d+) bits", device_name)
     return int(bits.group(1)) // 8 if bits else 16
 
@@ -105,11 +105,11 @@ TABLE = (
     # --- PoCL ------------------------------------------------------------------------------------------------
     Quirk(
         "pocl",
-        "loads are repeated after a barrier, without their conditions: overwritten values are read, and addresses that "
-        "a condition excluded crash the process",
+        "the compiler repeats loads after a barrier without their conditions: kernels read overwritten values, or "
+        "crash at addresses that a condition excludes",
         {
             "environment": {"POCL_PREGION_VALUE_REMAT": "0"},
-            # PoCL's own cache of kernels does not distinguish by its variables, but it does by the options.
+            # The key of PoCL's kernel cache contains the build options, but not the environment variables.
             "build_options": ("-DPOCL_VALUES_KEPT",),
         },
         since=(7, 0),
@@ -117,7 +117,7 @@ TABLE = (
     ),
     Quirk(
         "pocl",
-        "in groups of one work-item, the code behind a condition that contains a loop runs twice",
+        "in work-groups of one work-item, the code after a condition that contains a loop runs twice",
         {
             "environment": {"POCL_FORCE_PARALLEL_OUTER_LOOP": "0"},
             "build_options": ("-DPOCL_LOOPS_AS_WRITTEN",),
@@ -127,38 +127,38 @@ TABLE = (
     ),
     Quirk(
         "pocl",
-        "barriers in non-uniform loops and branches are miscompiled in several releases",
+        "several releases miscompile barriers in divergent loops and branches",
         {"barriers_under_conditions": False},
         shown_by="tests/groups/test_barrier_plan.py",
     ),
     Quirk(
         "pocl",
-        "vectorized loops read the wrong elements where the index is a loop counter that was multiplied and masked",
+        "vectorized loops read the wrong elements if the index is a loop counter that is multiplied and masked",
         {"build_options": ("-DKEEP_MASKED_INTEGERS",)},
         kinds=_CPU,
         shown_by="tests/algorithms/test_forall_masked_indexes.py",
     ),
     Quirk(
         "pocl",
-        "the library lacks vector stores and several functions of half, although fp16 is reported: pydp defines them",
+        "fp16 is reported, but vector stores and several functions of half are missing: pydp defines them",
         {"half_functions": False},
         shown_by="tests/runtime/test_half_functions.py",
     ),
     Quirk(
         "pocl",
-        "POCL_WORK_GROUP_METHOD chooses among compiler passes with different faults",
+        "POCL_WORK_GROUP_METHOD selects compiler passes with different faults",
         {"probed_variables": ("POCL_WORK_GROUP_METHOD",)},
         shown_by="tests/runtime/test_probe.py",
     ),
-    Quirk("pocl", "PoCL keeps built kernels in its own cache", {"keeps_own_binaries": True}),
-    Quirk("pocl", "mem_fence is an empty function: groups communicate through atomics only"),
+    Quirk("pocl", "the driver keeps built kernels in its own cache", {"keeps_own_binaries": True}),
+    Quirk("pocl", "mem_fence does nothing: work-groups communicate only by atomics"),
     Quirk(
         "pocl",
-        "in groups of one work-item along dimension 0 and several along others, the first work-item runs code behind a "
-        "condition that contains a loop twice: such groups lie along dimension 0",
+        "in work-groups of size 1 along dimension 0 and larger sizes along others, the first work-item runs code after "
+        "a condition that contains a loop twice: pydp places such work-groups along dimension 0",
         shown_by="tests/algorithms/test_forall_narrow_groups.py",
     ),
-    Quirk("pocl", "the last, partial group of a range is miscompiled: ranges are padded to whole groups"),
+    Quirk("pocl", "the last, partial work-group of a range is miscompiled: ranges are padded to full work-groups"),
     Quirk(
         "pocl",
         "barriers in loops with 64-bit counters or data-dependent trip counts are miscompiled: kernels use neither",
@@ -166,29 +166,29 @@ TABLE = (
     # --- Intel's CPU and GPU runtimes ------------------------------------------------------------------------
     Quirk(
         "intel",
-        "sizes that intel_reqd_sub_group_size accepts on CPUs",
+        "no query reports the sizes that intel_reqd_sub_group_size accepts on CPUs",
         {"subgroup_sizes": (8, 16, 32, 64)},
         kinds=_CPU,
         shown_by="tests/lang/test_barriers.py",
     ),
     Quirk(
         "intel",
-        "sizes that intel_reqd_sub_group_size accepts on GPUs",
+        "no query reports the sizes that intel_reqd_sub_group_size accepts on GPUs",
         {"subgroup_sizes": (8, 16, 32)},
         kinds=_EVERY_KIND - _CPU,
     ),
     Quirk(
         "intel",
-        "vectorized work-items read private arrays at the wrong places, and the compiler crashes when it vectorizes "
-        "some loops that divide, or work-items in nested loops whose conditions use a quotient",
+        "vectorized work-items read wrong elements of private arrays; the compiler crashes when it vectorizes some "
+        "loops with divisions, or nested loops whose conditions use a quotient",
         {"build_options": ("-DPRIVATE_FIELDS_APART", "-DDIVIDING_LOOPS_AS_WRITTEN", "-DKEEP_QUOTIENTS")},
         kinds=_CPU,
         shown_by="tests/algorithms/test_forall_division_loops.py",
     ),
-    Quirk("intel", "each built program keeps several megabytes: the cache of programs is bounded"),
+    Quirk("intel", "each built program uses several megabytes: pydp bounds its program cache"),
     Quirk(
         "intel",
-        "releasing an out-of-order queue while its commands run hangs a thread",
+        "a thread hangs if an out-of-order queue is released while its commands run",
         {"hold_out_of_order_queues": True},
         kinds=_CPU,
         shown_by="tests/runtime/test_queue_order.py",
@@ -196,10 +196,10 @@ TABLE = (
     Quirk("intel", "loops over one-element private arrays of records are miscompiled"),
     Quirk(
         "intel",
-        "unsigned comparisons with a work-item id may be folded wrongly: ids are used as int or long",
+        "unsigned comparisons with a work-item id may be folded incorrectly: kernels use ids as int or long",
     ),
     # --- rusticl ---------------------------------------------------------------------------------------------
-    Quirk("rusticl", "work that another queue waits for is not started without a flush", {"flush_before_wait": True}),
+    Quirk("rusticl", "commands that another queue waits for do not start without a flush", {"flush_before_wait": True}),
     Quirk(
         "rusticl",
         "all loops of a work-item end after 65,535 iterations, without an error",
@@ -208,48 +208,48 @@ TABLE = (
         shown_by="tests/algorithms/test_cut_loops.py",
     ),
     Quirk("rusticl", "fma() calls a library routine", {"fma_fast": False}, device="llvmpipe"),
-    Quirk("rusticl", "the device's name states the vector width", {"simd_bytes": _named_width}, device="llvmpipe"),
+    Quirk("rusticl", "the device name contains the vector width", {"simd_bytes": _named_width}, device="llvmpipe"),
     Quirk(
         "rusticl",
-        "comparisons of a widened int with a constant are wrong, as are choices between a widened byte or short and a "
-        "constant",
+        "comparisons of a widened int with a constant give wrong results, as do selections between a widened byte or "
+        "short and a constant",
         {"build_options": ("-DORDER_UNSIGNED", "-DWIDEN_BY_ARITHMETIC")},
         device="llvmpipe",
         shown_by="tests/lang/test_wide_order.py",
     ),
     Quirk(
         "rusticl",
-        "records with members off their alignment are lost in private and local variables",
+        "records with misaligned members are corrupted in private and local variables",
         {"unaligned_records": False},
         device="llvmpipe",
         shown_by="tests/test_dtypes.py",
     ),
     Quirk(
         "rusticl",
-        "32 is reported as the largest group of every kernel; the device's own limit holds",
+        "the reported maximum work-group size of every kernel is 32; the limit of the device applies instead",
         {"kernel_group_size_known": False},
         device="llvmpipe",
     ),
     Quirk(
         "rusticl",
-        "?: between records ends the process, as does a record that is loaded and not used: kernels do neither",
+        "?: between records and loads of unused records end the process: kernels contain neither",
         device="llvmpipe",
     ),
-    Quirk("rusticl", "division of bytes is wrong: it is done in int", device="llvmpipe"),
+    Quirk("rusticl", "division of bytes gives wrong results: kernels divide in int", device="llvmpipe"),
     # --- others ----------------------------------------------------------------------------------------------
     Quirk("oclgrind", "a simulator", {"is_simulator": True, "fma_fast": False, "simd_bytes": 16}),
-    Quirk("oclgrind", "its binaries cannot be loaded again", {"binaries_usable": False}),
+    Quirk("oclgrind", "program binaries cannot be loaded again", {"binaries_usable": False}),
     Quirk(
         "oclgrind",
-        "its compiler turns a / b with a % b into an instruction (freeze) that its checks do not know",
+        "the compiler replaces a / b and a % b by an instruction (freeze) that the simulator does not know",
         {"build_options": ("-cl-opt-disable",)},
     ),
-    Quirk("nvidia", "NVIDIA's driver keeps built kernels in its own cache", {"keeps_own_binaries": True}),
+    Quirk("nvidia", "the driver keeps built kernels in its own cache", {"keeps_own_binaries": True}),
 )
 
 
 def driver_key(platform_name: str) -> str:
-    """The short name of the driver behind an OpenCL platform, ``other`` for an unknown one."""
+    """The short name of the driver of an OpenCL platform; ``other`` if it is unknown."""
     name = platform_name.lower()
     return next((key for part, key in _DRIVERS if part in name), "other")
 
@@ -265,7 +265,7 @@ def quirks_of(platform_name: str, device_name: str, driver_version: str, kind: s
     driver, version = driver_key(platform_name), version_of(driver_version)
     rows = tuple(row for row in TABLE if row.applies(driver, version, device_name, kind))
     if driver not in _RANKS:
-        unknown = "an unknown driver does not promise progress between groups"
+        unknown = "an unknown driver does not guarantee forward progress between work-groups"
         rows = (*rows, Quirk(driver, unknown, {"group_progress": False}))
     values: dict[str, Any] = {"build_options": (), "environment": {}}
     reasons: dict[str, str] = {}
@@ -282,7 +282,7 @@ def quirks_of(platform_name: str, device_name: str, driver_version: str, kind: s
 
 
 def _rank(driver: str, device_name: str) -> int:
-    """The place of a driver among those of one kind of device: less is preferred."""
+    """The rank of a driver among devices of one kind; lower is preferred."""
     if driver == "rusticl" and "llvmpipe" not in device_name.lower():
         return 30
     return _RANKS.get(driver, _OTHER_RANK)

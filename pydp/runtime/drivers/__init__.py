@@ -1,1 +1,1 @@
-"""Finding drivers and devices, and checking that they work."""
+"""Discovery, selection and checks of drivers and devices."""

@@ -1,6 +1,6 @@
-"""Devices: finding the best one, naming one, and the default of a block.
+"""Device selection: list the devices, select one, set the default of a block.
 
-Device discovery touches no driver before it is first asked for, and trusts none before its probe passed.
+No driver is loaded before the first query. A device is used only after its trust probe passed.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 _KINDS = ("gpu", "accelerator", "cpu")
-# Devices of the caller's contexts, and sub-devices, live as long as a Field on them, and as a queue that was used with
-# them. Beyond that the last ones are kept, so that a program that makes a queue for each call builds nothing anew.
+# A Device of a caller's context, or of a sub-device, lives as long as a Field on it or a queue that was used with it.
+# The last ones are kept longer: a program that makes a new queue for each call then reuses the built kernels.
 _MOST_DROPPED = 2
 _lock = forks.fork_safe(threading.RLock())
 _all: list[Device] | None = None
-_foreign = BoundedCache(_MOST_DROPPED, weak=True)  # by the addresses of context and device, which the Device keeps
+_foreign = BoundedCache(_MOST_DROPPED, weak=True)  # keys: addresses of context and device; the Device keeps both alive
 _sub_devices = BoundedCache(_MOST_DROPPED, weak=True)
 _defaults = BoundedCache(16)
 _current: ContextVar[Device | None] = ContextVar("pydp_device", default=None)
-forks.on_loss(_defaults.clear)  # so that `device` raises; the devices are kept by `_all`
+forks.on_loss(_defaults.clear)  # `device` then raises; `_all` keeps the devices alive
 
 
 class Device(DeviceCore):
     """One OpenCL device, with one context and one in-order queue for the whole process.
 
     ``name``, ``vendor``, ``platform``, ``driver_version``, ``kind`` ("cpu", "gpu", "accelerator") and ``driver``
-    ("pocl", "intel", ...) describe it; ``cl``, ``context`` and ``queue`` are pyopencl's objects; ``profile`` holds
-    what choices are made from; ``uid`` is the same in every process; ``reason`` says why it cannot be used
-    (None: it passed the trust probe).
+    ("pocl", "intel", ...) describe the device. ``cl``, ``context`` and ``queue`` are pyopencl objects. ``profile``
+    holds the properties that algorithms are chosen by. ``uid`` is the same in every process. ``reason`` explains why
+    the device cannot be used; it is None if the trust probe passed.
     """
 
     @property
     def reason(self) -> str | None:
-        """Why the device cannot be used, in one sentence; None where its trust probe passed."""
+        """Why the device cannot be used, in one sentence; None if its trust probe passed."""
         return probe.verdict(self)
 
     @property
     def usable(self) -> bool:
-        """True where the trust probe passed."""
+        """Whether the trust probe passed."""
         return self.reason is None
 
     @property
     def last_launch(self) -> str | None:
-        """The last kernel that was enqueued on this device: its template, sizes, parameters and driver; None before the
-        first one. If a program hangs, read it from another thread or a debugger."""
+        """The last kernel enqueued on this device: its template, sizes, parameters and driver; None before the first
+        launch. If a program hangs, read this from another thread or a debugger."""
         launch = self.launched[0]
         return None if launch is None else described(launch)
 
@@ -73,40 +73,41 @@ def _order(device: Device) -> tuple[Any, ...]:
         _KINDS.index(device.kind),
         integrated,
         device.quirks.rank,
-        tuple(-part for part in device.quirks.version),  # of two of a driver, the newer
+        tuple(-part for part in device.quirks.version),  # newer drivers first
         -profile.compute_units,
         -profile.global_bytes,
     )
 
 
 def all_devices() -> list[Device]:
-    """Every device that a driver lists, usable or not, in the order of preference."""
+    """All devices that the drivers list, usable or not, best first."""
     global _all
     forks.raise_if_lost()
     with _lock:
         if _all is None:
             made = sorted((Device(cl_device) for _, cl_device in drivers.raw_devices()), key=_order)
-            if _all is None:  # else a finalizer has asked meanwhile, and works with those devices
+            if _all is None:  # else a finalizer has filled it meanwhile and uses those devices
                 _all = made
         return list(_all)
 
 
 def devices() -> list[Device]:
-    """The usable devices, best first: GPUs, then CPUs; a simulator comes last.
+    """The usable devices, best first: GPUs, then accelerators, then CPUs. Simulators come last.
 
-    A device is usable when a small kernel with a barrier, local memory and atomics gave the right answer on it;
-    the others are shown, with the reason, by the command ``pydp devices``.
+    A device is usable if a small kernel with barriers, local memory and atomics computed the correct result on it. The
+    command ``pydp devices`` also shows the other devices, with the reason.
     """
     return [device for device in all_devices() if device.usable]
 
 
 def device(which: object = None) -> Device:
-    """One usable device.
+    """Select one usable device.
 
-    which: None for the default (of ``using``, of the environment variables PYDP_DEVICE or PYOPENCL_CTX, else the
-    best); an index into :func:`devices`; "cpu" or "gpu"; a driver's short name ("pocl", "intel", "nvidia",
-    "rusticl", ...); a part of the device's name, platform or vendor; a ``pyopencl.Device``; a :class:`Device`.
-    Raises NoUsableDevice where nothing matches or what matches failed its probe, InvalidArgument for other types.
+    which: an index into :func:`devices`; "cpu", "gpu" or "accelerator"; the short name of a driver ("pocl", "intel",
+    "nvidia", "rusticl", ...); a part of the device's name, platform or vendor; a ``pyopencl.Device``; a
+    :class:`Device`; or None for the default. The default is set by ``using``, then by the environment variables
+    PYDP_DEVICE and PYOPENCL_CTX; otherwise it is the best device. Raises NoUsableDevice if no device matches or if the
+    matching devices failed their probes, InvalidArgument for other types.
 
     >>> pydp.device("cpu").kind          # doctest: +SKIP
     'cpu'
@@ -131,7 +132,7 @@ def device(which: object = None) -> Device:
 def _by_index(index: int) -> Device:
     usable = devices()
     if not 0 <= index < len(usable):
-        raise NoUsableDevice(f"there is no device {index}; {len(usable)} usable ones are there: {_names(usable)}")
+        raise NoUsableDevice(f"there is no device {index}; there are {len(usable)} usable devices: {_names(usable)}")
     return usable[index]
 
 
@@ -140,11 +141,11 @@ def _by_name(name: str) -> Device:
     known = all_devices()
     if wanted in _KINDS:
         matching = [one for one in known if one.kind == wanted]
-    elif wanted in DRIVER_KEYS:  # a PoCL device may carry "Intel" in its name; a driver's name means the driver
+    elif wanted in DRIVER_KEYS:  # the name of a PoCL device may contain "Intel"; "intel" selects the driver
         matching = [one for one in known if one.driver == wanted]
     else:
         matching = [one for one in known if wanted in one._texts()]
-    return _first_usable(matching, f"no OpenCL device matches {name!r}; these are there: {_names(known)}")
+    return _first_usable(matching, f"no OpenCL device matches {name!r}; available devices: {_names(known)}")
 
 
 def _first_usable(matching: list[Device], otherwise: str) -> Device:
@@ -164,12 +165,12 @@ def _by_cl(cl_device: cl.Device) -> Device:
     for one in all_devices():
         if one.cl == cl_device:
             return _first_usable([one], "")
-    # A sub-device, or one of a platform that came later.
+    # A sub-device, or a device of a platform that was added later.
     return _first_usable([_sub_devices.make(cl_device.int_ptr, Device, cl_device)], "")
 
 
 def default_device() -> Device:
-    """The device of calls that name none, outside of :func:`using`; NoUsableDevice where there is none."""
+    """The default device outside of :func:`using`; raises NoUsableDevice if there is none."""
     asked = (os.environ.get("PYDP_DEVICE") or None, os.environ.get("PYOPENCL_CTX") or None)
     found: Device | None = _defaults.get(asked)
     return _defaults.make(asked, _find_default, *asked) if found is None else found
@@ -182,13 +183,13 @@ def _find_default(name: str | None, choice: str | None) -> Device:
         return _by_pyopencl_choice(choice)
     return _first_usable(
         all_devices(),
-        "no OpenCL device is there; install a driver, for example pocl-opencl-icd, or intel-opencl-rt by pip "
-        "(`pydp doctor` says more)",
+        "no OpenCL device was found; install a driver, for example pocl-opencl-icd, or intel-opencl-rt with pip "
+        "(see `pydp doctor`)",
     )
 
 
 def _by_pyopencl_choice(choice: str) -> Device:
-    """PYOPENCL_CTX as pyopencl reads it: PLATFORM[:DEVICE], each an index or a part of a name."""
+    """Parse PYOPENCL_CTX as pyopencl does: PLATFORM[:DEVICE], each an index or a part of a name."""
     parts = choice.split(":")
     pairs = drivers.raw_devices()
     platforms = list(dict.fromkeys(platform for platform, _ in pairs))
@@ -197,7 +198,9 @@ def _by_pyopencl_choice(choice: str) -> Device:
     if len(parts) > 1 and parts[1]:
         candidates = _pick(candidates, parts[1].split(",")[0])
     matching = [one for one in all_devices() if one.cl in candidates]
-    return _first_usable(matching, f"PYOPENCL_CTX={choice!r} names no device; these are there: {_names(all_devices())}")
+    return _first_usable(
+        matching, f"no device matches PYOPENCL_CTX={choice!r}; available devices: {_names(all_devices())}"
+    )
 
 
 def _pick(things: list[Any], choice: str) -> list[Any]:
@@ -208,8 +211,8 @@ def _pick(things: list[Any], choice: str) -> list[Any]:
 
 
 def from_queue(queue: cl.CommandQueue) -> Device:
-    """The Device behind a pyopencl queue: this process's own where the queue is of its context, else one of the
-    queue's context, so that a caller's own contexts, queues and arrays work as they are."""
+    """The Device of a pyopencl queue. It is pydp's own Device if the queue belongs to its context, else one made for
+    the queue's context. Callers can therefore pass their own contexts, queues and arrays."""
     state = state_of(queue)
     found = state.device
     if found is None:
@@ -220,7 +223,7 @@ def from_queue(queue: cl.CommandQueue) -> Device:
 
 
 def from_context(context: cl.Context, cl_device: cl.Device) -> Device:
-    """The Device whose ``context`` is `context`: see :func:`from_queue`."""
+    """The Device for a context; see :func:`from_queue`."""
     own = _by_cl(cl_device)
     if own._context is not None and own._context == context:
         return own
@@ -231,13 +234,13 @@ def from_context(context: cl.Context, cl_device: cl.Device) -> Device:
 
 def _of_context(cl_device: cl.Device, context: cl.Context, own: Device) -> Device:
     made = Device(cl_device, context)
-    made._profile = own.profile  # without what the probe did not find
+    made._profile = own.profile  # without the features that failed the probe
     return made
 
 
 @contextlib.contextmanager
 def using(which: object) -> Iterator[Device]:
-    """Make a device the default of a block, in this thread.
+    """Set the default device for a block in this thread.
 
     >>> with pydp.using("pocl"):         # doctest: +SKIP
     ...     pydp.reduce(x)
@@ -251,6 +254,6 @@ def using(which: object) -> Iterator[Device]:
 
 
 def known_devices() -> list[Device]:
-    """Every Device object of this process, those of callers' own contexts included."""
+    """All Device objects of this process, including those of callers' contexts."""
     with _lock:
         return [*(_all or []), *_sub_devices.alive(), *_foreign.alive()]

@@ -1,4 +1,4 @@
-"""What ``pydp doctor`` finds out: the loader, the drivers it is shown, the devices, the cache, and what to install."""
+"""The checks of ``pydp doctor``: the ICD loader, the drivers, the devices, the cache, and drivers to install."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _VARIABLES = (
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's: ``level`` is "good", "note", "bad", or "fail" where calls without ``device=`` fail."""
+    """One line of the report. ``level`` is "good", "note", "bad", or "fail" if calls without ``device=`` will fail."""
 
     level: str
     text: str
 
 
 def examine() -> list[Finding]:
-    """Everything that the doctor says, in order; every device is probed anew."""
+    """All findings, in order; every device is probed again."""
     return [*_software(), *_vendors(), *_devices(), *_cache()]
 
 
@@ -62,7 +62,7 @@ def _software() -> Iterator[Finding]:
 
 
 def _loader() -> str | None:
-    """The OpenCL library that this process has loaded."""
+    """The path of the OpenCL library that this process has loaded."""
     drivers.raw_devices()
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
@@ -75,11 +75,11 @@ def _loader() -> str | None:
 def _vendors() -> Iterator[Finding]:
     own = drivers.loader_variable()
     if own is not None:
-        yield Finding("note", f"{own} is set: the loader sees only what it names")
+        yield Finding("note", f"{own} is set: the loader sees only the drivers that it names")
         return
     files = drivers.vendor_files()
     if not files:
-        yield Finding("bad", "no OpenCL driver is installed: neither /etc/OpenCL/vendors nor pip has one")
+        yield Finding("bad", "no OpenCL driver is installed, neither in /etc/OpenCL/vendors nor by pip")
     for name, library in sorted(files.items()):
         try:
             ctypes.CDLL(library)
@@ -100,18 +100,18 @@ def _devices() -> Iterator[Finding]:
             yield from _remarks(one)
     yield _default(reasons)
     if "rusticl" not in present and "RUSTICL_ENABLE" not in os.environ and _names("usticl"):
-        yield Finding("note", "rusticl is installed and shows no device without RUSTICL_ENABLE=llvmpipe")
+        yield Finding("note", "rusticl is installed but shows no device; set RUSTICL_ENABLE=llvmpipe")
     if "intel" not in present and platform.machine() == "x86_64":
-        yield Finding("note", "Intel's CPU runtime is not there: pip install intel-opencl-rt intel-cmplr-lib-rt")
+        yield Finding("note", "Intel's CPU runtime is not installed: pip install intel-opencl-rt intel-cmplr-lib-rt")
     if "oclgrind" not in present:
-        there = "is installed: PYDP_DEVICE=oclgrind shows it" if shutil.which("oclgrind") else "is not installed"
-        yield Finding("note", f"Oclgrind, the simulator that finds races, {there}")
+        there = "is installed: set PYDP_DEVICE=oclgrind to use it" if shutil.which("oclgrind") else "is not installed"
+        yield Finding("note", f"Oclgrind, a simulator that detects data races, {there}")
 
 
 def _default(reasons: dict[Device, str | None]) -> Finding:
-    """The default device, which PYDP_DEVICE or PYOPENCL_CTX may choose, or why it cannot be used.
+    """The default device (PYDP_DEVICE or PYOPENCL_CTX may select it), or why it cannot be used.
 
-    reasons: for each device why it cannot be used, None if it can.
+    reasons: maps each device to the reason why it cannot be used, or None.
     """
     if all(reasons.values()):
         return Finding("fail", "no device can be used; " + _cure())
@@ -133,12 +133,12 @@ def _names(part: str) -> bool:
 
 def _remarks(one: Device) -> Iterator[Finding]:
     for row in one.quirks.rows:
-        fields = ", ".join(map(_setting, sorted(row.sets.items()))) or "avoided by all kernels"
+        fields = ", ".join(map(_setting, sorted(row.sets.items()))) or "all kernels avoid it"
         yield Finding("note", f"    {row.driver} {row.versions}: {row.symptom} ({fields})")
 
 
 def _setting(item: tuple[str, Any]) -> str:
-    """One field that a quirk sets; environment variables with their values, which replace the user's own."""
+    """One field that a quirk sets. Environment variables are shown with values because they replace the user's."""
     name, value = item
     return ", ".join(f"{key}={one}" for key, one in value.items()) if name == "environment" else name
 
@@ -155,7 +155,7 @@ def _cache() -> Iterator[Finding]:
     for path, why in untrusted():
         yield Finding("note", f"{path} is not read: {why}")
     if not atomic_write(folder / "written-by-doctor", b"pydp\n"):
-        yield Finding("note", f"the cache folder {folder} cannot be written; kernels are built anew in every process")
+        yield Finding("note", f"the cache folder {folder} is not writable; every process builds its kernels again")
         return
     (folder / "written-by-doctor").unlink(missing_ok=True)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

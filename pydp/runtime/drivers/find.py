@@ -1,10 +1,9 @@
-"""Finding the OpenCL drivers: one process sees the system's, the pip-installed ones and, on request, the simulator.
+"""Discovery of OpenCL drivers: system drivers, drivers installed by pip and, on request, the Oclgrind simulator.
 
-The ICD loader reads a folder of ``.icd`` files, by default /etc/OpenCL/vendors. Drivers installed by pip are
-not in it, so a folder that names all of them is given to the loader for its first query, which is the only time it
-looks. The folder is made for that query and removed after it: the loader runs the libraries that it names, so it must
-never be one that another user could have written to. A user's own ``OCL_ICD_VENDORS``, ``OPENCL_VENDOR_PATH`` or
-``OCL_ICD_FILENAMES`` is left alone.
+The ICD loader reads a folder of ``.icd`` files once, at its first query; the default is /etc/OpenCL/vendors. Drivers
+installed by pip are not listed there. pydp therefore makes a temporary folder that lists all drivers and gives it to
+the loader for that query. The loader runs the libraries that the folder names, so no other user may be able to write to
+it. ``OCL_ICD_VENDORS``, ``OPENCL_VENDOR_PATH`` and ``OCL_ICD_FILENAMES`` are respected if the user has set them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _OCLGRIND = (
     "/usr/local/lib/liboclgrind-rt-icd.so",
 )
 _NVIDIA = "libnvidia-opencl.so.1"
-_lock = threading.RLock()  # a finalizer or a signal handler may ask while its thread holds it
+_lock = threading.RLock()  # reentrant for finalizers and signal handlers
 _found: list[tuple[Any, Any]] | None = None
 
 
@@ -48,12 +47,12 @@ def raw_devices() -> list[tuple[Any, Any]]:
 
 
 def vendor_files() -> dict[str, str]:
-    """The ``.icd`` files that pydp shows the loader: name -> content (one library)."""
+    """The ``.icd`` files for the loader: name -> content (one library)."""
     files: dict[str, str] = {}
     for folder in (_SYSTEM, Path(sys.prefix) / "etc" / "OpenCL" / "vendors"):
         for path in listed(folder, "*.icd"):
             library = _library_of(path)
-            # The dynamic loader searches for a bare name; a path must exist (the pip package's own does not).
+            # The dynamic loader searches for a bare name. A path must exist; that of the pip package does not.
             if library and (not library.startswith("/") or os.path.exists(library)):
                 files.setdefault(path.name, library)
     files.update(_pip_drivers())
@@ -66,7 +65,7 @@ def vendor_files() -> dict[str, str]:
 
 
 def _library_of(path: Path) -> str:
-    """The library that an ``.icd`` file names; empty where the file is empty, damaged or unreadable."""
+    """The library that an ``.icd`` file names; empty if the file is empty, damaged or unreadable."""
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
@@ -74,12 +73,12 @@ def _library_of(path: Path) -> str:
 
 
 def loader_variable() -> str | None:
-    """The variable by which the user has chosen what the loader sees, if any."""
+    """The environment variable by which the user has configured the loader, if any."""
     return next((name for name in _LOADER_VARIABLES if name in os.environ), None)
 
 
 def _pip_drivers() -> dict[str, str]:
-    """Drivers that pip installed: Intel's CPU runtime beside the interpreter, PoCL inside a package."""
+    """Drivers installed by pip: Intel's CPU runtime in the environment, PoCL inside a package."""
     files = {}
     for root in dict.fromkeys((sys.prefix, sys.base_prefix, site.getuserbase())):
         library = Path(root) / "lib" / "libintelocl.so"
@@ -87,7 +86,7 @@ def _pip_drivers() -> dict[str, str]:
             files["intel-pip.icd"] = str(library)
             break
     for folder in [*site.getsitepackages(), site.getusersitepackages()]:
-        for icd in listed(Path(folder), "pyopencl/.libs/*.icd"):  # where pocl-binary-distribution puts its own
+        for icd in listed(Path(folder), "pyopencl/.libs/*.icd"):  # location of pocl-binary-distribution
             name = _library_of(icd)
             beside = icd.parent / name
             if name:
@@ -96,7 +95,7 @@ def _pip_drivers() -> dict[str, str]:
 
 
 def _oclgrind_library() -> str | None:
-    """The simulator's library, only where it is asked for: it carries an LLVM of its own, and is never a default."""
+    """The library of Oclgrind if it is requested. It contains its own LLVM, so it is never loaded by default."""
     asked = "oclgrind" in os.environ.get("PYDP_DEVICE", "").lower() or any(
         name.startswith("OCLGRIND_") for name in os.environ
     )
@@ -107,12 +106,12 @@ def _oclgrind_library() -> str | None:
 
 @contextlib.contextmanager
 def _icd_folder(files: dict[str, str]) -> Iterator[str | None]:
-    """A folder that holds `files` (name -> library) and nothing else while the block runs; None, with one line in the
-    log, if none can be made. Only this user and root can write to the folder. Its path goes through its descriptor, so
-    another user cannot put a different folder in its place."""
+    """A temporary folder that contains only `files` (name -> library); None, with one log line, if it cannot be made.
+    Only this user and root can write to the folder. Its path uses the folder's descriptor, so another user cannot
+    replace the folder."""
     made = _made(files, None) or _made(files, cache_dir())
     if made is None:
-        log_once("no folder for .icd files can be made; only the drivers that the system lists are seen")
+        log_once("cannot make a folder for .icd files; only the drivers that the system lists are used")
         yield None
         return
     folder, handle = made
@@ -124,8 +123,8 @@ def _icd_folder(files: dict[str, str]) -> Iterator[str | None]:
 
 
 def _made(files: dict[str, str], parent: Path | None) -> tuple[str, int] | None:
-    """A new folder of mode 0700 that holds `files`, and its descriptor. It lies among the temporary files, or in
-    `parent`; None where it cannot be made there."""
+    """Make a folder of mode 0700 with `files` in `parent` (None: the temporary folder). Returns its path and its
+    descriptor, or None if it cannot be made."""
     folder = handle = None
     if parent is not None and not make_folder(parent):
         return None
@@ -135,12 +134,12 @@ def _made(files: dict[str, str], parent: Path | None) -> tuple[str, int] | None:
         state = os.fstat(handle)
         others_write = state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if state.st_uid != os.geteuid() or others_write or os.listdir(handle):
-            raise PermissionError(f"{folder} was replaced while it was made")
+            raise PermissionError(f"{folder} was replaced during its creation")
         for name, library in files.items():
             with os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=handle), "w") as file:
                 file.write(f"{library}\n")
     except OSError as error:
-        log_once(f"no folder for .icd files can be made in {parent or 'the temporary folder'}: {error}", level=20)
+        log_once(f"cannot make a folder for .icd files in {parent or 'the temporary folder'}: {error}", level=20)
         if folder is not None:
             _remove(folder, handle)
         return None
@@ -148,7 +147,7 @@ def _made(files: dict[str, str], parent: Path | None) -> tuple[str, int] | None:
 
 
 def _remove(folder: str, handle: int | None) -> None:
-    """Remove a folder of `_made`: its files by its descriptor, then the folder if it is empty."""
+    """Remove a folder that `_made` made: its files by the descriptor, then the folder if it is empty."""
     if handle is not None:
         with contextlib.suppress(OSError):
             for name in os.listdir(handle):
@@ -161,7 +160,7 @@ def _remove(folder: str, handle: int | None) -> None:
 def _query() -> list[tuple[Any, Any]]:
     asked = os.environ.get("PYDP_DEVICE", "").lower()
     if ("rusticl" in asked or "llvmpipe" in asked) and "RUSTICL_ENABLE" not in os.environ:
-        os.environ["RUSTICL_ENABLE"] = "llvmpipe"  # rusticl shows no device without
+        os.environ["RUSTICL_ENABLE"] = "llvmpipe"  # without it, rusticl shows no device
     files = vendor_files() if sys.platform.startswith("linux") and loader_variable() is None else {}
     if not files:
         return _enumerate()
@@ -171,7 +170,7 @@ def _query() -> list[tuple[Any, Any]]:
         os.environ["OCL_ICD_VENDORS"] = folder
         try:
             return _enumerate()
-        finally:  # the loader has read it; programs that this one starts keep their own choice
+        finally:  # the loader has read it; child processes must not inherit it
             os.environ.pop("OCL_ICD_VENDORS", None)
 
 
@@ -181,14 +180,14 @@ def _enumerate() -> list[tuple[Any, Any]]:
     _without_files(cl)
     try:
         platforms = cl.get_platforms()
-    except cl.Error as error:  # no platform at all is an error to the loader
+    except cl.Error as error:  # the loader reports an error if there is no platform
         log_once(f"the OpenCL loader finds no platform: {error}")
         return []
     found = []
     for platform in platforms:
         try:
             devices = platform.get_devices()
-        except cl.Error as error:  # a platform without devices may be an error too
+        except cl.Error as error:  # some drivers report an error if there is no device
             log_once(f"platform {platform.name.strip()} lists no devices: {error}", level=20)
             continue
         found += [(platform, device) for device in devices]
@@ -196,12 +195,11 @@ def _enumerate() -> list[tuple[Any, Any]]:
 
 
 def _without_files(cl: Any) -> None:
-    """pyopencl's kernels need a folder for a cache of its own, and none can be had where there is nowhere to write, or
-    no home: then it goes without."""
+    """Disable pyopencl's own kernel cache if its folder cannot be written, for example without a home folder."""
     import platformdirs
 
     try:
-        folder = Path(platformdirs.user_cache_dir("pytools", "pytools"))  # of the package that keeps it
+        folder = Path(platformdirs.user_cache_dir("pytools", "pytools"))  # the package that keeps the cache
         folder.mkdir(parents=True, exist_ok=True)
         able = os.access(folder, os.W_OK | os.X_OK)
     except (OSError, RuntimeError):

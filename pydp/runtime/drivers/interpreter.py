@@ -1,4 +1,4 @@
-"""Another process of this Python interpreter that imports the modules that this one would import."""
+"""Start another process of this Python interpreter with the same import path."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 def python_process(code: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     """(command, environment) of a process that runs `code`, with `arguments` in ``sys.argv[1:]``.
 
-    It imports from the folders of this process's ``sys.path``. ``python -c`` would search the working directory first,
-    where other users may have put files; ``-P`` prevents that.
+    The process imports from the ``sys.path`` of this one. ``-P`` prevents ``python -c`` from searching the working
+    directory first, because other users may have put files there.
     """
-    folders = [folder or os.curdir for folder in sys.path]  # "" is the working directory, if this process uses it
+    folders = [folder or os.curdir for folder in sys.path]  # "" is the working directory
     return [sys.executable, "-P", "-c", code, *arguments], {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

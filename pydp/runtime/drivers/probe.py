@@ -1,9 +1,9 @@
-"""The trust probe: a listed device is used only after it ran a small kernel right.
+"""The trust probe: a device is used only after small kernels computed correct results on it.
 
-Enumerated is not usable: some drivers list a device and then fail every build on it, or run barriers wrongly. The
-probe runs in a process of its own, since such a driver may also end the process or hang. Its verdict is kept on
-disk per device, driver version and ``Quirks.probed_variables``, a failure for a day. Simulators are probed in this
-process, because they write one log file.
+Some drivers list a device but fail every build on it, or run barriers incorrectly. Such a driver may also crash or
+hang, so the probe runs in a separate process. The result is stored on disk per device, driver version and
+``Quirks.probed_variables``; a failure expires after one day. Simulators are probed in this process because they write
+one log file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pydp.runtime.programs.program import kernel
 if TYPE_CHECKING:
     from pydp.runtime.device.core import DeviceCore
 
-_VERSION = 2  # of the probe: a new one asks every device again
+_VERSION = 2  # of the probe; a new version probes every device again
 _SECONDS = 120.0
 _COMMAND = "from pydp.runtime.drivers.probe_process import main; main()"
 _FAILURE_KEPT_SECONDS = 86400
@@ -39,7 +39,7 @@ _verdicts: dict[str, dict[str, Any]] = {}
 
 
 def verdict(device: DeviceCore) -> str | None:
-    """Why `device` cannot be trusted, in one sentence, or None; asked once per process and device."""
+    """Why `device` cannot be used, in one sentence, or None; determined once per process and device."""
     found = _verdicts.get(device.uid)
     if found is None:
         with _lock:
@@ -51,18 +51,18 @@ def verdict(device: DeviceCore) -> str | None:
 
 
 def ask_again(device: DeviceCore) -> str | None:
-    """Probe `device` now, whatever is kept of it; the new verdict is kept."""
+    """Probe `device` again and store the new result."""
     with _lock:
         _verdicts[device.uid] = _ask(device)
     return verdict(device)
 
 
 def _apply(device: DeviceCore, found: dict[str, Any]) -> None:
-    """Take out of the profile what the driver claims and the probe did not find."""
+    """Remove features from the profile that the driver reports but that failed the probe."""
     profile = device.profile
     trusted = tuple(size for size in profile.subgroup_sizes if size in found["subgroups"])
     if trusted != profile.subgroup_sizes:
-        sources = {**profile.sources, "subgroup_sizes": "trust probe: the others are not laid out by local id"}
+        sources = {**profile.sources, "subgroup_sizes": "trust probe: other sizes are not laid out by local id"}
         device._profile = dataclasses.replace(profile, subgroup_sizes=trusted, sources=sources)
 
 
@@ -76,12 +76,12 @@ def _from_disk(device: DeviceCore) -> dict[str, Any] | None:
         current = kept["version"] == _VERSION and kept.get("variables", {}) == _variables(device)
         return kept if current and fresh and isinstance(kept["subgroups"], list) else None
     except (ValueError, KeyError, TypeError):
-        log_once(f"{_path(device)} is damaged; probing {device.name} again")
+        log_once(f"{_path(device)} is damaged; {device.name} is probed again")
         return None
 
 
 def _variables(device: DeviceCore) -> dict[str, str]:
-    """The variables that change the driver's compiler, with their values."""
+    """The environment variables that change the driver's compiler, with their values."""
     return {name: os.environ[name] for name in device.quirks.probed_variables if name in os.environ}
 
 
@@ -90,9 +90,9 @@ def _path(device: DeviceCore) -> Any:
 
 
 def _ask(device: DeviceCore) -> dict[str, Any]:
-    raise_if_lost()  # it is no fault of the device, to be noted
-    apart = not device.quirks.is_simulator and bool(sys.executable)
-    found = _in_process_of_its_own(device) if apart else run(device)
+    raise_if_lost()  # before the probe: a fork must not be stored as a failure of the device
+    separate = not device.quirks.is_simulator and bool(sys.executable)
+    found = _in_process_of_its_own(device) if separate else run(device)
     asked = {"version": _VERSION, "time": time.time(), "device": device.name, "variables": _variables(device)}
     found = {**asked, **found}
     atomic_write(_path(device), json.dumps(found).encode())
@@ -101,21 +101,21 @@ def _ask(device: DeviceCore) -> dict[str, Any]:
 
 def _in_process_of_its_own(device: DeviceCore) -> dict[str, Any]:
     command, environment = python_process(_COMMAND, device.uid)
-    environment.pop("OCLGRIND_LOG", None)  # a simulator's log is this process's; another would begin it anew
+    environment.pop("OCLGRIND_LOG", None)  # another process would overwrite the simulator's log of this one
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        return {"reason": f"the trust probe did not end within {_SECONDS:g} seconds", "subgroups": []}
+        return {"reason": f"the trust probe did not finish within {_SECONDS:g} seconds", "subgroups": []}
     except OSError as error:
-        log_once(f"cannot start the trust probe apart ({error}); running it here")
+        log_once(f"cannot start a process for the trust probe ({error}); running it in this process")
         return run(device)
     for line in done.stdout.splitlines():
         if line.startswith(MARK):
             return dict(json.loads(line[len(MARK) :]))
     if done.returncode < 0:
-        reason = f"its driver ended the process (signal {-done.returncode}) during the trust probe"
+        reason = f"the driver ended the process (signal {-done.returncode}) during the trust probe"
     else:
         last = done.stderr.strip().splitlines()[-1:] or ["no output"]
         reason = f"the trust probe ended with status {done.returncode}: {last[0]}"
@@ -123,13 +123,13 @@ def _in_process_of_its_own(device: DeviceCore) -> dict[str, Any]:
 
 
 def run(device: DeviceCore) -> dict[str, Any]:
-    """Probe `device` in this process: {"reason": why not or None, "subgroups": the sizes that are as claimed}."""
+    """Probe `device` in this process: {"reason": text or None, "subgroups": the subgroup sizes that work}."""
     import pyopencl as cl
 
     try:
         reason = _group_probe(device)
     except (cl.Error, PydpError) as error:
-        reason = f"the trust probe does not run: {str(error).splitlines()[0]}"
+        reason = f"the trust probe failed to run: {str(error).splitlines()[0]}"
     sizes: list[int] = []
     if reason is None and device.profile.subgroup_sizes:
         try:
@@ -164,17 +164,17 @@ def _group_probe(device: DeviceCore) -> str | None:
 
 
 def _held_probe(device: DeviceCore, size: int) -> str | None:
-    """Whether private values survive barriers after which their source is overwritten."""
+    """Check that private values survive a barrier after which their source is overwritten."""
     held = kernel(device, "probe.mako", "held", _params(device, "group", size))
     (got,) = _launch(device, held, (_GROUPS * size,), (size,), np.zeros(_GROUPS * size, np.int32))
     expected = np.arange(_GROUPS)[:, None] + np.arange(size)[::-1]
     if not np.array_equal(got.reshape(_GROUPS, size), expected):
-        return "values that were read before a barrier change when their source is overwritten after it"
+        return "values read before a barrier change when their source is overwritten after it"
     return None
 
 
 def _alone_probe(device: DeviceCore, size: int) -> str | None:
-    """Whether groups of one work-item run each statement once, on either side of a condition."""
+    """Check that work-groups of one work-item run each statement once, in both branches of a condition."""
     alone = kernel(device, "probe.mako", "alone", _params(device, "group", size))
     steps, skipping = 5, _GROUPS // 2
     counts = np.zeros(_GROUPS, np.int32)
@@ -184,24 +184,24 @@ def _alone_probe(device: DeviceCore, size: int) -> str | None:
         expected = expected % 7 * 3 + step
     expected[:skipping] = 1
     if not np.array_equal(got, expected + 2):
-        return "groups of one work-item run some statements twice"
+        return "work-groups of one work-item run some statements twice"
     return None
 
 
 def _judge(rows: np.ndarray, ticket: int, wide: int, real: np.ndarray, profile: Any) -> str | None:
     groups, size = rows.shape[0], rows.shape[1] - 2
     if ticket != groups or sorted(rows[:, 0].tolist()) != list(range(groups)):
-        return f"32-bit atomics are wrong: {groups} groups took {ticket} tickets"
+        return f"32-bit atomics are wrong: {groups} work-groups counted {ticket}"
     for row in rows.tolist():
         group = row[0]
         if row[2:] != [group * size + size - 1 - lane for lane in range(size)]:
-            return "a barrier does not order local memory: values mirrored through it are wrong"
+            return "a barrier does not order local memory: values exchanged through it are wrong"
         if row[1] != sum(group + lane for lane in range(size)):
-            return "barriers in a loop are wrong: a sum in local memory is off"
+            return "barriers in a loop are wrong: a sum in local memory is incorrect"
     if profile.int64_atomics and wide != groups * (1 << 33) + sum(range(groups)):
-        return "64-bit atomics are claimed and wrong"
+        return "64-bit atomics are reported as supported, but give wrong results"
     if profile.fp64 and not np.allclose(real, [1.0 / (group + 3) for group in range(groups)], rtol=1e-15, atol=0):
-        return "fp64 is claimed and wrong"
+        return "fp64 is reported as supported, but gives wrong results"
     return None
 
 
@@ -212,7 +212,7 @@ def _launch(
     local_size: tuple[int, ...],
     *args: np.ndarray | np.generic,
 ) -> list[np.ndarray]:
-    """Run a kernel over scalars and buffers that hold the arrays among `args`; returns the arrays afterwards."""
+    """Run a kernel; arrays in `args` are passed as buffers and returned with their final contents."""
     import pyopencl as cl
 
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR

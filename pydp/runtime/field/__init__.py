@@ -1,1 +1,1 @@
-"""Fields: N-dimensional arrays on a device, their views and their transfers."""
+"""Fields: N-dimensional arrays on a device, with views and transfers."""

@@ -1,4 +1,4 @@
-"""Making fields: `field`, `empty`, `zeros`, `full`."""
+"""Functions that create fields: `field`, `empty`, `zeros`, `full`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ def _dtype(dtype: Any) -> np.dtype:
     try:
         return check_dtype(np.dtype(dtype), "a field")
     except TypeError:
-        raise InvalidArgument(f"{dtype!r} is not a dtype; NumPy's dtypes and their names are accepted") from None
+        raise InvalidArgument(f"{dtype!r} is not a dtype; NumPy dtypes and their names are accepted") from None
 
 
 def field(array_like: Any, dtype: Any = None, device: Any = None) -> Field:
-    """A new Field with a copy of `array_like`: a NumPy array or anything it is made from, a Field or pyopencl Array.
+    """Copy `array_like` (a Field, a pyopencl Array, or anything that `np.asarray` accepts) into a new Field.
 
-    dtype: convert to it. device: as in `pydp.device`; None is where device data already lies, else the default.
-    Raises InvalidArgument for what is no array, for dtypes that no device holds and for ranks beyond 6.
+    dtype: the dtype of the new Field; None keeps that of the data. device: as in `pydp.device`; None is the device
+    that holds the data, or the default device for host data. Raises InvalidArgument if `array_like` is not an array,
+    if its dtype has no OpenCL type, or if its rank is above 6.
 
     >>> import pydp
     >>> pydp.field([[1, 2], [3, 4]], dtype="float32").T.get()
@@ -39,14 +40,16 @@ def field(array_like: Any, dtype: Any = None, device: Any = None) -> Field:
             return source.copy() if dtype is None else source.astype(_dtype(dtype))
         array_like = array_like.get()
     if isinstance(array_like, np.ma.MaskedArray):
-        raise InvalidArgument("a masked array's mask would be lost; give a plain array")
+        raise InvalidArgument("masked arrays are not accepted because the mask would be lost; pass a plain array")
     kind = None if dtype is None else _dtype(dtype)
     try:
         values = np.asarray(array_like)
         if kind is not None and not hasattr(array_like, "dtype") and (kind.names or values.dtype.kind in "iu"):
-            values = np.asarray(array_like, kind)  # tuples are records, and Python's integers must fit, as NumPy has it
+            values = np.asarray(array_like, kind)  # tuples are records; Python integers must fit, as in NumPy
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgument(f"this is no array{'' if kind is None else f' of {kind}'}: {error}") from None
+        raise InvalidArgument(
+            f"the value cannot be converted to an array{'' if kind is None else f' of dtype {kind}'}: {error}"
+        ) from None
     kind = kind or check_dtype(values.dtype, "the array")
     made = empty(values.shape, kind, device)
     made.set(values)
@@ -54,22 +57,22 @@ def field(array_like: Any, dtype: Any = None, device: Any = None) -> Field:
 
 
 def empty(shape: Any, dtype: Any = np.float32, device: Any = None) -> Field:
-    """A new Field of `shape` (an int, a tuple, an extent) whose elements are anything.
+    """A new uninitialized Field of `shape` (an int, a tuple or an extent).
 
-    Raises InvalidArgument for a negative size, more than 6 axes, or a dtype that no device holds.
+    Raises InvalidArgument for a negative size, more than 6 axes, or a dtype without an OpenCL type.
     """
     return Field.fresh(find_device(device), tuple(Extent(shape)), _dtype(dtype))
 
 
 def zeros(shape: Any, dtype: Any = np.float32, device: Any = None) -> Field:
-    """A new Field of `shape` filled with zeros (records: with zero bytes)."""
+    """A new Field of `shape` filled with zeros (zero bytes for records)."""
     made = empty(shape, dtype, device)
     made[...] = np.zeros((), made.dtype)
     return made
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Field:
-    """A new Field of `shape` filled with `fill_value`; dtype None is the value's own, as in NumPy."""
+    """A new Field of `shape` filled with `fill_value`. As in NumPy, dtype None takes the dtype of the value."""
     made = empty(shape, np.asarray(fill_value).dtype if dtype is None else dtype, device)
     made[...] = fill_value
     return made

@@ -1,4 +1,4 @@
-"""Field: N-dimensional data on a device, and strided views of it (SPEC S1)."""
+"""Field: an N-dimensional array on a device, or a strided view of one (SPEC S1)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 
 class Field(FieldOperators):
-    """N-dimensional data in a device's memory, or a strided view of such data.
+    """An N-dimensional array in device memory, or a strided view of one.
 
-    Made by `pydp.field`, `pydp.empty`, `zeros`, `full` and by pydp's algorithms. Indexing with integers,
-    slices, ``...`` and None gives views that share the memory; assignment to an index writes through.
-    Operations are asynchronous and ordered by the device's queue; `get`, `copy_out` and ``np.asarray``
-    wait for what they read.
+    `pydp.field`, `pydp.empty`, `pydp.zeros`, `pydp.full` and the algorithms create fields. Indexing with integers,
+    slices, ``...`` and None returns a view that shares the memory; assignment to an index writes to that memory.
+    Operations are asynchronous and run in the order of the device's queue. `get`, `copy_out` and ``np.asarray``
+    wait for the data.
 
-    ``+ - * /`` and the comparisons ``== != < <= > >=`` work element by element, broadcast and typed as NumPy's; a
-    comparison gives a field of booleans, which has a truth value where it has one element. So fields have no hash:
-    ``f is g`` asks whether two names stand for one field, ``(f == g).get().all()`` whether all elements are equal.
+    ``+ - * /`` and the comparisons ``== != < <= > >=`` work element by element, with the broadcasting and type rules of
+    NumPy. A comparison returns a field of booleans. A field has a truth value only if it has one element, and fields
+    are not hashable. ``f is g`` tests identity; ``(f == g).get().all()`` tests whether all elements are equal.
 
-    `strides` and `offset` count elements. Ranks 0 to 6 take part in everything; dtypes are booleans,
-    integers, floats, complex numbers, OpenCL vectors and records.
+    `strides` and `offset` count elements. All operations accept ranks 0 to 6. The dtype is a boolean, integer, float
+    or complex type, an OpenCL vector, or a record.
 
     >>> import numpy as np, pydp
     >>> f = pydp.field(np.arange(6, dtype=np.float32).reshape(2, 3))
@@ -50,19 +50,19 @@ class Field(FieldOperators):
 
     @classmethod
     def wrap(cls, array: Any, device: Device | None = None) -> Field:
-        """A Field on the memory of a pyopencl Array (no copy; its events are kept up to date)."""
+        """A Field that shares the memory of a pyopencl Array; the events of the Array are kept up to date."""
         storage, dtype, shape, strides, offset = storage_of_array(array, device)
         wrapped = cls(storage, dtype, shape, strides, offset)
         wrapped._array = array
         return wrapped
 
-    # --- what it is --------------------------------------------------------------------------------------
+    # --- properties --------------------------------------------------------------------------------------
 
     ndim = Strided.rank
 
     @property
     def extent(self) -> Extent:
-        """The sizes along the axes."""
+        """The shape as an Extent."""
         return Extent(self.shape)
 
     @property
@@ -72,12 +72,12 @@ class Field(FieldOperators):
 
     @property
     def element_type(self) -> np.dtype:
-        """The type of an element: the dtype."""
+        """The dtype."""
         return self.dtype
 
     @property
     def array(self) -> Any:
-        """The same memory as a pyopencl Array on the device's queue (a read-only view's is not protected)."""
+        """A pyopencl Array that shares the memory, on the device's queue. It is writable even if the view is not."""
         storage, itemsize = self._storage, self.dtype.itemsize
         queue = storage.device.queue
         if self._array is None:
@@ -97,18 +97,18 @@ class Field(FieldOperators):
     # --- views -------------------------------------------------------------------------------------------
 
     def transpose(self, *axes: int) -> Field:
-        """The view with its axes in the given order (reversed order when none is given)."""
+        """A view with the axes in the given order (reversed by default)."""
         order = integers(axes[0] if len(axes) == 1 else axes, "transpose")
         if not order:
             return self.T
         places = [axis + self.rank if axis < 0 else axis for axis in order]
         if sorted(places) != list(range(self.rank)):
-            raise InvalidArgument(f"axes {order} are not an order of the {self.rank} axes")
+            raise InvalidArgument(f"axes {order} do not give an order of the {self.rank} axes; name each axis once")
         shape = tuple(self.shape[axis] for axis in places)
         return self._view((shape, tuple(self.strides[axis] for axis in places), self.offset))
 
     def reshape(self, *shape: Any) -> Field:
-        """A view of another shape with as many elements; a copy where strides do not allow a view."""
+        """A view with another shape and the same number of elements; a copy if the field is not contiguous."""
         sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         return transfer.reshaped(self, sizes)
 
@@ -126,43 +126,43 @@ class Field(FieldOperators):
     # --- data --------------------------------------------------------------------------------------------
 
     def get(self) -> np.ndarray:
-        """The data as a new C-contiguous NumPy array; waits for what is still being computed."""
+        """Copy the data to a new C-contiguous NumPy array; waits for pending operations."""
         return transfer.fetch(self)
 
     def set(self, values: Any) -> None:
-        """Replace all elements: `values` is array-like of the same shape and is converted to the dtype."""
+        """Replace all elements by `values`, an array-like of the same shape that is converted to the dtype."""
         self.copy_in(values)
 
     def copy_in(self, values: Any, blocking: bool = True) -> cl.Event | None:
         """Copy `values` (NumPy array, Field or pyopencl Array of the same shape) into this field.
 
-        A synchronisation point (SPEC S1): when it returns, the data is there and `values` may change. With
-        ``blocking=False`` it returns at once, with the event of the copy (None where there was nothing to
-        copy), and `values` must stay unchanged until then. Raises InvalidArgument for another shape or a
-        read-only field.
+        A synchronisation point (SPEC S1): when it returns, the copy is complete and `values` may change. With
+        ``blocking=False`` it returns immediately with the event of the copy (None if the field is empty), and
+        `values` must not change before that event completes. Raises InvalidArgument for another shape or a read-only
+        field.
         """
         return transfer.copy_in(self, values, blocking)
 
     def copy_out(self, target: Any, blocking: bool = True) -> cl.Event | None:
         """Copy this field into `target`, a writable NumPy array, Field or pyopencl Array of the same shape.
 
-        A synchronisation point (SPEC S1) unless ``blocking=False``: then it returns the event of the copy,
-        `target` is complete when that is, and a NumPy target must be C-contiguous. Raises InvalidArgument
-        for another shape, another dtype of a NumPy target, or a read-only target.
+        A synchronisation point (SPEC S1). With ``blocking=False`` it returns immediately with the event of the copy;
+        a NumPy target must then be C-contiguous. Raises InvalidArgument for another shape, another dtype of a NumPy
+        target, or a read-only target.
         """
         return transfer.copy_out(self, target, blocking)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise InvalidArgument("a Field's data is on a device: it cannot become a NumPy array without a copy")
+            raise InvalidArgument("copy is False; a Field is in device memory and cannot be converted without a copy")
         values = self.get()
         with host_allocation():
             return values if dtype is None else values.astype(dtype, copy=False)
 
     def item(self) -> Any:
-        """The only element, as a Python value; waits for it."""
+        """The element of a one-element field as a Python value; waits for it."""
         if self.size != 1:
-            raise InvalidArgument(f"a field of shape {self.shape} has {self.size} elements; item() takes one")
+            raise InvalidArgument(f"item() takes one element; a field of shape {self.shape} has {self.size} elements")
         return self.get().item()
 
     def __float__(self) -> float:
@@ -173,7 +173,7 @@ class Field(FieldOperators):
 
     def __index__(self) -> int:
         if self.rank or self.dtype.kind not in "iu":
-            raise TypeError("only a field of rank 0 and an integer dtype is an index")
+            raise TypeError("only a field of rank 0 with an integer dtype can be used as an index")
         return int(self.item())
 
     def __complex__(self) -> complex:
@@ -181,7 +181,7 @@ class Field(FieldOperators):
 
     def __bool__(self) -> bool:
         if self.size != 1:
-            raise InvalidArgument(f"the truth of a field of shape {self.shape} is ambiguous; it needs one element")
+            raise InvalidArgument(f"the truth of a field of shape {self.shape} is ambiguous; one element is needed")
         return bool(self.item())
 
     def __len__(self) -> int:
@@ -190,13 +190,13 @@ class Field(FieldOperators):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError("a Field is not iterated over, every step would wait for the device; use .get() first")
+        raise TypeError("a Field is not iterable because each step would wait for the device; use .get() first")
 
     def __contains__(self, value: object) -> bool:
-        raise TypeError("a Field is not searched from the host; use .get() first")
+        raise TypeError("a Field does not support `in`; use .get() first")
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Field's memory belongs to this process's device and cannot be pickled; use .get() first")
+        raise TypeError("a Field cannot be pickled because it is in device memory; use .get() first")
 
     def __copy__(self) -> Field:
         return self.copy()

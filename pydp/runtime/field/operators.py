@@ -1,4 +1,4 @@
-"""The arithmetic of fields, ``+ - * /`` with fields, arrays and numbers, and ``@``; their comparisons."""
+"""Operators of fields: ``+ - * /`` and comparisons with fields, arrays and numbers, and ``@``."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ def _is_array(value: Any) -> bool:
 
 
 def _type_of(other: Any) -> Any:
-    """The dtype of an array or number as NumPy's promotion takes it: the type itself of Python's numbers, which are
-    weak."""
+    """The type of an operand for NumPy's promotion rules. Python numbers are weak: their Python type is returned."""
     if _is_array(other):
         return other.dtype
     return type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
 
 
 class FieldOperators(FieldData):
-    """Arithmetic and comparisons element by element, broadcast and typed as NumPy's; results are new fields.
+    """Elementwise arithmetic and comparisons with NumPy's broadcasting and type rules; results are new fields.
 
-    Python numbers are weak: they take the field's kind of type (a float32 field plus 0.5 stays float32).
+    Python numbers are weak: a float32 field plus 0.5 stays float32.
     """
 
     __slots__ = ()
@@ -48,9 +47,9 @@ class FieldOperators(FieldData):
         shape = _broadcast(self.shape, tuple(other.shape)) if _is_array(other) else self.shape
         if out is not None:
             if not np.can_cast(dtype, out.dtype, casting="same_kind"):
-                raise InvalidArgument(f"a result of dtype {dtype} cannot be kept in a field of dtype {out.dtype}")
+                raise InvalidArgument(f"a result of dtype {dtype} cannot be stored in a field of dtype {out.dtype}")
             dtype = out.dtype
-        # The field's own kind decides the result's, whichever side it stands on.
+        # The field comes first in the inputs, so the result is a Field on either side of the operator.
         call = Call.begin(inputs, out=out)
         left = call.input("left")
         right = call.input("right") if _is_array(other) else _number(other, dtype)
@@ -62,7 +61,7 @@ class FieldOperators(FieldData):
         if isinstance(other, (list, tuple, range, np.void)):
             other = normal_input("the other side of a comparison", other)
         array = _is_array(other)
-        unlike = op in ("eq", "ne") and (other is None or isinstance(other, (str, bytes)))  # no element equals these
+        unlike = op in ("eq", "ne") and (other is None or isinstance(other, (str, bytes)))  # never equal to an element
         if not (array or unlike or isinstance(other, _NUMBERS)):
             return NotImplemented
         dtype = self.dtype if unlike else compared_dtypes(op, self.dtype, _type_of(other))[1]
@@ -79,7 +78,7 @@ class FieldOperators(FieldData):
             apply(call, "copy", [known], target)
         return call.finish(target)
 
-    # A reflected comparison is its mirror image: Python asks for ``other > field`` where ``field < other`` is meant.
+    # Python evaluates a reflected comparison by the mirrored operator: ``other > field`` calls ``field < other``.
 
     def __eq__(self, other: object) -> Any:
         return self._compare("eq", other)
@@ -99,7 +98,7 @@ class FieldOperators(FieldData):
     def __ge__(self, other: object) -> Any:
         return self._compare("ge", other)
 
-    __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays: equality is no truth value
+    __hash__ = None  # type: ignore[assignment]  # as for NumPy arrays: == is elementwise
 
     def __add__(self, other: Any) -> Self:
         return self._combine("add", other)
@@ -165,9 +164,9 @@ def _matmul(left: Any, right: Any) -> Any:
 
 
 def _number(value: Any, dtype: np.dtype) -> Any:
-    """A number as a scalar of the result's dtype, which is where the operation is done."""
+    """Convert a number to `dtype`, in which the operation is computed."""
     try:
-        with np.errstate(over="ignore"):  # a float that is too large is infinite
+        with np.errstate(over="ignore"):  # a float that is too large becomes infinite
             return np.asarray(value).astype(dtype)[()] if not isinstance(value, int) else dtype.type(value)
     except OverflowError:
         raise InvalidArgument(f"{number_text(value)} does not fit the dtype {dtype}") from None
@@ -179,4 +178,4 @@ def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]
     try:
         return np.broadcast_shapes(left, right)
     except ValueError:
-        raise InvalidArgument(f"shapes {left} and {right} do not fit each other") from None
+        raise InvalidArgument(f"shapes {left} and {right} cannot be broadcast together") from None

@@ -1,4 +1,4 @@
-"""Tile ranges: the indexables whose elements are tiles (SPEC S1), over a Field's data or a NumPy array."""
+"""Tile ranges (SPEC S1): indexables whose elements are tiles of a Field or a NumPy array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tail = str | tuple[str, ...]
 
 @dataclass(frozen=True)
 class TileType:
-    """The type of a tile: its full extent and the type of its elements (a dtype, or again a TileType)."""
+    """The type of a tile: its full extent and the type of its elements (a dtype or a nested TileType)."""
 
     extent: Extent
     element_type: Any
@@ -33,17 +33,17 @@ class TileType:
 
 
 def is_writable(base: Any) -> bool:
-    """Whether data (a Field or ndarray) may be written."""
+    """Whether a Field or ndarray is writable."""
     return bool(base.flags.writeable) if isinstance(base, np.ndarray) else base.writable
 
 
 class TileRange:
-    """An indexable whose elements are tiles: what `pydp.tile` makes.
+    """An indexable whose elements are tiles; `pydp.tile` creates it.
 
-    `extent` counts tiles; ``range[t]`` is tile number t: a view of the data (a Field or ndarray, cut off where
-    the data ends), or again a TileRange where the tiles are tiled. `base` is the data, `tiles` the tiles' extents,
-    outermost first; `tail` (one word, or one for each axis where they differ) and `fill` say what vector functions
-    read beyond the data's end.
+    `extent` is the number of tiles per axis. ``range[t]`` is tile number t: a view of the data (a Field or ndarray),
+    clipped at the end of the data, or a TileRange if the tiles are tiled again. `base` is the data. `tiles` holds the
+    extents of the tiles, outermost first. `tail` (one policy, or one per axis if they differ) and `fill` define the
+    values that vector functions read beyond the end of the data.
     """
 
     __slots__ = ("_writable", "base", "extent", "fill", "tail", "tiles")
@@ -68,12 +68,12 @@ class TileRange:
 
     @property
     def rank(self) -> int:
-        """The number of axes, the same as of the data."""
+        """The number of axes, equal to that of the data."""
         return len(self.base.shape)
 
     @property
     def grid(self) -> Grid:
-        """The tiles' numbers."""
+        """The grid of the tile numbers."""
         return Grid(self.extent)
 
     @property
@@ -91,7 +91,7 @@ class TileRange:
 
     @property
     def writable(self) -> bool:
-        """Whether elements may be written through it."""
+        """Whether elements can be written through this range."""
         return self._writable
 
     @property
@@ -101,13 +101,13 @@ class TileRange:
 
     @property
     def T(self) -> TileRange:
-        """The transposed view: axes reversed, of the tiles' numbers and within the tiles."""
+        """The transposed view: the axes of the tile numbers and of each tile are reversed."""
         tail = self.tail if isinstance(self.tail, str) else self.tail[::-1]
         return self.with_data(self.base.T, tuple(extent[::-1] for extent in self.tiles), tail)
 
     @property
     def read_only(self) -> TileRange:
-        """The same tiles as a view that refuses to be written."""
+        """A read-only view of the same tiles."""
         return TileRange(self.base, self.tiles, self.tail, self.fill, writable=False)
 
     def tile(self, *extent: Any, **options: Any) -> TileRange:
@@ -115,19 +115,19 @@ class TileRange:
         return tiled(self, extent[0] if len(extent) == 1 else extent, **options)
 
     def grid_of(self, *t: Any) -> Grid:
-        """The places of the data that tile number t covers: offset ``t * T``, cut off where the data ends."""
+        """The indexes of the data that tile number t covers: offset ``t * T``, clipped at the end of the data."""
         return tile_grid(self.base.shape, self._number(t[0] if len(t) == 1 else t), self.tiles[0])
 
     def with_data(self, base: Any, tiles: tuple[tuple[int, ...], ...], tail: Tail) -> TileRange:
-        """A range of other data that is otherwise as this one."""
+        """A range over `base` with the fill value and the access of this one."""
         return TileRange(base, tiles, tail, self.fill, self._writable)
 
     def _number(self, key: Any) -> Index:
         t = integers(key, "the number of a tile")
         if len(t) != self.rank:
-            raise InvalidArgument(f"{tuple(t)} is not the number of a tile: {self.rank} integers are needed")
+            raise InvalidArgument(f"{tuple(t)} is not a tile number; {self.rank} integers are needed")
         if not all(-count <= at < count for at, count in zip(t, self.extent, strict=True)):
-            raise IndexOutOfRange(f"there is no tile {tuple(t)}: the tiles' extent is {tuple(self.extent)}")
+            raise IndexOutOfRange(f"there is no tile {tuple(t)}; the number of tiles is {tuple(self.extent)}")
         return Index(at + count if at < 0 else at for at, count in zip(t, self.extent, strict=True))
 
     def __getitem__(self, key: Any) -> Any:
@@ -148,7 +148,7 @@ class TileRange:
         items = (*items, *[slice(None)] * (self.rank - len(items)))
         if len(items) != self.rank or not all(isinstance(item, slice) and item.step in (None, 1) for item in items):
             raise InvalidArgument(
-                f"{items} does not pick tiles; {self.rank} integers (one tile) or {self.rank} slices without a step "
+                f"{items} does not select tiles; {self.rank} integers (one tile) or {self.rank} slices without a step "
                 "(a range of tiles) are accepted"
             )
         bounds = [item.indices(count)[:2] for item, count in zip(items, self.extent, strict=True)]
@@ -173,7 +173,7 @@ class TileRange:
         return self.extent[0]
 
     def __iter__(self) -> Iterator[Any]:
-        raise TypeError("tiles are numbered by an index: `for t in tiled.grid: tiled[t]` goes over all of them")
+        raise TypeError("a tile range is not iterable; write `for t in tiled.grid: tiled[t]`")
 
     def __repr__(self) -> str:
         mark = "" if self._writable else ", read-only"
@@ -184,11 +184,11 @@ class TileRange:
 
 
 def tiled(x: Any, extent: Sequence[int] | int, tail: str | Sequence[str] | None = None, fill: Any = None) -> TileRange:
-    """`pydp.tile` of data (a Field or ndarray) or of a tile range."""
+    """`pydp.tile` of a Field, an ndarray or a tile range."""
     inner = isinstance(x, TileRange)
     base = x.base if inner else x
     if len(base.shape) > 6:
-        raise InvalidArgument(f"tile takes data of ranks 0 to 6, not of rank {len(base.shape)}")
+        raise InvalidArgument(f"the data has rank {len(base.shape)}; tile takes ranks 0 to 6")
     tiles = ((*x.tiles,) if inner else ()) + (tuple(tile_extent(extent, len(base.shape))),)
     ends = tail_of(tail if tail is not None else x.tail if inner else "mask", len(base.shape))
     _check_exact(tuple(base.shape), tiles, ends)
@@ -197,7 +197,7 @@ def tiled(x: Any, extent: Sequence[int] | int, tail: str | Sequence[str] | None 
 
 
 def tail_of(given: Any, rank: int) -> Tail:
-    """One word where all axes have the same policy, else a tuple of one for each axis."""
+    """Check a tail policy: one word if all axes have the same one, else a tuple with one word per axis."""
     if isinstance(given, str) and given in _TAILS:
         return given
     words = tuple(given) if isinstance(given, (tuple, list)) else ()
@@ -212,12 +212,13 @@ def _check_exact(shape: tuple[int, ...], tiles: tuple[tuple[int, ...], ...], tai
         for axis, word in enumerate(words):
             if word == "exact" and whole[axis] % part[axis]:
                 raise InvalidArgument(
-                    f"tiles of {part} do not divide {tuple(whole)} along axis {axis}, which tail='exact' asks for"
+                    f"tail='exact' needs tiles that divide the data; {part} does not divide {tuple(whole)} "
+                    f"along axis {axis}"
                 )
 
 
 def _fill(fill: Any, dtype: np.dtype) -> Any:
-    """The fill value as a plain value of the dtype (0 stands for zero bytes in records)."""
+    """Convert the fill value to a Python value of the dtype (0 means zero bytes for a record)."""
     if dtype.names is not None and isinstance(fill, int) and fill == 0:
         return 0
     try:
@@ -236,7 +237,7 @@ def _fill(fill: Any, dtype: np.dtype) -> Any:
 
 
 def part(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | None) -> Any:
-    """`pydp.section` of data (a Field or ndarray) or of a tile range."""
+    """`pydp.section` of a Field, an ndarray or a tile range."""
     whole = x.extent if isinstance(x, TileRange) else Extent(x.shape)
     low = Index(start)
     if len(low) != len(whole):
@@ -254,14 +255,14 @@ def part(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | None)
 
 
 def _cut(data: Any, low: Sequence[int], sizes: Sequence[int], unit: Sequence[int]) -> Any:
-    """The view data[low * unit : (low + sizes) * unit]; the ellipsis keeps NumPy from making a scalar of rank 0."""
+    """The view data[low * unit : (low + sizes) * unit]; because of the ellipsis, NumPy returns an array at rank 0."""
     steps = zip(low, sizes, unit, strict=True)
     key = (*(slice(at * t, (at + size) * t) for at, size, t in steps), Ellipsis)
     return data[key]
 
 
 def protected(data: Any) -> Any:
-    """A view of data (a Field or ndarray) that refuses to be written."""
+    """A read-only view of a Field or ndarray."""
     if isinstance(data, np.ndarray):
         view = data.view()
         view.flags.writeable = False

@@ -1,4 +1,4 @@
-"""Between the host and fields: whole copies, strided views, assignment, changes of shape."""
+"""Copies between the host and fields, assignment, conversion and reshaping."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pydp.runtime.placement import ARRAYS, Array, check_writable, home_of, stora
 from pydp.space import integers
 
 _F = TypeVar("_F", bound=FieldData)
-_FILL_SIZES = (1, 2, 4, 8, 16)  # bytes of an element that the driver's own fill takes
+_FILL_SIZES = (1, 2, 4, 8, 16)  # element sizes in bytes that clEnqueueFillBuffer is used for
 
 
 def fetch(field: FieldData) -> np.ndarray:
-    """The field's elements in a new C-contiguous array."""
+    """Copy a field to a new C-contiguous array."""
     values = host_memory.fresh(field.shape, field.dtype)
     if values.size:
         read(field, values)
@@ -59,7 +59,7 @@ def _raw(values: np.ndarray) -> np.ndarray:
 
 
 class _Mapped:
-    """The host's view of a field's elements, for the length of a block: no copy where memory is shared."""
+    """Context manager that maps a field into host memory; no copy is made if the device shares host memory."""
 
     def __init__(self, field: FieldData, queue: cl.CommandQueue, flags: int) -> None:
         self.field, self.queue, self.flags = field, queue, flags
@@ -90,7 +90,7 @@ def _read_mapped(field: FieldData, values: np.ndarray, queue: cl.CommandQueue) -
 
 
 def _write(field: FieldData, values: np.ndarray, blocking: bool) -> cl.Event:
-    """Copy a C-contiguous native array into a field of the same shape and dtype."""
+    """Copy a C-contiguous array in native byte order into a field of the same shape and dtype."""
     storage, size = field._storage, field.dtype.itemsize
     storage.check_alive()
     queue = storage.device.queue
@@ -110,14 +110,14 @@ def _write(field: FieldData, values: np.ndarray, blocking: bool) -> cl.Event:
     call.copy(packed, target)
     call.finish()
     if blocking:
-        sent.wait()  # `values` may change from here on; the rest is the device's
+        sent.wait()  # `values` may change from here on
     done = field._storage.event
     assert done is not None  # the copy has just been enqueued
     return done
 
 
 def assign(target: FieldData, value: Any) -> None:
-    """``target[...] = value``: a number, an array-like, a Field or a pyopencl Array, broadcast and converted."""
+    """``target[...] = value``. A number, array-like, Field or pyopencl Array is broadcast and converted."""
     check_writable(target, "the field")
     if isinstance(value, (FieldData, Array)):
         call = Call.begin({"value": value}, out=target, device=target.device)
@@ -138,14 +138,14 @@ def assign(target: FieldData, value: Any) -> None:
 
 
 def _converted(value: Any, target: FieldData) -> np.ndarray:
-    """A host value as a C-contiguous array of the target's dtype, broadcastable to its shape."""
+    """Convert a host value to a C-contiguous array of the target's dtype that broadcasts to its shape."""
     try:
         given = np.asarray(value, target.dtype) if target.dtype.names else np.asarray(value)
         host_memory.check_dtype(given.dtype, "the value")
         if given.dtype.kind == "c" and target.dtype.kind != "c":
-            raise InvalidArgument(f"complex values cannot be kept in a field of dtype {target.dtype}")
+            raise InvalidArgument(f"complex values cannot be stored in a field of dtype {target.dtype}")
         if given.dtype.kind in "iu" and target.dtype.kind in "iu" and not hasattr(value, "dtype"):
-            given = value  # Python's integers must fit, as NumPy has it
+            given = value  # Python integers must fit, as in NumPy
         with np.errstate(invalid="ignore", over="ignore"), host_memory.host_allocation():
             values = np.asarray(given, target.dtype, order="C")
         np.broadcast_to(values, target.shape)
@@ -179,10 +179,10 @@ def copy_in(field: FieldData, values: Any, blocking: bool) -> cl.Event | None:
     check_writable(field, "the field")
     shape = values.shape if hasattr(values, "shape") else np.shape(values)
     if tuple(shape) != field.shape:
-        raise InvalidArgument(f"values have shape {tuple(shape)}; the field's shape {field.shape} is needed")
+        raise InvalidArgument(f"values have shape {tuple(shape)}; the shape of the field, {field.shape}, is needed")
     home = home_of(values)
     if home is not None and home.context != field.device.context:
-        values = values.get()  # of another device or context: through the host
+        values = values.get()  # another device or context: copy through the host
     elif home is not None:
         assign(field, values)
         event = field.event
@@ -200,13 +200,15 @@ def copy_out(field: FieldData, target: Any, blocking: bool) -> cl.Event | None:
     if not isinstance(target, (np.ndarray, FieldData, Array)):
         raise InvalidArgument(f"target is a {type(target).__name__}; {ARRAYS} are accepted")
     if tuple(target.shape) != field.shape:
-        raise InvalidArgument(f"target has shape {tuple(target.shape)}; the field's shape {field.shape} is needed")
+        raise InvalidArgument(
+            f"target has shape {tuple(target.shape)}; the shape of the field, {field.shape}, is needed"
+        )
     check_writable(target, "target")
     if not isinstance(target, np.ndarray):
         receiver = target if isinstance(target, FieldData) else FieldData(*storage_of_array(target))
         return copy_in(receiver, field, blocking)
     if target.dtype.newbyteorder("=") != field.dtype:
-        raise InvalidArgument(f"target has dtype {target.dtype}; the field's dtype {field.dtype} is needed")
+        raise InvalidArgument(f"target has dtype {target.dtype}; the dtype of the field, {field.dtype}, is needed")
     if field.size == 0:
         return None
     if target.flags.c_contiguous and target.dtype.isnative:
@@ -221,7 +223,7 @@ def copy_out(field: FieldData, target: Any, blocking: bool) -> cl.Event | None:
 
 
 def converted(field: FieldData, dtype: Any = None) -> Any:
-    """A new C-contiguous field with the same elements, converted to `dtype` where it is given."""
+    """Copy a field to a new C-contiguous field, converted to `dtype` if given."""
     call = Call.begin({"field": field})
     source = call.input("field")
     target = call.output(source.shape, source.dtype if dtype is None else native(dtype))
@@ -230,12 +232,14 @@ def converted(field: FieldData, dtype: Any = None) -> Any:
 
 
 def reshaped(field: _F, shape: tuple[Any, ...]) -> _F:
-    """See Field.reshape; one size may be -1."""
+    """See Field.reshape. One size may be -1."""
     sizes = list(integers(shape, "reshape"))
     if sizes.count(-1) == 1:
         known = prod(size for size in sizes if size != -1)
         sizes[sizes.index(-1)] = field.size // known if known else 0
     if any(size < 0 for size in sizes) or prod(sizes) != field.size:
-        raise InvalidArgument(f"{field.size} elements of shape {field.shape} do not make the shape {tuple(shape)}")
+        raise InvalidArgument(
+            f"a field of shape {field.shape} ({field.size} elements) cannot be reshaped to {tuple(shape)}"
+        )
     whole: _F = field if field.is_contiguous else converted(field)
     return whole._view((tuple(sizes), c_strides(tuple(sizes)), whole.offset))

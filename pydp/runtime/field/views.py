@@ -1,10 +1,10 @@
-"""The operators on indexables (SPEC S1): tile, section, project, read_only, and one form for all of them.
+"""View functions on indexables (SPEC S1): tile, section, project, read_only.
 
-An indexable is a Field, a NumPy array, a pyopencl Array, or a TileRange made of one. The operators compose in
-any order and to any depth, on the device and on the host alike, and none of them copies data.
+An indexable is a Field, a NumPy array, a pyopencl Array, or a TileRange of one of these. The functions compose in any
+order and to any depth, on the device and on the host. None of them copies data.
 
-    identity of tiles:    tile(x, T)[t][local] is x[t * T + local]
-    recursive tiles:      tile(tile(x, A), B)[t] is tile(tile(x, A)[t], B): each tile is tiled again
+    definition of tiles:  tile(x, T)[t][local] is x[t * T + local]
+    nested tiles:         tile(tile(x, A), B)[t] is tile(tile(x, A)[t], B): each tile is tiled again
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _INDEXABLES = "a Field, NumPy array, pyopencl Array or tile range"
 
 @dataclass(frozen=True)
 class View:
-    """The one form of every indexable: data (a Field or ndarray), the extents of its tiles, outermost first,
-    whether it may be written, and what is read where a tile reaches beyond the data."""
+    """The common form of every indexable: the data (a Field or ndarray), the extents of its tiles (outermost first),
+    whether it is writable, and the value that is read beyond the end of the data."""
 
     base: Any
     tiles: tuple[tuple[int, ...], ...]
@@ -37,9 +37,9 @@ class View:
 
 
 def _indexable(x: Any, what: str) -> Any:
-    """A tile range as it is, a Field or ndarray for plain data; pyopencl Arrays become Fields on their memory."""
+    """Check an indexable. A pyopencl Array becomes a Field that shares its memory; the rest is returned unchanged."""
     if isinstance(x, np.ma.MaskedArray):
-        raise InvalidArgument(f"{what} takes {_INDEXABLES}; a masked array's mask would be lost")
+        raise InvalidArgument(f"{what} takes {_INDEXABLES}; the mask of a masked array would be lost")
     if isinstance(x, (Field, np.ndarray, TileRange)):
         return x
     if isinstance(x, Array):
@@ -48,13 +48,12 @@ def _indexable(x: Any, what: str) -> Any:
 
 
 def tile(x: Any, extent: Sequence[int] | int, tail: str | Sequence[str] | None = None, fill: Any = None) -> TileRange:
-    """Decompose an indexable into tiles (SPEC S1): an indexable of the same rank whose elements are tiles.
+    """Split an indexable into tiles (SPEC S1). The result has the same rank, and its elements are tiles.
 
-    x: Field, NumPy array, pyopencl Array, or a tile range (each of its tiles is tiled again). extent: the
-    tile's sizes, one for each axis, 1 or more. tail: what happens where the last tile reaches beyond the data:
-    "mask" (reads give `fill`, writes are dropped; the default), "pad" (the same, said for its fill), or "exact"
-    (InvalidArgument unless the tiles divide the data); a sequence has one of these for each axis. Where `tail` and
-    `fill` are None, a tile range keeps its own.
+    x: Field, NumPy array, pyopencl Array, or a tile range, whose tiles are tiled again. extent: the sizes of a tile,
+    one per axis, each at least 1. tail: the policy for a last tile that extends beyond the data, or a sequence with one
+    policy per axis. "mask" (the default): reads return `fill`, writes are dropped. "pad": the same as "mask". "exact":
+    InvalidArgument unless the tiles divide the data. If `tail` or `fill` is None, a tile range keeps its own.
 
     >>> import numpy as np, pydp
     >>> tiled = pydp.tile(np.arange(20).reshape(4, 5), (2, 2))
@@ -65,10 +64,10 @@ def tile(x: Any, extent: Sequence[int] | int, tail: str | Sequence[str] | None =
 
 
 def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | None = None) -> Any:
-    """The part of an indexable from `start` on, `extent` large (None: to the end): a view of the same rank.
+    """A view of the part of an indexable that begins at `start` and has size `extent` (None: up to the end).
 
-    Of a tile range it is a range of whole tiles; start and extent count tiles. Raises InvalidArgument where it
-    reaches outside.
+    The rank stays the same. For a tile range, `start` and `extent` count tiles. Raises InvalidArgument if the section
+    is not inside the data.
 
     >>> import numpy as np, pydp
     >>> pydp.section(np.arange(10), 2, 3).tolist()
@@ -78,10 +77,10 @@ def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | No
 
 
 def project(x: Any, axis: int, index: int) -> Any:
-    """The part of an indexable at `index` along `axis`: a view with one axis less.
+    """A view of an indexable at `index` along `axis`; the result has one axis less.
 
-    A tile range can be projected along an axis where its tiles are one element thick; else project the data and
-    tile that. Raises InvalidArgument for an axis or index that is not there.
+    A tile range can be projected only along an axis on which its tiles have size 1. Otherwise, project the data and
+    tile the result. Raises InvalidArgument if `axis` or `index` is out of range.
 
     >>> import numpy as np, pydp
     >>> pydp.project(np.arange(6).reshape(2, 3), 0, 1).tolist()
@@ -91,7 +90,7 @@ def project(x: Any, axis: int, index: int) -> Any:
     rank = whole.rank if isinstance(whole, TileRange) else len(whole.shape)
     place, at = _one(axis, "axis"), _one(index, "index")
     if not -rank <= place < rank:
-        raise InvalidArgument(f"axis {place} is not an axis of data of rank {rank}")
+        raise InvalidArgument(f"axis {place} is out of range for data of rank {rank}")
     place %= rank
     key = (*[slice(None)] * place, at, Ellipsis)
     if not isinstance(whole, TileRange):
@@ -101,7 +100,7 @@ def project(x: Any, axis: int, index: int) -> Any:
         return whole[key]
     if any(extent[place] != 1 for extent in whole.tiles):
         raise InvalidArgument(
-            f"tiles of {whole.tiles} cannot be projected along axis {place}, where they are thicker than 1; "
+            f"tiles of {whole.tiles} cannot be projected along axis {place}, where their size is not 1; "
             "project the data, then tile it"
         )
     tail = (
@@ -119,7 +118,7 @@ def _one(value: Any, what: str) -> int:
 
 
 def read_only(x: Any) -> Any:
-    """The same indexable as a view that refuses to be written, from the host and from vector functions.
+    """A read-only view of an indexable, for the host and for vector functions.
 
     >>> import numpy as np, pydp
     >>> pydp.read_only(np.zeros(3)).flags.writeable
@@ -130,7 +129,7 @@ def read_only(x: Any) -> Any:
 
 
 def describe(x: Any) -> View:
-    """The one form of an indexable that the language layer works with; pyopencl Arrays become Fields."""
+    """Convert an indexable to a View, the form that the language layer uses. pyopencl Arrays become Fields."""
     whole = _indexable(x, "this")
     if isinstance(whole, TileRange):
         return View(whole.base, whole.tiles, whole.writable, whole.fill)

@@ -1,1 +1,1 @@
-"""Device memory: buffers, pools, queues, and host memory that a device can use."""
+"""Device memory: buffers, pools, queues, and host memory for in-place use."""

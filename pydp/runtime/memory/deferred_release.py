@@ -1,9 +1,9 @@
-"""Deferred release: buffers that return to their pools later, and events of transfers that have not ended.
+"""Deferred release of buffers and of the events of transfers.
 
-The garbage collector may finalize an object while its thread holds a pool's lock. A finalizer therefore only appends
-the buffer to a queue here; the next call that takes memory returns it to the pool. When pyopencl's event of a transfer
-is deleted, it waits for the transfer with Python's lock held, so that the thread that would start the transfer may
-never run. Such an event is kept here until its transfer has ended.
+The garbage collector may finalize an object while its thread holds the lock of a pool. A finalizer therefore only
+appends the buffer to a queue here; the next call that takes memory returns it to the pool. The destructor of pyopencl's
+transfer events waits for the transfer while it holds the GIL, which can deadlock with the thread that would start the
+transfer. Such events are kept here until their transfers are complete.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from pydp.runtime import forks
 from pydp.runtime.memory import held_queues
 from pydp.runtime.memory.scratch import give
 
-_waiting: deque[tuple[Any, Any]] = deque()  # its append and popleft are safe between threads
+_waiting: deque[tuple[Any, Any]] = deque()  # append and popleft are thread-safe
 _transfers: deque[cl.Event] = deque()
-_lock = forks.fork_safe(threading.Lock())  # of whoever takes ended transfers out
+_lock = forks.fork_safe(threading.Lock())  # protects the removal of completed transfers
 
 
 def later(buffer: Any, event: Any = None) -> None:
-    """Leave a buffer of `scratch.take` to be given back; `event` is that of its last use."""
+    """Queue a buffer of `scratch.take` for return to its pool; `event` belongs to its last use."""
     _waiting.append((buffer, event))
 
 
 def hold(event: cl.Event, ended: bool = False) -> cl.Event:
-    """Keep the event of a transfer from or to the host until that has ended; `ended`: it has, for it was blocking.
+    """Keep the event of a transfer to or from the host until the transfer is complete. `ended`: it is already complete,
+    because it was blocking.
 
-    The same event is returned as one that keeps none of the host's memory alive; other commands' events as they are.
+    Returns the same event without a reference to host memory. Events of other commands are returned unchanged.
     """
     if type(event) is not cl.NannyEvent:
         return event
@@ -42,11 +43,11 @@ def hold(event: cl.Event, ended: bool = False) -> cl.Event:
 
 
 def release_pending() -> None:
-    """Give back all buffers that were left, let go of the transfers that have ended."""
+    """Return queued buffers to their pools, and drop the events of completed transfers."""
     while _waiting:
         try:
             buffer, event = _waiting.popleft()
-        except IndexError:  # another thread was faster
+        except IndexError:  # another thread took the last one
             break
         give(buffer, event)
     if _transfers:
@@ -63,7 +64,7 @@ def _keep_all() -> None:
 
 
 def _drop_ended() -> None:
-    if not _lock.acquire(blocking=False):  # another thread is at it, or this one, of which a finalizer runs
+    if not _lock.acquire(blocking=False):  # another thread does this, or this thread in an outer call
         return
     try:
         while _transfers and _transfers[0].command_execution_status <= cl.command_execution_status.COMPLETE:

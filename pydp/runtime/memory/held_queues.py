@@ -1,12 +1,12 @@
-"""Out-of-order queues that must outlive their commands, also where the caller drops them.
+"""References that keep out-of-order queues alive until their commands are complete.
 
-Intel's CPU runtime destroys such a queue together with its last command where nobody else holds it. The destructor runs
-on the thread that runs the command, and waits for all commands of the queue: for itself. That thread never returns, and
-it may be one that waits for another queue meanwhile. A call may leave commands behind (results on the device, the
-unmapping of NumPy's memory), so it leaves the queue here too, as long as the caller holds it or commands are running.
+If a queue has no other reference, Intel's CPU runtime destroys it together with its last command. The destructor runs
+on the thread that executes the command and waits for all commands of the queue, including this one: a deadlock. That
+thread may also be waiting for another queue. A call may leave commands running (results on the device, the unmap of
+NumPy memory). This module then keeps the queue while the caller holds it or commands run.
 
-An event that has ended is not enough: the thread that ended it may not have dropped the command yet. Therefore the
-queue is finished once more before it is released, which waits for those threads and not only for events.
+A complete event is not sufficient, because the thread that completed it may still hold the command. The queue is
+therefore finished before it is released; clFinish waits for these threads too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pydp.runtime import forks
 if TYPE_CHECKING:
     from pydp.runtime.device.core import DeviceCore
 
-_MOST_LOOKS = 8  # per call; more than a call adds
+_MOST_LOOKS = 8  # checks per call; more than a call adds
 
 
 class _HeldQueue:
@@ -34,7 +34,7 @@ class _HeldQueue:
         self.events: deque[cl.Event] = deque()
 
     def may_go(self) -> bool:
-        """Whether nobody else holds the queue and its commands have ended."""
+        """Whether the queue has no other reference and its commands are complete."""
         for _ in range(min(len(self.events), _MOST_LOOKS)):
             event = self.events.popleft()
             if not _has_ended(event):
@@ -42,12 +42,12 @@ class _HeldQueue:
         return not self.events and sys.getrefcount(self.queue) <= 2  # the attribute and the argument
 
 
-_held: dict[int, _HeldQueue] = {}  # by the queue's pointer
-_lock = forks.fork_safe(threading.RLock())  # a finalizer may run while its thread holds it
+_held: dict[int, _HeldQueue] = {}  # keys: pointers of the queues
+_lock = forks.fork_safe(threading.RLock())  # reentrant for finalizers
 
 
 def hold(device: DeviceCore, queue: cl.CommandQueue, event: cl.Event) -> None:
-    """Keep an out-of-order queue until the command of `event` has ended, where the device's driver needs that."""
+    """Keep an out-of-order queue alive until the command of `event` is complete, if the driver needs that."""
     if not device.quirks.hold_out_of_order_queues:
         return
     pointer = queue.int_ptr
@@ -60,7 +60,7 @@ def hold(device: DeviceCore, queue: cl.CommandQueue, event: cl.Event) -> None:
 
 
 def release() -> None:
-    """Release queues that nobody else holds and whose commands have ended."""
+    """Release queues that have no other reference and whose commands are complete."""
     released = []
     with _lock:
         for pointer in list(_held)[:_MOST_LOOKS]:
@@ -70,7 +70,7 @@ def release() -> None:
             if held.may_go():
                 released.append(held)
             else:
-                _held[pointer] = held  # the last one to be looked at again
+                _held[pointer] = held  # moved to the end; the other queues are checked first
     for held in released:
         held.queue.finish()
 

@@ -1,7 +1,7 @@
-"""NumPy memory as OpenCL buffers: where the bytes lie, buffers over them without a copy, coherence.
+"""NumPy memory as OpenCL buffers: address ranges, buffers without a copy, visibility of results.
 
-A device that shares the host's memory works on NumPy's own bytes (CL_MEM_USE_HOST_PTR); mapping and
-unmapping the buffer afterwards makes the results visible, whatever the driver does inside.
+A device that shares the host's memory uses the memory of NumPy arrays in place (CL_MEM_USE_HOST_PTR). Mapping and
+unmapping the buffer afterwards makes the results visible on every driver.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ import pyopencl as cl
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.runtime.memory.large_pages import new_buffer
 
-_ALIGNED_FROM = 1 << 16  # bytes from which a fresh array is worth a cache line's alignment
+_ALIGNED_FROM = 1 << 16  # bytes; new arrays of at least this size are aligned to a cache line
 _LINE = 64
 
-# READ_ONLY makes one driver copy the whole memory when the buffer is created; kernels that only read leave
-# the bytes alone anyway.
+# READ_WRITE also for arrays that are only read: with READ_ONLY, one driver copies the memory when it makes the buffer.
 _IN_PLACE = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
 
 
 def byte_range(array: np.ndarray) -> tuple[int, int]:
-    """The addresses [low, high) of the memory that an array's elements lie in."""
+    """The address range [low, high) that contains the elements of an array."""
     low = high = array.__array_interface__["data"][0]
     if array.size == 0:
         return low, low
@@ -42,7 +41,7 @@ def byte_range(array: np.ndarray) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=256)
 def alignment(dtype: np.dtype) -> int:
-    """The alignment in bytes that kernels may rely on: the element's own, for complex numbers and vectors too."""
+    """The alignment in bytes that kernels may assume: the element size for scalars, complex numbers and vectors."""
     size = dtype.itemsize
     if dtype.names is None or "s0" in dtype.names:
         return size & -size
@@ -50,8 +49,8 @@ def alignment(dtype: np.dtype) -> int:
 
 
 def check_dtype(dtype: np.dtype, name: str) -> np.dtype:
-    """`dtype` in native byte order; InvalidArgument for one that no device memory can hold."""
-    _check_held(dtype, name)  # kept for equal dtypes, so it cannot give the dtype: np.record ones equal plain ones
+    """`dtype` in native byte order; raises InvalidArgument for a dtype that device memory cannot hold."""
+    _check_held(dtype, name)  # its cache treats np.record and plain dtypes as equal, so it must not return the dtype
     return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
@@ -67,7 +66,7 @@ def _check_held(dtype: np.dtype, name: str) -> None:
 
 
 def fits_in_place(array: np.ndarray) -> bool:
-    """Whether a kernel can work on the array's own bytes: native order, aligned, strides of whole elements."""
+    """Whether kernels can use an array in place: native byte order, aligned, strides of whole elements."""
     size = array.itemsize
     return (
         array.dtype.isnative
@@ -77,7 +76,7 @@ def fits_in_place(array: np.ndarray) -> bool:
 
 
 def buffer_over(context: cl.Context, low: int, high: int, keep: object) -> cl.Buffer:
-    """A buffer on the host's own bytes [low, high); it keeps `keep` alive (the array that owns them)."""
+    """A buffer on the host memory [low, high), without a copy. It keeps the owner of the memory, `keep`, alive."""
     if high <= low:
         return cl.Buffer(context, cl.mem_flags.READ_WRITE, 1)
     raw = (ctypes.c_char * (high - low)).from_address(low)
@@ -86,7 +85,7 @@ def buffer_over(context: cl.Context, low: int, high: int, keep: object) -> cl.Bu
 
 
 def buffer_with(context: cl.Context, array: np.ndarray) -> cl.Buffer:
-    """A buffer with a copy of a C-contiguous array's bytes."""
+    """A buffer with a copy of a C-contiguous array."""
     if array.size == 0:
         return cl.Buffer(context, cl.mem_flags.READ_WRITE, 1)
     raw = array.reshape(-1).view(np.uint8)
@@ -94,26 +93,26 @@ def buffer_with(context: cl.Context, array: np.ndarray) -> cl.Buffer:
 
 
 def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl.Buffer:
-    """cl.Buffer with this package's errors; a buffer of no bytes gets one, as OpenCL has no empty buffers."""
+    """cl.Buffer with pydp's errors. The size is at least one byte, because OpenCL has no empty buffers."""
     try:
-        if nbytes > sys.maxsize:  # more than a driver's sizes are
-            raise MemoryError("no device holds as many")
+        if nbytes > sys.maxsize:  # exceeds size_t of the driver
+            raise MemoryError("no device has that much memory")
         if host is not None:
             return cl.Buffer(context, flags, hostbuf=host)
         return new_buffer(context, flags, max(nbytes, 1))
     except (cl.MemoryError, MemoryError) as error:
-        raise OutOfResources(f"the device has no memory for {nbytes} bytes: {error}") from None
+        raise OutOfResources(f"the device cannot allocate {nbytes} bytes: {error}") from None
     except cl.LogicError as error:
         if "SIZE" in str(error).upper():
-            raise OutOfResources(f"the device accepts no buffer of {nbytes} bytes: {error}") from None
+            raise OutOfResources(f"the device does not accept a buffer of {nbytes} bytes: {error}") from None
         raise
 
 
 def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> cl.Event:
-    """Wait until the device's writes to an in-place buffer are visible to the host; returns the unmapping's event.
+    """Wait until the device's writes to an in-place buffer are visible to the host; returns the event of the unmap.
 
-    The mapping blocks, because one driver knows a mapping's address only when it is done; the unmapping of
-    what was only read changes nothing and need not be waited for.
+    The map command blocks, because one driver knows the address only after it is complete. The unmap of a region that
+    was mapped for reading changes nothing, so it needs no wait.
     """
     mapped, _ = cl.enqueue_map_buffer(
         queue, buffer, cl.map_flags.READ, 0, (max(nbytes, 1),), np.uint8, is_blocking=True
@@ -123,19 +122,18 @@ def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> cl.E
 
 @contextlib.contextmanager
 def host_allocation() -> Iterator[None]:
-    """A block in which NumPy makes arrays: that the host has no memory for one is OutOfResources, its size and shape
-    included."""
+    """Context manager that turns NumPy's MemoryError into OutOfResources; its message has the size and shape."""
     try:
         yield
     except MemoryError as error:
         if isinstance(error, OutOfResources):
             raise
-        raise OutOfResources(f"the host is out of memory: {error or 'no size is known'}") from None
+        raise OutOfResources(f"the host is out of memory: {error or 'the size is unknown'}") from None
 
 
 def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An uninitialised C-contiguous array; larger ones start at a cache line. Raises OutOfResources where the host has
-    no memory for it."""
+    """A new uninitialized C-contiguous array; larger arrays are aligned to a cache line. Raises OutOfResources if the
+    host has too little memory."""
     nbytes = dtype.itemsize
     for size in shape:
         nbytes *= size
@@ -147,12 +145,12 @@ def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return _aligned(shape, dtype, nbytes)
     except MemoryError:
         raise OutOfResources(
-            f"the host has no memory for an array of shape {shape} and dtype {dtype}, which takes {nbytes} bytes"
+            f"the host cannot allocate an array of shape {shape} and dtype {dtype}, which takes {nbytes} bytes"
         ) from None
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> np.ndarray:
-    if nbytes > sys.maxsize - _LINE:  # more than NumPy takes for an array's size
+    if nbytes > sys.maxsize - _LINE:  # NumPy's limit for the size of an array
         raise MemoryError
     raw = np.empty(nbytes + _LINE, np.uint8)
     start = -raw.__array_interface__["data"][0] % _LINE

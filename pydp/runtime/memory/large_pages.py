@@ -1,11 +1,10 @@
-"""Device memory of CPU drivers on large pages.
+"""Large pages for the buffers of CPU drivers.
 
-A CPU driver takes its buffers from the C library, in pages of 4 KiB; a kernel that streams through them then waits
-for address translation and reads at half the rate (measured on PoCL and Intel's runtime: a sum at 5 instead of
-10 GB/s for each core). So the system is told, before a large buffer is first touched, to back it with large pages.
+CPU drivers allocate buffers with the C library, in pages of 4 KiB. A kernel that streams through such a buffer waits
+for address translation and reads at half the bandwidth (measured on PoCL and Intel's runtime: a sum at 5 instead of
+10 GB/s per core). pydp therefore calls madvise(MADV_HUGEPAGE) on a large buffer before its first use.
 
-The memory stays the driver's own: a buffer may be dropped while kernels still work on it, which only the driver
-can sort out.
+The driver still allocates the memory, because only the driver knows when kernels no longer use a released buffer.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import numpy as np
 import pyopencl as cl
 
 _QUEUE = "_pydp_mapping_queue"
-_FROM = 1 << 22  # bytes from which the two calls to the driver and the system pay
+_FROM = 1 << 22  # bytes; for smaller buffers, the calls to the driver and the system do not pay off
 _MADV_HUGEPAGE = getattr(mmap, "MADV_HUGEPAGE", None)  # Linux only
 
 
 def new_buffer(context: cl.Context, flags: int, nbytes: int) -> cl.Buffer:
-    """A buffer of `nbytes` (at least 1), its content anything; raises what cl.Buffer raises."""
+    """An uninitialized buffer of `nbytes` (at least 1); raises the errors of cl.Buffer."""
     made = cl.Buffer(context, flags, nbytes)
     if nbytes >= _FROM and _MADV_HUGEPAGE is not None:
         queue = _mapping_queue(context)
@@ -32,20 +31,20 @@ def new_buffer(context: cl.Context, flags: int, nbytes: int) -> cl.Buffer:
 
 
 def _advise(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> None:
-    flags = cl.map_flags.WRITE_INVALIDATE_REGION  # the content is not wanted: no page is touched
+    flags = cl.map_flags.WRITE_INVALIDATE_REGION  # the driver need not copy the content, so no page is touched
     mapped, _ = cl.enqueue_map_buffer(queue, buffer, flags, 0, (nbytes,), np.uint8, is_blocking=True)
     low = mapped.__array_interface__["data"][0]
     first, last = -(-low // mmap.PAGESIZE) * mmap.PAGESIZE, (low + nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
-    # Advice: where the system does not take it, the pages are small ones, and everything works.
+    # Only advice: if the system ignores it, the pages are small and everything still works.
     ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(max(last - first, 0)), _MADV_HUGEPAGE)
     mapped.base.release(queue)
     queue.finish()
 
 
 def _mapping_queue(context: cl.Context) -> cl.CommandQueue | None:
-    """A queue to map buffers with, None unless the context's devices are CPUs whose buffers are the host's bytes.
+    """A queue for mapping buffers; None unless all devices of the context are CPUs with buffers in host memory.
 
-    It is kept on pyopencl's context object, and goes with it.
+    It is stored on pyopencl's context object and is released with it.
     """
     known: list[cl.CommandQueue | None] | None = getattr(context, _QUEUE, None)
     if known is None:

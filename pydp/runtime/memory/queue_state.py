@@ -1,8 +1,8 @@
-"""What pydp keeps for a queue: its device and the memory that is used again on it.
+"""The state that pydp keeps per queue: its device and its reusable memory.
 
-All of it hangs on pyopencl's queue object, so that it goes with the caller's last reference to the queue, and no other
-queue can be taken for it (drivers give the address of a queue that is gone to the next one). Programs that make queues
-faster than they drop them keep the memory of the `MOST_HOLDING` that were used last.
+The state is stored on pyopencl's queue object, so it is released with the caller's last reference to the queue. A table
+by address could confuse queues, because drivers reuse the address of a released queue. If a program holds many queues,
+only the `MOST_HOLDING` last used ones keep their memory.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 
-MOST_HOLDING = 32  # pools and look-back states, of all queues
+MOST_HOLDING = 32  # pools and look-back states over all queues
 _NAME = "_pydp_state"
 
 
 class QueueState:
-    """What is known of one queue: see `state_of`. `parts` are its `QueueMemory`, by type."""
+    """The state of one queue; see `state_of`. `parts` holds its `QueueMemory` objects by type."""
 
     __slots__ = ("_device", "_holds", "parts")
 
@@ -32,32 +32,32 @@ class QueueState:
 
     @property
     def device(self) -> Any:
-        """The Device that the queue's commands run on, where it is known and still there."""
+        """The Device of the queue, if it is known and still alive."""
         return None if self._device is None else self._device()
 
     def keep_device(self, device: Any, own: bool) -> None:
-        """Remember the device; it lives as long as the queue, unless the queue is the device's `own`."""
+        """Store the device. The queue keeps it alive, unless the queue is the device's `own`."""
         self._device = ref(device)
         self._holds = None if own else device
 
 
 def state_of(queue: cl.CommandQueue) -> QueueState:
-    """The state of a queue, empty at first."""
+    """The state of a queue; created empty on first use."""
     found: QueueState | None = getattr(queue, _NAME, None)
     if found is None:
-        # One atomic step instead of a lock: a finalizer or a signal handler may ask for it in the same thread.
+        # One atomic step instead of a lock, because a finalizer or a signal handler may do the same in this thread.
         found = vars(queue).setdefault(_NAME, QueueState())
     return found
 
 
 class QueueMemory:
-    """Memory that is kept for one queue: the base of a pool's and of the look-back's.
+    """Memory that is kept for one queue; the base of scratch pools and look-back states.
 
-    `lock` is reentrant, since a finalizer or a signal handler may use the memory in a thread that holds the lock. The
-    state is not consistent then: while `busy`, a nested use takes memory of its own and changes nothing here.
+    `lock` is reentrant, because a finalizer or a signal handler may use the memory in a thread that holds the lock. The
+    state is then inconsistent: while `busy`, a nested use allocates separate memory and changes nothing here.
     """
 
-    _holders: ClassVar[deque[ref[QueueMemory]]] = deque()  # next to drop first; its append and popleft are atomic
+    _holders: ClassVar[deque[ref[QueueMemory]]] = deque()  # next to drop first; append and popleft are atomic
     _listed = False
 
     def __init__(self) -> None:
@@ -65,11 +65,12 @@ class QueueMemory:
         self.busy = False  # set and read with the lock held
 
     def drop(self) -> None:
-        """Let go of what no command is to use any more; the caller holds no lock."""
+        """Release the memory that no later command will use; the caller holds no lock."""
         raise NotImplementedError
 
     def holds(self) -> None:
-        """Say that there is memory now, for which another queue's may have to go; the caller holds no lock."""
+        """Register this object as holding memory; memory of another queue may be released for it. The caller holds no
+        lock."""
         if self._listed:
             return
         self._listed = True
@@ -77,7 +78,7 @@ class QueueMemory:
         while len(self._holders) > MOST_HOLDING:
             try:
                 other = self._holders.popleft()()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread took the last one
                 break
             if other is not None:
                 other._listed = False

@@ -1,9 +1,9 @@
-"""Whether a pyopencl buffer has been released. pyopencl stores this in a private flag and has no function for it.
+"""Check whether a pyopencl buffer has been released. pyopencl stores this in a private flag and has no function for it.
 
-The handle of a released buffer points to memory that the driver has freed. A driver crashes if it is asked about the
-handle, and a kernel that gets it reads and writes memory that now belongs to something else. pyopencl keeps the flag
-beside the handle. pydp finds the flag's offset once: it releases a small buffer and looks for the one byte that
-changes. If pyopencl or Python were built differently from the builds known here, no buffer counts as released.
+The handle of a released buffer points to memory that the driver has freed. A query with this handle crashes, and a
+kernel with this handle accesses memory that may have another owner. pyopencl stores the flag next to the handle. pydp
+finds the offset of the flag once: it releases a small buffer and searches for the one byte that changes. If the build
+of pyopencl or Python is unknown, no buffer counts as released.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pyopencl.tools import ImmediateAllocator, MemoryPool, PooledBuffer
 
 from pydp.runtime.forks import raise_if_lost
 
-_HEADER = 16  # bytes of a Python object before those of nanobind: the distance to the C++ object, and how to take it
-_DIRECT = 1 << 34  # of these eight bytes: the distance leads to the C++ object itself, not to its address
-_SIZES = {cl.MemoryObject: 32, PooledBuffer: 40}  # bytes of the C++ objects, at least
+_HEADER = 16  # size of the Python object header; nanobind's word follows: the offset of the C++ object, and flags
+_DIRECT = 1 << 34  # flag in this word: the offset leads to the C++ object itself, not to a pointer to it
+_SIZES = {cl.MemoryObject: 32, PooledBuffer: 40}  # minimum sizes of the C++ objects in bytes
 _read_byte: Callable[[int], ctypes.c_uint8] = ctypes.c_uint8.from_address
 _read_word: Callable[[int], ctypes.c_uint64] = ctypes.c_uint64.from_address
 
 
-_flags: dict[type, int | None] = {}  # of MemoryObject and of PooledBuffer: where the flag is in the C++ object
+_flags: dict[type, int | None] = {}  # for MemoryObject and PooledBuffer: the offset of the flag in the C++ object
 
 
 def is_released(buffer: Any, context: cl.Context) -> bool:
-    """Whether ``buffer.release()`` has been called; False for what is not one of pyopencl's memory objects.
+    """Whether ``buffer.release()`` has been called; False for other objects than pyopencl's memory objects.
 
-    context: where small buffers can be made the first time, to find out how pyopencl keeps that.
+    context: used at the first call to make small buffers, which show the offset of the flag.
     """
     kind = cl.MemoryObject if isinstance(buffer, cl.MemoryObject) else PooledBuffer
     if kind is PooledBuffer and not isinstance(buffer, kind):
@@ -44,7 +44,7 @@ def is_released(buffer: Any, context: cl.Context) -> bool:
 
 
 def _object(buffer: Any) -> int:
-    """The address of the C++ object behind a Python object of nanobind's."""
+    """The address of the C++ object of a nanobind object."""
     header = _read_word(id(buffer) + _HEADER).value
     distance = header & 0xFFFFFFFF
     place = id(buffer) + (distance - (1 << 32) if distance & 0x80000000 else distance)
@@ -52,7 +52,7 @@ def _object(buffer: Any) -> int:
 
 
 def _place_of_flag(kind: type, context: cl.Context) -> int | None:
-    """Where in the C++ object the byte lies that is 1 until the release and then 0; None where that is not known."""
+    """The offset in the C++ object of the byte that is 1 before the release and 0 after it; None if unknown."""
     known = (
         sys.implementation.name == "cpython"
         and sys.maxsize > 1 << 32
@@ -64,13 +64,13 @@ def _place_of_flag(kind: type, context: cl.Context) -> int | None:
         return None
     try:
         places = {_found(probe, _SIZES[kind]) for probe in _probes(kind, context)}
-    except cl.Error:  # no room, or a driver without parts of buffers
+    except cl.Error:  # too little memory, or a driver without sub-buffers
         return None
     return places.pop() if len(places) == 1 else None
 
 
 def _probes(kind: type, context: cl.Context) -> list[Any]:
-    """Small buffers of each form that pyopencl makes: by itself, and as a part of another one."""
+    """Small buffers of each form that pyopencl makes: a buffer and a sub-buffer, or a pooled buffer."""
     if kind is PooledBuffer:
         return [MemoryPool(ImmediateAllocator(cl.CommandQueue(context))).allocate(64)]
     whole = cl.Buffer(context, cl.mem_flags.READ_WRITE, 64)

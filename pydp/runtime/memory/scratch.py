@@ -1,11 +1,11 @@
-"""Scratch memory: buffers that are used again, from one pool per queue.
+"""Scratch memory: reusable buffers from one pool per queue.
 
     with scratch(device, queue, nbytes) as buffer:
         ... enqueue kernels that use buffer on queue ...
 
-The commands of an in-order queue run one after the other, so a buffer may be handed out again as soon as its
-last use is enqueued. On an out-of-order queue it waits for the event that it was given back with. A pool goes with its
-queue; a buffer that is out knows the pool that it came from.
+Commands on an in-order queue run in sequence, so a buffer can be reused as soon as its last use is enqueued. On an
+out-of-order queue, it can be reused when the event passed to `give` is complete. A pool is released with its queue. A
+buffer in use refers to its pool.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pydp.runtime.device.core import DeviceCore
 
 _SMALLEST = 1024
-_MAX_IDLE_BYTES = 256 << 20  # beyond it the largest idle buffers are dropped
-_LENT = "_pydp_lent"  # of a buffer that is out: its pool, the size that it counts for, its queue
+_MAX_IDLE_BYTES = 256 << 20  # above it, the largest idle buffers are freed
+_LENT = "_pydp_lent"  # attribute of a buffer in use: its pool, size class and queue
 
 
 class _Pool(QueueMemory):
@@ -73,19 +73,21 @@ class _Pool(QueueMemory):
 
         limit = device.profile.max_allocation
         if limit and size > limit:
-            raise OutOfResources(f"{size} bytes of scratch are more than the {limit} that {device.name!r} gives")
+            raise OutOfResources(f"{size} bytes of scratch memory exceed the limit of {device.name!r}, {limit} bytes")
         for last_try in (False, True):
             try:
                 return new_buffer(device.context, pyopencl.mem_flags.READ_WRITE, size)
             except pyopencl.Error as error:
                 if last_try:
-                    raise OutOfResources(f"{device.name!r} has no {size} bytes for scratch: {error}") from error
+                    raise OutOfResources(
+                        f"{device.name!r} cannot allocate {size} bytes of scratch memory: {error}"
+                    ) from error
                 self.drop()
         raise AssertionError("unreachable")
 
     def give(self, buffer: cl.Buffer, size: int, event: cl.Event | None) -> None:
         with self.lock:
-            if self.busy:  # the driver keeps the buffer for the commands that use it
+            if self.busy:  # drop the buffer; the driver keeps it for the commands that use it
                 return
             try:
                 self.busy = True
@@ -109,11 +111,11 @@ class _Pool(QueueMemory):
                 idle, self.idle, self.idle_bytes = self.idle, {}, 0
             finally:
                 self.busy = False
-        del idle  # without the lock: it takes time
+        del idle  # after the lock, because it takes time
 
 
 def _size_class(nbytes: int) -> int:
-    """`nbytes` rounded up to one of eight sizes per power of two, so that a pool holds few distinct ones."""
+    """`nbytes` rounded up to one of eight sizes per power of two, which limits the number of distinct sizes."""
     if nbytes <= _SMALLEST:
         return _SMALLEST
     step = 1 << max(7, (nbytes - 1).bit_length() - 4)
@@ -128,20 +130,20 @@ def pool_of(queue: cl.CommandQueue) -> _Pool:
 
 
 def take(device: DeviceCore, queue: cl.CommandQueue, nbytes: int) -> cl.Buffer:
-    """A buffer of at least `nbytes` on `device` for commands of `queue`; its content is anything.
+    """An uninitialized buffer of at least `nbytes` on `device` for commands on `queue`.
 
-    Give it back with :func:`give`. Raises OutOfResources where the device has no room, InvalidArgument for a
+    Return it with :func:`give`. Raises OutOfResources if the device has too little memory, InvalidArgument for a
     negative size.
     """
     if nbytes < 0:
-        raise InvalidArgument(f"scratch of {nbytes} bytes was asked for; at least 0 are accepted")
+        raise InvalidArgument(f"the size of scratch memory is {nbytes} bytes; 0 or more are accepted")
     return pool_of(queue).take(device, queue, int(nbytes))
 
 
 def give(buffer: cl.Buffer, event: cl.Event | None = None) -> None:
-    """Give back a buffer of :func:`take` once its last use is enqueued; `event` is that use's (needed only on
-    out-of-order queues, where None stands for all that the queue holds now). Another buffer is left alone."""
-    lent = getattr(buffer, "__dict__", {}).pop(_LENT, None)  # which one of several threads gets
+    """Return a buffer from :func:`take` to its pool after its last use is enqueued. `event` belongs to that use; it is
+    needed only on out-of-order queues, where None waits for all commands enqueued so far. Other buffers are ignored."""
+    lent = getattr(buffer, "__dict__", {}).pop(_LENT, None)  # atomic: only one of several threads gets it
     if lent is None:
         return
     pool, size, queue = lent
@@ -154,7 +156,7 @@ def give(buffer: cl.Buffer, event: cl.Event | None = None) -> None:
 
 @contextlib.contextmanager
 def scratch(device: DeviceCore, queue: cl.CommandQueue, nbytes: int) -> Iterator[Any]:
-    """A buffer of at least `nbytes` for the commands that the block enqueues on `queue`."""
+    """Context manager: a buffer of at least `nbytes` for commands that the block enqueues on `queue`."""
     buffer = take(device, queue, nbytes)
     try:
         yield buffer

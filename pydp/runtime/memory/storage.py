@@ -1,4 +1,4 @@
-"""Device memory and the order of its uses: one `Storage` for each buffer, shared by all views of it."""
+"""Storage: a device buffer and the events that order its uses, shared by all views of the buffer."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from pydp.runtime.forks import releases
 from pydp.runtime.memory.deferred_release import later
 from pydp.runtime.memory.released import is_released
 
-# Of the events of all storages: threads that use one on several queues must lose none of them. A finalizer or a signal
-# handler may use a storage in a thread that holds the lock.
+# Protects the events of all storages; without it, threads that use a storage on several queues would lose events. It is
+# reentrant, because a finalizer or a signal handler may use a storage in a thread that holds the lock.
 _order = threading.RLock()
-_MOST_OTHERS = 8  # queues whose events are kept without a look whether they have ended
+_MOST_OTHERS = 8  # queues; above this, completed events are removed
 
 
 def check_alive(buffer: Any, context: cl.Context, what: str) -> None:
-    """Raise InvalidArgument where a buffer has been released."""
+    """Raise InvalidArgument if a buffer has been released."""
     if is_released(buffer, context):
         raise InvalidArgument(
-            f"the memory of {what} has been released; arrays that still have their memory are accepted"
+            f"the memory of {what} has been released; an array whose memory is still allocated is needed"
         )
 
 
 class Storage:
-    """A buffer of a device with the last event of every queue that used it.
+    """A device buffer with the last event of every queue that used it.
 
-    Commands of one in-order queue need no waiting among themselves. Only where a second queue comes in do
-    events matter, so `others` stays None until then. `array` is a pyopencl Array on the memory, where there is
-    one (all of them share one list of events, which is read and kept up to date). `pooled` memory goes back to
-    the pool of the device's queue, as long as nothing else has used it.
+    Commands on one in-order queue need no wait lists. Events matter only if a second queue uses the buffer; `others` is
+    None until then. `array` is a pyopencl Array on the memory, if there is one. All such Arrays share one list of
+    events, which pydp reads and updates. `pooled` memory returns to the pool of the device's queue if no other queue or
+    Array has used it.
     """
 
     __slots__ = ("__weakref__", "array", "buffer", "device", "event", "others", "pooled", "queue")
@@ -55,13 +55,13 @@ class Storage:
         self.pooled = False
 
     def check_alive(self) -> None:
-        """Raise InvalidArgument where the user has released the memory, which takes a pyopencl Array on it."""
+        """Raise InvalidArgument if the user has released the memory. That is possible only through a pyopencl Array."""
         if self.array is not None:
             check_alive(self.buffer, self.device.context, "a field")
 
     def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
-        """The events that a command on `queue` must wait for before it touches the memory; `loose` says that
-        the queue does not keep its commands in order."""
+        """The events that a command on `queue` must wait for before it uses the memory; `loose` means an out-of-order
+        queue."""
         last: list[tuple[cl.CommandQueue | None, cl.Event]] = []
         with _order:
             if self.event is not None and (loose or self.queue is not queue):
@@ -70,22 +70,22 @@ class Storage:
                 last += [(other, event) for other, event in self.others.items() if other != queue]
         for other, _ in last:
             if other is not None:
-                other.flush()  # some drivers start a queue's work only when asked
+                other.flush()  # some drivers start commands only after a flush
         found = [event for _, event in last]
         if self.array is not None and self.array.events:
             found += _of_other_queues(self.array.events, None if loose else queue)
         return found
 
     def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
-        """Remember that a command on `queue` that ends with `event` has read or written the memory."""
+        """Record that the command of `event` on `queue` reads or writes the memory."""
         with _order:
             while self.queue is not queue and self.queue is not None and (last := self.event) is not None:
-                others = dict(self.others or ())  # a copy: this thread may be reading the other, in `waits`
+                others = dict(self.others or ())  # a copy: `waits` of this thread may be iterating over the dict
                 others[self.queue] = last
                 others.pop(queue, None)
                 if len(others) > _MOST_OTHERS:
                     others = _running(others)
-                if self.event is last:  # else a finalizer or a signal handler has noted another command meanwhile
+                if self.event is last:  # else a finalizer or a signal handler has recorded another command
                     self.others = others
                     break
             self.queue = queue
@@ -94,7 +94,7 @@ class Storage:
             self.array.add_event(event)
 
     def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
-        # Globals may be gone when the interpreter ends; `later` is not needed then: the driver frees the memory.
+        # Globals may be gone when the interpreter ends. `later` is then not needed: the driver frees the memory.
         if releases.forbidden:
             releases.kept.append(self)
         elif (
@@ -108,13 +108,13 @@ class Storage:
 
 
 def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, cl.Event]:
-    """The events that have not ended: programs that make a queue for each call would keep all of them."""
+    """The events that are not complete; without this, a program that makes a queue per call would keep all events."""
     done = cl.command_execution_status.COMPLETE
     return {queue: event for queue, event in events.items() if event.command_execution_status > done}
 
 
 def _of_other_queues(events: list[cl.Event], queue: cl.CommandQueue | None) -> list[cl.Event]:
-    """The events that are not those of commands on `queue`, their queues told to start; user events have none."""
+    """The events of commands on queues other than `queue`, after flushing these queues. User events have no queue."""
     found = []
     for event in events:
         try:

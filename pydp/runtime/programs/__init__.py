@@ -1,1 +1,1 @@
-"""From templates to built kernels, and the files in which they are kept."""
+"""Templates, built kernels, and their files on disk."""

@@ -1,7 +1,7 @@
-"""Built programs on disk, for drivers that do not keep their own.
+"""Program binaries on disk, for drivers without their own cache.
 
-One file per (source, options, device and driver): a checksum and the driver's binary. A file that is
-damaged, or that the driver refuses, is a miss and one log line, never an error.
+There is one file per source, options, device and driver; it contains a checksum and the driver's binary. A file that is
+damaged or that the driver rejects is a cache miss with one log line, never an error.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MAGIC = b"pydp-binary-1\n"
 
 
 def compile_program(program: Any, device: DeviceCore, options: Sequence[str]) -> None:
-    """Build a pyopencl inner program; raises pyopencl.Error. The compiler's remarks stay in the build log.
+    """Build a pyopencl inner program; raises pyopencl.Error. Compiler warnings stay in the build log.
 
-    pyopencl's public ``build`` turns each remark into a Python warning, which a caller may have made an error.
+    pyopencl's public ``build`` issues a Python warning for each of them, which a caller may have turned into an error.
     """
     text = " ".join(options).encode()
     quiet = getattr(program, "_build", None)
@@ -46,7 +46,7 @@ def _path(device: DeviceCore, source: str, options: Sequence[str]) -> Path:
 
 
 def load(device: DeviceCore, source: str, options: Sequence[str]) -> Any | None:
-    """The built program of `source` from disk, ready for kernels; None where there is none that works."""
+    """Load the built program of `source` from disk; None if there is no usable file."""
     if not _kept_here(device):
         return None
     import pyopencl as cl
@@ -57,20 +57,20 @@ def load(device: DeviceCore, source: str, options: Sequence[str]) -> Any | None:
         return None
     checksum, binary = data[len(_MAGIC) : len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
     if not data.startswith(_MAGIC) or hashlib.sha256(binary).digest() != checksum:
-        log_once(f"{path} is damaged; building its kernel again")
+        log_once(f"{path} is damaged; its kernel is built again")
         return None
     try:
         program = cl._cl._Program(device.context, [device.cl], [binary])
         compile_program(program, device, options)
     except cl.Error as error:
-        log_once(f"the driver refuses {path}; building its kernel again ({error})")
+        log_once(f"the driver rejects {path}; its kernel is built again ({error})")
         return None
     disk_bound.used(path)
     return program
 
 
 def store(device: DeviceCore, source: str, options: Sequence[str], program: Any) -> None:
-    """Keep a built program on disk."""
+    """Store a built program on disk."""
     if not _kept_here(device):
         return
     import pyopencl as cl
@@ -78,7 +78,7 @@ def store(device: DeviceCore, source: str, options: Sequence[str], program: Any)
     try:
         kept = program.get_info(cl.program_info.BINARIES)
     except cl.Error as error:
-        log_once(f"{device.platform} gives no binaries: {error}")
+        log_once(f"{device.platform} does not return program binaries: {error}")
         return
     if len(kept) == 1 and kept[0]:
         binary = bytes(kept[0])

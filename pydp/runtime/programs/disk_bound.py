@@ -1,9 +1,8 @@
-"""Folders of the cache that grow as pydp is used, bounded on disk: the files that were used last stay.
+"""Size limits for folders of the disk cache; the least recently used files are removed first.
 
-A file's time of modification says when it was used (to the hour). A process looks through a folder at its first write,
-then after some hundred more, and removes files down to three quarters of the bound. Several processes may do so at
-once: what another one has removed is gone, and what it has used meanwhile is left. A reader whose file goes builds the
-kernel again.
+The modification time of a file records its last use, to the hour. A process checks a folder at its first write and then
+after each sixteenth of the bound, and removes files down to three quarters of the bound. Several processes may do so at
+once; a file that another process has used meanwhile stays. If a file is gone, the kernel is built again.
 """
 
 from __future__ import annotations
@@ -22,31 +21,31 @@ __all__ = ["Bound", "sweep", "used", "written"]
 
 
 class Bound(NamedTuple):
-    """The most that a folder holds, but for what is written between two looks."""
+    """The size limit of a folder. It may be exceeded between two checks."""
 
     files: int
     nbytes: int
 
 
 BOUNDS = {"binaries": Bound(4096, 512 << 20), "failed": Bound(256, 16 << 20), "offline": Bound(8192, 32 << 20)}
-"""By the folders' names."""
+"""Limits by folder name."""
 
-_EVERY = 16  # part of a bound that a process writes between two looks
-_SAME = 3600.0  # seconds between two notes that a file is used
-_LEFT_OVER = 86400.0  # seconds after which the file of a write that never ended is removed
-_lock = threading.RLock()  # a finalizer or a signal handler may ask while its thread holds it
-_since = BoundedCache(16)  # by folder: what this process has written since it looked
+_EVERY = 16  # a process checks after writing 1/16 of a bound
+_SAME = 3600.0  # minimum seconds between two updates of a file's time of use
+_LEFT_OVER = 86400.0  # seconds after which the temporary file of an unfinished write is removed
+_lock = threading.RLock()  # reentrant for finalizers and signal handlers
+_since = BoundedCache(16)  # by folder: amount that this process has written since its last check
 
 
 def used(path: Path) -> None:
-    """Note that a file was read."""
+    """Record that a file was read."""
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > _SAME:
             os.utime(path)
 
 
 def written(path: Path, nbytes: int) -> None:
-    """Note that a file of `nbytes` was written; now and then, remove those that were not used for longest."""
+    """Record that a file of `nbytes` was written; from time to time, remove the least recently used files."""
     folder = path.parent
     bound = BOUNDS[folder.name]
     with _lock:
@@ -59,7 +58,7 @@ def written(path: Path, nbytes: int) -> None:
 
 
 def sweep(folder: Path, bound: Bound) -> None:
-    """Remove the files of a folder that were not used for longest, where there are more than its bound."""
+    """Remove the least recently used files of a folder that exceeds its bound."""
     try:
         found = _files(folder)
         files, nbytes = len(found), sum(size for _, size, _ in found)
@@ -74,11 +73,11 @@ def sweep(folder: Path, bound: Bound) -> None:
                 path.unlink()
             files, nbytes = files - 1, nbytes - size
     except OSError as error:
-        log_once(f"cannot remove old files of {folder}: {error.strerror or error}; going on without")
+        log_once(f"cannot remove old files in {folder}: {error.strerror or error}")
 
 
 def _files(folder: Path) -> list[tuple[int, int, Path]]:
-    """(time of modification, bytes, path) of a folder's files; removes what writes that never ended have left."""
+    """(modification time, size in bytes, path) of each file in a folder; removes the files of unfinished writes."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -1,12 +1,12 @@
-"""Where pydp keeps files: built kernels, probe results, tuned parameters.
+"""The files of pydp: built kernels, probe results, tuned parameters.
 
-Nothing here may fail a calculation: a folder that cannot be written costs one line in the log of the
-logger ``pydp``, and work goes on without the file.
+No problem with these files makes a calculation fail. If a folder is not writable, pydp logs one line (logger ``pydp``)
+and continues without the file.
 
-The files decide which code runs, so a file is read only if no other user could have written it: the file, its folder
-and the folders up to the cache folder belong to this user or to root, and neither their group nor others may write to
-them. pydp makes its folders with mode 0700 and its files with mode 0600. Windows has no such modes; nothing is checked
-there.
+The files determine which code runs, so pydp reads a file only if no other user could have written it. The file, its
+folder and the folders up to the cache folder must belong to this user or to root, and neither group nor others may have
+write permission. pydp makes folders with mode 0700 and files with mode 0600. On Windows, which lacks these modes,
+nothing is checked.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _said = BoundedCache(1024)
 
 
 def cache_dir() -> Path:
-    """The folder of pydp's files. It need not exist; it cannot be made if no path is known (a user without a home).
+    """The cache folder. It need not exist, and cannot be made if no path is known (a user without a home folder).
 
-    It is :func:`chosen_dir` if only this user and root can write there, else the subfolder ``private-UID`` of it, so
-    users can share a folder. A symbolic link of another user is not followed; pydp keeps no files then.
+    It is :func:`chosen_dir` if only this user and root can write there, else its subfolder ``private-UID``. Several
+    users can therefore share a folder. pydp does not follow a symbolic link of another user; it then keeps no files.
     """
     chosen = chosen_dir()
     why = _why_untrusted_folder(chosen)
     if why is None:
         return chosen
     if _why_untrusted_link(chosen):
-        log_once(f"the cache folder {chosen} is not used: it is a symbolic link of another user; going on without")
+        log_once(f"the cache folder {chosen} is not used: it is another user's symbolic link; continuing without files")
         return _NOWHERE
     own = chosen / f"private-{os.geteuid()}"
     log_once(f"the cache folder {chosen} is not used: {why}; files are kept in {own}")
@@ -47,7 +47,7 @@ def cache_dir() -> Path:
 
 
 def chosen_dir() -> Path:
-    """The folder that PYDP_CACHE_DIR names, else the user's cache folder of the platform."""
+    """The folder that PYDP_CACHE_DIR names, else pydp's folder in the user's cache folder of the platform."""
     chosen = os.environ.get("PYDP_CACHE_DIR")
     try:
         if chosen:
@@ -56,24 +56,24 @@ def chosen_dir() -> Path:
 
         return Path(platformdirs.user_cache_dir("pydp", appauthor=False))
     except (OSError, RuntimeError) as error:
-        log_once(f"no folder for files (PYDP_CACHE_DIR is {chosen!r}): {error}; going on without")
+        log_once(f"no cache folder is known (PYDP_CACHE_DIR is {chosen!r}): {error}; continuing without files")
         return _NOWHERE
 
 
 def log_once(message: str, *, level: int = logging.WARNING) -> None:
-    """Log `message` the first time that this process says it."""
+    """Log `message` once per process."""
     this = object()
     if _said.make(message, lambda: this) is this:
         _log.log(level, message)
 
 
 def make_folder(folder: Path) -> bool:
-    """Make a folder of the cache where it does not exist, for this user alone. False, with a line in the log, where
-    that is not possible, or where other users could have put files into the folder that is there."""
+    """Make a folder of the cache, with access for this user only, if it does not exist. Returns False, with one log
+    line, if that fails or if other users can write to the existing folder."""
     missing = itertools.takewhile(lambda one: not os.path.lexists(one), (folder, *folder.parents))
     try:
         for one in reversed(list(missing)):
-            with contextlib.suppress(FileExistsError):  # another process may have been faster
+            with contextlib.suppress(FileExistsError):  # another process may have made it
                 one.mkdir(0o700)
         if not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -84,9 +84,9 @@ def make_folder(folder: Path) -> bool:
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> bool:
-    """Write `data` to `path` so that a reader sees the old file or the new one, never a part. Makes the folder.
+    """Write `data` to `path` atomically: a reader sees the old or the new file. Makes the folder.
 
-    False, with one line in the log, if the file cannot be written or if others can write to the folder.
+    Returns False, with one log line, if the file cannot be written or if others can write to the folder.
     """
     path = Path(path)
     if not make_folder(path.parent):
@@ -107,14 +107,14 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> bool:
 
 
 def _cannot_keep(folder: Path, error: OSError) -> None:
-    log_once(f"cannot keep files in {folder}: {error.strerror or error}; going on without")
+    log_once(f"cannot keep files in {folder}: {error.strerror or error}; continuing without files")
 
 
 def read(path: str | os.PathLike[str], *, of_package: bool = False) -> bytes | None:
-    """The bytes of `path`; None if there is no such file, or, with one line in the log, if it cannot be read or other
-    users could have written it.
+    """The bytes of `path`; None if the file does not exist. Also None, with one log line, if it cannot be read or if
+    other users could have written it.
 
-    of_package: the file belongs to pydp's installation and is not checked. A user who can change it can change pydp.
+    of_package: the file is part of pydp's installation and is not checked. A user who can change it can change pydp.
     """
     path = Path(path)
     if not of_package and _is_untrusted(path.parent):
@@ -128,30 +128,30 @@ def read(path: str | os.PathLike[str], *, of_package: bool = False) -> bytes | N
         return None
     except OSError as error:
         why = error.strerror or str(error)
-    log_once(f"cannot read {path}: {why}; going on without")
+    log_once(f"cannot read {path}: {why}; continuing without the file")
     return None
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """The files of a folder whose names fit, in order; none where it cannot be looked into (which is logged)."""
+    """The files of a folder that match `pattern`, sorted; none, with one log line, if the folder cannot be read."""
     try:
         return sorted(folder.glob(pattern))
     except OSError as error:
-        log_once(f"cannot look into {folder}: {error.strerror or error}; going on without")
+        log_once(f"cannot read the folder {folder}: {error.strerror or error}; continuing without its files")
         return []
 
 
-# --- what other users can write ---------------------------------------------------------------------------
+# --- trust checks -----------------------------------------------------------------------------------------
 
 
 def _why_untrusted(state: os.stat_result, *, modes: bool = True) -> str | None:
-    """Why another user could have written a file or folder of this state; None where only this user or root could."""
+    """Why another user could have written a file or folder with this state; None if only this user or root could."""
     if not hasattr(os, "geteuid"):
         return None
     if state.st_uid not in (0, os.geteuid()):
         return f"it belongs to user {state.st_uid}"
     if modes and state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"other users may write to it (mode {stat.S_IMODE(state.st_mode):04o}; `chmod go-w` ends that)"
+        return f"other users may write to it (mode {stat.S_IMODE(state.st_mode):04o}; `chmod go-w` prevents that)"
     return None
 
 
@@ -163,15 +163,15 @@ def _why_untrusted_file(path: Path) -> str | None:
 
 
 def _why_untrusted_folder(folder: Path) -> str | None:
-    """`_why_untrusted` of a folder; of a symbolic link and of the folder that it names."""
+    """`_why_untrusted` for a folder; for a symbolic link, the link and the folder that it names are checked."""
     try:
         return _why_untrusted_link(folder) or _why_untrusted(folder.stat())
-    except OSError:  # there is none, or it cannot be reached: nothing can be read from it
+    except OSError:  # it does not exist or is not accessible, so nothing can be read from it
         return None
 
 
 def _why_untrusted_link(path: Path) -> str | None:
-    """`_why_untrusted` of a symbolic link, whose mode says nothing; None of anything else."""
+    """`_why_untrusted` for a symbolic link, whose mode has no meaning; None for other files."""
     try:
         state = path.lstat()
     except OSError:
@@ -180,16 +180,16 @@ def _why_untrusted_link(path: Path) -> str | None:
 
 
 def _is_untrusted(folder: Path) -> bool:
-    """Whether another user could have put files into `folder`, which one line in the log says then.
+    """Whether another user could have put files into `folder`; if so, one log line tells why.
 
-    In the cache folder, all folders from `folder` up to it are checked; elsewhere, `folder` alone.
+    Inside the cache folder, all folders from `folder` up to it are checked; elsewhere, only `folder`.
     """
     top = cache_dir()
     inside = folder.is_relative_to(top)
     for one in (folder, *folder.parents):
         why = _why_untrusted_folder(one)
         if why is not None:
-            log_once(f"files in {one} are neither read nor written: {why}; going on without")
+            log_once(f"files in {one} are neither read nor written: {why}; continuing without them")
             return True
         if not inside or one == top:
             break
@@ -197,8 +197,8 @@ def _is_untrusted(folder: Path) -> bool:
 
 
 def untrusted() -> Iterator[tuple[Path, str]]:
-    """(path, reason) of the files and folders that are not read: :func:`chosen_dir` and what the cache folder contains.
-    The contents of a folder that is not read are left out."""
+    """(path, reason) of each file and folder that is not read: :func:`chosen_dir` and the contents of the cache folder.
+    The contents of an untrusted folder are left out."""
     chosen, top = chosen_dir(), cache_dir()
     why = _why_untrusted_folder(chosen)
     if why is not None:

@@ -1,10 +1,10 @@
-"""From a template and its parameters to a kernel that is ready to enqueue, built once per process.
+"""Kernels: rendered from a template and its parameters, and built once per process.
 
     kernel(device, "calibrate.mako", "calibrate_empty", {"width": 4, ...}).enqueue(queue, (n,), (1,), [buffer])
 
-A kernel is found by the content of its parameters, then its program by the rendered text, so that the same
-text is not built twice while a kernel of it lives; built programs are kept on disk for drivers that do not do so
-themselves. If a device has MOST_PROGRAMS of them, the least recently used plans and kernels are evicted first.
+Kernels are cached by template and parameters, and programs by the rendered source, so the same source is not built
+twice while one of its kernels is in use. Binaries are stored on disk for drivers without their own cache. If a device
+has MOST_PROGRAMS programs, the least recently used plans and kernels are evicted before a new build.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _GROUP_CODES = (-54, -55)  # INVALID_WORK_GROUP_SIZE, INVALID_WORK_ITEM_SIZE
 
 
 class Program:
-    """A built program; ``cl`` is pyopencl's inner one. Lives as long as a kernel of it does."""
+    """A built program; ``cl`` is pyopencl's inner program. Its kernels keep it alive."""
 
     __slots__ = ("__weakref__", "cl")
 
@@ -46,10 +46,9 @@ class Program:
 
 
 class Kernel:
-    """A built kernel, safe to enqueue from several threads, and from a finalizer or a signal handler that interrupts
-    its own `enqueue`.
+    """A built kernel. `enqueue` is thread-safe, and safe in a finalizer or a signal handler that interrupts `enqueue`.
 
-    ``cl`` is pyopencl's kernel; ``source`` the rendered text and ``params`` what it was rendered with.
+    ``cl`` is pyopencl's kernel, ``source`` the rendered source, ``params`` the template parameters.
     """
 
     __slots__ = (
@@ -92,7 +91,7 @@ class Kernel:
         self.template = template
         self.params = dict(params)
         self.source = source
-        # Not the device itself, which holds its kernels: both would outlive the caller's context until a collection.
+        # No reference to the device, which holds its kernels: a cycle would keep both, and the caller's context, alive.
         self._cl_device, self._device_name = device.cl, device.name
         driver = f"{device.platform!r}, driver {device.driver_version}"
         self._about = (self.name, template, self.params, device.name, driver)
@@ -114,10 +113,10 @@ class Kernel:
         args: Sequence[object],
         wait_for: Sequence[cl.Event] | None = (),
     ) -> cl.Event:
-        """Enqueue over `global_size` work-items in groups of `local_size`; returns the event.
+        """Enqueue over `global_size` work-items in work-groups of `local_size`; returns the event.
 
-        args: one buffer, NumPy scalar, ``pyopencl.LocalMemory`` or None (a null pointer) per parameter. A range
-        of no work-items enqueues a marker. Raises OutOfResources where the device has too little for it.
+        args: one buffer, NumPy scalar, ``pyopencl.LocalMemory`` or None (a null pointer) per parameter. An empty range
+        enqueues a marker. Raises OutOfResources if the device lacks memory or registers.
         """
         if 0 in global_size:
             import pyopencl
@@ -136,7 +135,7 @@ class Kernel:
         self._launched[0] = (self._about, global_size, local_size)
         try:
             with self._lock:
-                # A finalizer or a signal handler may run between the arguments and the launch, and launch this kernel.
+                # A finalizer or a signal handler may launch this kernel after the arguments are set, before the launch.
                 if self._enqueuing:
                     return self._enqueue_copy(queue, global_size, local_size, objects, values, wait_for)
                 try:
@@ -163,7 +162,7 @@ class Kernel:
         values: list[object],
         wait_for: Sequence[cl.Event] | None,
     ) -> cl.Event:
-        """Enqueue through a kernel object of its own, which has its own arguments."""
+        """Enqueue with a separate kernel object, which has separate arguments."""
         import pyopencl
 
         copy = pyopencl.Kernel(self.program.cl, self.name)
@@ -177,7 +176,7 @@ class Kernel:
     def _explained(
         self, error: Exception, global_size: tuple[int, ...], local_size: tuple[int, ...] | None
     ) -> Exception:
-        """The error to raise for what pyopencl raised: OutOfResources, or the error itself with the kernel's name."""
+        """The error to raise instead of pyopencl's: OutOfResources, or the same error with the kernel's name added."""
         code = getattr(error, "code", None)
         group = int(np.prod(local_size)) if local_size else 0
         too_large = code in _GROUP_CODES and group > self.max_group_size
@@ -185,7 +184,7 @@ class Kernel:
             return OutOfResources(
                 f"{self._device_name!r} has not enough memory or registers for kernel {self.name} of {self.template} "
                 f"with {global_size} work-items in groups of {local_size} ({self.local_bytes} bytes of local memory "
-                f"each): {error}"
+                f"per group): {error}"
             )
         error.add_note(f"in kernel {self.name} of {self.template}")
         return error
@@ -201,24 +200,24 @@ class Kernel:
 
     @property
     def local_bytes(self) -> int:
-        """Bytes of local memory per group that the driver reports."""
+        """Bytes of local memory per work-group, as the driver reports."""
         return self._group_info("LOCAL_MEM_SIZE")
 
     @property
     def private_bytes(self) -> int:
-        """Bytes of private memory (spills) per work-item that the driver reports; 0 where it does not know."""
+        """Bytes of private memory (spills) per work-item, as the driver reports; 0 if unknown."""
         return self._group_info("PRIVATE_MEM_SIZE")
 
     @property
     def max_group_size(self) -> int:
-        """The largest group that this kernel can be enqueued with, by the driver's word."""
+        """The largest work-group size of this kernel, as the driver reports."""
         limit = self._group_limit
         if not self._group_size_known:
             return limit
         return min(self._group_info("WORK_GROUP_SIZE") or limit, limit)
 
     def described(self, global_size: object, local_size: object) -> str:
-        """A launch of this kernel in words, on three lines."""
+        """A description of a launch of this kernel, on three lines."""
         return described((self._about, global_size, local_size))
 
     def __repr__(self) -> str:
@@ -226,7 +225,7 @@ class Kernel:
 
 
 def described(launch: tuple[tuple[Any, ...], object, object]) -> str:
-    """What `DeviceCore.launched` holds, in words."""
+    """A description of the launch that `DeviceCore.launched` holds."""
     (name, template, params, device, driver), global_size, local_size = launch
     return (
         f"kernel {name} of {template}, {global_size} work-items in groups of {local_size}\n"
@@ -236,9 +235,9 @@ def described(launch: tuple[tuple[Any, ...], object, object]) -> str:
 
 
 def _setters(cl_kernel: cl.Kernel) -> tuple[Callable[[list[object]], None], Callable[[list[object]], None]]:
-    """Functions that set (index, argument, index, argument, ...): one for buffers, one for NumPy scalars.
+    """Two functions that set (index, argument, index, argument, ...): for buffers and for NumPy scalars.
 
-    pyopencl's general path spends 7 us on a NumPy scalar, its inner ones a tenth of one.
+    pyopencl's public function takes 7 us per NumPy scalar, its inner ones 0.1 us.
     """
     objects = getattr(cl_kernel, "_set_arg_multi", None)
     values = getattr(cl_kernel, "_set_arg_buf_multi", None)
@@ -253,7 +252,7 @@ def _setters(cl_kernel: cl.Kernel) -> tuple[Callable[[list[object]], None], Call
 
 
 def _flush(events: Sequence[cl.Event]) -> None:
-    """Hand the queues of `events` to the device: some drivers never start what another queue waits for."""
+    """Flush the queues of `events`: some drivers do not start commands that another queue waits for."""
     import pyopencl
 
     for event in events:
@@ -268,10 +267,10 @@ def _flush(events: Sequence[cl.Event]) -> None:
 def kernel(
     device: DeviceCore, template: str, name: str, params: Mapping[str, object], options: Sequence[str] = ()
 ) -> Kernel:
-    """The kernel `name` of `template` rendered with `params`, built for `device`; kept, and shared by all threads.
+    """The kernel `name` of `template`, rendered with `params` and built for `device`. It is cached for all threads.
 
-    params: plain values only. A ``cl_std`` among them ("CL2.0", "CL3.0"), or a ``-cl-std=`` in `options`, asks for
-    another OpenCL C than 1.2. Raises BuildFailed, which keeps the rendered source and the compiler's log.
+    params: plain values only. The key ``cl_std`` ("CL2.0", "CL3.0"), or ``-cl-std=`` in `options`, selects the OpenCL C
+    version; the default is 1.2. Raises BuildFailed, which holds the rendered source and the compiler's log.
     """
     key = ("kernel", template, name, _content(params), tuple(options))
     found: Kernel | None = device.kernels.get(key)
@@ -281,7 +280,7 @@ def kernel(
 
 
 def _content(value: object) -> object:
-    """A hashable stand-in for a parameter that tells 1, 1.0 and True apart."""
+    """A hashable form of a parameter; 1, 1.0 and True are different."""
     if isinstance(value, Mapping):
         return tuple(sorted((str(key), _content(part)) for key, part in value.items()))
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -312,7 +311,7 @@ def _asked(params: Mapping[str, object], options: Sequence[str]) -> list[str]:
 
 
 def complete_options(device: DeviceCore, params: Mapping[str, object], options: Sequence[str] = ()) -> list[str]:
-    """All options that a kernel rendered with `params` is compiled with for `device`."""
+    """All compiler options of a kernel that is rendered with `params`, for `device`."""
     return _options(device, _asked(params, options))
 
 
@@ -324,7 +323,7 @@ def build_source(
     template: str = "source",
     params: Mapping[str, object] | None = None,
 ) -> Program:
-    """A built program of OpenCL C text, found again by its content while it is in use. Raises BuildFailed."""
+    """Build a program from OpenCL C source; a program in use is found by its content. Raises BuildFailed."""
     options = _options(device, options)
     key = hashlib.sha256("\n".join((*options, source)).encode()).hexdigest()
     made: Program = device.programs.make(key, _program, device, source, options, template, params or {})
@@ -344,7 +343,7 @@ def _program(
 def _options(device: DeviceCore, options: Sequence[str]) -> list[str]:
     standard = [option for option in options if option.startswith("-cl-std=")] or ["-cl-std=CL1.2"]
     others = [option for option in options if not option.startswith("-cl-std=")]
-    # -w: one driver counts clang's warnings, of generated text that nobody reads, on the user's terminal.
+    # -w: one driver prints the number of clang's warnings about generated code to the user's terminal.
     return [standard[-1], "-w", *device.profile.build_options, *others]
 
 
@@ -354,7 +353,7 @@ def _build(device: DeviceCore, source: str, options: list[str], template: str, p
     kept = binaries.load(device, source, options)
     if kept is not None:
         return kept
-    # The inner program type builds without pyopencl's own cache, whose left-over lock costs a minute.
+    # The inner program type does not use pyopencl's cache, where a stale lock costs a minute.
     program = cl._cl._Program(device.context, source)
     try:
         binaries.compile_program(program, device, options)
@@ -384,7 +383,7 @@ def _failed(device: DeviceCore, source: str, log: str, template: str, params: Ma
         disk_bound.written(path, len(source))
     lines = log.splitlines()
     first = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "no log")
-    where = f"the source is kept in {kept}" if kept else "the source is this error's .source"
+    where = f"the source is in {kept}" if kept else "the source is in the attribute `source` of this error"
     driver = f"{device.platform} {device.driver_version}"
     message = f"{template} does not build on {device.name!r} ({driver}): {first}; {where}"
     return BuildFailed(

@@ -1,7 +1,7 @@
-"""Rendering: Mako templates of ``kernels_cl`` with plain values, nothing undefined.
+"""Rendering of the Mako templates in ``kernels_cl``. Undefined names are errors.
 
-A user's text (an operator written in OpenCL C) goes in as a value; it is never template source, and no
-caller chooses a template's name from user input.
+User text (an operator written in OpenCL C) is passed as a value and is never template source. Template names never come
+from user input.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 from pydp.errors import BuildFailed
 from pydp.runtime.forks import fork_safe
 
-_lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may ask while its thread holds it
-# CPython 3.11 counts the depth of the syntax trees that all threads make in one place, and raises SystemError where two
-# make one at once: Mako does when it compiles a template, and whoever reads Python functions takes this as well.
+_lock = fork_safe(threading.RLock())  # reentrant for finalizers and signal handlers
+# CPython 3.11 has one depth counter for the syntax trees of all threads. It raises SystemError if two threads build one
+# at the same time. Mako builds one when it compiles a template; code that parses Python functions takes this lock too.
 parsing = fork_safe(threading.RLock())
 _extra_folders: list[str] = []
 
 
 def folder() -> Path:
-    """Where the kernels lie: ``kernels_cl`` beside the package in a checkout, else installed as ``pydp.kernels_cl``."""
+    """The folder of the kernel templates: ``kernels_cl`` in a checkout, or the installed ``pydp.kernels_cl``."""
     import pydp
 
     package = Path(pydp.__file__).parent
@@ -36,7 +36,7 @@ def folder() -> Path:
 
 
 def add_folder(path: str | Path) -> None:
-    """Let templates of `path` be rendered as well (tests with templates of their own)."""
+    """Add a folder of templates, for tests."""
     with _lock:
         if str(path) not in _extra_folders:
             _extra_folders.append(str(path))
@@ -53,22 +53,22 @@ def _lookup() -> Any:
         input_encoding="utf-8",
         filesystem_checks=False,
     )
-    # Mako holds this lock while it compiles a template, and a finalizer or a signal handler may need one meanwhile.
+    # Mako holds this lock while it compiles a template; a finalizer or a signal handler may render one meanwhile.
     found._mutex = threading.RLock()
     return found
 
 
 def render(template: str, params: Mapping[str, object]) -> str:
-    """The OpenCL C text of `template` (a file name in ``kernels_cl``) with `params`.
+    """Render `template` (a file name in ``kernels_cl``) with `params` to OpenCL C.
 
-    A name that the template uses and `params` lacks is an error (BuildFailed, with the template's line).
+    Raises BuildFailed, with the line of the template, if the template uses a name that `params` lacks.
     """
     from mako import exceptions
 
     with _lock:
         lookup = _lookup()
     try:
-        with parsing:  # the templates that a template takes blocks from are compiled as it is rendered
+        with parsing:  # rendering compiles the templates that this one includes
             return str(lookup.get_template(template).render_unicode(**params))
     except exceptions.TopLevelLookupException as error:
         raise BuildFailed(f"there is no template {template!r} in {folder()}", template=template) from error
