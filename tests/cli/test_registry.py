@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import pydp
 from pydp.algorithms import registry
 from pydp.cli import main
+from pydp.tuning.trial import Subject, WrongResult
 
 
 @pytest.fixture(autouse=True)
@@ -46,12 +47,13 @@ def test_it_is_tuned(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "negate" in text and "not usable" not in text
 
 
-def test_a_wrong_candidate_is_found_by_its_reference(
-    device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path))
+def test_a_wrong_candidate_is_found_by_its_reference(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toy_algorithm, "WRONG_ITEMS", 4)
-    assert "wrong result" in said("tune", "negate", "65536", "-d", device.driver, "--alone", "--budget", "0.5")
+    subject = Subject(toy_algorithm.negate, (pydp.field(np.ones(100, np.float32), device=device),), {})
+    subject.prepare(toy_algorithm.NegateSpec(1))
+    subject.verify(toy_algorithm.NegateSpec(16))
+    with pytest.raises(WrongResult, match="100 of 100 elements are wrong"):
+        subject.verify(toy_algorithm.NegateSpec(4))
 
 
 def test_it_is_benchmarked(device: Any) -> None:
