@@ -248,7 +248,7 @@ def test_explain(device: Any) -> None:
     for function in (pydp.sort, pydp.argsort):
         assert "merge" in str(pydp.explain(function, x))
     assert "run" in str(pydp.explain(pydp.sort_by_key, x, x))
-    assert "copied to where they belong" in str(pydp.explain(pydp.sort, x, axis=0))
+    assert "copied to the result" in str(pydp.explain(pydp.sort, x, axis=0))
     # However they are given, the values are carried along.
     values = x.astype(np.uint8)
     told = [pydp.explain(pydp.sort_by_key, keys=x, values=values), pydp.explain(pydp.sort_by_key, x, values)]
