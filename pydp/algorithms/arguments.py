@@ -57,7 +57,7 @@ def by_key(value: Any) -> Any:
         return Keyed(value, Key(fingerprint(value)))
     try:
         hash(value)
-    except TypeError:  # no valid argument is unhashable; the algorithm raises the error, as it knows what it accepts
+    except TypeError:  # the algorithm raises the error for this value: it knows the accepted ones
         return Keyed(value, Key((type(value), repr(value))))
     return value
 

@@ -213,7 +213,7 @@ def test_wrong_keys(device: Any) -> None:
             pydp.sort(x, key=key)
     with pytest.raises(pydp.InvalidArgument, match="names are accepted for records"):
         pydp.sort(x["a"], key="a")
-    with pytest.raises(pydp.InvalidArgument, match="less is given beside key"):
+    with pytest.raises(pydp.InvalidArgument, match="less cannot be combined with key"):
         pydp.sort(x, key="a", less=lambda a, b: a.a < b.a)
     with pytest.raises(pydp.InvalidArgument, match="less returns int32; a bool is required"):
         pydp.sort(x["a"].astype(np.int32), less=lambda a, b: a - b)

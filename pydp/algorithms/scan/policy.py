@@ -280,7 +280,7 @@ _LOOP_BOUND_PART = 1024  # two walks and the polls of a few dozen look-backs sta
 def problem_of(
     dtypes: str, rows: int, n: int, itemsize: int, vectors: bool, words: tuple[str, ...], columns: int
 ) -> Problem:
-    """The problem of a scan. Its sizes are log2(rows), log2(n) (both rounded up), bytes of an element, and columns.
+    """The problem of a scan. Its sizes are log2(rows) and log2(n) (rounded up), bytes of an element, and columns.
 
     vectors: the operator has a vector form for this dtype. words: other flags.
     """

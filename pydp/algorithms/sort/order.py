@@ -67,7 +67,9 @@ def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -
     if key is not None and not callable(key):
         key = _members(key, source.dtype)
         if less is not None:
-            raise InvalidArgument(f"less is given beside key {list(key)!r}; with less, key must be a function or None")
+            raise InvalidArgument(
+                f"less cannot be combined with key {list(key)!r}; with less, key must be a function or None"
+            )
     order = Order(source.shape, source.strides, axis, switch(descending, "descending"))
     return order, (by_key(key), by_key(less))
 

@@ -208,7 +208,7 @@ FAMILY = Family("transpose", TransposeSpec, _default, _space, _check, counts)
 def _explain(given: Given) -> Explanation:
     """Explain ``transpose(x, axes, ...)`` on this device."""
     call, turned = _opened(given.x, given.axes, given.out, given.device, given.queue, given.wait_for)
-    facts: dict[str, object] = {"device": call.device.name, "result": turned.shape, "steps": turned.strides}
+    facts: dict[str, object] = {"device": call.device.name, "result": turned.shape, "strides": turned.strides}
     fresh = Operand("out", turned.buffer, 0, turned.shape, c_strides(turned.shape), turned.dtype)
     if given.out is not None:
         fresh = call.output(turned.shape, turned.dtype)
