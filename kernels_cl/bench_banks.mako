@@ -1,6 +1,6 @@
-## What bank conflicts cost: every lane reads words of local memory `stride` apart, each read's place from the one
-## before.
-## Kernel bench_banks(out, turns): any number of groups of `lanes`.
+## Measures the cost of bank conflicts: each lane reads words of local memory at a distance of `stride`. The address of
+## a read depends on the previous read.
+## Kernel bench_banks(out, turns): any number of work-groups of `lanes` work-items.
 ## Parameters: lanes, stride (in words), words (of local memory; a power of two).
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 __kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1)))

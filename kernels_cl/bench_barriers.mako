@@ -1,7 +1,8 @@
-## What barriers cost: each work-item adds to its slot of local memory, a barrier after each addition; a neighbour's
-## slot is read within the barrier's width. Kernel bench_barriers(out, turns): any number of groups.
-## Parameters: lanes (of the group, on dimension 0), kind, width, met (lanes that the barrier has meet), attribute,
-##   subgroups (enable the extension).
+## Measures the cost of barriers: each work-item adds to its slot of local memory, with a barrier after each addition,
+## and reads the slot of another lane within the width of the barrier.
+## Kernel bench_barriers(out, turns): any number of work-groups.
+## Parameters: lanes (of the work-group, on dimension 0), kind, width, met (lanes that the barrier synchronizes),
+##   attribute, subgroups (enable the extension).
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 % if subgroups:
 ${barriers.enable_subgroups()}

@@ -1,9 +1,9 @@
-## What the device can do at most, measured: the kernels behind bench/limits.py.
+## Kernels that measure the limits of a device, for bench/limits.py.
 ##
 ## Purpose: peak (chains of fused multiply-adds in registers), copy (read + write), read (sum).
 ## Phases: one each.   Launch shape: (items) x (group). Parameters: type (C scalar), width (lanes of a vector),
-##   chains (independent accumulators), group, fused. copy and read: every work-item takes `each` vectors,
-##   `stride` vectors apart (1 on CPUs: contiguous runs; the number of work-items on GPUs: coalesced).
+##   chains (independent accumulators), group, fused. copy and read: every work-item processes `each` vectors with a
+##   stride of `stride` vectors (CPUs: 1, contiguous runs; GPUs: the number of work-items, coalesced).
 <% VEC = f"{type}{width}" if width > 1 else type %>\
 % if type == "double":
 #ifdef cl_khr_fp64

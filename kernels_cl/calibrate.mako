@@ -1,10 +1,10 @@
-## Micro-kernels that measure what no driver tells, for pydp/model/calibration.py (peaks and memory have
-## bench_limits.mako).
+## Micro-kernels that measure device properties that no driver reports, for pydp/model/calibration.py (bench_limits.mako
+## measures peaks and memory).
 ##
-## Purpose: calibrate_cache: `rounds` readings of `each` vectors that stay in a core's cache. calibrate_empty: groups
-##   that do next to nothing. calibrate_lanes: multiply-adds on local memory by work-items that meet at barriers.
-## Phases: one each. Launch shape: cache, empty: groups of one work-item; lanes: groups of `group` work-items.
-## Parameters: width (lanes of a vector), group, steps (of multiply-adds between two barriers), fused.
+## Purpose: calibrate_cache: `rounds` reads of `each` vectors that stay in a core's cache. calibrate_empty: work-groups
+##   that do almost nothing. calibrate_lanes: multiply-adds in local memory, with barriers between them.
+## Phases: one each. Launch shape: cache, empty: work-groups of one work-item; lanes: work-groups of `group` work-items.
+## Parameters: width (lanes of a vector), group, steps (multiply-adds between two barriers), fused.
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 <% VEC = f"float{width}" if width > 1 else "float" %>\
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))

@@ -1,16 +1,16 @@
-## Copies between data whose contiguous axes differ: out[o, i, j] = in[o, i, j], where `out` is contiguous along j
+## Copies between arrays whose contiguous axes differ: out[o, i, j] = in[o, i, j], where `out` is contiguous along j
 ## and `in` along i (o: all other axes together).
 ##
-## Both sides are touched in whole cache lines: a block of lines is read along i, turned, and written along j.
-## mapping "vector": one work-item per group turns `chunk` blocks of block x block elements, one after the other, in
-##   vectors (`lines`: perfect shuffles of line j with line j + block / 2 turn a block in log2(block) stages, and with
-##   `streams` go round the caches, which is worth it for what does not fit them) or in private memory. Launch: (blocks
-##   along i / chunk x blocks along j x others) in groups of 1.
-## mapping "simt": a group of (block, rows) work-items turns one block in local memory by an owner-write exchange
-##   (wg_exchange.mako): each stores what it read to its own slots, padded by the bank model so that reading along a
-##   column meets every bank. Launch: (blocks along i x blocks along j x others, times block; rows; 1) in groups of
-##   (block, rows, 1). One barrier, at top level.
-## Groups are numbered along dimension 0 alone, i fastest, because GPUs take few (65,535) along the others.
+## Reads and writes use whole cache lines: a block of lines is read along i, transposed, and written along j.
+## mapping "vector": one work-item per work-group transposes `chunk` blocks of block x block elements, one after the
+##   other, in vectors or in private memory. With `lines`, perfect shuffles of line j with line j + block / 2 transpose
+##   a block in log2(block) stages. `streams` uses nontemporal stores, for results that do not fit into the caches.
+##   Launch: (blocks along i / chunk x blocks along j x others) in work-groups of 1.
+## mapping "simt": a work-group of (block, rows) work-items transposes one block in local memory by an owner-write
+##   exchange (wg_exchange.mako). Each work-item stores what it read to its own slots. The bank model pads the slots:
+##   reads along a column then use all banks. Launch: (blocks along i x blocks along j x others, times block; rows; 1)
+##   in work-groups of (block, rows, 1). One barrier, at top level.
+## Work-groups are numbered along dimension 0 only, i fastest: GPUs allow few (65,535) along the other dimensions.
 ##
 ## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk, lines, streams ("vector") ·
 ## rows (divides block), placed (Exchange.params()), ways (of the barrier `exchange`, or None), attribute, subgroups
@@ -45,7 +45,7 @@ __kernel __attribute__((reqd_work_group_size(${group}))) ${attribute} void copy_
 % if mapping == "vector":
     ${type} turned[${block * block}];
 % if streams:
-    // A whole cache line need not be read before it is written, where it starts at its beginning.
+    // A nontemporal store of a whole aligned cache line does not read the line first.
     const int streamed = (((ulong)(out + out_at + j0) | (ulong)(out_si * sizeof(${type}))) & 63) == 0;
 % endif
     for (int step = 0; step < ${chunk}; ++step) {

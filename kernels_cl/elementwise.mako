@@ -1,21 +1,21 @@
-## Elementwise work on strided data: copies, conversions, arithmetic and comparisons of fields.
+## Elementwise operations on strided data: copies, conversions, arithmetic and comparisons of fields.
 ##
-## out[k] = op(x0[k], x1[k], ...) for all places k of a shape of `rank` axes; the shape has been collapsed by
-## the caller, so that most calls come here with rank 1.
+## out[k] = op(x0[k], x1[k], ...) for all indices k of a shape of `rank` axes. The caller has merged the axes: most
+## calls have rank 1.
 ##
-## Launch: dimension 0 runs along the last axis, dimension 1 along all others together (and over again for each place
-## of dimension 2, where a launch has too many rows for it); all padded to whole groups. No local memory, no barrier.
+## Launch: dimension 0 is the last axis, dimension 1 all other axes together (repeated for each index of dimension 2 if
+## a launch has too many rows). All sizes are padded to whole work-groups. No local memory, no barrier.
 ##
-## Parameters: name (of the kernel) · declarations (C text that types need) · rank (1 to 8) · unit (rank 1 and all
-## strides 1) · out (C type) · inputs (list of {type: C type of an element, number: given by value, lane: "real" |
+## Parameters: name (of the kernel) · declarations (C text that the types need) · rank (1 to 8) · unit (rank 1 and all
+## strides 1) · out (C type) · inputs (list of {type: C type of an element, number: passed by value, lane: "real" |
 ## "complex" | "bool" | "opaque"}) ·
 ## op. For "copy" "add" "sub" "mul" "div": compute (C type of the operation) · unsigned (its unsigned form, or "") ·
 ## scalar (component type of a complex compute type) · lane (of compute) · out_lane.
-## For "eq" "ne" "lt" "le" "gt" "ge": relation (the C operator) · pair (how two elements are compared: comparison.pair of the
-## file of that name in pydp/runtime). Those of the other operations are None.
+## For "eq" "ne" "lt" "le" "gt" "ge": relation (the C operator) · pair (how to compare two elements: comparison.pair in
+## pydp/runtime). The parameters of other operations are None.
 ##
-## Integers wrap: they are added, subtracted and multiplied in their unsigned form. Products and sums are rounded
-## one by one.
+## Integers wrap: they are added, subtracted and multiplied as unsigned integers. Products and sums are rounded
+## separately.
 <%def name="converted(x, type, to, have, want, component)">\
 % if have == want == "opaque" or (type == to and have == want):
 ${x}\
@@ -33,9 +33,9 @@ convert_${to}(${x})\
 (${to})${x}\
 % endif
 </%def>\
-## NumPy's order of complex numbers: by real parts, then by imaginary parts; none where a NaN decides.
-## long with ulong: a ulong beyond the range of long is the larger one. (To ask whether the long is negative is right too,
-## but one driver takes a long that was an int for not negative.)
+## NumPy's order of complex numbers: first real parts, then imaginary parts; false with NaN.
+## long with ulong: a ulong beyond the range of long is the larger one. (A test for a negative long would also be right,
+## but one driver assumes that a long converted from an int is not negative.)
 <%def name="related(x, y, sign, lane, signed)">\
 % if lane == "complex" and sign == "==":
 (${x}.x == ${y}.x && ${x}.y == ${y}.y)\
@@ -51,14 +51,14 @@ convert_${to}(${x})\
 (${x} ${sign} ${y})\
 % endif
 </%def>\
-## Statements that set `found` to whether the elements at x and y, C expressions, are related.
+## Sets `found` to whether the elements at x and y (C expressions) are related.
 <%def name="scalars_related(x, y, pair, sign)">
 % for name, place, side in zip(("x", "y"), (x, y), pair["sides"]):
         const ${side["to"]} ${name} = ${converted(place, side["type"], side["to"], side["lane"], side["to_lane"], side["part"])};
 % endfor
         found = ${related("x", "y", sign, pair["sides"][0]["to_lane"], pair["signed"])};
 </%def>\
-## Statements that clear `found` where a member of the records (or a component of the vectors) x and y differs.
+## Clears `found` if a member of the records (or a component of the vectors) x and y differs.
 <%def name="members_equal(x, y, members, depth)">
 % for member in members:
 <% axes = [f"m{depth}_{axis}" for axis in range(len(member["shape"]))] %>\
@@ -79,7 +79,7 @@ ${scalars_related(*places, member["pair"], "==")}
 ${declarations}
 <% compares = op in ("eq", "ne", "lt", "le", "gt", "ge") %>\
 % if op == "div" and lane == "complex":
-## Smith's way: the larger part of the divisor divides first, so that no square overflows.
+## Smith's algorithm: divide by the larger part of the divisor first, which avoids overflow of squares.
 ${compute} quotient(${compute} a, ${compute} b)
 {
     const int wide = fabs(b.x) >= fabs(b.y);

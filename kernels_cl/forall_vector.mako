@@ -1,7 +1,8 @@
-## A vector function, a whole group to a work-item (pydp/lang/opencl/vector/__init__.py writes the body).
-## Phases: the group's indexes; then, for each stretch between two barriers, loops over the blocks of the group, in which
-##   the lanes of a strip are OpenCL vectors. Local arrays are the work-item's own memory; there is no driver barrier.
-## Launch: one work-item for each group; dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is all).
+## A vector function with one work-item per work-group (pydp/lang/opencl/vector/__init__.py writes the body).
+## Phases: the work-group's indices; then, between each two barriers, loops over the blocks of the work-group. The lanes
+##   of a strip are OpenCL vectors. Local arrays are private memory of the work-item; there are no OpenCL barriers.
+## Launch: one work-item per work-group. Dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is
+##   all axes).
 ## Parameters: name; declarations, functions (C text: record types, helpers); arguments (C declarations), body (C text);
 ##   accesses, maps (see strip_functions.mako); int64_atomics (enable the extension).
 <%namespace name="strips" file="strip_functions.mako"/>\
@@ -10,8 +11,8 @@
 #pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
 % endif
 ${declarations}
-// DIVIDING_LOOP: before a loop that divides integers by others than constants. One driver's compiler ends the process where
-// it would make vectors of the rounds of some of them; lanes are vectors already.
+// DIVIDING_LOOP: before a loop with integer divisions by non-constants. One driver's compiler crashes when it
+// vectorizes some of these loops. Lanes are vectors already.
 #ifdef DIVIDING_LOOPS_AS_WRITTEN
 #define DIVIDING_LOOP _Pragma("clang loop vectorize(disable)")
 #else

@@ -1,6 +1,6 @@
-## Functions of half that a driver's library lacks although it reports fp16: text that stands before a kernel.
-## Each is the function of float, rounded once; nextafter steps through the bits. No kernel here.
-## Parameters: words, the names that the kernel's text uses: only those are defined.
+## Functions of half that some drivers lack although they report fp16. The text precedes a kernel; no kernel here.
+## Each is the float function, rounded once; nextafter steps through the bit patterns.
+## Parameters: words, the identifiers in the kernel's text: only these functions are defined.
 <%
     one = """acosh acospi asinh asinpi atanh atanpi cbrt cospi degrees erf erfc expm1 lgamma log1p logb radians sinpi tanpi
         tgamma""".split()

@@ -1,14 +1,15 @@
-## Counts of bins by groups of lanes (GPU mapping); every group leaves its counts as one part.
-## Phases: the lanes clear the group's bins; walk over the group's part side by side, `waves` virtual wavefronts a turn
+## Counts bins by work-groups of lanes (GPU mapping). Every work-group writes its counts as one part.
+## Phases: the lanes clear the bins; they walk over the work-group's part, `waves` virtual wavefronts in each iteration
 ## (wg_waves.mako); barrier; fold and write.
-## counters "sets": `sets` sets of bins in local memory, each shared by the lanes of a stretch of the group, added to with
-## local atomics, `pad` entries apart, so that the same bin of two sets lies in different banks. "own": every lane has
-## bins of its own, in slots that only it writes (wg_exchange.mako): no atomics, no conflicts. "registers": every lane
-## counts in registers, which it shares with its lane of all wavefronts; few bins only.
-## Launch: a group of `lanes` for a part; results lie as (parts, bins).
-## Parameters: declarations, source (C type), lanes, waves, bins (a constant), counters, sets (a power of two that divides
-## lanes), pad, x (Exchange.params() of the bins; None but for "own"), direct, edge, guess (see histogram_parts), constants
-## (the edges are loaded once for each lane, into registers; few bins only), ways, attribute, subgroups.
+## counters "sets": `sets` sets of bins in local memory. Each set is shared by some adjacent lanes and updated with
+## local atomics. `pad` unused entries between sets put the same bin of two sets into different banks. "own": every lane
+## has its own bins, in slots that only this lane writes (wg_exchange.mako): no atomics, no conflicts. "registers":
+## every lane counts in registers, shared by all wavefronts; for few bins only.
+## Launch: one work-group of `lanes` per part. Results are stored as (parts, bins).
+## Parameters: declarations, source (C type), lanes, waves, bins (a constant), counters, sets (a power of two that
+## divides lanes), pad, x (Exchange.params() of the bins; only for "own", else None), direct, edge, guess (see
+## histogram_parts), constants (each lane loads the edges once into registers; few bins only), ways, attribute,
+## subgroups.
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%namespace name="find" file="histogram_bins.mako"/>
 <%namespace name="virtual" file="wg_waves.mako"/>
@@ -82,7 +83,7 @@ kernel ${attribute} void histogram_local(global const ${source}* restrict x, con
         uint sum = 0;
         for (int set = 0; set < ${sets}; ++set) sum += counts[set * ${row} + b];
 % else:
-        // Each lane begins with another's bins, so that a bin's slots are read from all banks at a time.
+        // Each lane starts with a different bin: the lanes then read all banks at the same time.
         uint sum = 0;
         for (int k = 0; k < ${lanes}; ++k) {
             const int other = (k + lane) & ${lanes - 1};

@@ -1,12 +1,12 @@
-## Counts (or sums weights) of bins, each part of the input in bins of its own: no atomics, the same bits every time.
-## Phases: a work-item clears its bins, walks over its part, and adds. Consecutive elements go to different ones of
-## `copies` sets, so that equal neighbours do not wait for one another's store.
-## Launch: one work-item for a part; results lie as (parts, copies, bins).
-## Parameters: clears (else the bins are zero before: for drivers that end long loops), declarations, source (C type),
-## value (C type of what is added: uint, or the weights' sum), weights (C type or None), copies (a power of two), direct
-## (the bin is the value itself), bytes (direct, and the elements are unsigned bytes that lie together: eight are read
-## at once), eight (bins are looked up for eight values at a time), edge (C type of the thresholds), guess (C type that
-## a first guess is computed in, or None: binary search).
+## Counts bins (or sums weights); each part of the input has its own bins: no atomics, bitwise reproducible.
+## Phases: a work-item clears its bins, walks over its part, and adds. Consecutive elements use different sets of the
+## `copies` sets: equal adjacent elements then do not wait for each other's store.
+## Launch: one work-item per part. Results are stored as (parts, copies, bins).
+## Parameters: clears (False: the bins are already zero, for drivers that limit loops), declarations, source (C type),
+## value (C type of a bin: uint, or the type of the weights' sum), weights (C type or None), copies (a power of two),
+## direct (the bin is the value itself), bytes (direct, and the elements are contiguous unsigned bytes: eight are read
+## at once), eight (find the bins of eight values at once), edge (C type of the thresholds), guess (C type of a first
+## guess, or None: binary search).
 <%namespace name="bins" file="histogram_bins.mako"/>
 ${declarations}
 % if not direct:

@@ -1,6 +1,6 @@
-## Atomic updates of one element, returning what was there: `lane_atomic_OP_SPACE_TYPE(pointer, value)`.
-## No kernel here: the text stands before the kernel. Integers of 32 and 64 bits use the built-in functions; floats go
-## round a compare-and-exchange of their bits; min and max of floats keep NaN, as minimum and maximum do.
+## Atomic updates of one element that return the old value: `lane_atomic_OP_SPACE_TYPE(pointer, value)`.
+## No kernel here: the text precedes the kernel. Integers of 32 and 64 bits use the built-in functions. Floats use a
+## compare-and-swap loop on their bits; min and max of floats propagate NaN, as NumPy's minimum and maximum.
 ## Parameters: atomics, a list of {op, space, type, word}: word is the integer type with the value's bits.
 % for a in atomics:
 <%

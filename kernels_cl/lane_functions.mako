@@ -1,17 +1,18 @@
-## Functions of one lane's values (or of a vector of lanes) that the language needs and OpenCL C does not have.
-## No kernel here: the text stands before the kernel or function that calls `lane_KIND_TYPE`.
-## Parameters: helpers, a list of {kind, type, base, width, bits, wide, unsigned, signed}: KIND and TYPE of the function;
-##   TYPE is base and width (1: a scalar), bits the base's width, wide the type of the arithmetic (int for narrower
-##   ones: one driver divides bytes wrongly), unsigned that type without a sign, signed the integer type as wide as base.
-## `?:` picks by component for vectors; comparisons are joined by | and & which mean the same for both.
+## Functions of one lane's value (or of a vector of lanes) that the language needs and OpenCL C does not have.
+## No kernel here: the text precedes the kernel or function that calls `lane_KIND_TYPE`.
+## Parameters: helpers, a list of {kind, type, base, width, bits, wide, unsigned, signed}: KIND and TYPE of the
+##   function. TYPE is base and width (1: a scalar); bits is the base's width; wide is the type of the arithmetic (int
+##   for narrower types: one driver divides bytes incorrectly); unsigned is its unsigned form; signed is the signed
+##   integer type of the base's width.
+## `?:` selects by component for vectors. Comparisons are combined by | and &, which mean the same for both.
 <%
     longs = sorted({h["type"] for h in helpers if h["base"] == "long"})
     narrow = sorted({h["type"] for h in helpers if h["kind"] == "wide"})
     order = lambda T: f"lane_order_{T}" if T.startswith("long") else ""
 %>\
 % if longs:
-// lane_order_TYPE: what has the order of longs. One driver takes the order of a widened int and a constant wrongly, but
-// not where both are unsigned.
+// lane_order_TYPE: a value with the same order as long. One driver compares a widened int with a constant incorrectly,
+// but not if both are unsigned.
 #ifdef ORDER_UNSIGNED
 % for T in longs:
 #define lane_order_${T}(a) (as_u${T}(a) ^ (u${T})(0x8000000000000000UL))
@@ -23,8 +24,8 @@
 #endif
 % endif
 % if narrow:
-// lane_wide_TYPE: the value, for types with more bits. One driver picks wrongly between a byte or a short that is widened
-// by its own conversions and a constant.
+// lane_wide_TYPE: the value converted to a wider type. One driver selects incorrectly between a constant and a byte or
+// short that its own conversion widened.
 #ifdef WIDEN_BY_ARITHMETIC
 % for T in narrow:
 % if T.startswith("u"):
@@ -40,7 +41,7 @@
 #endif
 % endif
 % if any("real" in h["kind"] or h["base"] == "real" for h in helpers):
-// real: the type of literals without suffix.
+// real: the type of literals without a suffix.
 #ifdef cl_khr_fp64
 typedef double real;
 #else
@@ -55,7 +56,7 @@ typedef float real;
 %>\
 % if kind == "floordiv" and floating:
 <%
-    F = ("double" if base == "double" else "float") + v  # half as NumPy does it: in float, rounded once
+    F = ("double" if base == "double" else "float") + v  # half as NumPy: computed in float, rounded once
 %>\
 ${T} lane_floordiv_${T}(${T} first, ${T} second) {
     const ${F} a = convert_${F}(first), b = convert_${F}(second), zero = (${F})0, one = (${F})1;
@@ -79,12 +80,12 @@ ${T} lane_mod_${T}(${T} first, ${T} second) {
 }
 % elif kind in ("kept", "quotient"):
 % if kind == "kept":
-// The value, of which the compiler learns nothing where one driver's needs that: it makes vectors of loops' rounds, and takes
-// wrong elements of memory where a counter that was multiplied and masked is an index.
+// The value, hidden from the optimizer. One driver vectorizes loop iterations, and then reads wrong elements if the
+// index is a loop counter that was multiplied and masked.
 #ifdef KEEP_MASKED_INTEGERS
 % else:
-// The same for another driver, whose compiler ends the process where it makes vectors of work-items in loops inside loops
-// that go on as a quotient has it.
+// The same for another driver: its compiler crashes when it vectorizes work-items in nested loops whose trip count
+// depends on a quotient.
 #ifdef KEEP_QUOTIENTS
 % endif
 ${T} lane_${kind}_${T}(${T} a) {
@@ -92,7 +93,7 @@ ${T} lane_${kind}_${T}(${T} a) {
     ${W} kept = a;
     __asm__("" : "+r"(kept));
 % else:
-    volatile ${W} kept = a;  // after assembly, lanes' values were lost
+    volatile ${W} kept = a;  // inline assembly lost the lanes' values
 % endif
     return (${T})kept;
 }
@@ -119,7 +120,7 @@ ${T} lane_${kind}_${T}(${T} first, ${T} second) {
 % endif
 }
 % elif kind in ("truncdiv", "truncmod"):
-// C's quotient and remainder, where C has them; by zero both are 0.
+// C's quotient and remainder where C defines them; 0 for division by zero.
 ${T} lane_${kind}_${T}(${T} first, ${T} second) {
     const ${W} a = convert_${W}(first), b = convert_${W}(second), zero = (${W})0, one = (${W})1;
 % if plain:
@@ -140,8 +141,8 @@ real lane_to_real_${T}(${T} a) {
     return a;
 }
 % elif kind == "rint":
-// rint, because one driver's own functions make no value at all of a NaN that its compiler takes for a constant. Numbers
-// from `limit` on have no fraction.
+// rint: one driver's own functions return no defined value for a constant NaN. Numbers of at least `limit` have no
+// fraction.
 ${T} lane_rint_${T}(${T} a) {
     const ${T} limit = (${T})(${"0x1p10f" if h["bits"] == 16 else "0x1p23f" if base == "float" else "sizeof(real) == 8 ? 0x1p52 : 0x1p23" if base == "real" else "0x1p52"});
     const ${T} size = (fabs(a) < limit) ? fabs(a) : (${T})0, down = floor(size), half_down = down * (${T})0.5f;
@@ -150,7 +151,8 @@ ${T} lane_rint_${T}(${T} a) {
     return (fabs(a) < limit) ? copysign(nearest, a) : a;
 }
 % elif kind in ("magnitude", "difference"):
-// abs and abs_diff: one driver's own functions leave the smallest integer, and differences that overflow, undefined.
+// abs and abs_diff: one driver's own functions are undefined for the smallest integer and for differences that
+// overflow.
 <%
     V = f"(u{T})" if width == 1 else f"as_u{T}"
 %>\
@@ -166,7 +168,7 @@ u${T} lane_difference_${T}(${T} a, ${T} b) {
 }
 % endif
 % elif kind == "mad_sat":
-// Of longs: one driver's own function gives the smallest for a product of 0 and a negative number.
+// For longs: one driver's own function returns the smallest long for a product of 0 and a negative number.
 ${T} lane_mad_sat_${T}(${T} a, ${T} b, ${T} c) {
     const ${U} low = as_${U}(a) * as_${U}(b), sum = low + as_${U}(c);
     const ${U} carry = (sum < low) ? (${U})1 : (${U})0, sign = as_${U}(c >> (${T})63);
@@ -176,7 +178,7 @@ ${T} lane_mad_sat_${T}(${T} a, ${T} b, ${T} c) {
 % elif kind == "pow":
 ${T} lane_pow_${T}(${T} base, ${T} exponent) {
     ${U} result = (${U})1, factor = convert_${U}(base);
-    // not in bytes: one driver's compiler fails on loops over them; exponents below 0 count as 0
+    // not in bytes: one driver's compiler fails for loops over them; negative exponents count as 0
     ${W} bits = max(convert_${W}(exponent), (${W})0);
 % if width == 1:
     for (; bits > 0; bits >>= 1) {
@@ -205,7 +207,7 @@ ${T} lane_shr_${T}(${T} a, ${T} count) {
 }
 % elif kind in ("minimum", "maximum") and width == 1 and h["bits"] < 32 and not floating:
 ${T} lane_${kind}_${T}(${T} a, ${T} b) {
-    // By arithmetic: one driver's compiler fails on the smaller of a byte and a constant.
+    // With arithmetic: one driver's compiler fails for the minimum of a byte and a constant.
     return (${T})((int)b + (((int)a - (int)b) & -((int)a ${"<" if kind == "minimum" else ">"} (int)b)));
 }
 % elif kind in ("minimum", "maximum"):
@@ -235,12 +237,12 @@ ${T} lane_abs_${T}(${T} a) {
     largest = f"{(1 << power) - 1}{'UL' if base == 'ulong' else 'u' if base == 'uint' else ''}"
     smallest = 0 if plain else f"(-{(1 << power) - 1}{'L' if base == 'long' else ''} - 1)"
 %>\
-// The conversion with _sat, of a number without fraction or toward zero; of NaN it is 0. Drivers' own functions make no
-// value at all of some constants; here a number that is out of range is not converted.
+// Saturating conversion of a number without a fraction, or toward zero; 0 for NaN. Drivers' own functions return no
+// defined value for some constants; here, numbers out of range are not converted.
 ${T} lane_${kind}_${T}(${source}${v} given) {
     const ${F} x = ${"given" if source == "real" else f"convert_{F}(given)"};
     const ${F} inside = ((x > (${F})${low}) & (x < (${F})${high})) ? x : (${F})0;
-    // by masks: one driver picks wrongly by a comparison of floats that is widened to longs
+    // with masks: one driver selects incorrectly by a float comparison that is widened to longs
     const ${M} above = ${mask(f"x >= ({F}){high}")}, below = ${mask(f"x <= ({F}){low}")};
     return convert_${T}(convert_${M}(inside) | (above & (${M})${largest}) | (below & (${M})${smallest}));
 }
@@ -257,8 +259,8 @@ ${T} lane_${kind}_${T}(${source}${v} given) {
     C = ("long" if source == "double" and width > 1 else "int") + v  # of comparisons
     outside = "!(fits | large)" if base == "ulong" else "!fits"
 %>\
-// Only numbers that the type holds are converted: of others a compiler may make no value at all. By masks: one driver
-// picks wrongly by a comparison of floats that is widened to longs.
+// Converts only numbers in the type's range: for others, a compiler may return no defined value. With masks: one driver
+// selects incorrectly by a float comparison that is widened to longs.
 ${T} lane_${kind}_${T}(${source}${v} given) {
     const ${F} x = ${"given" if source == "real" else f"convert_{F}(given)"}, zero = (${F})0;
     const ${C} fits = (x >= (${F})${low}${suffix}) & (x < (${F})${high}${suffix});

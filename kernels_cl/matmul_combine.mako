@@ -1,9 +1,9 @@
-## The last step of a matrix product whose parts of k were computed apart: C = beta C + the sum of the parts.
+## The last step of a matrix product with split-k: C = beta C + the sum of the partial products.
 ##
-## Purpose: adds the partial products in their order (the same bits run after run), narrows to C's type.
-## Phases: one.   Launch shape: (elements rounded up to whole groups) x (group); surplus work-items store nothing.
-## Parameters: types (a: the partial product, c: the result), work, is_complex, logical, group. The parts lie one
-##   after the other, each batch x m x n in C order; C has any strides. mode: 0 overwrite, 1 add, 2 beta C.
+## Purpose: adds the partial products in a fixed order (bitwise reproducible), and converts to C's type.
+## Phases: one.   Launch shape: (elements rounded up to whole work-groups) x (group); surplus work-items store nothing.
+## Parameters: types (a: the partial product, c: the result), work, is_complex, logical, group. The partial products are
+##   contiguous, each batch x m x n in C order. C has any strides. mode: 0 overwrite, 1 add, 2 beta C.
 <%namespace name="element" file="matmul_element.mako"/>\
 ${element.declare(types, work, 0, is_complex, False, logical)}
 __kernel __attribute__((reqd_work_group_size(${group}, 1, 1)))

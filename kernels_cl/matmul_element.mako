@@ -1,10 +1,10 @@
-## Element access for the matmul kernels: storage types are widened to one working type on load and
-## narrowed on store, so mixed inputs, halves, small integers, booleans and complex numbers share one kernel.
+## Element access for the matmul kernels. Loads widen storage types to one working type, and stores narrow it. Mixed
+## inputs, halves, small integers, booleans and complex numbers therefore share one kernel.
 ##
 ## Purpose: defines, for each operand letter x of a, b, c,
-##   LOAD_x(p, i)  IMAG_x(p, i)          element i as `work` (the imaginary part where the problem is complex)
+##   LOAD_x(p, i)  IMAG_x(p, i)          element i as `work` (IMAG: the imaginary part, if the problem is complex)
 ##   STORE_c(p, i, re, im)               element i of the result
-##   VLOAD_x / VIMAG_x, VSTORE_c         the same for `width` adjacent elements (where width > 0)
+##   VLOAD_x / VIMAG_x, VSTORE_c         the same for `width` adjacent elements (if width > 0)
 ##   MADD(x, y, z)                       z + x * y in the working arithmetic, for scalars and vectors
 ##   NMADD(x, y, z)                      z - x * y
 ## Phases: none (definitions only).   Launch shape: none.

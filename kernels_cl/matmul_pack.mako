@@ -1,8 +1,8 @@
-## Packing blocks of the "vector" matmul: strided operands into panels that the register tile reads in order.
+## Packs blocks for the "vector" matmul: strided operands into panels that the register tile reads sequentially.
 ##
 ## Purpose: pack_a: `rows` x depth of a into one panel, k-major; pack_b: depth x columns of b into
-##   panels of `columns`. Every element is widened to `work`; what lies outside the matrix is written as zero.
-##   Up to one vector beyond the panel of a is overwritten. Unit strides take vector loads; the transposing case
+##   panels of `columns`. Elements are widened to `work`; elements outside the matrix are written as zero.
+##   pack_a may overwrite up to one vector beyond the panel. Unit strides use vector loads; the transposing case
 ##   interleaves vectors in registers; any stride works.
 ## Phases: none (device functions).   Launch shape: called by one work-item.
 ## Parameters: width, rows, columns (a multiple of width), is_complex.
@@ -58,7 +58,7 @@ ${transpose(padded, "v")}\
 % if padded == rows:
         vstore${width}(${piece}, 0, to + ${i * width});
 % else:
-## A step of k is `padded` lanes of which `rows` count: each store covers the surplus of the one before it.
+## A step of k has `padded` lanes, `rows` of them used: each store overwrites the surplus lanes of the previous store.
 % for j in range(width // padded):
         vstore${padded}(${lanes(piece, j, padded, width)}, 0, to + ${(i * (width // padded) + j) * rows});
 % endfor
@@ -113,7 +113,7 @@ ${transpose(width, "v")}\
 % endfor
 }
 
-/* One row of all panels; vectors wholly outside the matrix are neither written nor read by the register tile. */
+/* One row of all panels. Vectors entirely outside the matrix are neither written nor read by the register tile. */
 static void pack_b_row(const __global TYPE_b *restrict b, long b_col, int valid, int depth,
                        __global WORK *restrict to)
 {

@@ -1,12 +1,12 @@
 ## Matrix product for processors that run lanes in lockstep ("simt" mapping): C = beta C + alpha A B.
 ##
-## Purpose: a group computes tile_m x tile_n of C, staging tile_k of A and B at a time in local memory, so that every
-##   global access is coalesced whatever the operands' strides; a work-item holds (tile_m / lanes_m) x
-##   (tile_n / lanes_n) results in registers, in blocks of `block` x `block` adjacent ones.
-## Phases, per tile_k of k: read the next tiles into registers; multiply the staged ones; store the read ones into the
-##   other of two buffers (wg_parity.mako: one barrier a step, not two), or into the same one behind a second barrier.
-##   The barriers stand in a loop with a uniform count.
-## Launch shape: (groups * lanes_m * lanes_n, 1, 1) x (lanes_m * lanes_n, 1, 1); a group's number gives its tile,
+## Purpose: a work-group computes tile_m x tile_n of C. It stages tile_k of A and B at a time in local memory: global
+##   accesses are coalesced for all strides of the operands. A work-item holds (tile_m / lanes_m) x (tile_n / lanes_n)
+##   results in registers, in blocks of `block` x `block` adjacent results.
+## Phases, per tile_k of k: read the next tiles into registers; multiply the staged tiles; store the read tiles into the
+##   other one of two buffers (wg_parity.mako: one barrier per step, not two), or into the same buffer after a second
+##   barrier. The barriers are in a loop with a uniform trip count.
+## Launch shape: (groups * lanes_m * lanes_n, 1, 1) x (lanes_m * lanes_n, 1, 1); the work-group's index gives its tile,
 ##   part of k and batch.
 ## Parameters: types, work, tile_m, tile_n, tile_k, lanes_m, lanes_n, block (1, 2 or 4), pad (elements added to a
 ##   staged row against bank conflicts; a multiple of block), buffers (1 or 2), stretch (of k; divides tile_k),
@@ -24,7 +24,7 @@
     column_of = [(v // block) * block * lanes_n + v % block for v in range(columns)]
     BLOCK = "WORK" if block == 1 else f"{work}{block}"
     load = {"re": "LOAD", "im": "IMAG"}
-    # Where k is contiguous, neighbouring lanes stage `stretch` of k, then the next of `block` rows or columns.
+    # If k is contiguous, adjacent lanes stage `stretch` elements of k, then the next one of `block` rows or columns.
     across_k, along_k = f"e / {tile_k}", f"e % {tile_k}"
     if stretch < tile_k:
         across_k = f"e / {stretch} % {block} + e / {tile_k * block} * {block}"

@@ -1,12 +1,12 @@
-## Matrix product of a few rows with a matrix ("vector" mapping): C = beta C + alpha A B, bound by reading B once.
+## Matrix product of a few rows with a matrix ("vector" mapping): C = beta C + alpha A B. Reading B once is the limit.
 ##
-## Purpose: up to `rows` rows of A. Nothing is packed: B streams past the accumulators.
+## Purpose: up to `rows` rows of A. There is no packing: B is streamed through the accumulators.
 ## Phases, per block of tile_n columns and per part of k: `sweep` (rows of B contiguous): the block's results stay in
-##   L1 while `unroll` rows of B at a time are added; or `dots` (columns of B contiguous): inner products of
+##   L1, and `unroll` rows of B at a time are added; or `dots` (columns of B contiguous): inner products of
 ##   `together` columns at a time; then alpha, beta, store.
-## Launch shape: (groups, 1, 1) x (1, 1, 1); group g takes blocks first + g, first + g + groups, ... up to end.
-## Parameters: types, work, width, rows, span (largest tile_n of sweep, a multiple of width), unroll, together,
-##   is_complex, fused, logical, scaled (alpha is not one). Needs b_col == 1, or b_row == 1 and a_col == 1.
+## Launch shape: (groups, 1, 1) x (1, 1, 1); work-group g computes blocks first + g, first + g + groups, ... up to end.
+## Parameters: types, work, width, rows, span (maximum tile_n of sweep, a multiple of width), unroll, together,
+##   is_complex, fused, logical, scaled (alpha is not 1). Requires b_col == 1, or b_row == 1 and a_col == 1.
 <%namespace name="element" file="matmul_element.mako"/>\
 <%
     planes = ["re", "im"] if is_complex else ["re"]

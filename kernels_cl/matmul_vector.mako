@@ -1,21 +1,21 @@
 ## Matrix product for processors whose work-items are threads ("vector" mapping): C = beta C + alpha A B.
 ##
-## Purpose: one work-item per group computes whole blocks of C with explicit vectors, after the layered scheme of
+## Purpose: one work-item per work-group computes whole blocks of C with explicit vectors, by the layered algorithm of
 ##   Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008).
 ## Phases, per block of tile_m x tile_n and per block_k of k: pack B into panels of `columns` (they stay in L2); per
-##   `rows` of A: pack one panel (it stays in L1), then sweep it over all panels of B with the register tile.
-## Launch shape: (groups, 1, 1) x (1, 1, 1); group g takes blocks first + g, first + g + groups, ... up to end. Its
-##   packing space is its own `space` elements of scratch, so groups never wait for one another.
+##   `rows` of A: pack one panel (it stays in L1), then multiply it by all panels of B with the register tile.
+## Launch shape: (groups, 1, 1) x (1, 1, 1); work-group g computes blocks first + g, first + g + groups, ... up to end.
+##   Each work-group packs into its own `space` elements of scratch memory: work-groups never wait for each other.
 ## Parameters: types, work, width, rows, vectors (register tile = rows x vectors * width), is_complex, fused, logical,
-##   scaled, unroll, prefetch (of C; needs the built-in of that name). Strides are counted in elements; `mode` says
-##   what the first block of k does with C: 0 overwrite (C is not read), 1 add, 2 multiply by beta and add.
+##   scaled, unroll, prefetch (of C; needs the built-in function). Strides are counted in elements. `mode` for the first
+##   block of k: 0 overwrite (C is not read), 1 add, 2 multiply by beta and add.
 <%namespace name="element" file="matmul_element.mako"/>\
 <%namespace name="pack" file="matmul_pack.mako"/>\
 <%
     columns = vectors * width
     planes = ["re", "im"] if is_complex else ["re"]
-    # Results of a type as wide as the working one are stored from registers; others, with their conversions, by a
-    # short loop, because drivers compile that many narrowing stores in a row slowly.
+    # Results of the same size as the working type are stored from registers. Others are converted in a short loop:
+    # drivers compile a long sequence of narrowing stores slowly.
     counts = sorted({count for count in (1, 2, 4, 8) if count < vectors} | {vectors})
     plain = is_complex or types["c"]["type"].lstrip("u") == work.lstrip("u")
 %>\
@@ -56,7 +56,7 @@ static void tile_${count}(const __global WORK *restrict a, const __global WORK *
   const long a_plane = (long)depth * ${rows}, b_plane = (long)depth * ${columns};
 % endif
 % if prefetch:
-  /* The address goes through an integer because the built-in takes a pointer to the default address space. */
+  /* Cast through an integer: the built-in takes a pointer to the default address space. */
   if (valid_rows == ${rows}) {
 % for r in range(rows):
 % for v in range(count):
@@ -79,7 +79,7 @@ ${step(count, 0)}\
   }
 % endif
 % if scaled:
-  /* Results are scaled, not elements of A: alpha * (a @ b) may be finite where (alpha * a) @ b is not. */
+  /* Scale the results, not the elements of A: alpha * (a @ b) may be finite when (alpha * a) @ b is not. */
 % for r in range(rows):
 % for v in range(count):
 % if is_complex:

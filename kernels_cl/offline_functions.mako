@@ -1,5 +1,5 @@
-## Functions of OpenCL C that libclc lacks, for compiling offline: 64-bit atomics, and the barrier of a subgroup.
-## No kernel here and nothing is launched: the text stands before a kernel's. Parameters: vendor, "nvidia" or "amd".
+## OpenCL C functions that libclc lacks, for offline compilation: 64-bit atomics and the subgroup barrier.
+## No kernel and no launch: the text precedes a kernel. Parameters: vendor, "nvidia" or "amd".
 <%def name="inline()">__attribute__((overloadable, gnu_inline, always_inline)) extern inline</%def>
 ${inline()} void sub_group_barrier(cl_mem_fence_flags flags) {
 % if vendor == "nvidia":

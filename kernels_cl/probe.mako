@@ -1,20 +1,21 @@
-## The trust probe: does this device run groups, barriers, local memory and atomics right?
+## The trust probe: does the device run work-groups, barriers, local memory and atomics correctly?
 ##
 ## mode "group": kernel probe(rows, ticket, wide, real)
-##   Each group takes a ticket (32-bit atomic), mirrors values through local memory (barrier), sums them in a
-##   tree (barriers in a uniform loop), and writes its row where its ticket says. Row: group id, its sum, then the
-##   mirrored values. With int64 every group adds to a 64-bit counter; with fp64 it writes one quotient.
-##   Launch: any number of whole groups of `size` work-items.
+##   Each work-group takes a ticket (32-bit atomic), mirrors values through local memory (barrier), sums them in a
+##   tree (barriers in a uniform loop), and writes its row at the index of its ticket. Row: group id, its sum, then the
+##   mirrored values. With int64, every work-group adds to a 64-bit counter; with fp64, it writes one quotient.
+##   Launch: any number of whole work-groups of `size` work-items.
 ##   rows: int[groups * (size + 2)], ticket: int[1], wide: ulong[1] or int[1], real: double[groups] or int[1].
-##   kernel held(out): each work-item reads a value from local memory, the value is overwritten behind a barrier, and the
-##   work-item writes what it read. Launch as probe. out: int[groups * size].
-##   kernel alone(counts, steps, groups): groups of one work-item, the first `groups` of which skip a loop. Each adds to its
-##   count; code that runs twice adds twice. Launch: groups of 1. counts: int[number of groups].
-## mode "subgroup": kernels layout_N(out, wrong), one for each N of `sizes`: counts in wrong[0] the work-items whose
-##   subgroup and lane are not local id / size and local id % size; out[0] is the subgroup's size. One group of `size`.
+##   kernel held(out): each work-item reads a value from local memory; the value is overwritten after a barrier; the
+##   work-item writes the value that it read. Launch as probe. out: int[groups * size].
+##   kernel alone(counts, steps, groups): work-groups of one work-item; the first `groups` of them skip a loop. Each
+##   adds to its count; code that runs twice adds twice. Launch: work-groups of 1. counts: int[number of work-groups].
+## mode "subgroup": kernels layout_N(out, wrong), one for each N of `sizes`: wrong[0] counts the work-items whose
+##   subgroup and lane differ from local id / size and local id % size; out[0] is the subgroup size. One work-group of
+##   `size` work-items.
 ##
-## Parameters: mode, size (power of two), int64, fp64, sizes (list), attribute (its text, with N for the size, or ""),
-##   cl_std ("CL1.2", "CL3.0": which OpenCL C it is built as).
+## Parameters: mode, size (power of two), int64, fp64, sizes (list), attribute (text with N for the size, or ""),
+##   cl_std ("CL1.2", "CL3.0": the OpenCL C version).
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 % if int64:
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable

@@ -1,12 +1,12 @@
-## Folds along an axis across which neighbours lie side by side: each work-item takes `width` columns and goes down them.
-## Phases: the first row starts the accumulators, every later one is combined in order; whole blocks of columns run
-## without tests, so that the compiler makes vectors of the inner loop.
-## Launch: one work-item for a block of columns of a row's part, blocks fastest, then rows; the last group may have idle
-## work-items. Results lie as (parts, outer rows, columns).
-## Parameters: declarations, operator (C functions `T combine(T, T)` and, with `lanes`, `wide_combine` on vectors), source,
-## accumulator (C types), convert (C expression of x), width (1 on GPUs), unit (columns are 1 apart), lanes (vectors of so
-## many columns, or 0), wide (vector type), wide_convert (function name or empty), outer_dims (axes of the outer rows),
-## initial (a first value is given).
+## Folds along an axis with adjacent columns: each work-item folds `width` columns.
+## Phases: the first row initializes the accumulators; every later row is combined in order. Whole blocks of columns run
+## without bounds checks, therefore the compiler can vectorize the inner loop.
+## Launch: one work-item for a block of columns of a part; blocks vary fastest, then rows. The last work-group may have
+## idle work-items. Results are stored as (parts, outer rows, columns).
+## Parameters: declarations, operator (C functions `T combine(T, T)` and, with `lanes`, `wide_combine` on vectors),
+## source, accumulator (C types), convert (C expression of x), width (1 on GPUs), unit (columns have stride 1), lanes
+## (columns of a vector, or 0), wide (vector type), wide_convert (function name or empty), outer_dims (axes of the outer
+## rows), initial (there is a first value).
 <%namespace name="parts" file="reduce_parts.mako"/>
 ${declarations}
 ${operator}

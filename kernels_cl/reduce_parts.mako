@@ -1,5 +1,5 @@
-## What the reduction kernels share: their common arguments, the address of a row, the use of a first value.
-## `outer_dims` axes count the rows, the last one fastest; each has a size and a step between its elements.
+## Common parts of the reduction kernels: arguments, the address of a row, the first value.
+## The rows have `outer_dims` axes, the last one fastest; each axis has a size and a stride.
 <%def name="functions(source, accumulator, convert)">
 static ${accumulator} converted(const ${source} x) { return ${convert}; }
 </%def>

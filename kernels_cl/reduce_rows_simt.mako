@@ -1,11 +1,13 @@
-## Folds rows, or parts of rows, by groups of lanes (GPU mapping). Elements of a row are `step` apart.
-## Phases: tile after tile, every lane folds `items` neighbouring elements of each of `waves` virtual wavefronts. With a
-## commuting operator they go into the register that the lane shares with its like in all of them (wg_waves.mako), and the
-## group folds once at the end; any other is folded in order, wavefront by wavefront, and then to those before: in one of
-## two buffers (wg_parity.mako), or in one with a barrier more.
-## Launch: a group of `lanes` for a part of a row, the rows of a part side by side; results lie as (parts, rows).
-## Parameters: declarations, operator (C function `T combine(T, T)`), source, accumulator (C types), convert (C expression
-## of x), lanes (a power of two), items, waves, buffers, commutes, outer_dims (axes of the rows), initial (a first value is given),
+## Folds rows, or parts of rows, by work-groups of lanes (GPU mapping). Elements of a row have stride `step`.
+## Phases: for each tile, every lane folds `items` adjacent elements for each of `waves` virtual wavefronts. With a
+## commutative operator, the values go into a register that the lane shares across the wavefronts (wg_waves.mako), and
+## the work-group folds once at the end. Otherwise each tile is folded in order, wavefront by wavefront, and then
+## combined with the previous tiles: in two alternating buffers (wg_parity.mako), or in one buffer with one more
+## barrier.
+## Launch: one work-group of `lanes` per part of a row; rows vary fastest. Results are stored as (parts, rows).
+## Parameters: declarations, operator (C function `T combine(T, T)`), source, accumulator (C types), convert (C
+## expression of x), lanes (a power of two), items, waves, buffers, commutes, outer_dims (axes of the rows), initial
+## (there is a first value),
 ##   ways (of the tree's barriers), attribute, subgroups (see pydp.groups.barrier.build).
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="group" file="wg_reduce.mako"/>

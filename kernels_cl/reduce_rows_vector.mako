@@ -1,11 +1,11 @@
-## Folds rows, or parts of rows, where a work-item runs alone (CPU mapping). Elements of a row are `step` apart.
-## Phases: the first elements start the accumulators, which take every later block; the accumulators are folded, then
-## the rest of the part. With width 0 the fold is strictly left to right, for any associative operator; with a width,
-## `width` * `unroll` interleaved accumulators serve operators that also commute (step 1 only).
-## Launch: one work-item for a part of a row, the rows of a part side by side; results lie as (parts, rows).
-## Parameters: declarations, operator (C functions `T combine(T, T)` and, with a width, `wide_combine` on vectors), source,
-## accumulator (C types), convert (C expression of x), width, unroll, wide (vector type), wide_convert (function name or
-## empty), outer_dims (axes of the rows), initial (a first value is given).
+## Folds rows, or parts of rows, with one work-item each (CPU mapping). Elements of a row have stride `step`.
+## Phases: the first elements initialize the accumulators; every later block is combined with them; the accumulators are
+## folded, then the rest of the part. With width 0, the fold is strictly left to right, for any associative operator.
+## With a width, there are `width` * `unroll` interleaved accumulators, for commutative operators and step 1.
+## Launch: one work-item per part of a row; rows vary fastest. Results are stored as (parts, rows).
+## Parameters: declarations, operator (C functions `T combine(T, T)` and, with a width, `wide_combine` on vectors),
+## source, accumulator (C types), convert (C expression of x), width, unroll, wide (vector type), wide_convert (function
+## name or empty), outer_dims (axes of the rows), initial (there is a first value).
 <%namespace name="parts" file="reduce_parts.mako"/>
 ${declarations}
 ${operator}

@@ -1,9 +1,9 @@
-## Scan along an axis whose neighbours lie side by side in memory: every work-item goes down some columns.
-## Launch: one work-item for each `width` columns of each of the outer rows of columns, in whole groups.
-## Element k of column c of slab o lies at offset + o * outer + k * step + c (x and y alike, h too).
+## Scan along an axis with adjacent columns: every work-item scans some columns.
+## Launch: one work-item for each `width` columns of each slab, in whole work-groups.
+## Element k of column c of slab o is at offset + o * outer + k * step + c (for x, y and h).
 ## Parameters: those of scan_common (rows and nested False, units 0), exclusive, start_value, width (columns of a
-## work-item: 1 on GPUs, where neighbours are neighbouring work-items), vector (elements of a vector, 0: none; divides
-## width), combine_vector, convert_vector.
+## work-item; 1 on GPUs, where adjacent work-items scan adjacent columns), vector (elements of a vector, 0: scalar;
+## divides width), combine_vector, convert_vector.
 <%namespace name="common" file="scan_common.mako"/>
 <%
     lanes = range(width)

@@ -1,11 +1,11 @@
-## What the scan kernels share: types, the operator, where elements lie, which of them are heads.
-## Elements are counted 0 .. n - 1 along one axis (flat), or row after row (rows: element i is number
-## i % row_length of row i / row_length; row r lies at offset + r * outer, or for nested rows at
+## Common parts of the scan kernels: types, the operator, the addresses of elements, heads.
+## Elements are numbered 0 .. n - 1 along one axis (flat) or row by row (rows: element i is element i % row_length of
+## row i / row_length; row r starts at offset + r * outer, or with nested rows at
 ## offset + r / inner * outer + r % inner * within).
 ## Parameters: declarations, source, value (C types), convert (of x), combine (text), heads ("none", "flags", "keys"),
-## head_type, rows, nested, x_unit, y_unit, h_unit (1, -1: that step; 0: the step is an argument), init ("none", "value",
-## "buffer"), heads_init (a head's element is folded onto init), start ("none", "init", "carry": the value before
-## element 0).
+## head_type, rows, nested, x_unit, y_unit, h_unit (1 or -1: the stride; 0: the stride is an argument), init ("none",
+## "value", "buffer"), heads_init (init is the left operand of a head's element), start ("none", "init", "carry": the
+## value before element 0).
 <%def name="prelude()">
 #pragma OPENCL FP_CONTRACT OFF
 ${declarations}
@@ -42,7 +42,7 @@ ${letter}, ${letter}_offset
 , ${letter}_within
 % endif
 </%def>
-## The arguments by which every function below finds its input: INPUTS in a declaration, INPUT_NAMES in a call.
+## The input arguments of every function below: INPUTS in a declaration, INPUT_NAMES in a call.
 <%def name="inputs()">
 ${layout_parameters("x", "const SOURCE", x_unit)}
 % if heads != "none":

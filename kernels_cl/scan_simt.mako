@@ -1,13 +1,13 @@
-## Scan of one axis, or of many rows, for GPUs: a group of lanes stages a partition in local memory.
-## Phases: take a partition; each row of lanes loads its own stretch side by side; every lane folds its own run of
-## items; the group scans the lanes; lane 0 publishes the aggregate, looks back and publishes the prefix; every lane
-## scans its items; each row stores side by side. Elements only change lanes within a row, so the barriers around that
-## have rows meet, those around lane 0 the whole group.
-## Launch: as many groups of `lanes` work-items as there are partitions of `part` <= lanes * items elements.
-## Parameters: those of scan_common and wg_lookback, and phase, exclusive, start_value, total, keeps
-## as in scan_vector; lanes, columns (lanes of a row of the group's scan), items (elements of a lane), pad (an unused
-## element of local memory after so many, against bank conflicts; 0: none), ways (of the barriers `taken`, `loaded`,
-## `summed`, `rows`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.barrier_plan).
+## Scan of one axis, or of many rows, for GPUs: a work-group of lanes stages a partition in local memory.
+## Phases: take a partition; each row of lanes loads its part with coalesced reads; every lane folds its items; the
+## work-group scans the lanes; lane 0 publishes the aggregate, looks back and publishes the prefix; every lane
+## scans its items; each row stores its part with coalesced writes. Between loads, folds and stores, only lanes of the
+## same row exchange elements: those barriers synchronize a row. Barriers around lane 0 synchronize the work-group.
+## Launch: one work-group of `lanes` work-items per partition of `part` <= lanes * items elements.
+## Parameters: those of scan_common and wg_lookback; phase, exclusive, start_value, total, keeps
+## as in scan_vector; lanes, columns (lanes of a row of the work-group's scan), items (elements of a lane), pad (one
+## unused element of local memory after each `pad` elements, against bank conflicts; 0: none), ways (of the barriers
+## `taken`, `loaded`, `summed`, `rows`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="group" file="wg_scan.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
@@ -52,7 +52,7 @@ static long x_at(${common.inputs()}, const long i) {
 % endif
 }
 
-## The state before the element: anew at a head.
+## Resets the state before an element: a head starts a new segment.
 <%def name="reset(sum, have)">
 %   if heads_init:
     ${sum} = INIT;
@@ -63,8 +63,8 @@ static long x_at(${common.inputs()}, const long i) {
 </%def>
 % if phase == "single":
 ${lookback.functions("VALUE", keeps)}
-/* The aggregate of a partition whose owner has not published it, in the order of the group's own scan; 1 where it
-   is the inclusive prefix. One work-item does it: it is rare. */
+/* The aggregate of a partition whose owner has not published it, folded in the same order as the work-group's scan.
+   Returns 1 if it is the inclusive prefix. Only one work-item computes it, because this is rare. */
 static int recompute(${common.inputs()}, const int p, VALUE* result) {
     const long begin = (long) p * part;
     const int count = (int) min((long) part, n - begin);

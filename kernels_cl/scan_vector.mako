@@ -1,10 +1,10 @@
-## Scan of one axis, or of many rows, for CPU drivers: one work-item per group, explicit vectors.
-## A partition is reduced while it is read from memory (only behind its last head), its aggregate is published, the
-## prefix is looked up, and the partition is scanned while it is still in the cache.
-## Launch: as many groups of one work-item as there are partitions of `part` elements.
-## Parameters: those of scan_common and wg_lookback, and phase ("single": all at once; "reduce", "seeded": first and
-## last pass of reduce-then-scan; "alone": no partition needs a prefix), exclusive, start_value (what an exclusive scan
-## without init begins with), total (the last inclusive prefix is stored), vector (elements, 0: one at a time),
+## Scan of one axis, or of many rows, for CPU drivers: one work-item per work-group, explicit vectors.
+## A work-item reduces its partition while it reads it from memory (only after the last head), publishes the aggregate,
+## looks up the prefix, and scans the partition while it is still in the cache.
+## Launch: one work-group of one work-item per partition of `part` elements.
+## Parameters: those of scan_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass
+## of reduce-then-scan; "alone": no partition needs a prefix), exclusive, start_value (the first value of an exclusive
+## scan without init), total (store the last inclusive prefix), vector (elements of a vector, 0: scalar),
 ## combine_vector, identity, convert_vector, nontemporal, keeps (in place; see wg_lookback).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
@@ -39,7 +39,7 @@ static WIDE prefix_wide(WIDE v) {
 }
 % endif
 
-/* The fold of elements begin .. end - 1 behind the last head; 1 where there is a head. */
+/* Folds elements begin .. end - 1 after the last head. Returns 1 if there is a head. */
 static int aggregate(${common.inputs()}, const long begin, const long end, VALUE* result) {
     int head = 0;
 % if rows:
@@ -98,7 +98,7 @@ kernel void scan(${common.inputs()}, global VALUE* aggregates, global uchar* par
 % else:
 % if phase == "single":
 ${lookback.functions("VALUE", keeps)}
-/* The aggregate of a partition whose owner has not published it; 1 where it is the inclusive prefix. */
+/* The aggregate of a partition whose owner has not published it. Returns 1 if it is the inclusive prefix. */
 static int recompute(${common.inputs()}, const int p, VALUE* v) {
     const long begin = (long) p * part;
     int whole = aggregate(${common.input_names()}, begin, min(begin + part, n), v);
@@ -155,7 +155,7 @@ kernel void scan(
 %   endif
         }
 %   if keeps:
-        /* It never returns here; but the stores below wait for the answer, and so for what is kept. */
+        /* Never returns here. The condition makes the stores below wait until the aggregate is kept. */
         if (keep(state, tag, p, head || p == 0 ? PREFIX : AGGREGATE, sum)) return;
 %   endif
     }

@@ -1,9 +1,10 @@
-## Merges neighbouring sorted runs of `width` elements of every row: one pass of a stable merge sort.
-## Phases: each work-item finds its stretch of the result in both runs and merges it. Equal keys: the left run's first.
-## Launch: one work-item for `stretch` elements of the result (a power of two, at most 2 * width), the stretches of all
-## rows side by side (`per_row` of them for each), `work` in all; the last group may have idle work-items.
-## Parameters: declarations, key, ordering (see sort_order), carried (C type carried along, or None), chains, scalar (see
-## sort_merging).
+## Merges adjacent sorted runs of `width` elements of every row: one pass of a stable merge sort.
+## Phases: each work-item finds its stretch of the result in both runs and merges it. For equal keys, the left run is
+## first.
+## Launch: one work-item for `stretch` elements of the result (a power of two, at most 2 * width); `per_row` work-items
+## for each row, `work` in all. The last work-group may have idle work-items.
+## Parameters: declarations, key, ordering (see sort_order), carried (C type of the carried values, or None), chains,
+## scalar (see sort_merging).
 <%namespace name="order" file="sort_order.mako"/>
 <%namespace name="merging" file="sort_merging.mako"/>
 ${declarations}

@@ -1,9 +1,9 @@
-## Merging two sorted neighbours, [pair, middle) and [middle, end) of `from`, for results of a stretch of `count` from
-## position `diagonal` of the pair on. Merge path (Green, McColl, Bader 2012) finds where a stretch begins in both; the
-## stretch is cut into `chains` that advance in turn, so that one's comparison does not wait for another's.
-## Parameters of the call: name (of the function), space (address space), index (int or ulong), key, carried (C types, carried
-## or None), chains, scalar (the key is no struct: chosen by value and not by place).
-## It defines  static void name(space const key* from, [space const carried* from_value,] space key* to,
+## Merges two adjacent sorted runs, [pair, middle) and [middle, end) of `from`: the `count` results from position
+## `diagonal` of the pair. Merge path (Green, McColl, Bader 2012) finds the start of the stretch in both runs. The
+## stretch is cut into `chains` that are interleaved: comparisons of one chain do not wait for another chain.
+## Parameters of the call: name (of the function), space (address space), index (int or ulong), key, carried (C types,
+## carried or None), chains, scalar (the key is no struct: select by value, not by position).
+## Defines  static void name(space const key* from, [space const carried* from_value,] space key* to,
 ## [space carried* to_value,] index pair, index middle, index end, index diagonal, index count): to[0 .. count).
 <%def name="merging(name, space, index, key, carried, chains, scalar)">
 static ${index} ${name}_split(${space} const ${key}* from, const ${index} pair, const ${index} middle,

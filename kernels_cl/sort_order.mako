@@ -1,10 +1,10 @@
 ## The order of a sort: defines `int less(T, T)` for two elements.
 ## Parameters of the call: key (T), ordering: a dict of
-##   text        C functions of the user's (may be empty)
+##   text        the user's functions in C (may be empty)
 ##   function    name of the user's `int f(K, K)`, or None
 ##   key_function, compared   name of the user's `K f(T)`, or None; the C type K that is compared
-##   parts       without a function: what is compared in turn, as (C expression of @, is_float); NaN comes last
-##   descending  the order is turned round (equal elements keep their order all the same)
+##   parts       without a function: comparisons in order, as (C expression of @, is_float); NaN comes last
+##   descending  reverse the order (equal elements still keep their order)
 <%def name="less(key, ordering)">
 <%  K = ordering["compared"]  %>
 ${ordering["text"]}

@@ -1,13 +1,13 @@
-## Sorts tiles of a row by a group: the first stage of a stable merge sort where lanes run together (GPU mapping).
-## Phases: each lane reads `items` neighbours and sorts them in registers: neighbours trade places in `items` turns, which
-## keeps equal ones in order, in loops of fixed length, for an index that varies moves a private array to memory. Then
-## the group merges runs in local memory, doubling their width, every lane producing `items` results found by merge path;
-## the tile is written to contiguous rows.
-## Only the lanes of a pair of runs exchange elements: they alone meet, 2 * width / items of them in the turn of `width`.
-## Launch: a group for a tile, the tiles of all rows side by side (`per_row` for each).
+## Sorts the tiles of a row by work-groups: the first stage of a stable merge sort (GPU mapping).
+## Phases: each lane reads `items` adjacent elements and sorts them in registers by an odd-even transposition sort. It
+## keeps equal elements in order, and its loops have a constant length (a variable index would move a private array to
+## memory). Then the work-group merges runs in local memory, doubling their width; every lane writes `items` results,
+## found by merge path. The tile is written to contiguous rows.
+## Only the lanes of a pair of runs exchange elements: 2 * width / items lanes synchronize for a run length of `width`.
+## Launch: one work-group per tile, `per_row` for each row.
 ## Parameters: declarations, key, ordering (see sort_order), lanes, items (powers of two),
-## carried (C type carried along, or None), positions (what is carried is the element's position),
-## key_skew, carried_skew (an unused element of local memory after so many, against bank conflicts; 0: none),
+## carried (C type of the carried values, or None), positions (the carried values are the elements' positions),
+## key_skew, carried_skew (one unused element of local memory after each so many, against bank conflicts; 0: none),
 ## ways (of the barriers `loaded`, `merged`, `placed`), attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="order" file="sort_order.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>

@@ -1,9 +1,9 @@
-## Sorts runs of a row: the first stage of a stable merge sort where a work-item runs alone (CPU mapping).
-## Phases: read a run (any stride), insertion sort of pieces of `small`, merges of pieces within private
-## memory until the run is sorted, write it to contiguous rows.
-## Launch: one work-item for a run: the runs of all rows side by side (`per_row` for each).
-## Parameters: declarations, key (C type), ordering (see sort_order), run (elements: a power of two
-## times small), small, carried (C type carried along, or None), positions (what is carried is the element's position), chains,
+## Sorts runs of a row: the first stage of a stable merge sort with one work-item per run (CPU mapping).
+## Phases: read a run (any stride), sort pieces of `small` by insertion, merge the pieces in private memory until the
+## run is sorted, write it to contiguous rows.
+## Launch: one work-item per run, `per_row` for each row.
+## Parameters: declarations, key (C type), ordering (see sort_order), run (elements: a power of two times small), small,
+## carried (C type of the carried values, or None), positions (the carried values are the elements' positions), chains,
 ## scalar (see sort_merging).
 <%namespace name="order" file="sort_order.mako"/>
 <%namespace name="merging" file="sort_merging.mako"/>

@@ -1,17 +1,18 @@
-## Access to memory by the lanes of a strip, for pydp/lang/opencl/vector/__init__.py. No kernel here.
-## Each function loops over the lanes. It is called, not inlined, and the loop is kept small: a body has many of them,
-## and drivers took seconds to compile their copies. The fast ways need no function.
-## Parameters: accesses, a list of {name, kind ("load", "store", "atomic_OP", or "fetch_OP", which gives what was there),
-##   space, element, member, value, width, address (integer type), form, masked, update}; maps, see `mapped` below.
-##   form: "strided": base and step; "vector": an address for each lane; "comb": base, and every `step`th element from
-##   there, taken out of whole vectors (from element `number` after base where that is given: all vectors from base to
-##   its last sibling's end are inside of the array), copied in `pieces` of so many; "laid": the way back, `step` vectors
-##   stored one element of each in turn; "dealt": base, and neighbours from element `first` of an axis that is stored in
-##   `deal` piles of `pile` elements: whole vectors of each pile where first is the first pile's, else by the function
-##   `by_lane` with the numbers first + lane, which are `iota`.
+## Memory accesses of the lanes of a strip, for pydp/lang/opencl/vector/__init__.py. No kernel here.
+## Each function loops over the lanes. It is called, not inlined, and the loop is small: a body has many accesses, and
+## drivers took seconds to compile inlined copies. The fast paths need no function.
+## Parameters: accesses, a list of {name, kind ("load", "store", "atomic_OP", or "fetch_OP", which returns the old
+##   value), space, element, member, value, width, address (integer type), form, masked, update}; maps, see `mapped`.
+##   form: "strided": base and step. "vector": an address for each lane. "comb": a deinterleaving load of every `step`th
+##   element from base, by whole vectors. With `number`, the elements start at base + number; all vectors from base to
+##   the end of its last sibling are in bounds. `pieces`: sizes of its swizzles. "laid": an interleaving store of `step`
+##   vectors.
+##   "dealt": adjacent elements from index `first` of an axis that is stored interleaved, as `deal` planes of `pile`
+##   elements. If first is in the first plane, it loads whole vectors of each plane; otherwise it calls the function
+##   `by_lane` with the indices first + lane; `iota` holds the lane numbers.
 ##   element: the C type pointed to; member: text after the element; value: the scalar C type moved;
-##   update (atomics): C statement in which PLACE and VALUE stand for the element's pointer and the lane's value; that of
-##   fetch_OP leaves what was there in VALUE.
+##   update (atomics): C statement; PLACE and VALUE stand for the element's pointer and the lane's value. The statement
+##   of fetch_OP stores the old value to VALUE.
 <%def name="functions(accesses)">
 % for a in accesses:
 <%
@@ -71,12 +72,12 @@ __attribute__((noinline)) static ${vector if a["kind"].startswith("fetch") else 
 % endfor
 </%def>
 
-## Every Nth element, of as few vectors as hold them.
+## Every Nth element, extracted from as few vectors as possible.
 <%def name="combed(a, vector)">
 <%
     width, step, number = a["width"], a["step"], a.get("number", 0)
     places = [number + step * lane for lane in range(width)]
-    ## Where nothing is known of siblings, the last vector ends with the last element that is wanted.
+    ## If siblings are unknown, the last vector ends with the last required element (to stay in bounds).
     end = step * width if "number" in a else places[-1] + 1
     starts = {place // width: min(place // width * width, end - width) for place in places}
     parts = []
@@ -95,7 +96,7 @@ static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, con
 }
 </%def>
 
-## Vectors stored so that one element of each follows another.
+## Interleaving store: the elements of the vectors alternate in memory.
 <%def name="laid(a, vector)">
 <%
     width, step = a["width"], a["step"]
@@ -109,7 +110,7 @@ static inline void ${a["name"]}(${a["space"]} ${a["element"]}* p, const ${a["add
 }
 </%def>
 
-## Neighbours along an axis that is stored in piles.
+## Adjacent elements along an axis that is stored as interleaved planes.
 <%def name="dealt(a, vector)">
 <%
     width, deal, pile, address = a["width"], a["deal"], a["pile"], a["address"]
@@ -145,7 +146,7 @@ static inline ${vector if load else "void"} ${a["name"]}(${a["space"]} ${"const 
 }
 </%def>
 
-## Functions of two floats whose vector forms some drivers get wrong (fmod of lanes of very different sizes), lane by lane.
+## Functions of two floats, lane by lane: some drivers' vector forms are wrong (fmod of lanes of very different sizes).
 ## Parameters: maps, a list of {name, function, value, width}.
 <%def name="mapped(maps)">
 % for m in maps:

@@ -1,6 +1,6 @@
-## The textbook's matrix product, for comparison only: C = A B, one result per work-item, two barriers a step.
+## The textbook matrix product, for comparison only: C = A B, one result per work-item, two barriers per step.
 ##
-## Purpose: what pydp.matmul is measured against: tile x tile groups, tiles of A and B staged in local memory.
+## Purpose: the baseline for pydp.matmul: tile x tile work-groups, tiles of A and B staged in local memory.
 ## Phases, per tile of k: stage, barrier, multiply, barrier.
 ## Launch shape: (n rounded up, m rounded up) x (tile, tile).   Parameters: type (C scalar), tile. C-contiguous only.
 <%namespace name="barriers" file="wg_barrier.mako"/>\

@@ -1,8 +1,8 @@
-## Owner-write exchange: each work-item stores only to its own slots of local memory and, after a barrier, reads
-## anybody's. pydp/local_memory.py chooses the placement: bank = lane mod banks, so that stores never conflict.
-## Parameters of the calls: x (Exchange.params()); lane (int expression of the work-item's number in the group, best a
-## name); slot (int expression). With a wave smaller than the group, other lanes are told of by their number within the
-## same wavefront (relative addressing), else by that within the group (absolute).
+## Owner-write exchange: each work-item stores only to its own slots of local memory and, after a barrier, reads the
+## slots of any work-item. pydp/local_memory.py chooses the layout: bank = lane mod banks; stores never conflict.
+## Parameters of the calls: x (Exchange.params()); lane (int expression: the work-item's index in the work-group, best a
+## name); slot (int expression). If a wave is smaller than the work-group, another lane is given by its index within the
+## same wavefront (relative addressing), else by its index within the work-group (absolute addressing).
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%!
     def div(text, by):
@@ -31,12 +31,12 @@
 %>
 <%def name="declare(name, type, x)">__local ${type} ${name}[${x["size"]}];</%def>
 
-## The element of the calling work-item's own slot, as text.
+## The element of the work-item's own slot, as text.
 <%def name="own(x, lane, slot)" buffered="True" filter="trim">
 ${of(x, lane, lane if x["wave"] == x["lanes"] else rem(f"({lane})", x["wave"]), slot)}
 </%def>
 
-## The element of another's slot, as text: `other` counts within the group, or within the own wavefront.
+## The element of another lane's slot, as text. `other`: its index within the work-group, or within the own wavefront.
 <%def name="of(x, lane, other, slot)" buffered="True" filter="trim">
 % if x["wave"] < x["lanes"]:
 (${div(f"({lane})", x["wave"])} * ${x["wave_size"]} + ${place(x, f"({other})", slot)})
@@ -45,8 +45,8 @@ ${of(x, lane, lane if x["wave"] == x["lanes"] else rem(f"({lane})", x["wave"]), 
 % endif
 </%def>
 
-## Between stores and reads: all who exchange meet. ways: see pydp/groups/barrier_plan.py (a barrier named "exchange"); None
-## for the whole group.
+## Between stores and reads: synchronizes the lanes that exchange. ways: see pydp/groups/barrier_plan.py (a barrier
+## named "exchange"); None for the whole work-group.
 <%def name="meet(x, ways=None)">\
 % if ways is None:
 ${barriers.group_barrier()}\

@@ -1,27 +1,27 @@
-## Decoupled look-back between work-groups, done by one work-item; include it for any single-pass algorithm.
+## Decoupled look-back between work-groups, run by one work-item. Include it in any single-pass algorithm.
 ## A partition has two slots, each written once per launch: A (its aggregate) and P (its inclusive prefix). A slot is
-## one or more atomic words. Every word holds a piece of the value and the tag of the launch that wrote it, so each
-## word can be checked alone: no fence, no order between words and no clearing is needed.
-## The walk goes back to the nearest P and then folds forward, oldest first: the same left fold whatever the timing.
+## one or more atomic words. Every word holds a piece of the value and the tag of the launch that wrote it. Each word
+## can be checked alone: no fence, no order between words and no clearing is needed.
+## The walk goes back to the nearest P and then folds forward, oldest first: the same left fold for any timing.
 ##
-## The wait is bounded: after `polls` looks at a partition that found nothing, the group computes the aggregate itself.
-## 1. It looks again with atomics. They read current values, also where plain loads are served from a stale cache.
-## 2. If that finds nothing either, the group recomputes the aggregate from the input. The owner may not have run yet,
-##    or the driver may not run it before later groups end.
-## 3. In place (`keeps`), the owner may overwrite its input before or while the group reads it. Therefore an owner
+## The wait is bounded: after `polls` unsuccessful polls of a partition, the work-group computes the aggregate itself.
+## 1. It polls again with atomics. They read current values, even if plain loads are served from a stale cache.
+## 2. If this fails too, the work-group recomputes the aggregate from the input. The owner may not have run yet, or the
+##    driver may not run it before later work-groups end.
+## 3. In place (`keeps`), the owner may overwrite its input before or while the work-group reads it. Therefore an owner
 ##    stores its aggregate before its first result, to one of two more slots: the kept aggregate or the kept prefix. A
-##    group that recomputes uses the kept value if there is one; else it stores its own value there by
+##    work-group that recomputes uses the kept value if there is one; else it stores its own value there by
 ##    compare-and-swap. If the owner has stored a word, the swap fails and the owner's word is used. If the swap
-##    succeeds, the owner has not stored a result yet, so the group read the true input. Both compute the same bits.
-## The bound needs one guarantee only, which tickets need too: all groups see the atomic operations on one word in one
-## order. It does not need loads, or the words of A and P, to become visible to other groups.
+##    succeeds, the owner has not stored a result yet: the work-group read the true input. Both compute the same bits.
+## The bound needs only one guarantee, which tickets need too: all work-groups see the atomic operations on one word in
+## the same order. Loads, or the words of A and P, need not become visible to other work-groups.
 ##
-## `state`: 64 bytes of which the first uint is the ticket counter (0 between launches), then the slots.
+## `state`: 64 bytes whose first uint is the ticket counter (0 between launches), then the slots.
 ## Parameters: wide_words (64-bit atomics: pieces of 32 bits, else 32-bit words and pieces of 16), words (per slot),
-## order ("ticket"; tests: "reversed", "permuted" number the groups without a ticket), polls (fruitless looks at a slot
-## before its aggregate is recomputed; 0: never), chained (only P is published), suppress (tests: a partition in
-## so many publishes nothing; 0: none), plain_polls (volatile loads instead of atomics read the words).
-## `keeps`, here and below: the results go where the input is.
+## order ("ticket"; for tests: "reversed", "permuted" number the work-groups without a ticket), polls (unsuccessful
+## polls of a slot before its aggregate is recomputed; 0: never), chained (only P is published), suppress (for tests:
+## one partition in `suppress` publishes nothing; 0: none), plain_polls (poll with volatile loads instead of atomics).
+## `keeps`, here and below: the scan is in place.
 <%def name="functions(value, keeps=False)">
 <% piece, word, shift = ("uint", "ulong", 32) if wide_words else ("ushort", "uint", 16) %>
 % if wide_words:
@@ -69,7 +69,7 @@ ${peeking("peek", value, "slot[$W]")}
 
 #define KEPT 2
 /* Keeps a partition's aggregate before its input is overwritten. The result is always 0, because no later launch has
-   used these words. Results must not be stored before it is known: it depends on every word's exchange, so all words
+   used these words. Do not store results before it is known: it depends on the exchange of every word, so all words
    are stored by then. */
 static int keep(volatile global uint* state, const uint tag, const int p, const int kind, const ${value} v) {
     union { ${value} v; ${piece} w[${words}]; } bits;
@@ -81,7 +81,7 @@ static int keep(volatile global uint* state, const uint tag, const int p, const 
     return later;
 }
 
-/* The kept word, which is `mine` where there was none. */
+/* The kept word, or `mine` if there is none. */
 static WORD settled(volatile global WORD* where, const WORD mine, const uint tag) {
     const WORD old = READ_WORD(where);
     if (TAG_OF(old) == tag) return old;
@@ -89,7 +89,7 @@ static WORD settled(volatile global WORD* where, const WORD mine, const uint tag
     return TAG_OF(found) == tag ? found : mine;
 }
 
-/* Takes the words that are kept for v, and keeps those of v that are missing. */
+/* Loads the kept words into v, and keeps the words of v that are missing. */
 static void settle(volatile global uint* state, const uint tag, const int p, const int kind, ${value}* v) {
     union { ${value} v; ${piece} w[${words}]; } bits;
     volatile global WORD* slot = SLOT(state, p, KEPT + kind);
@@ -101,7 +101,7 @@ static void settle(volatile global uint* state, const uint tag, const int p, con
 % endif
 </%def>
 ##
-## A statement for every word of a slot; $W stands for its number.
+## One statement for every word of a slot; $W is the index of the word.
 <%def name="each_word(statement)">
 % if words <= 8:
 %   for w in range(words):
@@ -112,7 +112,7 @@ static void settle(volatile global uint* state, const uint tag, const int p, con
 % endif
 </%def>
 ##
-## A function that gives 1 and the value of a slot whose words have all been written in this launch. `read`: the load
+## A function that returns 1 and the value of a slot if all its words were written in this launch. `read`: the load
 ## of word $W.
 <%def name="peeking(name, value, read)">
 <% piece, shift = ("uint", 32) if wide_words else ("ushort", 16) %>
@@ -136,9 +136,9 @@ static int ${name}(volatile global uint* state, const uint tag, const int p, con
 </%def>
 ##
 ## Sets `prefix` to the inclusive prefix of partition p - 1. `recompute` is a C expression that stores the aggregate
-## of partition `back` to `found` and gives 1 where that is the inclusive prefix already (a head in it, or back == 0).
-## Where the owner begins to overwrite the input meanwhile, `recompute` reads some elements that are results; what it
-## makes of them is not used.
+## of partition `back` to `found`, and returns 1 if it already is the inclusive prefix (it contains a head, or
+## back == 0). If the owner starts to overwrite the input meanwhile, `recompute` reads some results; its value is then
+## discarded.
 <%def name="look_back(p, prefix, recompute, keeps=False)">
     {
         int back = ${p} - 1;
@@ -167,7 +167,7 @@ static int ${name}(volatile global uint* state, const uint tag, const int p, con
             }
         }
         ${prefix} = found;
-        /* These aggregates were seen above, or published by this group. */
+        /* These aggregates were read above, or published by this work-group. */
         for (int next = back + 1; next < ${p}; ++next) {
 % if plain_polls:
             if (!peek(state, tag, next, AGGREGATE, &found)) peek_surely(state, tag, next, AGGREGATE, &found);
@@ -179,7 +179,7 @@ static int ${name}(volatile global uint* state, const uint tag, const int p, con
     }
 </%def>
 ##
-## Gets the aggregate of partition `back`, which its owner has not published, and publishes it for all.
+## Computes and publishes the aggregate of partition `back`, which its owner has not published.
 <%def name="without_owner(recompute, keeps)">
 % if keeps:
                     whole = peek_surely(state, tag, back, KEPT + PREFIX, &found);

@@ -1,10 +1,10 @@
-## Folds one value of each lane of a group, in the lanes' order, with any associative operator `combine`.
-## Parameters of the call: values (local array of `lanes` elements), lane (int expression), count (how many of the
-## first lanes hold a value), lanes (constant), ways (of the needs of pydp.groups.barrier_plan.tree: the barrier before
-## the tree, and those of its turns by the step). The result is values[0], to be read after the call by any lane; with
-## `shared` false by lane 0 only, and before a barrier the lanes store to other arrays only: the last barrier is left out.
-## Every wavefront of a group may fold by itself (relative addressing): `lane`, `count` and `lanes` are then within it,
-## `values` is its own part, and `group` the lanes of the whole group.
+## Folds one value of each lane of a work-group, in lane order, with any associative operator `combine`.
+## Parameters of the call: values (local array of `lanes` elements), lane (int expression), count (number of the first
+## lanes that hold a value), lanes (constant), ways (for pydp.groups.barrier_plan.tree: the barrier before the tree, and
+## the barriers of its levels by step). The result is values[0]; any lane may read it after the call. With `shared`
+## false, only lane 0 may read it, and lanes must not store to `values` before the next barrier: the last barrier is
+## omitted. Every wavefront of a work-group may fold separately (relative addressing): `lane`, `count` and `lanes` are
+## then within the wavefront, `values` is its own part, and `group` is the number of lanes of the whole work-group.
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%def name="reduce(values, lane, count, lanes, ways, shared=True, group=None)">
     ${barriers.meet("first", ways, group or lanes)}

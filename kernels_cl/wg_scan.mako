@@ -1,13 +1,13 @@
-## Scan of one value per lane across a work-group, in two levels of left folds: the lanes of a row by the row's
-## first lane, the rows by lane 0. Each lane of a prefix of the group has a value; the others take no part, so the
-## operator sees real data only. As every fold is a left fold, one work-item alone can repeat it bit for bit.
+## Scan of one value per lane across a work-group, by two levels of left folds: the first lane of each row folds the
+## lanes of the row, lane 0 folds the rows. The first `active` lanes have a value; other lanes take no part: the
+## operator receives only actual data. Every fold is a left fold, so one work-item alone can repeat it bit for bit.
 ## Needs local arrays lane_value[lanes + lanes / columns] and row_value[rows], and uchars lane_head, row_head of the
-## same lengths. A set head says that the value starts anew there and takes nothing from its left.
-## Parameters of each def: lanes, columns (lanes of a row); lane: the number of this lane; active: lanes with values.
+## same lengths. A set head means that a new segment starts there.
+## Parameters of each def: lanes, columns (lanes of a row); lane: the index of this lane; active: lanes with values.
 ##
 <%def name="slot(lane, columns)">((${lane}) + (${lane}) / ${columns})</%def>
 ##
-## After it (a barrier of rows before, one of the group behind) lane_value is the inclusive fold within its row.
+## Sets lane_value to the inclusive fold within its row (needs a barrier of rows before, one of the work-group after).
 <%def name="rows_inclusive(lanes, columns, lane, active)">
     if (${lane} % ${columns} == 0 && ${lane} < ${active}) {
         const int first = ${lane};
@@ -23,7 +23,7 @@
     }
 </%def>
 ##
-## For lane 0: sum and head (declared outside) become the fold of the whole group.
+## For lane 0: sum and head (declared outside) become the fold of the whole work-group.
 <%def name="group_total(lanes, columns, active, sum, head)">
     {
         const int last = min(${columns}, ${active}) - 1;
@@ -39,8 +39,8 @@
     }
 </%def>
 ##
-## For lane 0: row_value becomes the fold of all that lies before the row, `before` (where `have`) included;
-## row_head says whether there is such a value.
+## For lane 0: row_value becomes the fold of all values before the row, including `before` (if `have`);
+## row_head is 1 if there is such a value.
 <%def name="rows_exclusive(lanes, columns, active, before, have)">
     {
         VALUE sum;
@@ -59,7 +59,7 @@
     }
 </%def>
 ##
-## For every active lane: value and have (declared outside) become what lies before the lane.
+## For every active lane: value and have (declared outside) become the fold of the values before the lane.
 <%def name="lane_exclusive(lanes, columns, lane, value, have)">
     {
         const int row = ${lane} / ${columns};

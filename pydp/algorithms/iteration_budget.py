@@ -1,17 +1,21 @@
-"""What loops inside a Python operator, key or comparison leave of the loops that a driver lets a work-item go round."""
+"""The iteration budget of a work-item on drivers that limit loop iterations.
+
+Loops inside a Python operator, key or comparison count against this budget.
+"""
 
 from __future__ import annotations
 
 from pydp.errors import UnsupportedOnDevice
 
-MOST_ROUNDS = 600  # iterations of a call; with more, parts would be a few elements long
+MOST_ROUNDS = 600  # iterations per call; with more, a part would have only a few elements
 
 
 def room(limit: int | None, rounds: int | None, what: str) -> int | None:
-    """The driver's limit of a work-item's iterations (None: it has none) as a count of calls that take `rounds` each.
+    """The number of calls that a work-item may make within `limit` iterations; None if the driver has no limit.
 
-    `rounds` None: data decide how many. Raises UnsupportedOnDevice for those, and for more than MOST_ROUNDS, where
-    there is a limit: results would be wrong without a word.
+    rounds: iterations per call; None if they depend on data. what: the function's name, for messages. If there is a
+    limit, raises UnsupportedOnDevice for rounds=None and for more than MOST_ROUNDS: the driver would silently end the
+    loops early and give wrong results.
 
     >>> room(65535, 3, "op 'add'")
     16383
@@ -20,12 +24,12 @@ def room(limit: int | None, rounds: int | None, what: str) -> int | None:
         return None
     if rounds is None:
         raise UnsupportedOnDevice(
-            f"{what} has loops whose length depends on values, and this driver ends a work-item's loops after {limit} "
-            "iterations; loops over constant ranges that hold no remainders of floats are accepted"
+            f"{what} contains a loop whose trip count depends on data; this driver ends a work-item's loops after "
+            f"{limit} iterations. Loops over constant ranges without float remainders (%) are accepted"
         )
     if rounds > MOST_ROUNDS:
         raise UnsupportedOnDevice(
-            f"{what} takes {rounds} iterations a call, and this driver ends a work-item's loops after {limit}; at most "
-            f"{MOST_ROUNDS} are accepted"
+            f"{what} takes {rounds} iterations per call; this driver ends a work-item's loops after {limit} "
+            f"iterations. At most {MOST_ROUNDS} iterations per call are accepted"
         )
     return limit // (1 + rounds)

@@ -1,8 +1,8 @@
-"""The memory of decoupled look-back: one buffer per queue, which goes with it, cleared once and told apart by tags.
+"""Descriptors of decoupled look-back: one buffer per queue, cleared once and released with the queue.
 
-A launch gets a tag that no earlier launch on the queue had; a slot's words carry it, so that what earlier launches
-left behind reads as "not yet published". The ticket counter at the buffer's start is set back to 0 by the last group
-of each launch. See kernels_cl/wg_lookback.mako.
+Each launch has a new tag, and every word of a slot contains the tag. Words of earlier launches therefore read as "not
+yet published", and the buffer is not cleared between launches. The ticket counter is at the start of the buffer; the
+last work-group of each launch resets it to 0. See kernels_cl/wg_lookback.mako.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SMALLEST = 1 << 16
 
 
 def words_per_slot(profile: Profile, itemsize: int) -> int:
-    """The words that one published value takes: 32 bits of it in a 64-bit word, or 16 in a 32-bit one."""
+    """Words of one published value: each word holds 32 bits of it (64-bit words) or 16 bits (32-bit words)."""
     piece = 4 if profile.int64_atomics else 2
     return -(-itemsize // piece)
 
@@ -57,30 +57,32 @@ class _State(QueueMemory):
         return found
 
     def drop(self) -> None:
-        """Begin anew with the next launch; the driver keeps the buffer for those that were enqueued."""
+        """Release the buffer; the driver keeps it for launches that are already enqueued."""
         with self.lock:
             if not self.busy:
                 gone, self.buffer, self.nbytes, self.tag = self.buffer, None, 0, 0
-                del gone  # only now, since its release may run a finalizer
+                del gone  # after the state is consistent: the release may run a finalizer
 
 
 def _cleared(device: Device, nbytes: int) -> Any:
-    """A buffer of zeros, which no command on a queue has to write first."""
+    """A buffer of zeros, initialized without a command on a queue."""
     import pyopencl as cl
 
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     try:
         return cl.Buffer(device.context, flags, hostbuf=np.zeros(nbytes, np.uint8))
     except cl.Error as error:
-        raise OutOfResources(f"{device.name!r} has no {nbytes} bytes for a scan's descriptors: {error}") from error
+        raise OutOfResources(
+            f"{device.name!r} cannot allocate {nbytes} bytes for the descriptors of a scan: {error}"
+        ) from error
 
 
 def descriptors(call: Call, partitions: int, itemsize: int, keeps: bool = False) -> tuple[Any, np.uint32]:
-    """A buffer for the slots of `partitions` values and the tag of one launch, which must be the next use of both.
+    """The buffer for the slots of `partitions` values, and the tag of one launch.
 
-    keeps: the launch works in place and has twice as many slots (see kernels_cl/wg_lookback.mako).
-
-    On an out-of-order queue, whose launches could meet in one buffer, each launch gets a buffer of its own.
+    The caller must enqueue this launch before any other use of the buffer. keeps: the launch is in place and has twice
+    as many slots (see kernels_cl/wg_lookback.mako). On an out-of-order queue, launches may overlap; each launch gets
+    its own buffer.
     """
     import pyopencl as cl
 

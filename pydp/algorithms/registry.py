@@ -1,10 +1,10 @@
-"""The registry: what the commands, the tuner, the benchmark and the tests know about each algorithm.
+"""The registry of algorithms, used by the commands, the tuner, the benchmarks and the tests.
 
 An algorithm declares itself at the end of its folder's ``__init__``:
 
     register(Algorithm(scan, _explain, _reference, sizes=("65536", "2048x2048"), dtype="int32"))
 
-Nothing else needs to be told about it: `algorithms` imports every folder of this package.
+No other registration is needed: `algorithms` imports every folder of this package.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def _one_array(size: Shape) -> list[Shape] | None:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A public function and everything that is needed to explain, tune, benchmark and check it.
+    """A public function and the data needed to explain, tune, benchmark and check it.
 
-    function: takes arrays, then keywords, among them device=. explain: describes a call. reference: NumPy's result of a
-    call, or None if NumPy has no such function (see :mod:`pydp.tuning.reference`).
+    function: takes arrays, then keywords, including device=. explain: describes a call. reference: returns NumPy's
+    result of a call, or None if NumPy has no such function (see :mod:`pydp.tuning.reference`).
 
-    sizes: texts such as "65536" or "2048x2048", tuned by default. shapes: the operands' shapes for a size, None for a
-    size that is not accepted; `accepted` names those that are. operands: how many arrays the function takes. dtype: the
-    operands' type in `pydp tune`. dtypes: the accepted kinds (of NumPy's "biufc"). numbers: the values to tune with,
-    "small" (their sums are exact), "spread" over the type's range, or "counts" (small and not negative). options: more
-    keywords.
+    sizes: default sizes for tuning, such as "65536" or "2048x2048". shapes: returns the operands' shapes for a size, or
+    None if the size is not accepted. accepted: names of the accepted sizes, for messages. operands: the number of
+    arrays that the function takes. dtype: default dtype of the operands in `pydp tune`. dtypes: the accepted dtype
+    kinds (of NumPy's "biufc"). numbers: the values to tune with: "small" (their sums are exact), "spread" (over the
+    range of the dtype) or "counts" (small and non-negative). options: additional keywords.
 
     benchmark: the name of a module with a function ``run(device, quick)`` that returns rows; "" if there is none.
     """
@@ -58,7 +58,7 @@ class Algorithm:
 
     @property
     def name(self) -> str:
-        """The function's name, which commands take."""
+        """The name of the function, as used in commands."""
         return self.function.__name__
 
 
@@ -66,7 +66,7 @@ _registered: dict[str, Algorithm] = {}
 
 
 def register(algorithm: Algorithm) -> None:
-    """Declare an algorithm; a second one of the same name replaces the first."""
+    """Register an algorithm; a second algorithm of the same name replaces the first."""
     _registered[algorithm.name] = algorithm
     explained_by(algorithm.function, algorithm.explain)
     checked_by(algorithm.function, algorithm.reference)

@@ -36,7 +36,7 @@ def test_arguments_by_name_are_those_by_place(device: Any, fn: Any, named: dict[
 
 @pytest.mark.parametrize(("fn", "named"), CALLS, ids=lambda one: getattr(one, "__name__", ""))
 def test_what_the_call_refuses_is_refused(device: Any, fn: Any, named: dict[str, Any]) -> None:
-    with pytest.raises(InvalidArgument, match=f"{fn.__name__} cannot be called so: .*'colour'.* are accepted"):
+    with pytest.raises(InvalidArgument, match=f"invalid arguments for {fn.__name__}: .*'colour'.* are accepted"):
         pydp.explain(fn, **named, device=device, colour=3)
     with pytest.raises(InvalidArgument, match="wait_for is 3"):
         pydp.explain(fn, **named, device=device, wait_for=3)

@@ -389,5 +389,5 @@ def test_explanations(device):
     with pytest.raises(InvalidArgument, match="stencil is explained without a grid"):
         pydp.explain(stencil)
     for wrong in (len, pydp.field, 3):
-        with pytest.raises(InvalidArgument, match="cannot be explained; a function of pydp's algorithms or one that"):
+        with pytest.raises(InvalidArgument, match="cannot be explained; an algorithm of pydp or a function for"):
             pydp.explain(wrong, c)

@@ -1,8 +1,9 @@
-"""``pydp.histogram`` and ``pydp.bincount``: counts of bins, exact and the same every time.
+"""``pydp.histogram`` and ``pydp.bincount``: exact, reproducible counts per bin.
 
-Each part of the input is counted in bins of its own, the parts are folded in order: no global atomics, and no atomics
-on floats. On CPUs neighbours go to different copies of the bins, so that equal ones do not wait for one another; on
-GPUs a group counts in local memory or in registers, which lanes and virtual wavefronts share (SPEC S3).
+Each part of the input has its own bins. The parts are then added in order: there are no global atomics, and no atomics
+on floats. On CPUs, adjacent elements use different copies of the bins, because repeated updates of one bin would wait
+for each other. On GPUs, a work-group counts in local memory or in registers, which lanes and virtual wavefronts share
+(SPEC S3).
 """
 
 from __future__ import annotations
@@ -44,19 +45,20 @@ def histogram(
     wait_for: Any = None,
     spec: Any = None,
 ) -> tuple[Any, np.ndarray]:
-    """(counts, edges) of the values of `x`, as ``numpy.histogram``; edges are a NumPy array.
+    """Histogram of `x`, as ``numpy.histogram``. Returns (counts, edges); edges is a NumPy array.
 
-    x: integers or floats of any shape. bins: a number of equal bins, or increasing edges. range: of equal bins; by
-    default the least and the greatest value. weights: of the shape of `x`; then counts are sums of weights, in their
-    dtype and always in the same order. density: counts become a density (float64). Values outside are not counted.
+    x: integers, bools or floats of any shape. bins: the number of equal bins, or increasing edges. range: (lowest,
+    highest) edge of equal bins; the default is the minimum and maximum of x. Values outside are not counted. weights:
+    numbers of the shape of `x`; the result is then the sums of weights, in their dtype, added in a fixed order.
+    density: return a probability density (float64) instead of counts.
 
-    The edges are NumPy's to the bit, and every value is compared with the edges themselves. NumPy rounds 64-bit
-    integers to float64 before it compares them with edges that are floats (as those of equal bins are) or 64-bit
-    integers of the other signedness: its counts of values beyond 2**53 next to an edge may differ from the exact ones
-    given here. Equal bins hold the ends of their range as they are, where these are integers that the edges round.
+    The edges are bitwise equal to NumPy's, and values are compared with them exactly. NumPy rounds 64-bit integers to
+    float64 before it compares them with float edges (equal bins have float edges) or with 64-bit integer edges of the
+    other signedness. Its counts of values beyond 2**53 next to an edge may therefore differ from the exact counts
+    returned here. Integer ends of a range are used exactly, even if the float edges round them.
 
-    Raises InvalidArgument for wrong bins (no NaN is an edge), ranges, weights and types. Without a range the values
-    are read once more, and the call waits for them.
+    Raises InvalidArgument for invalid bins (such as NaN edges), ranges, weights and dtypes. Without range, the call
+    reads the values twice and waits for their minimum and maximum.
 
     >>> pydp.histogram(np.array([1, 2, 1]), bins=[0, 1, 2, 3])[0]
     array([0, 2, 1])
@@ -105,14 +107,14 @@ def bincount(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """How often each value 0, 1, ... occurs in `x`, as ``numpy.bincount``.
+    """Count the occurrences of each value 0, 1, ... in `x`, as ``numpy.bincount``.
 
-    x: one axis of integers, none of them negative. weights: of the shape of `x`; then the result are sums of weights
-    (float64). minlength: the least number of bins. The result (int64) has max(x) + 1 bins, so the call waits for the
-    values.
+    x: non-negative integers, of rank 1. weights: numbers of the shape of `x`; the result is then the sums of weights
+    (float64). minlength: minimum number of bins. The result (int64) has max(x) + 1 bins, therefore the call waits for
+    the values.
 
-    Raises InvalidArgument for negative values, other types and shapes, OutOfResources for more bins than the device's
-    memory holds.
+    Raises InvalidArgument for negative values and other dtypes and shapes, and OutOfResources if the bins do not fit
+    into device memory.
 
     >>> pydp.bincount(np.array([1, 3, 1]))
     array([0, 2, 0, 1])
@@ -126,7 +128,7 @@ def bincount(
     used = 256 if few else _largest(x, source, call, wait_for) + 1
     bins = max(used, least)
     if bins * dtype.itemsize > call.device.profile.global_bytes:
-        raise OutOfResources(f"{bins} bins of {dtype} are more than {call.device.name} has memory for")
+        raise OutOfResources(f"{bins} bins of {dtype} do not fit into the memory of {call.device.name}")
     plan = shared_plan(call.device, source, given, dtype, bins, least, spec)
     result = call.output((plan.bins,), dtype)
     count(call, plan, source, given, None, result)
@@ -144,7 +146,7 @@ def bincount(
 
 
 def _numbers(call: Call) -> Operand:
-    """What histogram counts."""
+    """The validated input of histogram."""
     source = call.input("x")
     if source.dtype.kind not in "iufb":
         raise InvalidArgument(f"x has dtype {source.dtype}; integers and floats are accepted")
@@ -153,22 +155,22 @@ def _numbers(call: Call) -> Operand:
 
 
 def _counted(call: Call) -> Operand:
-    """What bincount counts."""
+    """The validated input of bincount."""
     source = call.input("x")
     if len(source.shape) != 1 or source.dtype.kind not in "iub":
         raise InvalidArgument(
-            f"x has {len(source.shape)} axes and dtype {source.dtype}; one axis of integers is accepted"
+            f"x has rank {len(source.shape)} and dtype {source.dtype}; an array of integers of rank 1 is accepted"
         )
     return source
 
 
 def _integers(x: Any) -> Any:
-    """`x`; an empty list, which has no type, is one of integers."""
+    """`x`; an empty list or tuple becomes an empty int64 array, as it has no dtype."""
     return np.zeros(0, np.int64) if isinstance(x, (list, tuple)) and not x else x
 
 
 def _least(minlength: Any) -> int:
-    """The least number of bins."""
+    """The validated minimum number of bins."""
     try:
         least = integer(minlength)
     except TypeError:
@@ -179,7 +181,7 @@ def _least(minlength: Any) -> int:
 
 
 def _few(dtype: np.dtype) -> bool:
-    """Whether a bin for each value of the type costs less than looking for the greatest value first."""
+    """Whether one bin for each value of the dtype costs less than first finding the maximum."""
     return dtype.itemsize == 1 and dtype.kind in "ub"
 
 
@@ -189,13 +191,13 @@ def _weights(call: Call, source: Operand, kinds: str = "iuf") -> Operand | None:
     given = call.input("weights")
     if given.shape != source.shape or given.dtype.kind not in kinds:
         raise InvalidArgument(
-            f"weights have shape {given.shape}, dtype {given.dtype}; numbers of x's shape {source.shape} are accepted"
+            f"weights has shape {given.shape} and dtype {given.dtype}; numbers of x's shape {source.shape} are accepted"
         )
     return given
 
 
 def _largest(x: Any, source: Operand, call: Call, wait_for: Any) -> int:
-    """The greatest value, -1 for none; refuses negative ones."""
+    """The maximum, or -1 for an empty array; raises InvalidArgument for negative values."""
     if not source.size:
         return -1
     named = {"device": call.device, "queue": call.queue, "wait_for": wait_for}
@@ -209,7 +211,7 @@ def _host(value: Any) -> Any:
 
 
 def _like(counts: Any, values: np.ndarray) -> Any:
-    """Host values as an array of the kind and on the device of `counts`."""
+    """Host values as an array of the same kind and device as `counts`."""
     if isinstance(counts, np.ndarray):
         return values
     if isinstance(counts, Field):
@@ -220,14 +222,14 @@ def _like(counts: Any, values: np.ndarray) -> Any:
 
 
 _COUNTED = {
-    "sets": "a group's {} set(s) of bins fit local memory: local atomics",
-    "own": "every lane's bins fit local memory, in slots of its own: no atomics, no bank conflicts",
-    "registers": "so few bins that every lane counts in registers",
+    "sets": "a work-group's {} set(s) of bins fit into local memory: local atomics",
+    "own": "each lane has its own bins in local memory: no atomics, no bank conflicts",
+    "registers": "few bins: every lane counts in registers",
 }
 
 
 def _explain_histogram(given: Given) -> Explanation:
-    """Values are not read: of a range that follows from them, nothing but the number of bins is told."""
+    """Explain ``histogram(x, ...)``. Values are not read: without range, the edges are unknown."""
     switch(given.density, "density")
     bins, arrays = given.bins, {"x": given.x, "weights": given.weights}
     call = Call.begin(arrays, device=given.device, queue=given.queue, wait_for=given.wait_for)
@@ -239,22 +241,22 @@ def _explain_histogram(given: Given) -> Explanation:
     found = _explained("histogram", call, source, weights, None if weights is None else weights.dtype, len(edges) - 1,
                        None if exact else np.ndim(bins) == 0, given.spec, {"bins": len(edges) - 1})  # fmt: skip
     if np.ndim(bins) == 0 and given.range is None and source.size:
-        found.choices.append("range is not given: reductions find the least and the greatest value first")
+        found.choices.append("no range given: reductions first find the minimum and the maximum")
     return found
 
 
 def _explain_bincount(given: Given) -> Explanation:
-    """Values are not read: the plan of 256 bins stands for those of any number."""
+    """Explain ``bincount(x, ...)``. Values are not read: a plan of at least 256 bins serves as an example."""
     arrays = {"x": _integers(given.x), "weights": given.weights}
     call = Call.begin(arrays, device=given.device, queue=given.queue, wait_for=given.wait_for)
     source, least = _counted(call), _least(given.minlength)
     weights = _weights(call, source, "biuf")
     bins = max(256, least)
-    told_bins = bins if _few(source.dtype) else f"as many as the values ask for; what follows is that of {bins}"
+    told_bins = bins if _few(source.dtype) else f"max(x) + 1; this explanation assumes {bins}"
     found = _explained("bincount", call, source, weights, None if weights is None else np.dtype(np.float64), bins, None,
                        given.spec, {"bins": told_bins})  # fmt: skip
     if source.size and not _few(source.dtype):
-        found.choices.append("a reduction finds the greatest value first, and another the least where there are signs")
+        found.choices.append("a reduction first finds the maximum; signed dtypes need another one for the minimum")
     return found
 
 
@@ -262,7 +264,7 @@ def _explained(
     which: str, call: Call, source: Operand, weights: Operand | None, sums: np.dtype | None, bins: int,
     even: bool | None, spec: Any, told_bins: dict[str, object],
 ) -> Explanation:  # fmt: skip
-    """What both tell of a plan; sums: the type of the weights' sums."""
+    """The common part of both explanations. sums: dtype of the sums of weights."""
     plan = plan_of(call.device, source.dtype, None if weights is None else weights.dtype, sums or COUNT, bins, even,
                  source.size, by_key(spec))  # fmt: skip
     facts: dict[str, object] = {"device": call.device.name, "elements": source.size, **told_bins,
@@ -273,10 +275,11 @@ def _explained(
     parts, part, copies = division(plan, source.size)
     if plan.local:
         choices += [_COUNTED[plan.spec.counters].format(plan.spec.sets), *told(plan.kernel)]
-        choices.append(f"{plan.spec.waves} virtual wavefront(s) a turn" + ", edges in registers" * plan.spec.constants)
+        waves = f"{plan.spec.waves} virtual wavefront(s) in each iteration"
+        choices.append(waves + ", edges in registers" * plan.spec.constants)
     else:
-        choices.append(f"every part has {copies} set(s) of bins of its own: no atomics")
-    choices.append(f"{parts} part(s) of at most {part} elements, whose bins a reduction adds up")
+        choices.append(f"every part has its own {copies} set(s) of bins: no atomics")
+    choices.append(f"{parts} part(s) of at most {part} elements; a reduction adds their bins")
     return Explanation(which, facts, choices, {plan.kernel.name: plan.kernel.source})
 
 
@@ -284,7 +287,7 @@ def _histogram_reference(x: Any, bins: Any = 10, range: Any = None) -> list[Expe
     x = host(x)
     if x.dtype in (np.int64, np.uint64) and x.size and max(-int(x.min()), int(x.max())) > 2**53:
         return None  # NumPy rounds such values before it compares them with the edges
-    counts, edges = np.histogram(x.view(np.uint8) if x.dtype.kind == "b" else x, bins, range)  # of bools NumPy warns
+    counts, edges = np.histogram(x.view(np.uint8) if x.dtype.kind == "b" else x, bins, range)  # NumPy warns for bools
     return [Expected(counts.astype(np.int64)), Expected(edges)]
 
 

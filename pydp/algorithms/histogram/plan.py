@@ -1,4 +1,4 @@
-"""The plan of a histogram: its kernel, kept by what describes the call, and the run that fills the bins."""
+"""Plans of histograms (cached), and the launches that fill the bins."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _MOST_SHARED = 1 << 15
 
 @dataclass(frozen=True)
 class Plan:
-    """What a description needs.
+    """The kernel of a histogram and its parameters.
 
-    value, edge, guess: types of a bin, of what is compared, of a first guess. local: bins lie in local memory. clears:
-    the kernel clears them. longest: the most elements of a part.
+    value, edge, guess: dtypes of a bin, of the edges, and of the first guess of a bin. local: bins are in local memory.
+    clears: the kernel clears the bins. longest: maximum elements of a part.
     """
 
     kernel: Kernel | None
@@ -60,7 +60,7 @@ def plan_of(
     n: int,
     spec: Any,
 ) -> Plan:
-    """even: bins of one size; None: the bin is the value itself."""
+    """even: all bins have the same size; None: the bin index is the value itself."""
     check_supported(dtype, device, "histogram")
     check_supported(result, device, "histogram")
     flags = {"values": even is None, "uneven": even is False, "weights": weights is not None}
@@ -69,11 +69,11 @@ def plan_of(
     chosen: HistogramSpec = choice.spec
     edge = guess = None
     if even is not None:
-        # Integers are compared with integers, half precision is compared as float, others in their own type.
+        # Integers are compared as integers, half precision as float, other dtypes as they are.
         edge = np.dtype(np.float64 if dtype == np.float64 else np.float32)
         if dtype.kind != "f":
             edge = np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
-        # A first guess is mended by loops of unknown length, which drivers with a limit of loops were seen to end.
+        # Loops with a data-dependent trip count correct a guess. Drivers that limit loops were seen to end them early.
         guessed = even and device.profile.loop_limit is None
         guess = np.dtype(np.float64 if dtype == np.float64 else np.float32) if guessed else None
     value = np.dtype(np.uint32) if weights is None else result
@@ -87,7 +87,7 @@ def plan_of(
     }
     limit = device.profile.loop_limit
     clears = limit is None or bins * chosen.copies < limit // 4
-    # 32 bits count a part; a driver that ends long loops counts the turns of a value's look-up as well.
+    # A part's counters have 32 bits. A driver that limits loops also counts the iterations of a value's bin search.
     longest = 2**31 if limit is None else max(1, limit // 2 // (2 if even is None else 3 + bins.bit_length()))
     if n == 0:
         return Plan(None, chosen, choice, bins, value, edge, guess, local, clears, longest)
@@ -109,9 +109,11 @@ def plan_of(
 def shared_plan(
     device: Any, source: Operand, given: Operand | None, result: np.dtype, bins: int, least: int, spec: Any
 ) -> Plan:
-    """The plan of the bins that the values ask for (more than `least`), or of at most an eighth more: calls whose
-    greatest values differ a little share it, as local memory's kernels are built for a number of bins. Bins that no
-    local memory holds stay as many, as do those for which a `spec` has no room."""
+    """The plan of a bincount with at least `bins` bins.
+
+    Kernels with bins in local memory are compiled for a number of bins. If the maximum of the values sets this number
+    (bins > least), it is rounded up by at most an eighth: calls with similar maxima share a kernel. It is not rounded
+    if there are too many bins for local memory, or if `spec` does not allow more bins."""
     kinds = device, source.dtype, None if given is None else given.dtype, result
     of_call = None, source.size, by_key(spec)
     step = 1 << max(0, bins.bit_length() - 4)
@@ -122,7 +124,7 @@ def shared_plan(
 
 
 def _local(device: Any, spec: HistogramSpec, bins: int, params: dict[str, object]) -> Kernel:
-    """The kernel that counts in groups of lanes."""
+    """The kernel that counts in the local memory or registers of a work-group."""
     profile = device.profile
     own = None
     if spec.counters == "own":
@@ -138,7 +140,7 @@ def count(
     call: Call, plan: Plan, source: Operand, weights: Operand | None, edges: np.ndarray | None, result: Operand,
     ends: tuple[int, int] | None = None,
 ) -> None:  # fmt: skip
-    """ends: integers that stand for the first and the last edge."""
+    """Enqueue the histogram. ends: integers that replace the first and the last edge."""
     n = source.size
     if plan.kernel is None:
         fold(call, call.temporary((0, plan.bins), plan.value), "+", (0,), result)
@@ -166,8 +168,10 @@ def count(
 
 
 def division(plan: Plan, n: int) -> tuple[int, int, int]:
-    """(parts of the input, the most elements of one, sets of bins of one in memory): as specialized, but parts worth
-    their bins, of sizes that the kernel counts, in bounded memory. n: elements, at least 1."""
+    """Returns (number of parts, maximum elements of a part, sets of bins of a part in memory).
+
+    The specialized number of parts is reduced if parts have too few elements for their bins or need too much memory,
+    and increased if a part exceeds plan.longest. n: number of elements, at least 1."""
     copies = 1 if plan.local or plan.bins > 4096 else plan.spec.copies
     worth = max(1, n // max(1024, plan.bins))
     room = max(1, 2**26 // max(1, plan.bins * copies * plan.value.itemsize))
@@ -176,7 +180,7 @@ def division(plan: Plan, n: int) -> tuple[int, int, int]:
 
 
 def _line(call: Call, operand: Operand) -> tuple[Operand, int]:
-    """The elements as one row: the operand and the step between its elements, or a copy."""
+    """The elements as one row: the operand (or a contiguous copy) and the stride between its elements."""
     flat = collapse(list(zip(operand.shape, operand.strides, strict=True)))
     if len(flat) <= 1:
         return operand, flat[0][1] if flat else 1
@@ -184,12 +188,12 @@ def _line(call: Call, operand: Operand) -> tuple[Operand, int]:
 
 
 def _thresholds(call: Call, plan: Plan, edges: np.ndarray, ends: tuple[int, int] | None) -> list[Any]:
-    """The edges as the kernel compares them, in device memory, with the first guess's numbers."""
+    """Kernel arguments: the thresholds in device memory, and the coefficients of the first guess."""
     assert plan.edge is not None
     values = thresholds(edges, plan.edge)
     if ends is not None and plan.edge.kind != "f":
         least, most = int(np.iinfo(plan.edge).min), int(np.iinfo(plan.edge).max)
-        if ends[0] <= most and ends[1] >= least:  # else there is no such value, which the thresholds hold already
+        if ends[0] <= most and ends[1] >= least:  # else no value is in range, and the thresholds are already right
             values[[0, -1]] = max(ends[0], least), min(ends[1], most)
     place = call.temporary(values.shape, values.dtype)
     call.enqueue(cl.enqueue_copy, place, values, is_blocking=False)
@@ -197,5 +201,5 @@ def _thresholds(call: Call, plan: Plan, edges: np.ndarray, ends: tuple[int, int]
         return [place]
     width = float(edges[-1]) - float(edges[0])
     first = edges[0] if plan.edge.kind == "f" else float(edges[0]) - int(values[0])
-    with np.errstate(over="ignore"):  # the guess may be infinite, comparisons mend it
+    with np.errstate(over="ignore"):  # the guess may be infinite: comparisons correct it
         return [place, plan.guess.type(first), plan.guess.type(plan.bins / width if width else 0.0)]

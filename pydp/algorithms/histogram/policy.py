@@ -1,7 +1,7 @@
 """The policy of the histograms: specializations, their limits, candidates and counts for the cost model.
 
-All functions are pure: they depend on the device's profile and the problem only. A histogram is counted in several
-parts, whose bins are then added.
+All functions are pure: they depend only on the device's profile and the problem. A histogram is counted in several
+parts; their bins are then added.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from pydp.runtime.device.profile import Profile
 
 @dataclass(frozen=True)
 class HistogramSpec:
-    """The input is cut into `parts`. CPU: a work-item counts one in `copies` sets of bins.
+    """One specialization of histogram.
 
-    GPU: a group of `lanes` work-items, which run `waves` virtual wavefronts, does. counters: "sets" (`sets` sets of
-    bins in local memory, `pad` entries apart, with atomics), "own" (each lane's bins in slots of its own) or
-    "registers" (few bins). constants: each lane keeps the edges in registers (few bins). barriers, subgroup: see
-    :mod:`pydp.groups.barrier`.
+    mapping: "vector" (CPUs) or "simt" (GPUs). parts: number of parts of the input. copies: sets of bins of a work-item,
+    which counts one part (CPUs). lanes: work-items of a work-group, which counts one part (GPUs). waves: virtual
+    wavefronts of a work-group. counters: "sets" (`sets` sets of bins in local memory with atomics; `pad` unused entries
+    between them), "own" (each lane has its own bins) or "registers" (few bins). constants: each lane keeps the edges in
+    registers (few bins). barriers, subgroup: see :mod:`pydp.groups.barrier`.
     """
 
     mapping: str
@@ -47,8 +48,8 @@ class HistogramSpec:
     subgroup: int | None = None
 
 
-_FIND = 10.0  # cycles that an element's bin takes: a guess, and the thresholds beside it
-_ADD = 4.0  # cycles of adding to a bin again, from one store to the next load, where neighbours are equal
+_FIND = 10.0  # cycles to find an element's bin: a guess, and comparisons with the adjacent thresholds
+_ADD = 4.0  # cycles from the store to the next load of the same bin, if adjacent elements are equal
 
 
 def counts(profile: Profile, problem: Problem, spec: HistogramSpec) -> Counts:
@@ -63,7 +64,7 @@ def counts(profile: Profile, problem: Problem, spec: HistogramSpec) -> Counts:
     read, cached = (0.0, size) if near else (size, 0.0)
     sums = float(parts * copies * bins * 4)
     balance = spread(parts, profile.compute_units)
-    if spec.mapping == "simt" and 4 * bins <= profile.local_bytes // 2:  # else work-items that meet nobody count
+    if spec.mapping == "simt" and 4 * bins <= profile.local_bytes // 2:  # else work-items count without barriers
         local = 4 * {"sets": spec.sets * (bins + spec.pad), "own": spec.lanes * bins}.get(spec.counters, bins)
         count = Phase(
             "count",
@@ -81,7 +82,7 @@ def counts(profile: Profile, problem: Problem, spec: HistogramSpec) -> Counts:
             cached=cached,
         )
     else:
-        # Equal neighbours wait for one another's store; more sets of bins let them pass, until they leave the cache.
+        # Equal adjacent elements wait for each other's store. More sets of bins avoid this while they fit into L1.
         cycles = _FIND + _ADD / (4.0 * copies)
         cycles *= 1.0 if bins * copies * 4 < profile.l1_bytes / 2 else 1.5
         clear = 0.5 * bins * copies * parts / n
@@ -100,7 +101,7 @@ def counts(profile: Profile, problem: Problem, spec: HistogramSpec) -> Counts:
 
 
 def _fold(profile: Profile, rows: int, bins: int, lanes: int) -> Phase:
-    """The sums of every bin over the parts: columns side by side, one for each lane of a GPU."""
+    """The sum of each bin over the parts: a reduction of adjacent columns, one column per lane on GPUs."""
     groups = max(1, -(-bins // (4096 if lanes == 1 else lanes)))
     cycles = rows * bins * 0.5
     return Phase(
@@ -120,7 +121,7 @@ _COUNTERS = ("sets", "own", "registers")
 
 
 def local_bytes(profile: Profile, spec: HistogramSpec, bins: int) -> int | None:
-    """Local memory of a group; None where it is too much."""
+    """Bytes of local memory of a work-group; None if they exceed half of the device's local memory."""
     each = {"sets": spec.sets * (bins + spec.pad), "own": spec.lanes * bins, "registers": bins}[spec.counters]
     return 4 * each if 4 * each <= profile.local_bytes // 2 else None
 
@@ -130,7 +131,7 @@ def _default(profile: Profile, problem: Problem) -> HistogramSpec:
     n, bins = problem.sizes
     if profile.mapping == "vector":
         parts = 4 * profile.compute_units
-        if profile.loop_limit is not None:  # a part's elements and the folding of its bins stay below the limit
+        if profile.loop_limit is not None:  # the loops over a part's elements and over its bins stay below the limit
             parts = max(parts, -(-n // (profile.loop_limit // 4)))
         return HistogramSpec("vector", parts, 4 if profile.loop_limit is None else 1, 1, 1, 0)
     lanes = 1 << min(256, profile.max_group_size).bit_length() - 1
@@ -143,7 +144,7 @@ def _default(profile: Profile, problem: Problem) -> HistogramSpec:
 
 
 def _apart(profile: Profile, bins: int, spec: HistogramSpec) -> HistogramSpec:
-    """With the entries between the sets that put one bin of the sets that lanes ask together into different banks."""
+    """The spec with the padding between sets that avoids bank conflicts when lanes update the same bin."""
     banks, stretch = banks_of(profile.banks, profile.bank_bytes), max(1, spec.lanes // spec.sets)
     if spec.sets == 1 or spec.lanes % spec.sets:
         return replace(spec, pad=0)
@@ -174,7 +175,7 @@ def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | Non
     if wrong:
         return wrong
     if not 1 <= spec.parts <= 2**24 or not 0 <= spec.pad <= 1024:
-        return f"parts is {spec.parts} and pad {spec.pad}; 1 to 2**24, and 0 to 1024, are accepted"
+        return f"parts is {spec.parts} and pad {spec.pad}; accepted are parts 1 to 2**24 and pad 0 to 1024"
     for name in ("copies", "lanes", "sets"):
         value = getattr(spec, name)
         if value < 1 or value & (value - 1):
@@ -187,11 +188,11 @@ def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | Non
         return f"counters is {spec.counters!r}; {', '.join(map(repr, _COUNTERS))} are accepted"
     if (spec.counters == "registers" or spec.constants) and problem.sizes[1] > _FEW:
         return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.sizes[1]}"
-    # One set that is too large is no fault: work-items that meet nobody count then, in memory.
+    # If a single set does not fit into local memory, work-items count in global memory without barriers.
     several = spec.mapping == "simt" and (spec.counters == "own" or spec.sets > 1)
     if several and local_bytes(profile, spec, problem.sizes[1]) is None:
         of = f"{spec.lanes} lanes" if spec.counters == "own" else f"{spec.sets} sets"
-        return f"{problem.sizes[1]} bins for {of} take more than half of {profile.local_bytes} bytes of local memory"
+        return f"{problem.sizes[1]} bins for {of} exceed half of the {profile.local_bytes} bytes of local memory"
     return None
 
 

@@ -1,8 +1,8 @@
-"""``pydp.reduce``: folds over any axes, with any associative operator and any type, the same bits every time.
+"""``pydp.reduce``: bitwise reproducible reductions over any axes, with any associative operator and dtype.
 
-The fold is that of the elements in C order, cut into parts of a fixed size: no atomics, so nothing depends on
-timing. Named operators, which also commute, may be interleaved within a part; any other operator never has its
-operands exchanged, and every operator only sees real elements (SPEC S2: no padding, no identity needed).
+The elements are folded in C order, in parts of a fixed size. There are no atomics: the result does not depend on
+timing. Named operators commute, and may be interleaved within a part. Other operators always receive their operands in
+order. Operators only receive actual elements (SPEC S2: no padding, no identity needed).
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def reduce(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """Folds `x` over some axes with an associative operator.
+    """Reduce `x` over some axes with an associative operator.
 
-    x: array of any shape and strides (NumPy, Field or pyopencl array); the result is of its kind, of NumPy arrays a
-        NumPy scalar where no axis is left.
-    op: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in ``a`` and ``b``, or a Python function of two values;
-        it must be associative, it need not commute: elements are folded in C order of the reduced axes.
-    axis: an axis, a tuple of axes, or None for all. keepdims: reduced axes stay, with extent 1.
-    init: a first value, folded in on the left. dtype: type of the fold and the result; by default that of `x`, but
-        int64 or uint64 for the sum and product of smaller integers (bool counts as one), as NumPy has it.
-    out: where the result is written (its shape and dtype must fit), also overlapping `x`.
+    x: array of any shape and strides (NumPy, Field or pyopencl array). The result has the same kind. A NumPy array
+        reduced over all axes gives a NumPy scalar.
+    op: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in ``a`` and ``b``, or a Python function of two values.
+        It must be associative. It need not commute: elements are folded in C order of the reduced axes.
+    axis: an axis, a tuple of axes, or None for all. keepdims: keep the reduced axes, with size 1.
+    init: first value, the left operand of the fold. dtype: dtype of the fold and the result. The default is the dtype
+        of `x`, or int64 or uint64 for sums and products of smaller integers and bools, as in NumPy.
+    out: output array of the result's shape and dtype. It may overlap `x`.
 
-    Nothing to fold gives `init`, else what NumPy gives (0 for a sum); operators without such a value raise
-    InvalidArgument. Wrong axes, types and operators raise InvalidArgument, types that the device lacks
-    UnsupportedOnDevice, before anything is enqueued.
+    An empty reduction returns `init`, or the value that NumPy returns (0 for a sum). It raises InvalidArgument for
+    operators without such a value. Invalid axes, dtypes and operators raise InvalidArgument. Dtypes that the device
+    does not support raise UnsupportedOnDevice. All errors are raised before anything is enqueued.
 
     >>> pydp.reduce(np.arange(6).reshape(2, 3), "max", axis=1)
     array([2, 5])
@@ -77,9 +77,9 @@ def reduce(
 def _planned(
     x: Any, op: Any, axis: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
 ) -> tuple[Call, Operand, tuple[int, ...], np.dtype, Plan]:
-    """The start of a call or explanation: the call, its operand, the axes to fold, the result's dtype, its plan.
+    """Prepare a call or explanation: the call, its operand, the axes to reduce, the result's dtype and the plan.
 
-    The dtype may be an ``np.record`` one where the plan, which is kept for equal dtypes, has the plain one.
+    The returned dtype may be an ``np.record`` dtype; the cached plan may hold the equal plain dtype.
     """
     first = init if init is not None and is_device_init(init) else None
     call = Call.begin({"x": x, "init": first}, **where)
@@ -98,7 +98,7 @@ def _shape(source: Operand, axes: tuple[int, ...], keepdims: bool) -> tuple[int,
 
 
 def _first_value(call: Call, init: Any, dtype: np.dtype) -> np.ndarray | None:
-    """The host's first value, checked; None where there is none, or the call's argument `init` holds it."""
+    """The validated host value of init; None without init or if init is a device array."""
     return None if init is None or call.has("init") else host_init(init, dtype)
 
 
@@ -106,14 +106,14 @@ def _axes(axis: Any, rank: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(rank))
     given = axis if isinstance(axis, tuple) else (axis,)
-    axes = [axis_of(item, rank, "an integer, a tuple of them or None") for item in given]
+    axes = [axis_of(item, rank, "an integer, a tuple of integers or None") for item in given]
     if len(set(axes)) != len(axes):
-        raise InvalidArgument(f"axis {axis!r} names an axis twice; each may be given once")
+        raise InvalidArgument(f"axis {axis!r} contains an axis twice; each axis may be given once")
     return tuple(sorted(axes))
 
 
 def fold(call: Call, source: Operand, op: Any, axes: tuple[int, ...], result: Operand) -> None:
-    """Folds an operand over axes within another algorithm's call, in the result's dtype."""
+    """Reduce an operand within another algorithm's call, in the result's dtype."""
     plan = plan_of(call.device, source.dtype, source.shape, source.strides, op, axes, False, result.dtype, None)
     _run(call, plan, source, None, result)
 
@@ -147,7 +147,7 @@ def _run(call: Call, plan: Plan, source: Operand, seed: Operand | None, result: 
 
 
 def _constant(call: Call, plan: Plan) -> Operand:
-    """The value of an empty fold, in scratch memory."""
+    """The value of an empty reduction, in scratch memory."""
     place = call.temporary((), plan.dtype)
     value = np.asarray(plan.start).astype(plan.dtype).reshape(1)
     call.enqueue(cl.enqueue_fill_buffer, place, pattern=value, offset=0, size=plan.dtype.itemsize)
@@ -155,7 +155,7 @@ def _constant(call: Call, plan: Plan) -> Operand:
 
 
 def _seed(call: Call, value: np.ndarray | None, dtype: np.dtype) -> Operand:
-    """The first value as one element of the fold's type: a host's value, or what the argument `init` holds."""
+    """The first value as one element of dtype `dtype`: from the host value, or from the device array `init`."""
     if value is not None:
         place = call.temporary((), dtype, "init")
         call.enqueue(cl.enqueue_copy, place, value.reshape(1), is_blocking=False)
@@ -170,26 +170,26 @@ def _seed(call: Call, value: np.ndarray | None, dtype: np.dtype) -> Operand:
 
 
 def _explain(given: Given) -> Explanation:
-    """What ``reduce(x, op, ...)`` would run here."""
+    """Explain ``reduce(x, op, ...)`` on this device."""
     where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for, "out": given.out}
     call, source, axes, _, plan = _planned(given.x, given.op, given.axis, given.init, given.dtype, given.spec, where)
     _first_value(call, given.init, plan.dtype)
     shape = _shape(source, axes, given.keepdims)
     if given.out is not None:
-        call.output(shape, plan.dtype)  # for its checks
+        call.output(shape, plan.dtype)  # validates out
     facts: dict[str, object] = {
         "device": call.device.name,
         "shape": source.shape,
         "axes": axes,
         "types": f"{source.dtype} -> {plan.dtype}",
         "operator": plan.operator.name,
-        "specialization": plan.choice.spec if plan.choice else "none: nothing to fold",
+        "specialization": plan.choice.spec if plan.choice else "none: nothing to reduce",
     }
     choices = [plan.choice.reason] if plan.choice else []
     for step in plan.steps:
         action = step.action
         choices.append(
-            f"{action.kernel}: folds {action.n} elements {action.step} apart, in {action.parts} part(s) of "
+            f"{action.kernel}: folds {action.n} elements with stride {action.step}, in {action.parts} part(s) of "
             f"{action.part}, for {action.rows} row(s)" + (f" of {action.columns[0]} columns" if action.columns else "")
         )
         choices += told(step.kernel)

@@ -1,8 +1,8 @@
-"""How a reduction over any axes becomes passes of two kernels. Pure: shapes and strides in, passes out.
+"""Decompose a reduction over any axes into passes of two kernels. Pure functions of shapes and strides.
 
-The reduced axes are folded one after the other, the innermost first, which for an associative operator is the
-fold in C order. A pass over an axis that has neighbours side by side goes down columns; any other folds rows.
-Where a pass has too few rows to keep the device busy, each row is cut into parts, and one more pass folds those.
+The reduced axes are folded one after the other, innermost first. For an associative operator, this equals the fold in C
+order. If another axis has the unit stride, the pass folds columns; otherwise it folds rows. If a pass has too few rows
+to keep the device busy, each row is cut into parts, and one more pass folds the parts' results.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pydp.algorithms.reduce.policy import ReduceSpec
 from pydp.space import merge_axes
 
-_LEAST_OF_A_LANE = 64  # elements down a column, below which another part costs more than it brings
+_LEAST_OF_A_LANE = 64  # minimum elements of a column per lane: shorter parts cost more than they gain
 
 Dim = tuple[int, int]
-"""(size, step in elements) of an axis."""
+"""(size, stride in elements) of an axis."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One launch. `outer` are the axes that count the rows, `columns` the side by side axis (rows kernel: None)."""
+    """One launch. outer: the axes of the rows. columns: the axis of adjacent columns (None for the rows kernel)."""
 
     kernel: str
     n: int
@@ -35,12 +35,12 @@ class Pass:
 
     @property
     def rows(self) -> int:
-        """How many folds the pass makes, those of neighbouring columns counted once."""
+        """Number of rows; adjacent columns count as one row."""
         return math.prod(size for size, _ in self.outer)
 
     @property
     def results(self) -> int:
-        """Elements that the pass writes."""
+        """Number of elements that the pass writes."""
         return self.parts * self.rows * (self.columns[0] if self.columns else 1)
 
 
@@ -55,7 +55,7 @@ def _contiguous(sizes: Sequence[int]) -> list[Dim]:
 
 
 def passes(kept: Sequence[Dim], reduced: Sequence[Dim], spec: ReduceSpec) -> Iterator[Pass]:
-    """The launches that fold `reduced` (at least one element, outermost first) for every element of `kept`."""
+    """The launches that fold `reduced` (at least one element, outermost axis first) for every element of `kept`."""
     kept, reduced = list(kept), collapse(reduced) or [(1, 1)]
     while reduced:
         (n, step), others = reduced[-1], reduced[:-1]
@@ -67,16 +67,16 @@ def passes(kept: Sequence[Dim], reduced: Sequence[Dim], spec: ReduceSpec) -> Ite
 
 
 def by_columns(kept: Sequence[Dim], reduced: Sequence[Dim]) -> bool:
-    """Whether the first launch goes down columns, not along rows: other specializations suit it."""
+    """Whether the first launch uses the columns kernel, which has other good specializations."""
     inner = collapse(reduced) or [(1, 1)]
     return _shape(*inner[-1], collapse([*inner[:-1], *kept])).columns is not None
 
 
 def _axis(n: int, step: int, rows: list[Dim], spec: ReduceSpec, last: bool) -> Iterator[Pass]:
-    """The passes over one axis: one, or one over parts and one over their results."""
+    """The passes over one axis: one pass, or one over the parts and one over their results."""
     first = _shape(n, step, rows)
     items, least = first.rows * (math.ceil(first.columns[0] / spec.columns) if first.columns else 1), spec.part
-    if first.columns and spec.lanes > 1:  # a group's lanes take a column each, and go down their parts alone
+    if first.columns and spec.lanes > 1:  # each lane folds its part of one column alone
         items, least = math.ceil(items / spec.lanes), max(_LEAST_OF_A_LANE, spec.part // spec.lanes)
     parts = min(math.ceil(spec.busy / max(items, 1)), n // least)
     parts = max(parts, math.ceil(n / spec.longest), 1)
@@ -89,7 +89,7 @@ def _axis(n: int, step: int, rows: list[Dim], spec: ReduceSpec, last: bool) -> I
 
 
 def _shape(n: int, step: int, rows: list[Dim]) -> Pass:
-    """Which kernel folds an axis, and which axis of the rows it takes as its columns."""
+    """Select the kernel that folds an axis, and the axis of its columns."""
     side = rows[-1] if rows else None
     if side is None or (abs(step) < abs(side[1]) and n >= 64):
         return Pass("reduce_rows", n, step, 1, n, tuple(rows), None, False)

@@ -1,4 +1,4 @@
-"""The plan of a reduction: its passes with their kernels, for one description of the call; kept and used again."""
+"""Plans of reductions: the passes with their kernels. Plans are cached."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pydp.tuning.shape_class import size_class
 
 @dataclass(frozen=True)
 class Step:
-    """A pass with its kernel and its whole launch but for the buffers."""
+    """A pass with its kernel, its launch size and all arguments except the buffers."""
 
     action: Pass
     kernel: Kernel
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a description (device, types, shape, strides, operator, axes) needs; `start` is for empty folds."""
+    """The launches of a reduction. empty: there are no elements to fold; the result is then init or `start`."""
 
     dtype: np.dtype
     operator: Operator
@@ -47,7 +47,7 @@ class Plan:
 
 
 def result_dtype(dtype: np.dtype, op: Any) -> np.dtype:
-    """The type of a fold where none is asked for: `dtype`, but 64 bits for sums and products of smaller integers."""
+    """The default dtype of a reduction: `dtype`, or 64 bits for sums and products of smaller integers."""
     if outgrows(op) and not is_record(dtype) and dtype.itemsize < 8:
         if dtype.kind in "bi":
             return np.dtype(np.int64)
@@ -68,10 +68,10 @@ def plan(
     accumulator: np.dtype,
     spec: Any,
 ) -> Plan:
-    """The plan of folding `axes` of arrays like this: `source` to `accumulator`, with an init or not.
+    """The plan for reducing `axes`. source, accumulator: dtypes of the input and the fold. initial: with init or not.
 
-    `op` and `spec` come from `by_key` (:mod:`pydp.algorithms.arguments`). Raises InvalidArgument for a fold of
-    nothing that has no first value, and what types, operators and specializations that do not fit raise.
+    `op` and `spec` come from `by_key` (:mod:`pydp.algorithms.arguments`). Raises InvalidArgument for an empty
+    reduction without a first value, and the errors of invalid dtypes, operators and specializations.
     """
     op, spec = unkeyed(op), unkeyed(spec)
     check_supported(source, device, "reduce")
@@ -86,9 +86,9 @@ def plan(
         return Plan(accumulator, operator, (), False, None, None)
     n = int(np.prod([size for size, _ in reduced], dtype=object))
     if n == 0:
-        start = None if operator.name in ("min", "max") else operator.start  # NumPy knows no least of nothing either
+        start = None if operator.name in ("min", "max") else operator.start  # as NumPy: no minimum of an empty array
         if start is None and not initial:
-            raise InvalidArgument(f"reduce of no elements with op {operator.title} needs init: it has no first value")
+            raise InvalidArgument(f"an empty reduction with op {operator.title} needs init: op has no identity")
         return Plan(accumulator, operator, (), True, start, None)
     count = int(np.prod([size for size, _ in kept], dtype=object))
     flags: tuple[str, ...] = () if operator.operands_in_order else ("commutes",)
@@ -109,7 +109,7 @@ def plan(
 
 
 def _within_loops(limit: int | None, calls: int | None, choice: Choice) -> Choice:
-    """The choice with parts that half of the driver's longest loop, `calls` of the operator, goes through."""
+    """Limit the parts to half of `calls`, the operator calls that the driver's loop limit allows."""
     spec: ReduceSpec = choice.spec
     if calls is None:
         return choice
@@ -117,14 +117,14 @@ def _within_loops(limit: int | None, calls: int | None, choice: Choice) -> Choic
     cut = replace(spec, columns=columns, longest=min(spec.longest, -(-calls // 2) // columns))
     if cut == spec:
         return choice
-    why = f"columns {columns} and longest {cut.longest} keep to loops of {limit} iterations, where the driver ends them"
+    why = f"columns {columns} and longest {cut.longest} stay within the driver's limit of {limit} loop iterations"
     return Choice(cut, choice.source, f"{choice.reason}; {why}")
 
 
 def _step(
     device: Any, action: Pass, spec: ReduceSpec, operator: Operator, source: np.dtype, convert: str, initial: bool
 ) -> Step:
-    """The kernel of one pass, and its arguments before and after the buffers' places."""
+    """The kernel of one pass, and its arguments before and after the output buffer."""
     outer = action.outer or ((1, 0),)
     rows = action.rows
     accumulator = operator.dtype
@@ -140,7 +140,7 @@ def _step(
     shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(rows))
     if action.columns:
         count, column_step = action.columns
-        # Some drivers lose records in private arrays, which several columns take.
+        # Several columns need private arrays, and some drivers lose records in private arrays.
         alone = is_record(accumulator) and not device.profile.unaligned_records
         width = 1 if alone else _columns(count, spec)
         work = action.parts * rows * -(-count // width)
@@ -179,13 +179,13 @@ def _step(
 
 
 def _columns(count: int, spec: ReduceSpec) -> int:
-    """Columns of a work-item: few different values, so that few kernels are built."""
+    """Columns of a work-item, rounded down to one of a few values: this limits the number of kernels."""
     fitting = [width for width in (1, 16, 128, 1024, spec.columns) if width <= min(count, spec.columns)]
     return max(fitting)
 
 
 def _wide(width: int, operator: Operator, source: np.dtype) -> dict[str, Any]:
-    """The operator's functions, on vectors too where both types have them (`lanes` is 0 where not)."""
+    """The operator's functions. Includes the vector form if both dtypes have one; otherwise `lanes` is 0."""
     text = operator.function("combine")
     plain = all(d.kind in "iuf" and vector_parts(d) is None and not is_record(d) for d in (source, operator.dtype))
     if not width or not plain or operator.vector_body is None:

@@ -1,6 +1,6 @@
 """The policy of the reductions: specializations, their limits, candidates and counts for the cost model.
 
-All functions are pure: they depend on the device's profile and the problem only. Rows are assumed to be contiguous.
+All functions are pure: they depend only on the device's profile and the problem. The model assumes contiguous rows.
 """
 
 from __future__ import annotations
@@ -24,12 +24,19 @@ from pydp.runtime.device.profile import Profile
 
 @dataclass(frozen=True)
 class ReduceSpec:
-    """One specialization. rows kernel: `width` (0: in order) and `unroll` on CPUs; on GPUs `lanes`, `items` neighbours
-    for each, `waves` virtual wavefronts that share the lanes' registers (operators that commute), `buffers` 1 or 2
-    (others: with 2, wavefronts take turns in two of them, with a barrier less for each);
-    columns kernel: `columns` for each work-item; a row's parts hold `part` elements or more, `longest` or
-    fewer; rows are cut until there are `busy` work-items; `barriers` (see :mod:`pydp.groups.barrier`): how the lanes of
-    the GPUs' rows kernel meet, by default as a whole group, for narrower barriers were not faster where measured."""
+    """One specialization of reduce.
+
+    mapping: "vector" (CPUs) or "simt" (GPUs).
+    width, unroll: elements of a vector (0: fold in order) and vectors per iteration, in the rows kernel on CPUs.
+    lanes, items: work-items of a work-group, and adjacent elements of each, in the rows kernel on GPUs.
+    waves: virtual wavefronts that share the lanes' registers (commutative operators).
+    buffers: 1 or 2 local buffers (other operators); with 2, wavefronts alternate and need one barrier less each.
+    columns: columns of a work-item in the columns kernel.
+    part, longest: minimum and maximum elements of a part of a row. busy: rows are cut until there are this many
+    work-items.
+    barriers, subgroup: synchronization of the lanes in the rows kernel on GPUs (see :mod:`pydp.groups.barrier`). The
+    default is the whole work-group: narrower barriers were not faster in measurements.
+    """
 
     mapping: str
     width: int
@@ -47,18 +54,19 @@ class ReduceSpec:
 
 
 def item_bytes(problem: Problem) -> int:
-    """Bytes of an element: the problem's third size, which records have, else by the name of the scalar type."""
+    """Bytes of an element: the problem's third size for records, else the size of the scalar dtype."""
     return problem.sizes[2] if len(problem.sizes) > 2 else np.dtype(problem.dtype).itemsize
 
 
 def local_bytes(problem: Problem, spec: ReduceSpec) -> int:
-    """Local memory of a group of lanes: a result of each, in `buffers` of them where they are folded in order."""
+    """Local memory of a work-group in bytes: one result per lane, times `buffers` if the operator does not commute."""
     return spec.lanes * item_bytes(problem) * (1 if "commutes" in problem.flags else spec.buffers)
 
 
 def counts(profile: Profile, problem: Problem, spec: ReduceSpec) -> Counts:
-    """problem.sizes: (elements of a fold, folds), and of records the bytes of one. The parts of every fold, then the
-    fold of the parts' results."""
+    """Phases: the parts of every fold, then the fold of the parts' results.
+
+    problem.sizes: (elements of a fold, number of folds), and for records also the bytes of one."""
     n, folds = (max(1, size) for size in problem.sizes[:2])
     parts = max(1, min(-(-spec.busy // folds), n // spec.part), -(-n // spec.longest))
     phases = [_pass(profile, problem, spec, n, folds, parts)]
@@ -75,11 +83,11 @@ def _pass(profile: Profile, problem: Problem, spec: ReduceSpec, n: int, folds: i
     commutes = "commutes" in problem.flags
     each = -(-n // parts)
     if spec.mapping == "simt":
-        tree = spec.lanes.bit_length() if spec.barriers == "group" else 2  # narrow ones cost less
+        tree = spec.lanes.bit_length() if spec.barriers == "group" else 2  # narrow barriers cost less
         step = spec.lanes * spec.items * (spec.waves if commutes else 1)
         tiles = -(-each // step)
         wasted = tiles * step / each
-        # Operators that do not commute fold every tile; two buffers spare the tree's last barrier.
+        # Non-commutative operators need one tree per tile; two buffers save the last barrier of the tree.
         trees, barriers = (1, tree) if commutes else (tiles, tiles * (tree + 1 - spec.buffers))
         return Phase(
             "rows",
@@ -99,7 +107,7 @@ def _pass(profile: Profile, problem: Problem, spec: ReduceSpec, n: int, folds: i
     if spec.width and commutes:
         pieces = max(1.0, spec.width * item / profile.simd_bytes)
         cycles = max(pieces, latency / spec.unroll) / spec.width
-        start = spec.width * spec.unroll * 2.0 + 20.0  # the accumulators, folded at the end element by element
+        start = spec.width * spec.unroll * 2.0 + 20.0  # the accumulators are folded one by one at the end
     else:
         cycles, start = latency, 10.0
     return Phase(
@@ -118,9 +126,9 @@ def _default(profile: Profile, problem: Problem) -> ReduceSpec:
     size, lanes = item_bytes(problem), 1 << min(256, profile.max_group_size).bit_length() - 1
     while lanes and 2 * lanes * size > profile.local_bytes:
         lanes //= 2
-    if profile.mapping == "vector" or not lanes:  # without lanes: elements too large for local memory
-        # The widest OpenCL vector (16) times 4 hides the latency of the operator; a work-item's columns stay in L1.
-        # Where loops are cut short by the driver, a work-item's share of elements stays well below that number.
+    if profile.mapping == "vector" or not lanes:  # lanes is 0 if an element is too large for local memory
+        # 4 vectors of the widest OpenCL type (16) hide the operator's latency. A work-item's columns stay in L1.
+        # On drivers that limit loop iterations, a work-item's elements stay well below the limit.
         longest = 2**40 if profile.loop_limit is None else 64
         columns = max(16384 // size if profile.loop_limit is None else min(2048 // size, 512), 16)
         return ReduceSpec(
@@ -135,12 +143,12 @@ def _default(profile: Profile, problem: Problem) -> ReduceSpec:
             4 * profile.compute_units,
         )
     base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units)
-    # Side by side lanes read side by side elements, a wavefront ahead of the other, where the order leaves it open.
+    # With a commutative operator, adjacent lanes read adjacent elements: one virtual wavefront after the other.
     return replace(base, items=1, waves=8) if "commutes" in problem.flags else base
 
 
 def _lane_space(base: ReduceSpec, commutes: bool) -> list[ReduceSpec]:
-    """Groups of lanes: of wavefronts in turn where the operator commutes, else of runs in one or two buffers."""
+    """Candidates of mapping "simt": virtual wavefronts for commutative operators, else one or two buffers."""
     shapes = [(items, waves, 2) for items in (1, 2, 4) for waves in (1, 4, 8)]
     if not commutes:
         shapes = [(items, 1, buffers) for items in (1, 2, 4, 8, 16) for buffers in (1, 2)]
@@ -167,19 +175,19 @@ def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
     if wrong:
         return wrong
     if spec.width not in (0, 2, 4, 8, 16):
-        return f"width is {spec.width}; 0, 2, 4, 8 and 16 are accepted"
+        return f"width is {spec.width}; 0, 2, 4, 8 or 16 is accepted"
     if spec.lanes < 1 or spec.lanes & (spec.lanes - 1) or spec.lanes > profile.max_group_size:
         return f"lanes is {spec.lanes}; powers of two up to {profile.max_group_size} are accepted"
     if min(spec.unroll, spec.items, spec.columns, spec.busy) < 1 or min(spec.part, spec.longest) < 2:
-        return "unroll, items, columns and busy must be at least 1, part and longest at least 2"
+        return f"unroll, items, columns and busy must be at least 1, part and longest at least 2; not so in {spec}"
     large = max(spec.columns, spec.busy) > 2**24 or max(spec.part, spec.longest) > 2**48
     if large or spec.unroll > 32 or spec.items > 64:
-        return "unroll is at most 32, items 64, columns and busy 2**24, part and longest 2**48"
+        return f"unroll is at most 32, items 64, columns and busy 2**24, part and longest 2**48; not so in {spec}"
     if not 1 <= spec.waves <= 64 or spec.buffers not in (1, 2):
-        return f"waves is {spec.waves} and buffers {spec.buffers}; 1 to 64, and 1 or 2, are accepted"
+        return f"waves is {spec.waves} and buffers {spec.buffers}; accepted are waves 1 to 64 and buffers 1 or 2"
     needed = local_bytes(problem, spec) if spec.mapping == "simt" else 0
     if needed > profile.local_bytes:
-        return f"the results of {spec.lanes} lanes take {needed} bytes of local memory, {profile.local_bytes} are there"
+        return f"{spec.lanes} lanes need {needed} bytes of local memory; the device has {profile.local_bytes}"
     return None
 
 

@@ -35,33 +35,34 @@ def scan(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """The running folds of `x` along `axis`: element k of the result is ``x[0] op x[1] op ... op x[k]``.
+    """Scan `x` along `axis`: element k of the result is ``x[0] op x[1] op ... op x[k]``.
 
     x: NumPy array, Field or pyopencl Array of any rank, strides and dtype (bool, integers, floats, complex numbers,
-    OpenCL vectors, records); the result is of the same kind and shape. axis=None scans the elements in C order and
-    gives a result of rank 1.
+    OpenCL vectors, records). The result has the same kind and shape. axis=None scans the elements in C order and
+    returns an array of rank 1.
 
     op: any associative operator, commutative or not: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in a and
-    b, a dict of such expressions for the fields of a record, or a Python function. It is called with elements of `x`
-    and their folds only, earlier ones as `a`, and the bracketing depends on the sizes and the device alone: float
-    results are the same bits run after run. One exception: if the result goes to `x` itself and a work-group recomputes
-    the aggregate of a partition whose owner is late, it may read elements that are being overwritten. Elements of more
-    than 8 bytes may then be half old, half new. The operator must end for such values; its result is discarded.
+    b, a dict of such expressions for the fields of a record, or a Python function. The operator only receives elements
+    of `x` and their folds; `a` is the earlier one. The bracketing depends only on the sizes and the device, therefore
+    float results are bitwise reproducible. One exception: in an in-place scan (out=x), a work-group that recomputes the
+    aggregate of a late partition may read elements while they are overwritten. An element of more than 8 bytes may then
+    mix old and new bytes. The operator must terminate for such values; its result is discarded.
 
-    exclusive: element k is the fold of what lies before k; element 0 is `init`, else what the operator's identity is
-    (an operator without a known one needs an init). reverse: the same as ``scan(x[::-1], ...)[::-1]``. init: a value
-    (or a Field or pyopencl Array of one element, read on the device) that every scan begins with, each segment too.
-    segments: head flags (bool or uint8, nonzero begins a segment) or keys (other integers; a run of equal neighbours
-    is a segment), of x's shape, or ("flags", array) or ("keys", array) to say which. A flag marks the first element
-    in the order of the scan.
+    exclusive: element k is the fold of the elements before k. Element 0 is `init`, or the operator's identity (an
+    operator without a known identity needs init). reverse: the same as ``scan(x[::-1], ...)[::-1]``. init: the first
+    value of every scan and of every segment: a value, or a Field or pyopencl Array of one element that is read on the
+    device. segments: head flags (bool or uint8; nonzero starts a segment) or keys (other integers; a run of equal keys
+    is a segment), of the shape of x. Pass ("flags", array) or ("keys", array) to select one explicitly. A flag marks
+    the first element in scan order.
 
-    dtype: what to compute in and return; by default that of x (as CUB and pyopencl have it, not NumPy), and int64 for
-    sums and products of bools. out: where the result goes; it may be x. strategy: "lookback" (one pass, the default),
-    "chained" or "reduce_then_scan" (the default where a driver promises no progress between groups, the only one where
-    it cuts loops short). spec: a ScanSpec, or a mapping of some of its fields.
+    dtype: dtype of the computation and the result. The default is the dtype of x (as in CUB and pyopencl, unlike
+    NumPy), or int64 for sums and products of bools. out: output array; may be x. strategy: "lookback" (one pass),
+    "chained" or "reduce_then_scan". The default is "lookback", or "reduce_then_scan" on drivers without forward
+    progress between work-groups; drivers that limit loop iterations accept only "reduce_then_scan". spec: a ScanSpec,
+    or a mapping of some of its fields.
 
-    Raises InvalidArgument for what is not accepted and UnsupportedOnDevice for dtypes that the device lacks, both
-    before anything is enqueued.
+    Raises InvalidArgument for invalid arguments and UnsupportedOnDevice for dtypes that the device does not support,
+    both before anything is enqueued.
 
     >>> pydp.scan(np.array([3, 1, 4], np.int32))
     array([3, 4, 8], dtype=int32)
@@ -85,8 +86,8 @@ def _scan(
     carry: Any = None,
     total: Any = None,
 ) -> Any:
-    """One scan whose arrays fit the device. `carry` (a buffer of one value) stands before the first element instead of
-    init; the last inclusive value goes to the buffer `total`."""
+    """Scan arrays that fit the device. `carry` (a buffer of one value) replaces init before the first element.
+    The last inclusive value is written to the buffer `total`."""
     call, (x_in, h_in, init), value, operator = resolve_request(x, request, out, device, queue, wait_for)
     y = call.output(x_in.shape, value)
     if x_in.size == 0:
@@ -94,7 +95,7 @@ def _scan(
     x_at, h_at, init = resolve_aliasing(call, x_in, h_in, init, y)
     y_at = y
     plan = plan_of(call.device, request, operator, x_at, h_at, y_at, init, carry is not None, total is not None)
-    if plan is None:  # axes that no two steps can walk: go through contiguous copies
+    if plan is None:  # the kernels have at most two strides for the other axes: use contiguous copies
         x_at = call.contiguous(x_at)
         h_at = call.contiguous(h_at) if h_at is not None else None
         y_at = y if y.is_contiguous else call.temporary(y.shape, value, "result")
@@ -110,7 +111,7 @@ def _scan(
 
 
 def _explain(given: Given) -> Explanation:
-    """What ``scan(x, op, ...)`` would run here."""
+    """Explain ``scan(x, op, ...)`` on this device."""
     request = Request(
         given.op, given.axis, given.exclusive, given.reverse, given.init, given.segments, given.dtype, given.strategy,
         given.spec,
@@ -127,7 +128,7 @@ def _explain(given: Given) -> Explanation:
     plan = plan_of(call.device, request, operator, x_at, h_at, y, init, False, False)
     choices = []
     if plan is None:
-        choices.append("the other axes need more than two steps: the scan works on contiguous copies")
+        choices.append("the other axes need more than two strides: the scan uses contiguous copies")
         x_at, y = place_of_copy(call, x_at), place_of_copy(call, y)
         h_at = place_of_copy(call, h_at) if h_at is not None else None
         plan = plan_of(call.device, request, operator, x_at, h_at, y, init, False, False)
@@ -152,13 +153,14 @@ def _explain(given: Given) -> Explanation:
 def _why_strategy(profile: Any, spec: ScanSpec) -> str:
     if spec.strategy != "reduce_then_scan":
         if not profile.group_progress:
-            return f"strategy {spec.strategy!r}: asked for; this driver promises no progress between groups"
-        return (
-            f"strategy {spec.strategy!r}: started groups of this driver keep running, so one pass over memory is safe"
-        )
+            return f"strategy {spec.strategy!r}: requested; this driver has no forward progress between work-groups"
+        return f"strategy {spec.strategy!r}: this driver has forward progress between work-groups, so one pass is safe"
     if profile.loop_limit is not None:
-        return f"strategy {spec.strategy!r}: this driver ends loops after {profile.loop_limit} rounds, so none may wait"
-    return f"strategy {spec.strategy!r}: asked for, or this driver promises no progress between groups"
+        return (
+            f"strategy {spec.strategy!r}: this driver ends loops after {profile.loop_limit} iterations; waiting in a "
+            "loop is not possible"
+        )
+    return f"strategy {spec.strategy!r}: requested, or this driver has no forward progress between work-groups"
 
 
 def _reference(x: Any, op: Any = "+", *, axis: Any = -1) -> list[Expected] | None:

@@ -1,4 +1,4 @@
-"""Any axis of any array as one of three walks: flat, many rows, columns side by side. Pure: shapes in, layout out."""
+"""The layout of a scan along any axis: flat, many rows, or adjacent columns. Pure functions of shapes and strides."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydp.space import merge_axes
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a scan's elements lie. Every tuple of steps has one entry per array (x, y and, with segments, h).
+    """Addresses of a scan's elements. Each tuple has one entry per array (x, y and, with segments, h).
 
-    n: elements along the scanned axis, `step` apart. rows: how many such lines there are; line r begins at
-    ``r // inner * outer + r % inner * within``. `columns` is the size of the axis whose neighbours are side by side
-    in all arrays (0: there is none); it is then the `within` axis, and `outer` counts slabs of columns.
-    `shift` is added to each array's offset (the far end of an axis that is walked backwards).
+    n: elements along the scanned axis. step: their strides. rows: number of rows; row r starts at
+    ``r // inner * outer + r % inner * within``. columns: size of the axis with unit stride in all arrays, or 0 if there
+    is none. This axis is then the `within` axis, and `outer` is the stride of slabs of columns. shift: added to each
+    array's offset (a reversed scan starts at the far end of the axis).
     """
 
     n: int
@@ -34,7 +34,7 @@ class Layout:
 
 
 def layout_of(shape: Sequence[int], strides: Sequence[Sequence[int]], axis: int, reverse: bool) -> Layout | None:
-    """The layout of a scan along `axis` of arrays of one shape; None where the other axes need more than two steps.
+    """The layout of a scan along `axis` of arrays of one shape; None if the other axes need more than two strides.
 
     >>> layout_of((4, 5), [(5, 1), (5, 1)], 1, False).rows
     4
@@ -49,7 +49,7 @@ def layout_of(shape: Sequence[int], strides: Sequence[Sequence[int]], axis: int,
         return None
     none = (0,) * len(step)
     if len(merged) == 2 and _side_by_side(merged[0][1]):
-        merged.reverse()  # rows are independent: any order will do
+        merged.reverse()  # rows are independent: their order does not matter
     columns = merged[-1][0] if merged and _side_by_side(merged[-1][1]) else 0
     if not merged:
         return Layout(n, step, 1, 1, none, none, 0, shift)

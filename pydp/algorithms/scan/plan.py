@@ -1,4 +1,4 @@
-"""From a scan's description to prepared launches: kernels, launch shapes and every argument but buffers and offsets."""
+"""Plans of scans: kernels, launch sizes and all arguments except buffers and offsets."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pydp.runtime.programs.program import Kernel, kernel
 
 @dataclass(frozen=True)
 class Job:
-    """All that a scan's kernels depend on. heads: "none", "flags", "keys". init, heads_init, start: see
-    scan_common.mako; every row begins at a head, so that scans of many rows have no start of their own."""
+    """Everything that a scan's kernels depend on. heads: "none", "flags" or "keys". init, heads_init, start: see
+    scan_common.mako. Every row starts with a head; scans of many rows therefore have start "none"."""
 
     source: np.dtype
     operator: Operator
@@ -37,16 +37,16 @@ class Job:
 
     @property
     def value(self) -> np.dtype:
-        """The dtype of sums and results."""
+        """The dtype of the scan and its result."""
         return self.operator.dtype
 
     def calls(self, profile: Any) -> int | None:
-        """Calls of the operator that the driver lets a work-item loop over; None: as many as it likes."""
+        """The most operator calls in loops of a work-item that the driver allows; None: no limit."""
         return room(profile.loop_limit, self.operator.rounds, f"op {self.operator.title}")
 
 
 class Arrays(NamedTuple):
-    """What a launch works on: buffers with element offsets; `init` a scalar argument or (buffer, offset)."""
+    """The buffers of a launch with their element offsets. `init` is a scalar argument or (buffer, offset)."""
 
     x: Any
     x_offset: int
@@ -60,12 +60,12 @@ class Arrays(NamedTuple):
 
 
 def unit_of(step: int) -> int:
-    """1 or -1 for that step, which kernels are compiled for; 0 for any other."""
+    """The stride if it is 1 or -1 (kernels are specialized for these), else 0."""
     return step if step in (1, -1) else 0
 
 
 def _shared(job: Job, wide: int) -> dict[str, object]:
-    """What all kernels of scans are rendered with; wide: elements of a vector, 0 for one at a time."""
+    """Template parameters of all scan kernels. wide: elements of a vector, or 0 for scalar code."""
     operator = job.operator
     one, many = conversion(job.source, job.value)
     return {
@@ -86,7 +86,7 @@ def _shared(job: Job, wide: int) -> dict[str, object]:
 
 
 def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str) -> dict[str, object]:
-    """The values that a kernel of the flat and row walks is rendered with."""
+    """Template parameters of the kernels for flat scans and scans of rows."""
     profile, layout = device.profile, job.layout
     units = [unit_of(step) for step in layout.step]
     rows = layout.rows > 1
@@ -120,7 +120,7 @@ def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str)
 
 
 def _needs(phase: object, lanes: int, columns: int) -> dict[str, Widths]:
-    """What the barriers of scan_simt.mako need: rows of `columns` lanes exchange elements, lane 0 serves all."""
+    """Widths of the barriers in scan_simt.mako: rows of `columns` lanes exchange data, lane 0 serves all lanes."""
     needs: dict[str, Widths] = {"taken": lanes} if phase == "single" else {}
     needs |= {"loaded": columns, "summed": columns, "rows": lanes}
     return needs if phase == "reduce" else needs | {"prefixes": lanes, "scanned": columns}
@@ -136,9 +136,9 @@ def _built(device: Any, template: str, spec: ScanSpec, params: dict[str, object]
 
 
 class WalkPlan:
-    """A flat scan, or one of many rows, cut into partitions."""
+    """A flat scan, or a scan of many rows, cut into partitions."""
 
-    why = ""  # where the specialization comes from
+    why = ""  # the source of the specialization
 
     def __init__(self, device: Any, job: Job, spec: ScanSpec) -> None:
         self.job, self.spec = job, spec
@@ -162,17 +162,17 @@ class WalkPlan:
         self._prepare()
 
     def _part(self, device: Any) -> int:
-        """Elements of a partition: enough partitions for the cores, whole rows where rows are short."""
+        """Elements of a partition: small enough to give all cores work, a multiple of the row length for short rows."""
         spec, n = self.spec, self.job.layout.n
         part = partition(spec, self.size, device.profile.compute_units)
         calls = self.job.calls(device.profile)
-        if calls is not None:  # it is walked twice: back to its last head, and forward
+        if calls is not None:  # the kernel walks it twice: backwards to its last head, then forwards
             part = min(part, calls // 4)
         short = n <= part if spec.mapping == "vector" else n * 4 <= part
         return part - part % n if self.rows and short else part
 
     def _between(self, device: Any) -> WalkPlan:
-        """The scan of the partitions' aggregates, where a partition with a head in it begins anew."""
+        """The scan of the partitions' aggregates. A partition that contains a head starts a new segment."""
         job = self.job
         heads = self.rows or job.heads != "none"
         steps = (1, 1, 1) if heads else (1, 1)
@@ -193,7 +193,7 @@ class WalkPlan:
         return WalkPlan(device, inner, replace(self.spec, nontemporal=False))
 
     def _prepare(self) -> None:
-        """The arguments that no call changes, as NumPy scalars between which buffers and offsets go."""
+        """Prepare the arguments that are the same in every call, as NumPy scalars."""
         layout, rows = self.job.layout, self.rows
         nested = rows and layout.inner > 1
 
@@ -235,7 +235,7 @@ class WalkPlan:
         call.launch(self.kernels[self.phase], self.grid, self.group, *args)
 
     def _seeds(self, call: Any, arrays: Arrays, inputs: list[Any]) -> Any:
-        """The inclusive prefixes of all partitions: reduced, then scanned in place."""
+        """The inclusive prefixes of all partitions: reduce each partition, then scan the aggregates in place."""
         seeds = call.scratch(self.parts * self.job.value.itemsize)
         heads = call.scratch(self.parts)
         call.launch(self.kernels["reduce"], self.grid, self.group, *inputs, seeds, heads)
@@ -244,15 +244,15 @@ class WalkPlan:
         return seeds
 
     def describe(self) -> list[str]:
-        """Sentences about what will run."""
+        """Sentences about the launches."""
         kind = "rows" if self.rows else "elements"
         count = self.job.layout.rows if self.rows else self.size
         lines = [
             f"{count} {kind} in {self.parts} partition(s) of {self.part} elements, "
             + {
-                "alone": "none of which needs another's prefix",
+                "alone": "none needs a prefix of another partition",
                 "single": f"in a single pass ({self.spec.strategy})",
-                "seeded": "reduced first, then scanned with the prefixes",
+                "seeded": "reduced first, then scanned with their prefixes",
             }[self.phase]
         ]
         if self.phase == "single":
@@ -263,14 +263,14 @@ class WalkPlan:
     def _describe_waiting(self) -> list[str]:
         polls = self.spec.polls
         if not polls:
-            return ["a group waits for earlier partitions without a limit (polls=0)"]
-        lines = [f"a group that has looked at an earlier partition {polls} times in vain recomputes its aggregate"]
+            return ["a work-group waits for earlier partitions without a limit (polls=0)"]
+        lines = [f"after {polls} unsuccessful polls of an earlier partition, a work-group recomputes its aggregate"]
         if self.job.in_place:
-            lines.append("in place: every partition keeps its aggregate for that before results replace its elements")
+            lines.append("in place: a partition stores its aggregate for this fallback before it overwrites elements")
         return lines
 
     def all_kernels(self) -> dict[str, Kernel]:
-        """Every kernel by what it is for."""
+        """All kernels by purpose."""
         found = dict(self.kernels)
         if self.between:
             found |= {f"prefixes: {name}": one for name, one in self.between.all_kernels().items()}
@@ -278,9 +278,9 @@ class WalkPlan:
 
 
 class ColumnsPlan:
-    """A scan down columns that lie side by side: one work-item for some columns."""
+    """A scan along adjacent columns: each work-item scans some columns."""
 
-    why = ""  # where the specialization comes from
+    why = ""  # the source of the specialization
 
     def __init__(self, device: Any, job: Job, spec: ScanSpec) -> None:
         self.job, self.spec = job, spec
@@ -306,12 +306,12 @@ class ColumnsPlan:
         call.launch(self.kernel, self.grid, self.group, *args)
 
     def describe(self) -> list[str]:
-        """Sentences about what will run."""
+        """Sentences about the launch."""
         layout = self.job.layout
-        return [f"{self.items} work-item(s) go down {self.spec.width} of {layout.columns} neighbouring columns each"]
+        return [f"{self.items} work-item(s) scan {self.spec.width} of {layout.columns} adjacent columns each"]
 
     def all_kernels(self) -> dict[str, Kernel]:
-        """Every kernel by what it is for."""
+        """All kernels by purpose."""
         return {"columns": self.kernel}
 
 
@@ -322,12 +322,12 @@ def _init_arguments(kind: str, arrays: Arrays) -> list[Any]:
 
 
 def down_columns(profile: Any, job: Job, spec: ScanSpec) -> bool:
-    """Whether the columns kernel suits: neighbours side by side, enough columns, no more steps than loops may have."""
+    """Whether to use the columns kernel: adjacent columns, enough of them, and few enough loop iterations."""
     layout = job.layout
     if not layout.columns:
         return False
     if job.calls(profile) is not None:
-        rounds = 1 + spec.width * (job.operator.rounds or 0)  # a step takes a row of the work-item's columns
+        rounds = 1 + spec.width * (job.operator.rounds or 0)  # each step processes one row of the work-item's columns
         if layout.n * rounds >= profile.loop_limit - 1000:
             return False
     if spec.mapping == "simt":

@@ -1,6 +1,6 @@
 """The policy of the scans: specializations, their limits, candidates and counts for the cost model.
 
-All functions are pure: they depend on the device's profile and the problem only.
+All functions are pure: they depend only on the device's profile and the problem.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ STRATEGIES = ("lookback", "chained", "reduce_then_scan")
 class ScanSpec:
     """One specialization of scan.
 
-    mapping: "vector" (one work-item per group: CPUs) or "simt" (lanes and local memory: GPUs). strategy: "lookback",
-    "chained" (each partition waits for its predecessor's prefix) or "reduce_then_scan". part: the most elements of
-    a partition (vector). vector: elements of a vector, 0 for one at a time. nontemporal: results go past the cache.
-    lanes, columns, items, pad: the group, a row of its scan, a lane's elements, unused elements of local memory (simt).
-    barriers, subgroup: how lanes meet (see :mod:`pydp.groups.barrier`; simt).
-    width: columns of a work-item along strided axes. polls: fruitless looks at a predecessor before its aggregate is
-    recomputed (0: never, the group waits for ever). plain_polls: look with volatile loads instead of atomics. order and
-    suppress are for tests: groups numbered without a ticket, and one partition in `suppress` publishing nothing (0: all
-    do).
+    mapping: "vector" (one work-item per work-group: CPUs) or "simt" (lanes and local memory: GPUs).
+    strategy: "lookback", "chained" (each partition waits for its predecessor's prefix) or "reduce_then_scan".
+    part: maximum elements of a partition (vector). vector: elements of a vector, 0 for scalar code. nontemporal:
+    results bypass the cache.
+    lanes: work-items of a work-group. columns: lanes of a row in the work-group's scan. items: elements of a lane.
+    pad: one unused element of local memory after each `pad` elements, 0 for none. (All simt.)
+    barriers, subgroup: synchronization of the lanes (see :mod:`pydp.groups.barrier`; simt).
+    width: columns of a work-item along strided axes. polls: unsuccessful polls of a predecessor before its aggregate is
+    recomputed (0: wait without a limit). plain_polls: poll with volatile loads instead of atomics.
+    order, suppress: for tests only. Partitions are numbered without a ticket, and one partition in `suppress` publishes
+    nothing (0: all publish).
     """
 
     mapping: str
@@ -56,14 +58,14 @@ class ScanSpec:
     subgroup: int | None = None
 
 
-SMALL = 4096  # elements below which a partition is not made smaller to keep more cores busy
+SMALL = 4096  # partitions are not made smaller than this to give more cores work
 _PARTS = (4096, 16384, 65536, 1 << 18, 1 << 20)
-_STREAMED = 0.6  # the cost of a store that goes round the caches over one that reads what it overwrites first
-_LOOKS = 0.05  # signals of a partition in the look-back of a busy device: most predecessors are done
+_STREAMED = 0.6  # cost of a nontemporal store relative to a normal store, which first reads the cache line
+_LOOKS = 0.05  # signals per partition during look-back on a busy device: most predecessors are done
 
 
 def partition(spec: ScanSpec, size: int, units: int) -> int:
-    """Elements of a partition: as specialized, but enough partitions for the cores."""
+    """Elements of a partition: as specialized, or fewer to give all cores work."""
     if spec.mapping == "simt":
         return spec.lanes * spec.items
     share = -(-size // (4 * units))
@@ -71,13 +73,13 @@ def partition(spec: ScanSpec, size: int, units: int) -> int:
 
 
 def specializations(profile: Profile, problem: Problem, base: ScanSpec) -> list[ScanSpec]:
-    """The default; partitions with every strategy, vectors, stores; groups of lanes."""
-    if profile.loop_limit is not None:  # partitions are as large as such a driver's loops allow
+    """The default, and candidates of other partitions, strategies, vectors, stores and work-groups."""
+    if profile.loop_limit is not None:  # the default partitions are as large as this driver's loops allow
         found = [base, *(dataclasses.replace(base, part=max(16, base.part >> shift)) for shift in (1, 2))]
         return list(dict.fromkeys(found))
     found = [base]
     if base.mapping == "vector" and _columns(problem, base):
-        # Every vector of a row is written out in the kernel: beyond four it grows without being faster.
+        # The kernel unrolls the vectors of a row: more than four make it longer but not faster.
         widths = [(base.vector or 2) * count for count in (1, 2, 4)]
         found += [dataclasses.replace(base, width=width) for width in widths]
     elif base.mapping == "vector":
@@ -105,7 +107,7 @@ def _vector_space(profile: Profile, problem: Problem, base: ScanSpec) -> list[Sc
 
 
 def _lane_space(base: ScanSpec) -> list[ScanSpec]:
-    """Groups of lanes: on GPUs all of them, on CPUs a few to be compared with."""
+    """Candidates of mapping "simt": all on GPUs, a few for comparison on CPUs."""
     if base.mapping == "simt":
         found = [dataclasses.replace(base, lanes=lanes) for lanes in (64, 128, 256, 512)]
         found += [
@@ -123,7 +125,7 @@ def _lane_space(base: ScanSpec) -> list[ScanSpec]:
 
 
 def _columns(problem: Problem, spec: ScanSpec) -> bool:
-    """Whether neighbouring columns are gone down side by side; see `plan.down_columns`."""
+    """Whether the columns kernel is used; see `plan.down_columns`."""
     columns = problem.sizes[3]
     return spec.mapping == "vector" and bool(columns) and (columns >= 8 or problem.sizes[1] <= 2)
 
@@ -132,7 +134,7 @@ def _columns(problem: Problem, spec: ScanSpec) -> bool:
 
 
 class _Size:
-    """The numbers that all phases share."""
+    """Quantities that all phases share."""
 
     def __init__(self, profile: Profile, problem: Problem, spec: ScanSpec) -> None:
         log_rows, log_n, self.item, self.columns = problem.sizes
@@ -145,17 +147,17 @@ class _Size:
         cpu = profile.kind == "cpu"
         self.near = cpu and 2 * self.bytes < 0.75 * profile.l2_bytes * self.units
         self.shared = cpu and 2 * self.bytes < min(4 * profile.l2_bytes * self.units, max(profile.l3_bytes, 1))
-        self.add = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0  # cycles of an operator
+        self.add = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0  # latency of op in cycles
 
     @property
     def looks(self) -> float:
-        """Messages that wait for one another: of every partition in a chain, of few where look-back goes on."""
+        """Signals on the critical path: one per partition if chained, few with look-back."""
         if self.spec.strategy == "reduce_then_scan" or self.parts == 1:
             return 0.0
         return self.parts * _LOOKS / (1 if self.spec.strategy == "chained" else self.units)
 
     def efficiency(self, cycles: float) -> float:
-        """One operation an element that takes `cycles`."""
+        """The efficiency of one operation per element that takes `cycles`."""
         return efficiency(self.profile, self.problem.dtype, 1.0, cycles)
 
 
@@ -179,7 +181,7 @@ def counts(profile: Profile, problem: Problem, spec: ScanSpec) -> Counts:
 
 
 def _reduced(size: _Size) -> Phase:
-    """Four accumulators of vectors; element by element for scalars, which integers' compilers make vectors of."""
+    """Four vector accumulators, or scalar code (compilers vectorize it for integers)."""
     spec = size.spec
     pieces = max(1.0, spec.vector * size.item / size.profile.simd_bytes)
     cycles = max(pieces, size.add / 4) / spec.vector if spec.vector else size.add if size.add > 1 else 0.5
@@ -192,10 +194,10 @@ def _reduced(size: _Size) -> Phase:
 
 
 def scan_cycles(size: _Size) -> float:
-    """Cycles of an element in a partition's scan: the prefix within a vector, and the chain of the carry.
+    """Cycles per element of a partition's scan: the prefix within a vector, and the dependency chain of the carry.
 
-    A vector of w takes log2(w) shuffles and operations and two more for the carry. Registers beyond 32 bytes have one
-    port for shuffles, and beyond 16 bytes moving an element to all lanes takes three cycles.
+    A vector of w elements takes log2(w) shuffles and operations, and two more for the carry. Registers of more than 32
+    bytes have one shuffle port. Broadcasting an element takes three cycles in registers of more than 16 bytes.
     """
     vector = size.spec.vector
     if not vector:
@@ -207,10 +209,10 @@ def scan_cycles(size: _Size) -> float:
 
 
 def _scanned(size: _Size, launches: int, again: float) -> Phase:
-    """`again`: the part of the elements that comes from memory, not from where the phase before has left it.
+    """again: the fraction of elements read from memory; the previous phase left the rest in a cache.
 
-    Stores that go round the caches spare reading what they overwrite, and cost a way to memory where the results would
-    have stayed in a cache.
+    Nontemporal stores do not read the overwritten cache lines first. But they write to memory even if the results would
+    fit into a cache.
     """
     read, written, cached = again * size.bytes, 0.0, (1.0 - again) * size.bytes
     if size.spec.nontemporal:
@@ -230,7 +232,7 @@ def _scanned(size: _Size, launches: int, again: float) -> Phase:
 
 
 def _between(size: _Size) -> list[Phase]:
-    """The aggregates of partitions scanned in place: few, by one unit."""
+    """The scan of the partitions' aggregates in place: few elements, on one compute unit."""
     groups = max(1, -(-size.parts // max(size.part, 1)))
     bytes_ = float(size.parts * size.item)
     return [
@@ -242,7 +244,7 @@ def _between(size: _Size) -> list[Phase]:
 
 
 def _lanes(size: _Size, phase: str) -> Phase:
-    """A partition staged in local memory: twice through it by lanes, then the group's scan of the lanes."""
+    """A partition staged in local memory: the lanes walk it twice, then the work-group scans the lanes' sums."""
     spec = size.spec
     tile = spec.lanes * spec.items
     rows = spec.lanes // max(spec.columns, 1)
@@ -258,13 +260,13 @@ def _lanes(size: _Size, phase: str) -> Phase:
 
 
 def _down(size: _Size) -> Phase:
-    """Some columns of a work-item, element after element: rows of vectors."""
+    """The columns kernel: each work-item scans some columns, one row of vectors after the other."""
     spec = size.spec
     items = max(1, -(-size.columns // spec.width) * max(1, size.size // max(1, size.columns << size.problem.sizes[1])))
     pieces = max(1.0, (spec.vector or 1) * size.item / size.profile.simd_bytes)
     vectors = spec.width / (spec.vector or 1)
     cycles = (max(vectors * pieces * 1.5, size.add) + 2.0) / spec.width
-    row = 1.0 + 64.0 / (spec.width * size.item)  # short runs of a row waste parts of cache lines
+    row = 1.0 + 64.0 / (spec.width * size.item)  # short pieces of a row waste parts of cache lines
     return Phase(
         "columns", groups=items, operations=float(size.size), efficiency=size.efficiency(cycles),
         read=0.0 if size.near else size.bytes * row, written=0.0 if size.near else size.bytes * row,
@@ -272,15 +274,15 @@ def _down(size: _Size) -> Phase:
     )  # fmt: skip
 
 
-_LOOP_BOUND_PART = 1024  # two passes of it and the looks of a few dozen look-backs stay below 65,535 iterations
+_LOOP_BOUND_PART = 1024  # two walks and the polls of a few dozen look-backs stay below 65,535 iterations
 
 
 def problem_of(
     dtypes: str, rows: int, n: int, itemsize: int, vectors: bool, words: tuple[str, ...], columns: int
 ) -> Problem:
-    """The description that a choice is made from; its sizes are log2 of rows and of n, bytes of an element, columns.
+    """The problem of a scan. Its sizes are log2(rows) and log2(n) (rounded up), bytes of an element, and columns.
 
-    vectors: the operator has a form for vectors of this dtype. words: what else tells scans apart.
+    vectors: the operator has a vector form for this dtype. words: other flags.
     """
     sizes = ((rows - 1).bit_length() if rows else 0, (n - 1).bit_length() if n else 0, itemsize, columns)
     return Problem("scan", dtypes, sizes, (*words, "vectors") if vectors else words)
@@ -291,8 +293,8 @@ def _power_below(n: int) -> int:
 
 
 def _simt_items(profile: Profile, itemsize: int, lanes: int) -> int:
-    """Odd numbers of items keep lanes in different banks without unused elements (see `local_memory.skew`); about 16
-    KiB of local memory leave room for more groups."""
+    """Elements of a lane. Odd numbers avoid bank conflicts without padding (see `local_memory.skew`). About 16 KiB of
+    local memory per work-group keep the occupancy high."""
     room = min(profile.local_bytes // 2, 16 << 10) - _local_bytes(itemsize, lanes, 16, 0)
     items = min(15, room // (lanes * itemsize)) if room > 0 else 0
     return items - 1 if items > 1 and items % 2 == 0 else items
@@ -305,13 +307,13 @@ def _local_bytes(itemsize: int, lanes: int, columns: int, items: int, pad: int =
 
 
 def default(profile: Profile, problem: Problem) -> ScanSpec:
-    """The specialization without measuring."""
+    """The default specialization, without measurements."""
     log_rows, log_n, itemsize, _ = problem.sizes
     careful = profile.loop_limit is not None
     safe = profile.group_progress and not careful
     strategy = "lookback" if safe else "reduce_then_scan"
     polls = 256 if careful else 20000 if profile.group_progress else 1000
-    if profile.is_simulator:  # it reports the race where a group recomputes in place what its owner may overwrite
+    if profile.is_simulator:  # it reports a race if a work-group recomputes elements that the owner may overwrite
         polls = 1 << 20
     wide = 0
     if "vectors" in problem.flags:
@@ -327,7 +329,7 @@ def default(profile: Profile, problem: Problem) -> ScanSpec:
         width=_width(profile, problem, wide),
         polls=polls,
         plain_polls=profile.kind == "gpu",
-        barriers="auto" if profile.kind == "gpu" else "group",  # CPUs keep more in memory between subgroups' barriers
+        barriers="auto" if profile.kind == "gpu" else "group",  # on CPUs subgroup barriers keep more state in memory
     )
     if profile.mapping != "simt":
         return spec
@@ -343,19 +345,19 @@ def default(profile: Profile, problem: Problem) -> ScanSpec:
 
 
 def apart(profile: Profile, problem: Problem, spec: ScanSpec) -> ScanSpec:
-    """The specialization with the unused elements that the model of the device's banks asks for (pad)."""
+    """The specialization with the padding that the bank model of the device recommends."""
     banks = banks_of(profile.banks, profile.bank_bytes)
     return dataclasses.replace(spec, pad=skew(banks, problem.sizes[2], spec.lanes, spec.items, spec.columns).every)
 
 
 def bank_layout(profile: Profile, itemsize: int, spec: ScanSpec) -> Skew:
-    """How a group's elements lie in local memory, and what that costs on the device's banks."""
+    """The layout of a work-group's elements in local memory, and its bank conflicts."""
     banks = banks_of(profile.banks, profile.bank_bytes)
     return skewed(banks, itemsize, spec.lanes, spec.items, spec.columns, spec.pad)
 
 
 def _width(profile: Profile, problem: Problem, wide: int) -> int:
-    """Columns of a work-item: whole vectors, wide enough for whole pages' worth, narrow enough to keep cores busy."""
+    """Columns of a work-item: whole vectors, up to four, or fewer to give all cores work."""
     columns = problem.sizes[3]
     if not wide:
         return 8 if problem.sizes[2] <= 64 else 2
@@ -366,13 +368,13 @@ def _width(profile: Profile, problem: Problem, wide: int) -> int:
 
 
 def space(profile: Profile, problem: Problem) -> list[ScanSpec]:
-    """What is worth a look: partition sizes, strategies, vectors, groups."""
+    """Candidates for tuning: partition sizes, strategies, vectors, work-groups."""
     found = specializations(profile, problem, default(profile, problem))
     return [apart(profile, problem, spec) if spec.mapping == "simt" else spec for spec in found]
 
 
 def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
-    """Why `spec` cannot run there, in one sentence; None where it can."""
+    """One sentence why `spec` cannot run on the device, or None."""
     itemsize = problem.sizes[2]
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
@@ -381,15 +383,15 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
         return f"strategy {spec.strategy!r} is not one of {', '.join(STRATEGIES)}"
     if profile.loop_limit is not None and spec.strategy != "reduce_then_scan":
         return (
-            f"strategy {spec.strategy!r} waits in loops, which this driver ends after {profile.loop_limit} rounds; "
-            "'reduce_then_scan' is accepted"
+            f"strategy {spec.strategy!r} waits in loops, and this driver ends loops after {profile.loop_limit} "
+            "iterations; 'reduce_then_scan' is accepted"
         )
     if spec.order not in ORDERS:
         return f"order {spec.order!r} is not one of {', '.join(ORDERS)}"
     if not (0 <= spec.polls < 1 << 31 and 0 <= spec.suppress < 1 << 31):
-        return f"polls {spec.polls} and suppress {spec.suppress} are not between 0 and 2**31 - 1"
+        return f"polls is {spec.polls} and suppress {spec.suppress}; both must be between 0 and 2**31 - 1"
     if (spec.order != "ticket" or spec.suppress) and not spec.polls:
-        return "order and suppress need polls, as nothing else ends the wait for what is not published"
+        return f"polls is 0 with order {spec.order!r} and suppress {spec.suppress}; at least 1 is required here"
     if spec.vector not in (0, 2, 4, 8, 16):
         return f"vector {spec.vector} is not 0, 2, 4, 8 or 16"
     if spec.vector and "vectors" not in problem.flags:
@@ -400,23 +402,26 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
         return f"width {spec.width} is not a multiple of vector {spec.vector} from 1 to 256"
     elements = spec.part if spec.mapping == "vector" else spec.lanes * spec.items
     if spec.strategy == "reduce_then_scan" and elements == 1:
-        return "'reduce_then_scan' scans the partitions' sums in turn: partitions of at least 2 elements are accepted"
+        return "'reduce_then_scan' cannot use partitions of 1 element; at least 2 elements are accepted"
     if spec.mapping == "vector":
         return None
     if not 1 <= spec.lanes <= profile.max_group_size:
         return f"lanes {spec.lanes} is not between 1 and {profile.max_group_size}"
     if spec.columns < 1 or spec.lanes % spec.columns or spec.items < 1 or spec.pad < 0:
-        return f"columns {spec.columns} must divide lanes {spec.lanes}, items be positive and pad not negative"
+        return (
+            f"columns {spec.columns} must divide lanes {spec.lanes}, items {spec.items} must be at least 1, pad "
+            f"{spec.pad} at least 0"
+        )
     if profile.loop_limit is not None and "record" in problem.flags and itemsize % 4:
         return f"this driver loses records of {itemsize} bytes in local memory; mapping 'vector' is accepted"
     need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad)
     if need > profile.local_bytes:
-        return f"{need} bytes of local memory are more than the {profile.local_bytes} there are"
+        return f"the spec needs {need} bytes of local memory; the device has {profile.local_bytes}"
     return None
 
 
 def lengths(problem: Problem) -> tuple[int, ...]:
-    """Rows, n, bytes of an element and columns, of a problem that has the first two as logarithms."""
+    """(rows, n, bytes of an element, columns) of a problem, whose first two sizes are logarithms."""
     log_rows, log_n, itemsize, columns = problem.sizes
     return 1 << log_rows, 1 << log_n, itemsize, columns
 

@@ -1,4 +1,4 @@
-"""One scan's arguments, checked and described: the call, its operands, the operator and the kept plan."""
+"""Validate a scan's arguments and find its plan: the call, its operands, the operator and the cached plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pydp.tuning.choose import Choice, choose
 
 
 class Request:
-    """The arguments of a scan other than arrays' places; `kind` and `heads` are those of the segments."""
+    """The arguments of a scan other than x, out and the device; `kind` and `heads` come from segments."""
 
     __slots__ = ("axis", "dtype", "exclusive", "heads", "init", "kind", "op", "reverse", "spec", "strategy")
 
@@ -49,7 +49,7 @@ class Request:
         self.strategy, self.spec = strategy, spec
 
     def replaced(self, **values: Any) -> Request:
-        """A copy with other values."""
+        """A copy with some attributes replaced."""
         copy = Request.__new__(Request)
         for name in self.__slots__:
             setattr(copy, name, values.get(name, getattr(self, name)))
@@ -68,9 +68,9 @@ def resolve_request(
     wait_for: Any,
     packed: Callable[[Call, Operand], Operand] = Call.contiguous,
 ) -> Opened:
-    """The call with its inputs checked: (call, (x, heads or None, init: None, a scalar or an Operand), dtype, op).
+    """Validate the inputs. Returns (call, (x, heads or None, init: None, a scalar or an Operand), dtype, op).
 
-    packed: how elements that are to be flattened get into C order.
+    packed: the function that makes an operand contiguous before it is flattened (axis=None).
     """
     source_dtype = getattr(x, "dtype", None)
     if source_dtype is None:
@@ -80,7 +80,7 @@ def resolve_request(
     value = arguments.value_dtype(source if source.isnative else source.newbyteorder("="), request.dtype, request.op)
     operator = operator_text(request.op, value)
     if request.exclusive and request.init is None and operator.start is None:
-        raise InvalidArgument(f"an exclusive scan with op {operator.title} needs init=, as it has no known identity")
+        raise InvalidArgument(f"an exclusive scan with op {operator.title} needs init=: op has no known identity")
     inputs = {"x": x, "segments": request.heads}
     init = request.init
     if init is not None:
@@ -104,9 +104,9 @@ def resolve_request(
     if request.heads is not None:
         h_in = call.input("segments")
         if h_in.shape != x_in.shape:
-            raise InvalidArgument(f"segments have shape {h_in.shape}; that of x, {x_in.shape}, is accepted")
+            raise InvalidArgument(f"segments has shape {h_in.shape}; it must have the shape of x, {x_in.shape}")
     if request.axis is None:
-        if out is not None and type(out) is not tuple:  # looked at before anything is copied
+        if out is not None and type(out) is not tuple:  # validate before anything is copied
             check_out(out, (x_in.size,), value, "out")
         x_in = _flat(packed(call, x_in))
         h_in = _flat(packed(call, h_in)) if h_in is not None else None
@@ -127,7 +127,7 @@ def _flat(operand: Operand) -> Operand:
 
 
 def place_of_copy(call: Call, operand: Operand) -> Operand:
-    """Where a contiguous copy of the operand would lie; nothing is moved."""
+    """The operand that a contiguous copy would have; nothing is copied."""
     return operand if operand.is_contiguous else call.temporary(operand.shape, operand.dtype, operand.name)
 
 
@@ -141,12 +141,12 @@ def copied(call: Call, operand: Operand) -> Operand:
 def resolve_aliasing(
     call: Call, x: Operand, h: Operand | None, init: Any, y: Operand
 ) -> tuple[Operand, Operand | None, Any]:
-    """The arrays and init with copies in place of inputs that the results would overwrite while they are needed."""
-    if call.overlaps(x, y):  # the same elements may come in two buffers: two views of a third one
+    """Copy the inputs that the results would overwrite too early. Returns (x, h, init)."""
+    if call.overlaps(x, y):  # two buffers may be views of the same third buffer: use one buffer for an in-place scan
         x = y if call.same(x, y) else copied(call, x)
     if h is not None and call.overlaps(h, y):
         h = copied(call, h)
-    if type(init) is Operand and call.overlaps(init, y):  # it is read at every head, after results were stored
+    if type(init) is Operand and call.overlaps(init, y):  # every head reads init, after results were stored
         init = copied(call, init)
     return x, h, init
 
@@ -162,7 +162,7 @@ def plan_of(
     carry: bool,
     total: bool,
 ) -> WalkPlan | ColumnsPlan | None:
-    """The kept plan of this description; None where the arrays' axes cannot be walked as they are."""
+    """The cached plan of this scan; None if the arrays need contiguous copies (see `layout_of`)."""
     in_place = x.buffer is y.buffer
     init_kind = "none" if init is None else "buffer" if type(init) is Operand else "value"
     key = (

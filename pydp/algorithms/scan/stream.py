@@ -1,4 +1,4 @@
-"""Scans of NumPy arrays that are larger than a device's largest buffer: piece by piece, with a carried prefix."""
+"""Scans of NumPy arrays larger than the device's largest buffer: piece by piece, with a carried prefix."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pydp.runtime.drivers import devices
 from pydp.runtime.memory.host_memory import byte_range, create, fresh, host_allocation
 
 ALWAYS_FITS = 1 << 27  # CL_DEVICE_MAX_MEM_ALLOC_SIZE is at least 128 MiB on full-profile devices
-_GRAIN = 1 << 10  # pieces are whole kibi-elements, so that they begin at cache lines
+_GRAIN = 1 << 10  # a piece is a multiple of 1024 elements: each piece starts at a cache line
 
 
 def limit_of(device: Any) -> int:
-    """The bytes of a piece: buffers of that size are certain to be there."""
+    """The maximum bytes of a piece: the buffer size that the device guarantees."""
     return int(device.profile.max_allocation)
 
 
@@ -30,25 +30,25 @@ def _device_of(device: Any, queue: Any) -> Any:
 
 
 def too_large(x: np.ndarray, device: Any, queue: Any, dtype: Any) -> bool:
-    """Whether x or the result needs a larger buffer than the device gives."""
+    """Whether x or the result needs a larger buffer than the device allows."""
     widest = max(_extent(x), x.size * np.dtype(dtype or x.dtype).itemsize)
     return widest > limit_of(_device_of(device, queue))
 
 
 def _extent(x: np.ndarray) -> int:
-    """The bytes between an array's first and last element, both included."""
+    """The bytes from an array's first element to its last one, inclusive."""
     low, high = byte_range(x)
     return high - low
 
 
 def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, out: Any, where: dict[str, Any]) -> Any:
-    """The scan of a large NumPy array by `run` on pieces that fit; `where` are device=, queue= and wait_for=."""
+    """Scan a large NumPy array by calling `run` for pieces that fit. `where` holds device=, queue= and wait_for=."""
     value = arguments.value_dtype(x.dtype.newbyteorder("="), request.dtype, request.op)
     heads = request.heads
     if heads is not None:
         heads = np.asarray(heads)
         if heads.shape != x.shape:
-            raise InvalidArgument(f"segments have shape {heads.shape}; that of x, {x.shape}, is accepted")
+            raise InvalidArgument(f"segments has shape {heads.shape}; it must have the shape of x, {x.shape}")
     if request.axis is None:
         with host_allocation():
             x = np.ascontiguousarray(x).reshape(-1)
@@ -63,12 +63,12 @@ def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, out: An
         result = out
     else:
         raise InvalidArgument(
-            f"x has {x.nbytes} bytes, more than one buffer of the device; out must be a NumPy array too"
+            f"x has {x.nbytes} bytes and does not fit into one buffer of the device; out must be a NumPy array"
         )
     device = _device_of(where["device"], where["queue"])
     with host_allocation():
         if result is not x and np.may_share_memory(result, x):
-            x = x.copy()  # pieces overwrite what later ones read
+            x = x.copy()  # a piece would overwrite elements that later pieces read
         if heads is not None and np.may_share_memory(result, heads):
             heads = heads.copy()
     _Pieces(run, request, device, where, value.itemsize).split(x, heads, result, axis)
@@ -76,7 +76,7 @@ def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, out: An
 
 
 class _Pieces:
-    """Cuts arrays into pieces: across the scanned axis where it can, else along it with a carried prefix."""
+    """Cuts arrays into pieces: along the other axes if possible, else along the scanned axis with a carried prefix."""
 
     def __init__(
         self, run: Callable[..., Any], request: Any, device: Any, where: dict[str, Any], itemsize: int
@@ -105,7 +105,7 @@ class _Pieces:
             self.split(x[index], None if heads is None else heads[index], result[index], axis)
 
     def _along(self, x: np.ndarray, heads: Any, result: np.ndarray, axis: int) -> None:
-        """One line, too long for a buffer: pieces in the order of the scan, each handing its last value on."""
+        """Scan one line that is too long for a buffer: pieces in scan order; each passes its last value to the next."""
         n = x.shape[axis]
         widest = max(self.itemsize, abs(x.strides[axis]), abs(result.strides[axis]), 1)
         most = max(self.limit // widest, 1)
@@ -124,7 +124,7 @@ class _Pieces:
             carry = total
 
     def _begins_anew(self, heads: np.ndarray, axis: int, start: int, stop: int) -> bool:
-        """Whether keys change between the piece and the one before it; flags are seen by the kernel itself."""
+        """Whether the key changes between this piece and the previous one. The kernel itself handles flags."""
         if self.request.kind != "keys":
             return False
         line = heads.reshape(-1) if heads.ndim == 1 else np.moveaxis(heads, axis, -1).reshape(-1)

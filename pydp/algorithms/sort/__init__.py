@@ -1,7 +1,7 @@
-"""``pydp.sort``, ``pydp.argsort``, ``pydp.sort_by_key``: stable merge sorts of any length and type, along any axis.
+"""``pydp.sort``, ``pydp.argsort``, ``pydp.sort_by_key``: stable merge sorts of any length and dtype, along any axis.
 
-Tiles are sorted first, by a work-item or by a group in local memory; then passes merge neighbouring runs, every
-work-item its own stretch of the result, found by binary search (merge path: Green, McColl, Bader 2012).
+First, a work-item, or a work-group in local memory, sorts each tile. Then passes merge adjacent runs. Each work-item
+writes one stretch of the result, and finds its start by binary search (merge path: Green, McColl, Bader 2012).
 """
 
 from __future__ import annotations
@@ -57,20 +57,22 @@ def sort(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """A sorted copy of `x` along an axis (None: of all elements, flattened). Equal elements keep their order.
+    """Return a sorted copy of `x`. The sort is stable.
 
-    x: array of any shape, strides and type (NumPy, Field or pyopencl array); the result is of its kind.
-    key: a Python function of one element; what it returns is compared, tuples item by item. Of records also the name
-    of a member or a list of names, as NumPy's ``order=``: these are compared first, then the others in their order.
-    less: a Python function of two elements (or keys) that gives a bool, True where the first one must come first: a
-    strict weak order.
-    Without them numbers are sorted as NumPy sorts them (NaN last, complex numbers by real part), records by their
-    members in turn.
-    descending turns the order round. out: where the result is written (its shape and dtype must fit); it may be `x`
-    itself. spec: a SortSpec, or a mapping of some of its fields.
+    x: array of any shape, strides and dtype (NumPy, Field or pyopencl array). The result has the same kind.
+    axis: the axis to sort along. None sorts the flattened array.
+    key: a Python function of one element. The returned values are compared; tuples are compared item by item. For
+    records, key may also be the name of a member or a list of names, as NumPy's ``order=``: these members are compared
+    first, then the others in their order.
+    less: a Python function of two elements (or keys) that returns a bool: True if the first one must come first. It
+    must be a strict weak order.
+    Without key and less, numbers are sorted as in NumPy (NaN last, complex numbers by real part first), and records are
+    compared member by member.
+    descending: reverse the order. out: output array of the result's shape and dtype; may be `x` itself. spec: a
+    SortSpec, or a mapping of some of its fields.
 
-    Wrong axes, types and functions raise InvalidArgument, types that the device lacks UnsupportedOnDevice, before
-    anything is enqueued.
+    Invalid axes, dtypes and functions raise InvalidArgument. Dtypes that the device does not support raise
+    UnsupportedOnDevice. All errors are raised before anything is enqueued.
 
     >>> pydp.sort(np.array([3, 1, 2]))
     array([1, 2, 3])
@@ -96,9 +98,9 @@ def argsort(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """The positions (int64) that sort `x` along an axis; equal elements in their order.
+    """Return the indices (int64) that sort `x` along an axis. The sort is stable.
 
-    Arguments and errors as for `sort`; the result has the shape that the sorted copy has, `out` is of int64.
+    Arguments and errors are as for `sort`. The result has the shape of the sorted copy; `out` has dtype int64.
 
     >>> pydp.argsort(np.array([3, 1, 2]))
     array([1, 2, 0])
@@ -110,7 +112,7 @@ def argsort(
 def _single(
     carried: np.dtype | None, x: Any, axis: Any, key: Any, less: Any, descending: Any, spec: Any, where: dict[str, Any]
 ) -> Any:
-    """The elements of `x` sorted, or, where `carried`, their positions."""
+    """Sort `x`, or return the sorting indices if `carried` is their dtype."""
     call = Call.begin({"x": x}, **where)
     source = call.input("x")
     order, functions = order_of(axis, source, key, less, descending)
@@ -133,9 +135,10 @@ def sort_by_key(
     wait_for: Any = None,
     spec: Any = None,
 ) -> tuple[Any, Any]:
-    """(sorted keys, values in the order of their keys), both new. `values` has the shape of `keys` and any type.
+    """Sort `keys` and reorder `values` in the same way. Returns (sorted keys, reordered values), both new arrays.
 
-    Other arguments and errors as for `sort`; InvalidArgument also where the shapes differ.
+    `values` has the shape of `keys` and any dtype; other shapes raise InvalidArgument. The other arguments and errors
+    are as for `sort`.
 
     >>> pydp.sort_by_key(np.array([3, 1, 2]), np.array([30., 10., 20.]))
     (array([1, 2, 3]), array([10., 20., 30.]))
@@ -150,15 +153,15 @@ def sort_by_key(
 
 
 def _paired(keys: Any, values: Any, **where: Any) -> tuple[Call, Operand, Operand]:
-    """The call of `sort_by_key` with its two operands, which are of one shape."""
+    """The call of `sort_by_key` and its two operands; raises InvalidArgument if their shapes differ."""
     call = Call.begin({"keys": keys, "values": values}, **where)
     source, carried = call.input("keys"), call.input("values")
     if carried.shape != source.shape:
-        raise InvalidArgument(f"values has shape {carried.shape}; the keys' shape, {source.shape}, is accepted")
+        raise InvalidArgument(f"values has shape {carried.shape}; it must have the shape of keys, {source.shape}")
     return call, source, carried
 
 
-# --- the plan of a description ---------------------------------------------------------------------------
+# --- plan ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ def _plan(
     spec: Any,
     positions: bool = True,
 ) -> _Plan:
-    """key, less, spec: from `by_key`. positions: carried along are the elements' positions, not values given."""
+    """key, less and spec come from `by_key`. positions: the carried values are the elements' indices, not an array."""
     check_supported(dtype, device, "sort")
     check_kept_whole(dtype, device)
     if carried is not None:
@@ -232,13 +235,13 @@ def _plan(
     return _Plan(order, dtype, carried, first, merge, choice)
 
 
-# --- running it ------------------------------------------------------------------------------------------
+# --- launches --------------------------------------------------------------------------------------------
 
 
 def _run(
     call: Call, plan: _Plan, source: Operand, values: Operand | None, result: Operand | None, moved: Operand | None
 ) -> None:
-    """Sorts into `result` (the keys) and `moved` (what is carried), either of which may be None."""
+    """Write the sorted keys to `result` and the carried values to `moved`. Either may be None."""
     order = plan.order
     if plan.choice is None or plan.tile is None:
         return
@@ -297,7 +300,7 @@ def _run(
 def _places(
     call: Call, dtype: np.dtype, merges: int, result: Operand | None, order: Order, inputs: list[Operand | None]
 ) -> list[Operand]:
-    """Where the rows lie after every pass; the last place is the result itself where its layout allows."""
+    """The buffer that each pass writes. The last one is the result itself if its layout allows it."""
     direct = (
         result is not None
         and order.rows_in_place
@@ -312,7 +315,7 @@ def _places(
 
 
 def _rows_of(call: Call, values: Operand, order: Order) -> Operand:
-    """The elements with the rows lying one after the other."""
+    """The elements with contiguous rows."""
     return call.contiguous(_moved(values, order))
 
 
@@ -326,12 +329,12 @@ def _moved(operand: Operand, order: Order) -> Operand:
 
 
 def _reshaped(operand: Operand, shape: tuple[int, ...]) -> Operand:
-    """Contiguous elements under another shape."""
+    """A contiguous operand with another shape."""
     return Operand(operand.name, operand.buffer, operand.offset, shape, c_strides(shape), operand.dtype, operand.owner)
 
 
 def _explain(which: str, given: Given) -> Explanation:
-    """What a call of the function named `which` would run."""
+    """Explain a call of the function named `which`."""
     where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for}
     carried = _POSITION if which == "argsort" else None
     if which == "sort_by_key":
@@ -343,7 +346,7 @@ def _explain(which: str, given: Given) -> Explanation:
         source = call.input("x")
     order, functions = order_of(given.axis, source, given.key, given.less, given.descending)
     if out is not None:
-        call.output(order.result_shape, carried or source.dtype)  # for its checks
+        call.output(order.result_shape, carried or source.dtype)  # validates out
     plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(given.spec), which != "sort_by_key")
     facts: dict[str, object] = {
         "device": call.device.name,
@@ -361,9 +364,9 @@ def _explain(which: str, given: Given) -> Explanation:
         choices.append(f"keys in local memory: {skewed(call.device.profile, chosen, source.dtype.itemsize).reason}")
     choices += told(plan.tile)
     if order.row_step is None:
-        choices.append("the rows lie at no even distance: they are copied one after the other first")
+        choices.append("the rows have no single stride: they are first copied to a contiguous array")
     if not order.rows_in_place:
-        choices.append("the sorted axis is not the last one: sorted rows are copied to where they belong")
+        choices.append("the sorted axis is not the last one: sorted rows are copied to the result")
     kernels = [plan.tile, *([plan.merge] if plan.merge else [])]
     return Explanation(which, facts, choices, sources_of(kernels))
 

@@ -1,4 +1,4 @@
-"""The order of a sort: where its rows lie, how their elements compare, and the same as values for the templates."""
+"""The order of a sort: the layout of its rows, the comparison of elements, and their template parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pydp.runtime.arrays.operand import Operand
 
 @dataclass(frozen=True)
 class Order:
-    """Where the rows lie, and which end is first. axis None: all elements are one row."""
+    """The layout of the rows and the direction of the sort. axis None: all elements are one row."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -26,7 +26,7 @@ class Order:
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        """The shape of the sorted copy: one axis where all elements are one row."""
+        """The shape of the sorted copy; rank 1 for axis None."""
         return (int(np.prod(self.shape, dtype=object)),) if self.axis is None else self.shape
 
     @property
@@ -36,13 +36,13 @@ class Order:
 
     @property
     def rows(self) -> int:
-        """How many rows are sorted, each by itself; 0 where they are empty."""
+        """Number of rows, which are sorted independently; 0 if they are empty."""
         total = int(np.prod(self.shape, dtype=object))
         return total // self.n if self.n else 0
 
     @property
     def row_step(self) -> tuple[int, int] | None:
-        """(step between elements, step between rows), or None where the rows lie at no even distance."""
+        """(stride between elements, stride between rows), or None if the rows have no single stride."""
         if self.axis is None:
             flat = collapse(list(zip(self.shape, self.strides, strict=True)))
             return (flat[0][1] if flat else 1, 0) if len(flat) < 2 else None
@@ -52,13 +52,14 @@ class Order:
 
     @property
     def rows_in_place(self) -> bool:
-        """Whether sorted rows, one after the other, are the result's own layout."""
+        """Whether contiguous sorted rows are already the result's layout."""
         return self.axis is None or self.axis == len(self.shape) - 1 or self.rows == 1
 
 
 def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> tuple[Order, tuple[Any, Any]]:
-    """The order that a call's arguments ask for, and from `by_key` the key (of members: their names) and less by
-    which elements compare; InvalidArgument for an axis, key or less that is not accepted."""
+    """Returns (order, (key, less)). key and less come from `by_key`; a key of members is the tuple of their names.
+
+    Raises InvalidArgument for an invalid axis, key or less."""
     if axis is not None:
         axis = axis_of(axis, len(source.shape))
     if less is not None and not callable(less):
@@ -66,33 +67,35 @@ def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -
     if key is not None and not callable(key):
         key = _members(key, source.dtype)
         if less is not None:
-            raise InvalidArgument(f"less is given beside key {list(key)!r}; with less, a function as key is accepted")
+            raise InvalidArgument(
+                f"less cannot be combined with key {list(key)!r}; with less, key must be a function or None"
+            )
     order = Order(source.shape, source.strides, axis, switch(descending, "descending"))
     return order, (by_key(key), by_key(less))
 
 
 def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:
-    """The members of a record that a key names, and after them the others, which decide between equals."""
+    """The record members that a key names, followed by the other members, which break ties."""
     names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, Sequence) else None
     if not names or not all(isinstance(name, str) for name in names):
-        raise InvalidArgument(f"key is {key!r}; a Python function, a member's name or a list of names is accepted")
+        raise InvalidArgument(f"key is {key!r}; a Python function, a member name or a list of names is accepted")
     known = (dtype.names or ()) if is_record(dtype) and not vector_parts(dtype) else ()
     for name in names:
         if name not in known:
-            what = f"its members are {', '.join(known)}" if known else "names are accepted for records"
-            raise InvalidArgument(f"key names {name!r}, which {dtype} does not have; {what}")
+            what = f"its members are {', '.join(known)}" if known else "names are accepted for records only"
+            raise InvalidArgument(f"key contains {name!r}, which is not a member of {dtype}; {what}")
     if len(set(names)) < len(names):
-        raise InvalidArgument(f"key names a member twice in {list(names)}; each name once is accepted")
+        raise InvalidArgument(f"key {list(names)} contains a member twice; each member may be given once")
     return (*names, *(name for name in known if name not in names))
 
 
 def ordering(
     dtype: np.dtype, key: Any, less: Any, descending: bool
 ) -> tuple[dict[str, object], set[np.dtype], int | None]:
-    """The order as `sort_order.mako` takes it, the dtypes that it uses, and the iterations of loops in a comparison.
+    """Returns (parameters of `sort_order.mako`, the dtypes that it uses, loop iterations per comparison or None).
 
-    `key` and `less` are those that `order_of` gives. A key that gives a tuple gives a record, whose
-    members are compared in turn.
+    `key` and `less` come from `order_of`. A key function that returns a tuple returns a record in C; its members are
+    compared in turn. None: the number of iterations depends on data.
     """
     key, less = unkeyed(key), unkeyed(less)
     texts: list[str] = []
@@ -103,12 +106,12 @@ def ordering(
     if callable(key):
         lowered = _function(key, (dtype,), None, texts, needed)
         key_name, compared = lowered.name, lowered.result
-        rounds += [lowered.rounds, lowered.rounds]  # of both elements
+        rounds += [lowered.rounds, lowered.rounds]  # once for each element
     if less is not None:
         lowered = _function(less, (compared, compared), None, texts, needed)
-        if lowered.result != np.dtype(bool):  # a comparison of three ways would be taken for true wherever it is not 0
+        if lowered.result != np.dtype(bool):  # a three-way comparison would count as true for every nonzero result
             raise InvalidArgument(
-                f"less gives {lowered.result}; a bool is accepted, true where the first element comes before the other"
+                f"less returns {lowered.result}; a bool is required: True if the first element comes before the second"
             )
         function = lowered.name
         rounds.append(lowered.rounds)
@@ -124,7 +127,7 @@ def ordering(
 
 
 def _function(function: Any, dtypes: tuple[np.dtype, ...], result: Any, texts: list[str], needed: set[np.dtype]) -> Any:
-    """A Python function as C: its text and the dtypes that it uses are added to the lists."""
+    """Lower a Python function to C. Adds its text to `texts` and its dtypes to `needed`."""
     from pydp.lang.operator import vector_operator
 
     lowered = vector_operator(function, dtypes, result)
@@ -135,8 +138,8 @@ def _function(function: Any, dtypes: tuple[np.dtype, ...], result: Any, texts: l
 
 
 def _parts(expression: str, dtype: np.dtype, names: tuple[str, ...] | None = None) -> Any:
-    """What is compared in turn: a record's members in their order (or that of `names`), a complex number as NumPy does
-    (those with NaN after the others), a vector's components."""
+    """Yields (C expression, is a float) for each comparison, in order: the members of a record (in the order of
+    `names`), the parts of a complex number (as NumPy: numbers with NaN last), the components of a vector."""
     vector = vector_parts(dtype)
     if vector:
         for place in range(vector[1]):
@@ -157,4 +160,4 @@ def _parts(expression: str, dtype: np.dtype, names: tuple[str, ...] | None = Non
     elif dtype.kind in "iufb":
         yield expression, dtype.kind == "f"
     else:
-        raise InvalidArgument(f"dtype {dtype} has no order; a key or less function is needed")
+        raise InvalidArgument(f"dtype {dtype} has no natural order; pass a key or less function")

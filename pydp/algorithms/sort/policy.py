@@ -1,6 +1,6 @@
 """The policy of the sorts: specializations, their limits, candidates, merge passes and counts for the cost model.
 
-All functions are pure: they depend on the device's profile and the problem only.
+All functions are pure: they depend only on the device's profile and the problem.
 """
 
 from __future__ import annotations
@@ -25,9 +25,14 @@ from pydp.runtime.device.profile import Profile
 
 @dataclass(frozen=True)
 class SortSpec:
-    """First stage: runs of `run` elements (CPU: a work-item sorts one, pieces of `small` by insertion; GPU: `lanes`
-    with `items` elements each do, and run is their product). Then passes in which a work-item makes `stretch`
-    results, in `chains` that take turns. barriers, subgroup: how lanes meet (see :mod:`pydp.groups.barrier`; GPU)."""
+    """One specialization of sort.
+
+    mapping: "vector" (CPUs) or "simt" (GPUs). run: elements of a run that the first stage sorts.
+    small: pieces of a run that a work-item sorts by insertion (CPUs; a work-item sorts a run).
+    lanes, items: work-items of a work-group and elements of each (GPUs; a work-group sorts a run of lanes * items).
+    stretch: results of a work-item in a merge pass. chains: independent merges that a work-item interleaves.
+    barriers, subgroup: synchronization of the lanes (see :mod:`pydp.groups.barrier`; GPUs).
+    """
 
     mapping: str
     run: int
@@ -40,13 +45,13 @@ class SortSpec:
     subgroup: int | None = None
 
 
-_MISS = 15.0  # cycles of a branch that was guessed wrong
-_CHAINED = {1: 13.0, 2: 8.0, 4: 5.5}  # cycles of a merged element, by chains that take turns
-_PROBE = 25.0  # cycles of one step of the search for a stretch's beginning
+_MISS = 15.0  # cycles of a branch misprediction
+_CHAINED = {1: 13.0, 2: 8.0, 4: 5.5}  # cycles per merged element, by the number of interleaved chains
+_PROBE = 25.0  # cycles per step of the binary search for the start of a stretch
 
 
 def counts(profile: Profile, problem: Problem, spec: SortSpec) -> Counts:
-    """problem.sizes: (elements of a row, rows, bytes of an element with what it carries)."""
+    """problem.sizes: (elements of a row, rows, bytes of a key and its carried value)."""
     passes = max(0, (-(-_sizes(problem)[0] // spec.run) - 1).bit_length())  # each merges runs of twice the length
     if spec.mapping == "simt":
         merges = [_merge(profile, problem, spec, spec.run << turn) for turn in range(passes)]
@@ -58,13 +63,13 @@ def counts(profile: Profile, problem: Problem, spec: SortSpec) -> Counts:
 
 
 def _sizes(problem: Problem) -> tuple[int, int, int]:
-    """(elements of a row, rows, bytes of an element), none of them 0."""
+    """(elements of a row, rows, bytes of an element), each at least 1."""
     n, rows, item = problem.sizes[:3]
     return max(1, n), max(1, rows), max(1, item)
 
 
 def _moved(profile: Profile, size: float) -> tuple[float, float]:
-    """Bytes that a pass moves: (each way to memory, within the cores' caches, where both copies fit them)."""
+    """Bytes that a pass moves: (memory reads or writes, cache accesses). Data stay in cache if both copies fit."""
     near = profile.kind == "cpu" and 2 * size < 0.75 * profile.l2_bytes * profile.compute_units
     return (0.0, 2 * size) if near else (size, 0.0)
 
@@ -94,13 +99,13 @@ def _runs_of_lanes(profile: Profile, problem: Problem, spec: SortSpec) -> Phase:
 
 @lru_cache(maxsize=64)
 def _runs(profile: Profile, problem: Problem, run: int, small: int, chains: int) -> Phase:
-    """Kept from one candidate to the next: a first choice has a millisecond for all of them."""
+    """Cached across candidates: the first choice has one millisecond for all of them."""
     n, rows, item = _sizes(problem)
     size = float(n * rows)
     groups = rows * -(-n // run)
     far, near = _moved(profile, size * item)
-    # Insertion moves a quarter of a piece for each element and is guessed wrong once; merges within the run follow, in
-    # private arrays, which compilers address less well than the buffers of the later passes.
+    # Insertion moves a quarter of a piece per element, with one branch misprediction. The merges within the run use
+    # private arrays, which compilers address less efficiently than the buffers of the later passes.
     merges = max(0, (run // small).bit_length() - 1)
     cycles = small / 4.0 + _MISS + merges * (2.0 * _CHAINED.get(chains, 5.5) + 2.0)
     cycles *= 1.0 if 2 * run * item < profile.l1_bytes else 1.3
@@ -117,7 +122,7 @@ def _runs(profile: Profile, problem: Problem, run: int, small: int, chains: int)
 
 
 def _merge(profile: Profile, problem: Problem, spec: SortSpec, width: int) -> Phase:
-    """One pass by lanes."""
+    """One merge pass of mapping "simt"."""
     n, rows, item = _sizes(problem)
     size = float(n * rows)
     work = rows * -(-n // min(spec.stretch, 2 * width))
@@ -140,7 +145,7 @@ def _merge(profile: Profile, problem: Problem, spec: SortSpec, width: int) -> Ph
 
 @lru_cache(maxsize=64)
 def _merges(profile: Profile, problem: Problem, passes: int, how: tuple[int, int, int]) -> Phase:
-    """All passes of a CPU as one phase, for they differ in the steps of a search alone. how: (run, stretch, chains)."""
+    """All merge passes on a CPU as one phase: they differ only in their search steps. how: (run, stretch, chains)."""
     n, rows, item = _sizes(problem)
     run, stretch, chains = how
     chained = _CHAINED.get(chains, 5.5)
@@ -165,8 +170,10 @@ def _merges(profile: Profile, problem: Problem, passes: int, how: tuple[int, int
 
 @lru_cache(maxsize=64)
 def _stretches(n: int, rows: int, run: int, stretch: int, units: int) -> tuple[float, float, float, float]:
-    """What the passes come to, whatever their chains, summed over them: groups (of the busiest unit, times the units),
-    balance, steps of a search for each element, and those of the busiest unit."""
+    """Sums over all merge passes, independent of chains.
+
+    Returns (work-groups of the busiest compute unit times the units, balance, search steps per element, search steps
+    per element times balance)."""
     groups = balances = probes = late = 0.0
     width = run
     while width < n:
@@ -181,15 +188,16 @@ def _stretches(n: int, rows: int, run: int, stretch: int, units: int) -> tuple[f
     return groups, balances, probes, late
 
 
-LOST = "records_lost_in_arrays"  # the flag of problems whose elements the driver loses in private and local arrays
-ROUNDS = "rounds="  # the flag that gives the iterations of loops in a comparison, where the driver ends long loops
-_RUN_BYTES = 1 << 17  # most of a run that a work-item of a CPU sorts in its own memory
+LOST = "records_lost_in_arrays"  # problem flag: the driver loses these elements in private and local arrays
+ROUNDS = "rounds="  # problem flag prefix: loop iterations per comparison, on drivers that limit loops
+_RUN_BYTES = 1 << 17  # maximum bytes of a run that a CPU work-item sorts in private memory
 
 
 def needs(lanes: int, items: int) -> dict[str, Widths]:
-    """What the barriers of sort_tile_simt.mako need, in the turns that merge runs of `items`, 2 `items`, ... elements.
+    """Widths of the barriers in sort_tile_simt.mako, for the iterations that merge runs of items, 2 * items, ...
 
-    A turn reads from the pair of runs that the lane is in; what it overwrites, the turn before has read in its run.
+    An iteration reads from the lane's pair of runs. It overwrites elements that the previous iteration read within the
+    same run.
     """
     turns = [1 << turn for turn in range(lanes.bit_length() - 1)]
     merged = [(items * run, run) for run in turns]
@@ -198,13 +206,13 @@ def needs(lanes: int, items: int) -> dict[str, Widths]:
 
 
 def skewed(profile: Profile, spec: SortSpec, item_bytes: int) -> Skew:
-    """How elements of so many bytes lie in sort_tile_simt.mako's local memory, by the model of the device's banks."""
+    """The layout of elements in the local memory of sort_tile_simt.mako, chosen by the device's bank model."""
     banks = banks_of(profile.banks, profile.bank_bytes)
     return skew(banks, item_bytes, spec.lanes, spec.items, spec.lanes)
 
 
 def passes(n: int, run: int) -> list[int]:
-    """The widths of the runs before each merge pass."""
+    """The run length before each merge pass."""
     widths = []
     while run < n:
         widths.append(run)
@@ -213,19 +221,19 @@ def passes(n: int, run: int) -> list[int]:
 
 
 def _power_of_two(value: int, least: int, most: int) -> int:
-    """The largest power of two up to `value`, kept between two powers of two."""
+    """The largest power of two up to `value`, clamped to least ... most."""
     return max(least, min(most, 1 << max(value, 1).bit_length() - 1))
 
 
 def default(profile: Profile, problem: Problem) -> SortSpec:
-    """problem.sizes: (elements of a row, rows, bytes of a key and what it carries)."""
+    """problem.sizes: (elements of a row, rows, bytes of a key and its carried value)."""
     n, rows, size = problem.sizes
     lanes = _power_of_two(profile.max_group_size, 1, 256)
     while lanes and _local_bytes(profile, lanes, size) > profile.local_bytes:
         lanes //= 2
-    # Without lanes elements are too large for local memory.
+    # lanes is 0 if an element is too large for local memory.
     if profile.mapping == "vector" or not lanes or LOST in problem.flags:
-        # Both copies of a run stay in half of L1; a run is not longer than what gives every core one.
+        # Both copies of a run fit into half of L1. Stretches are short enough to give all cores work.
         run = _power_of_two(min(max(16, profile.l1_bytes // (4 * size)), _RUN_BYTES // size), 1, 1024)
         stretch = _power_of_two(n * rows // (4 * profile.compute_units), 1024, 16384)
         chains, calls = 4, _calls(profile, problem)
@@ -235,7 +243,7 @@ def default(profile: Profile, problem: Problem) -> SortSpec:
                 run //= 2
             while stretch > 1 and _merged(stretch, chains) > calls:
                 stretch //= 2
-        # llvmpipe, which the limit of loops tells, compiles very slowly private arrays of large records.
+        # llvmpipe (the driver with a loop limit) compiles private arrays of large records very slowly.
         slow = profile.loop_limit is not None and (size & (size - 1) or size > 32)
         if slow or LOST in problem.flags:
             run, stretch = 1, min(stretch, 1024)
@@ -245,12 +253,12 @@ def default(profile: Profile, problem: Problem) -> SortSpec:
 
 
 def _local_bytes(profile: Profile, run: int, size: int) -> int:
-    """Local memory of a group that sorts a run, with what bank conflicts may cost."""
+    """Bytes of local memory of a work-group that sorts a run, with an upper bound for padding."""
     return (run + (run // 8 if profile.banks > 1 else 0)) * size
 
 
 def space(profile: Profile, problem: Problem) -> list[SortSpec]:
-    """Specializations worth a look."""
+    """Candidates for tuning."""
     base = default(profile, problem)
     if base.mapping == "vector":
         return [base, *_vector_space()] if LOST in problem.flags else _vector_space()
@@ -265,7 +273,7 @@ def space(profile: Profile, problem: Problem) -> list[SortSpec]:
 
 @lru_cache(maxsize=1)
 def _vector_space() -> list[SortSpec]:
-    """Kept, for it is the same for all problems and a first choice has a millisecond."""
+    """Cached: the same for all problems, and the first choice has one millisecond."""
     return [
         SortSpec("vector", run, small, 1, 1, stretch, chains)
         for run in (64, 256, 1024)
@@ -276,8 +284,9 @@ def _vector_space() -> list[SortSpec]:
 
 
 def _rounds(run: int, small: int, chains: int) -> int:
-    """The most rounds that all loops of a work-item take together where it sorts a run, those in which a loop finds its
-    end counted too: the run is read and written, pieces are sorted by insertion, and merged."""
+    """The maximum loop iterations of a work-item that sorts a run, including the final test of each loop.
+
+    The work-item reads and writes the run, sorts pieces by insertion and merges them."""
     pieces = run // small
     rounds = 2 * (run + 1) + pieces * (1 + small + small * (small - 1) // 2 + small) + 2
     width = small
@@ -289,25 +298,26 @@ def _rounds(run: int, small: int, chains: int) -> int:
 
 
 def _merged(stretch: int, chains: int) -> int:
-    """The same of a work-item that merges, its searches included."""
+    """The maximum loop iterations of a work-item in a merge pass, including its searches."""
     return 2 * stretch + 64 * chains
 
 
 def _calls(profile: Profile, problem: Problem) -> int | None:
-    """How often a work-item may compare; None: as often as it likes."""
+    """The maximum comparisons of a work-item on this driver; None: no limit."""
     rounds = next((int(flag.removeprefix(ROUNDS)) for flag in problem.flags if flag.startswith(ROUNDS)), 0)
     return None if profile.loop_limit is None else profile.loop_limit // (1 + rounds)
 
 
 def _lane_rounds(lanes: int, items: int) -> int:
-    """The same of a lane that sorts a run with its group: neighbours trade places in `items` turns, and runs of twice
-    the length each time are placed, searched and merged."""
+    """The maximum loop iterations of a lane that sorts a run with its work-group.
+
+    `items` passes of an odd-even transposition sort, then for each doubled run length: placing, searching, merging."""
     widths, bits = lanes.bit_length() - 1, (lanes * items).bit_length()
     return 3 * (items + 1) + items * (items // 2 + 1) + widths * (2 * (items + 1) + bits + 2) + 1
 
 
 def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
-    """Why a specialization cannot run, or None."""
+    """One sentence why a specialization cannot run, or None."""
     powers = (spec.run, spec.small, spec.lanes, spec.items, spec.stretch, spec.chains)
     for name, value in zip(("run", "small", "lanes", "items", "stretch", "chains"), powers, strict=True):
         if value < 1 or value & (value - 1) or value > 2**20:
@@ -324,25 +334,23 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
         if max(rounds, _merged(spec.stretch, spec.chains)) > calls:
             return (
                 f"run is {spec.run}, small {spec.small}, items {spec.items}, chains {spec.chains} and stretch "
-                f"{spec.stretch}, more than this driver's loops take"
+                f"{spec.stretch}; together they exceed the loop iterations that this driver allows"
             )
     size = problem.sizes[2]
     if LOST in problem.flags and (spec.mapping, spec.run) != ("vector", 1):
         return (
-            f"mapping is {spec.mapping!r} and run {spec.run}; 'vector' and 1 are accepted, for this driver loses such "
-            "records in arrays"
+            f"mapping is {spec.mapping!r} and run {spec.run}; this driver loses such records in arrays. 'vector' with "
+            "run 1 is accepted"
         )
     if spec.mapping == "simt":
         if spec.run != spec.lanes * spec.items:
             return f"run is {spec.run}; lanes * items, {spec.lanes * spec.items}, is accepted"
         if spec.lanes > profile.max_group_size or _local_bytes(profile, spec.run, size) > profile.local_bytes:
-            return f"lanes is {spec.lanes} and run {spec.run}, more than the device's group or local memory takes"
+            return f"lanes {spec.lanes} with run {spec.run} exceeds the device's work-group size or local memory"
     elif (spec.lanes, spec.items) != (1, 1):
-        return (
-            f"lanes is {spec.lanes} and items {spec.items}; the vector mapping has one work-item a group, with 1 and 1"
-        )
+        return f"lanes is {spec.lanes} and items {spec.items}; with mapping 'vector', both must be 1"
     elif spec.small > spec.run or spec.run * size > max(_RUN_BYTES, size):
-        return f"small is {spec.small} and run {spec.run}; small up to run, and runs of 128 KiB are accepted"
+        return f"small is {spec.small} and run {spec.run}; small up to run, and runs up to 128 KiB are accepted"
     return None
 
 

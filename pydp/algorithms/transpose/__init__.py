@@ -1,7 +1,7 @@
-"""``pydp.transpose``: the elements with their axes in another order, as a contiguous copy.
+"""``pydp.transpose``: a contiguous copy with permuted axes.
 
-A view is free: ``field.T`` and ``pydp.project`` need no kernel. A copy is for what reads the result again and again
-along its last axis. It moves tiles: in vector registers on CPUs, through local memory on GPUs (SPEC S1, S3).
+A view is free: ``field.T`` and ``pydp.project`` need no kernel. A copy pays off if the result is read many times along
+its last axis. The copy moves tiles: in vector registers on CPUs, through local memory on GPUs (SPEC S1, S3).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = ["TransposeSpec", "transpose"]
 
 @dataclass(frozen=True)
 class TransposeSpec(TransposeTiling):
-    """One specialization: how blocks are turned, and how the lanes that do so meet (barriers, subgroup: see
-    :mod:`pydp.groups.barrier`; simt)."""
+    """One specialization: how blocks are transposed. barriers, subgroup: synchronization of the lanes (see
+    :mod:`pydp.groups.barrier`; simt only)."""
 
     barriers: str = "group"
     subgroup: int | None = None
 
     def built(self, device: Any, params: dict[str, object]) -> Kernel:
-        """The kernel; lanes meet as `barriers` and `subgroup` say."""
+        """Build the kernel with the barriers that `barriers` and `subgroup` select."""
         if self.mapping == "vector":
             return super().built(device, params)
         lanes = self.block * self.rows
@@ -61,15 +61,16 @@ def transpose(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """A contiguous copy of `x` with its axes in the order `axes` (None: reversed), as ``numpy.transpose``.
+    """Return a contiguous copy of `x` with permuted axes, as ``numpy.transpose`` (which returns a view).
 
-    x: array of any rank, shape, strides and type (NumPy, Field or pyopencl array); the result is of its kind.
-    out: where the result is written (of any strides; its shape and dtype must fit), also overlapping `x`.
-    spec: how blocks are turned (mapping, block, rows, chunk, streams, barriers, subgroup), where the strides ask for
-        that.
+    x: array of any rank, shape, strides and dtype (NumPy, Field or pyopencl array). The result has the same kind.
+    axes: a permutation of the axes. None reverses them.
+    out: output array of the result's shape and dtype, with any strides. It may overlap `x`.
+    spec: a TransposeSpec, or a mapping of some of its fields (mapping, block, rows, chunk, streams, barriers,
+        subgroup). It is used only if the strides require a blocked transpose.
 
-    Raises InvalidArgument for axes that are no permutation, for a wrong `out` or `spec`, UnsupportedOnDevice for
-    types that the device cannot hold.
+    Raises InvalidArgument if `axes` is not a permutation or for an invalid `out` or `spec`, and UnsupportedOnDevice for
+    dtypes that the device cannot store.
 
     >>> pydp.transpose(np.arange(6).reshape(2, 3)).shape
     (3, 2)
@@ -86,7 +87,7 @@ def transpose(
 
 
 def _opened(x: Any, axes: Any, out: Any, device: Any, queue: Any, wait_for: Any) -> tuple[Call, Operand]:
-    """The call, and its operand with the axes in their new order, both checked."""
+    """The validated call, and its operand with permuted axes."""
     call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
     source = call.input("x")
     check_supported(source.dtype, call.device, "transpose", storage_only=True)
@@ -94,7 +95,7 @@ def _opened(x: Any, axes: Any, out: Any, device: Any, queue: Any, wait_for: Any)
 
 
 def _turned(source: Operand, axes: Any) -> Operand:
-    """The operand with its axes in another order."""
+    """The operand with permuted axes."""
     rank = len(source.shape)
     order = tuple(reversed(range(rank))) if axes is None else _order(axes, rank)
     return Operand(
@@ -112,10 +113,10 @@ def _order(axes: Any, rank: int) -> tuple[int, ...]:
     try:
         given = [integer(axis) for axis in axes]
     except TypeError:
-        raise InvalidArgument(f"axes={axes!r} is not accepted; None or a permutation of {rank} axes is") from None
+        raise InvalidArgument(f"axes={axes!r} is invalid; None or a permutation of {rank} axes is accepted") from None
     order = tuple(axis + rank if axis < 0 else axis for axis in given)
     if sorted(order) != list(range(rank)):
-        raise InvalidArgument(f"axes={axes!r} is no permutation of {rank} axes: each is named once")
+        raise InvalidArgument(f"axes={axes!r} is not a permutation of {rank} axes; each axis must occur once")
     return order
 
 
@@ -123,7 +124,7 @@ def _order(axes: Any, rank: int) -> tuple[int, ...]:
 
 
 def _chosen(call: Call, turned: Operand, result: Operand, spec: Any) -> Choice | None:
-    """How the blocks are turned; None where the copy turns none. A wrong `spec` is refused either way."""
+    """The choice for a blocked transpose; None if the copy needs no blocks. Validates `spec` in both cases."""
     return _kept(call.device, turned.dtype, turned.shape, turned.strides, result.strides, by_key(spec))
 
 
@@ -142,8 +143,8 @@ def _kept(
 
 
 def _default(profile: Profile, problem: Problem) -> TransposeSpec:
-    """problem.dtype: words of so many bytes are moved ("V4"). sizes: elements along the source's contiguous axis, and
-    along the target's."""
+    """problem.dtype: "V4" if words of 4 bytes are moved. problem.sizes: elements along the source's contiguous axis,
+    and along the target's."""
     return TransposeSpec(**vars(usual(profile, np.dtype(problem.dtype).itemsize, problem.sizes[0])))
 
 
@@ -173,25 +174,27 @@ def _check(profile: Profile, problem: Problem, spec: TransposeSpec) -> str | Non
         return f"streams is {spec.streams!r}; True and False are accepted"
     if not 2 <= spec.block <= 64 or spec.chunk > 1024 or spec.block % spec.rows:
         return (
-            f"block is {spec.block}, rows {spec.rows} and chunk {spec.chunk}; 2 to 64, a divisor of block, and up to "
-            "1024 are accepted"
+            f"block is {spec.block}, rows {spec.rows} and chunk {spec.chunk}; accepted are 2 to 64, a divisor of block "
+            "and up to 1024"
         )
     if spec.mapping == "vector":
         limit = profile.loop_limit
         if limit is not None and 2 * spec.chunk * spec.block**2 > limit:
-            return f"chunk {spec.chunk} of blocks of {spec.block} is more than this driver's loops take"
+            return f"chunk {spec.chunk} with block {spec.block} exceeds the {limit} loop iterations of this driver"
         return None
     if spec.block * spec.rows > profile.max_group_size:
-        return f"block * rows is {spec.block * spec.rows}, at most {profile.max_group_size} are accepted"
+        return f"block * rows is {spec.block * spec.rows}; at most {profile.max_group_size} is accepted"
     needed = _local_bytes(profile, spec, np.dtype(problem.dtype).itemsize)
     if needed > profile.local_bytes:
-        return f"a block takes {needed} bytes of local memory, {profile.local_bytes} are there"
+        return f"a block needs {needed} bytes of local memory; the device has {profile.local_bytes}"
     return None
 
 
 def _local_bytes(profile: Profile, spec: TransposeSpec, item_bytes: int) -> int:
-    """Bytes of local memory of a group, or fewer or more where the placement, which takes long to find, is not what
-    decides: rows of at most twice the elements, each lane's rounded up to whole entries of a bank, are the most."""
+    """Bytes of local memory of a work-group, or a bound if it already decides whether the block fits.
+
+    The exact placement takes long to compute. The lower bound is the block without padding. The upper bound is rows of
+    twice the elements, with each lane's row rounded up to whole bank entries."""
     least = spec.block**2 * item_bytes
     most = 2 * (least + spec.block * spec.rows * max(profile.bank_bytes, item_bytes))
     if least > profile.local_bytes:
@@ -203,9 +206,9 @@ FAMILY = Family("transpose", TransposeSpec, _default, _space, _check, counts)
 
 
 def _explain(given: Given) -> Explanation:
-    """What ``transpose(x, axes, ...)`` would run here."""
+    """Explain ``transpose(x, axes, ...)`` on this device."""
     call, turned = _opened(given.x, given.axes, given.out, given.device, given.queue, given.wait_for)
-    facts: dict[str, object] = {"device": call.device.name, "result": turned.shape, "steps": turned.strides}
+    facts: dict[str, object] = {"device": call.device.name, "result": turned.shape, "strides": turned.strides}
     fresh = Operand("out", turned.buffer, 0, turned.shape, c_strides(turned.shape), turned.dtype)
     if given.out is not None:
         fresh = call.output(turned.shape, turned.dtype)
@@ -217,21 +220,21 @@ def _explain(given: Given) -> Explanation:
     if choice is None:
         plain = turned.is_contiguous and fresh.is_contiguous
         why = (
-            "the elements lie in order already: a plain copy"
+            "the elements are already in order: a contiguous copy"
             if plain
-            else "no two long axes to turn: elements are copied"
+            else "no two long axes change places: elements are copied one by one"
         )
         return Explanation("transpose", facts, [why], sources)
     how = choice.spec
     facts["specialization"] = how
     choices = [f"{choice.source}: {choice.reason}"]
     if how.mapping == "vector":
-        choices.append("tiles go through vector registers: whole lines are read and written")
+        choices.append("tiles are transposed in vector registers: reads and writes use whole cache lines")
     else:
         found = turned_words(turned, fresh)
         assert found is not None
         laid = placement(call.device.profile, how, found[0])
-        choices.append(f"tiles go through local memory: whole lines are read and written; {laid.reason}")
+        choices.append(f"tiles are transposed in local memory: reads and writes use whole cache lines; {laid.reason}")
     return Explanation("transpose", facts, choices + told(kernel), sources)
 
 

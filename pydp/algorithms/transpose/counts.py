@@ -1,4 +1,4 @@
-"""What one way to turn blocks does, for the cost model: whole lines are moved, partial ones several times."""
+"""Counts of a blocked transpose for the cost model. Partial cache lines are moved several times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydp.runtime.arrays.copy_transposed import TransposeTiling
     from pydp.runtime.device.profile import Profile
 
-_STREAMED = 0.6  # the cost of a store that goes round the caches over one that reads what it overwrites first
+_STREAMED = 0.6  # cost of a nontemporal store relative to a normal store, which first reads the cache line
 
 
 def counts(profile: Profile, problem: Problem, spec: TransposeTiling) -> Counts:
@@ -26,11 +26,11 @@ def counts(profile: Profile, problem: Problem, spec: TransposeTiling) -> Counts:
     if spec.mapping == "simt":
         return Counts(dtype, (_lanes(profile, spec, blocks, size, item),))
     groups = max(1, -(-along // spec.block // spec.chunk)) * -(-across // spec.block)
-    line = max(1.0, profile.cache_line / (spec.block * item))  # times that a line is fetched for parts of it
+    line = max(1.0, profile.cache_line / (spec.block * item))  # fetches of a cache line, if a block covers only a part
     near = 2 * size < 0.75 * profile.l2_bytes * profile.compute_units
     vectors = spec.block * item == profile.cache_line and spec.block in (8, 16)
     streams = spec.streams and vectors and size > profile.l2_bytes
-    # In registers a vector takes log2(block) shuffles of two; else every element is loaded and stored.
+    # In registers, a vector takes log2(block) two-operand shuffles. Otherwise every element is loaded and stored.
     cycles = 2.0 * spec.block.bit_length() / spec.block if vectors else 2.0
     cycles += 40.0 / (spec.block * spec.block)
     phase = Phase(
