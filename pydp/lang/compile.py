@@ -153,7 +153,9 @@ def _translate(
         if not shared.changed:
             break
     else:
-        raise VectorError(f"the types of {function.__name__} do not settle", source.where(source.tree))
+        raise VectorError(
+            f"the types of the variables of {function.__name__} do not converge", source.where(source.tree)
+        )
     result = ir.Function(
         name=function.__name__ if function.__name__.isidentifier() else "lambda_function",
         grid_rank=grid_rank,
@@ -321,7 +323,7 @@ def _translate_value(
         if not shared.changed:
             break
     else:
-        raise VectorError(f"the types of {function.__name__} do not settle", source.where(tree))
+        raise VectorError(f"the types of the variables of {function.__name__} do not converge", source.where(tree))
     own = {argument.name for argument in arguments}
     variables = [variable for variable in work.variables.values() if variable.name not in own]
     name = function.__name__ if function.__name__.isidentifier() else "operator"

@@ -53,7 +53,7 @@ class ForallSpec:
     """How a forall is run.
 
     mapping: "simt" (one work-item per lane) or "vector" (one work-item per group, lanes in vector registers).
-    group: the group's extents if neither the call nor the function determines them; None chooses them automatically.
+    group: the group's extents if the call gives no group and the function uses none; None lets the lowering choose.
     barriers: "auto" gives each barrier the narrowest width that the accesses around it allow, in the cheapest way.
     "group" uses whole-group barriers only. "none" (omit barriers where correct), "subgroup" and "named" (NVIDIA) allow
     that one way besides whole-group barriers.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydp.runtime.drivers.devices import Device
     from pydp.runtime.programs.program import Kernel
 
-_GROUPS_PER_UNIT = 4  # more blocks than that many groups: each group takes several and reuses its packing space
+_GROUPS_PER_UNIT = 4  # most groups per compute unit; with more blocks, a group takes several and reuses its space
 _COMBINE_GROUP = 64
 _SPAN = 8  # largest tile of a thin product in vectors, on drivers that limit loop iterations
 _SLICE_BYTES = 64 << 20  # packing space of one launch, on drivers that limit loop iterations (one block per group)
