@@ -1,8 +1,8 @@
-"""Vector functions to the typed intermediate form: the entry points of the language's front end.
+"""Translate vector functions to the typed intermediate form: the entry points of the front end.
 
-Source text to syntax tree (source), names to what they stand for (names), types to a fixpoint (result_type,
-front_base), views to index expressions (views_in), calls inlined, returns structured (front_statements), and
-barriers checked to be met by all lanes (uniform).
+Steps: parse the source (source.syntax), look up names (source.names), find types by a fixpoint iteration (ir.types,
+frontend.state), reduce views to index expressions (frontend.view_lowering), inline calls (frontend.inline), structure
+returns (frontend.statements), and check that all lanes reach each barrier (barriers.uniform).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PASSES = 40
 
 @dataclass(frozen=True)
 class FieldType:
-    """What an array argument looks like: of `rank` axes, tiled by `tiles` (in elements, outermost first)."""
+    """The type of an array argument: `rank` axes, tiled by `tiles` (in elements, outermost first)."""
 
     dtype: np.dtype[Any]
     rank: int
@@ -53,7 +53,7 @@ class FieldType:
 
 @dataclass(frozen=True)
 class NumberType:
-    """A number argument; weak: a Python int, float or bool (its dtype says int64 only where the value needs it)."""
+    """The type of a number argument. weak: it is a Python int, float or bool."""
 
     dtype: np.dtype[Any]
     weak: bool
@@ -61,14 +61,14 @@ class NumberType:
 
 @dataclass(frozen=True)
 class TupleType:
-    """A tuple of numbers."""
+    """The type of a tuple of numbers."""
 
     items: tuple[NumberType, ...]
 
 
 ArgumentType = FieldType | NumberType | TupleType
 _kept = BoundedCache(512)
-_lock = fork_safe(threading.RLock())  # a property of a user's object, which is asked within, may call pydp
+_lock = fork_safe(threading.RLock())  # reentrant: translation reads properties of user objects, which may call pydp
 
 
 def translate(
@@ -78,11 +78,11 @@ def translate(
     argument_types: Sequence[ArgumentType],
     index_dtype: Any = np.int32,
 ) -> ir.Function:
-    """The vector function `fn` for a launch grid of `grid_rank` axes and arguments of these types.
+    """Translate the vector function `fn` for a grid of `grid_rank` axes and these argument types.
 
-    `fn` takes the index first, then the arguments; it is a @pydp.vector function or a plain one. `group` is the
-    extents of a group or None. Results are kept: by the function's text and all that it takes from around it.
-    Raises VectorError, with the user's line, for everything that the language does not have.
+    `fn` is a @pydp.vector function or a plain function; it takes the index, then the arguments. `group` is the
+    extents of a group or None. Results are cached by the source of the function and the values of its free names.
+    Raises VectorError, with the user's line, for code outside the language.
     """
     function = plain_function(fn)
     index = np.dtype(index_dtype)
@@ -99,10 +99,10 @@ def translate(
 def translate_value(
     fn: object, argument_dtypes: Sequence[Any], result_dtype: Any = None, index_dtype: Any = np.int32
 ) -> ir.ValueFunction:
-    """The function `fn` of plain values: an operator, a predicate or a key; also ``max``, ``operator.add`` and so on.
+    """Translate a function of values: an operator, predicate or key; also ``max``, ``operator.add`` and the like.
 
-    `result_dtype` is what the result is converted to; None leaves it as the function gives it, a tuple as a record of
-    its items. Raises VectorError.
+    The result is converted to `result_dtype`. None keeps its type; a tuple becomes a record of its items.
+    Raises VectorError for code outside the language.
     """
     if callable(fn) and is_known(fn):
         fn = as_lambda(fn, len(argument_dtypes))
@@ -120,7 +120,7 @@ def translate_value(
 
 
 def _type_key(kind: ArgumentType) -> Hashable:
-    """The type as part of a key; a fill value may be a record, which has no hash."""
+    """The type as part of a key. Fill values are encoded, because a record is not hashable."""
     if isinstance(kind, FieldType) and kind.fill.__hash__ is not int.__hash__:
         fill = np.asarray(kind.fill)
         return (kind.dtype, kind.rank, kind.tiles, kind.writable, fill.dtype, fill.tobytes())
@@ -129,7 +129,7 @@ def _type_key(kind: ArgumentType) -> Hashable:
 
 def _check_rank(function: FunctionType, grid_rank: int, group: tuple[int, ...] | None) -> None:
     if group is not None and len(group) != grid_rank:
-        raise VectorError(f"{function.__name__}: a group of {len(group)} axes does not fit a grid of {grid_rank}")
+        raise VectorError(f"{function.__name__}: group has {len(group)} axes, but the grid has {grid_rank}")
 
 
 def _translate(
@@ -153,7 +153,9 @@ def _translate(
         if not shared.changed:
             break
     else:
-        raise VectorError(f"the types of {function.__name__} do not settle", source.where(source.tree))
+        raise VectorError(
+            f"the types of the variables of {function.__name__} do not converge", source.where(source.tree)
+        )
     result = ir.Function(
         name=function.__name__ if function.__name__.isidentifier() else "lambda_function",
         grid_rank=grid_rank,
@@ -177,22 +179,25 @@ def _translate(
 
 @contextmanager
 def _frames_enough(work: Translator) -> Iterator[None]:
-    """A VectorError for a function that goes deeper than Python's recursion limit leaves room for here."""
+    """Turn a RecursionError into a VectorError."""
     try:
         yield
     except RecursionError:
         limit = sys.getrecursionlimit()
         where = work.where(work.latest or work.frame.source.tree)
-        message = f"functions and expressions are nested too deeply here for Python's recursion limit, {limit} frames"
+        message = f"functions and expressions are nested too deeply for Python's recursion limit of {limit} frames"
         raise VectorError(f"{message}; split them", where) from None
 
 
 def _argument_names(source: Source, function: FunctionType, count: int, what: str) -> list[str]:
-    """The names of the arguments given; those left out have defaults."""
+    """All argument names of the function; arguments beyond `count` must have defaults."""
     tree = source.tree
     arguments = tree.args
     if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
-        raise VectorError("a vector function's arguments are given by place; write them out", source.where(tree))
+        raise VectorError(
+            "a vector function has positional arguments only; *args, **kwargs and keyword-only arguments are refused",
+            source.where(tree),
+        )
     names = [item.arg for item in (*arguments.posonlyargs, *arguments.args)]
     least = len(names) - len(arguments.defaults)
     if not least <= count <= len(names):
@@ -225,7 +230,7 @@ def _kernel_body(
             work.give_argument(name, value, tree)
         work.give_defaults(names, 1 + len(types))
         if isinstance(tree, ast.Lambda):
-            work.fail("forall runs functions defined with def; a lambda stores nothing", tree)
+            work.fail("forall cannot run a lambda, because it stores nothing; define the function with def", tree)
         work.translate_function(tree.body)
     return body, arrays, parameters
 
@@ -239,7 +244,7 @@ def _array(work: Translator, name: str, position: int, kind: FieldType, tree: as
     zero = work.integer(0)
     for sizes in kind.tiles:
         if len(sizes) != kind.rank:
-            work.fail(f"{name!r} has rank {kind.rank} and tiles {sizes}", tree)
+            work.fail(f"{name!r} has rank {kind.rank}, but its tiles {sizes} have rank {len(sizes)}", tree)
     axes = tuple(range(kind.rank))
     return View(array, axes, (zero,) * kind.rank, extents, tuple(kind.tiles), writable=kind.writable)
 
@@ -280,7 +285,7 @@ def _number(
 
 
 def _record_of(value: Items, work: Translator, tree: ast.AST) -> Number:
-    """A tuple given as a result: a record of its items (of theirs, where they are tuples), in their order."""
+    """A tuple as a result: a record of its items in order, nested tuples flattened."""
     numbers = _numbers_in(value, work, tree)
     if not numbers:
         work.fail("the function returns an empty tuple; a number, a record or a tuple of them is accepted", tree)
@@ -318,7 +323,7 @@ def _translate_value(
         if not shared.changed:
             break
     else:
-        raise VectorError(f"the types of {function.__name__} do not settle", source.where(tree))
+        raise VectorError(f"the types of the variables of {function.__name__} do not converge", source.where(tree))
     own = {argument.name for argument in arguments}
     variables = [variable for variable in work.variables.values() if variable.name not in own]
     name = function.__name__ if function.__name__.isidentifier() else "operator"

@@ -1,4 +1,4 @@
-"""Operators, predicates and keys from Python functions: what scan, reduce, sort and select take as `op`."""
+"""Operators, predicates and keys from Python functions, for the `op` argument of scan, reduce, sort and select."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pydp.lang.opencl.value_function import ValueText, lower_value
 
 
 def vector_operator(fn: Callable[..., Any], argument_dtypes: Sequence[Any], result: Any = None) -> ValueText:
-    """`fn`, a vector function, plain function or lambda of values, as C text for the given argument dtypes.
+    """Translate `fn`, a function or lambda of values, to C source for the given argument dtypes.
 
-    result: the dtype to convert the returned value to (None: the one that the language's rules give; a tuple is
-    then a record of its items). Raises VectorError, with the line of Python, for what the language does not have.
+    result: the dtype of the result. None keeps the dtype that the language's rules give; a returned tuple then becomes
+    a record of its items. Raises VectorError, with the Python line, for code outside the language.
 
     >>> vector_operator(lambda a, b: a + b, ["float32", "float32"]).result
     dtype('float32')

@@ -1,37 +1,37 @@
-"""What a vector function is written with: the decorator, local memory, barriers, atomics, small functions.
+"""Building blocks of vector functions: the decorator, local memory, barriers, atomics, small functions.
 
-A vector function is plain Python. Called with plain values it runs as such; given to forall, scan, reduce or
-sort it is translated. The names here stand for what the translation knows; those that only make sense on a lane
-(local memory, barriers, atomics) refuse to run outside.
+A vector function is plain Python. A normal call runs it in Python; forall, scan, reduce and sort translate it to a
+kernel. Local memory, barriers and atomics work only inside a translated function; a normal call of them raises
+InvalidArgument. A lane is one index of the grid that forall runs the function for.
 
 The language
     index       ``i, j = idx``; ``idx[0]``; ``idx + (1, 0)``; with a group also ``idx.group``, ``idx.local``,
                 ``idx.group_extent``, ``idx.group_count``; ``idx.grid_extent``, ``idx.global_index``
-    arrays      ``A[i, j]``, ``A[idx]``, ``A(i, j)``; outside: reads give the fill value (0), writes are dropped;
-                ``A.extent[0]`` or ``A.extent(0)``, ``A.shape``, ``A.rank``, ``A.dtype``, ``len(A)``
-    views       ``A.T``, ``A.tile(16, 16)``, pydp.tile, pydp.section, pydp.project, pydp.read_only; a range of tiles
-                gives tiles: ``A[t, u][x, y]``; a tile's extent is the tile's, though the array may end before it; an
-                index outside a tile, which checked mode names, is one of the tiles beside it
-    memory      :func:`local_field`, :func:`private_field`, :func:`group_barrier`, ``atomic_add`` and its like; nothing
-                looks after indexes outside local and private fields: those that depend on data are for checked mode
+    arrays      ``A[i, j]``, ``A[idx]``, ``A(i, j)``; out of bounds, reads give the fill value (0) and writes are
+                dropped; ``A.extent[0]`` or ``A.extent(0)``, ``A.shape``, ``A.rank``, ``A.dtype``, ``len(A)``
+    views       ``A.T``, ``A.tile(16, 16)``, pydp.tile, pydp.section, pydp.project, pydp.read_only; indexing a range of
+                tiles gives a tile: ``A[t, u][x, y]``; all tiles have the same extent, even where the array ends inside
+                the last one; an index outside a tile accesses the neighbouring tile (checked mode reports it)
+    memory      :func:`local_field`, :func:`private_field`, :func:`group_barrier`, ``atomic_add`` and the other atomics;
+                indexes of local and private fields are not bounds-checked if they depend on data; use checked mode
     statements  assignments (tuples, ``+=``), ``if``, ``for`` over range or over a tuple, ``while``, ``break``,
-                ``continue``, ``return`` (nothing from what forall runs; anything, anywhere, elsewhere)
-    numbers     Python's operators, exact in 64 bits for Python's own integers (indexes, counters, literals, arguments);
+                ``continue``, ``return`` (without a value in the function that forall runs)
+    numbers     Python's operators, exact in 64 bits for Python integers (indexes, counters, literals, arguments);
                 abs min max round int float bool divmod pow; casts such as ``np.float32(x)``;
-                most functions of math and those of NumPy with one result; ``x if c else y``, :func:`where`,
-                :func:`fma`. min and max give NaN where an operand is, as NumPy's minimum does
+                most functions of math, and NumPy functions with one result; ``x if c else y``, :func:`where`,
+                :func:`fma`. min and max propagate NaN, like numpy.minimum
     records     ``r.x`` or ``r["x"]``, ``r.x = v``, ``A[i].x = v``, ``dtype(x=..., y=...)``, :func:`record`; assigning
-                copies. A member that is an array is a tuple of its items: ``r.v[k]``, ``r.m[i, j]``, ``A[i].v[k] = x``,
-                ``A[i].v = (x, y, z)``, ``r.v + s.v`` item by item; outside it reads give 0 and writes are dropped
-    functions   other Python functions are inlined, with arrays and indexes as arguments if need be; no recursion
-    constants   numbers, NumPy scalars, tuples, dtypes and arrays of 1 to 64 elements from around the function, as they
-                are at the call
+                copies. An array member is a tuple of its items: ``r.v[k]``, ``r.m[i, j]``, ``A[i].v[k] = x``,
+                ``A[i].v = (x, y, z)``, ``r.v + s.v`` (elementwise); out of bounds, reads give 0, writes are dropped
+    functions   other Python functions are inlined; arrays and indexes may be arguments; no recursion
+    constants   numbers, NumPy scalars, tuples, dtypes and arrays of 1 to 64 elements from enclosing scopes, with their
+                values at the time of the call
 
-Expressions may have as many terms as Python's parser reads; 64 levels of nesting in expressions and 80 in statements
-(an elif, and what follows a return, is one) are accepted.
+Nesting is limited to 64 levels in expressions and 80 in statements (each elif, and the code after a return, adds one
+level). The number of terms in an expression is not limited.
 
-Types are those of :mod:`pydp.lang.ir.types`. A barrier must be met by all lanes of a group; under a condition
-that differs from lane to lane it names how many meet: ``group_barrier(width)``.
+:mod:`pydp.lang.ir.types` gives the type rules. All lanes of a group must reach a barrier. Under a divergent condition,
+pass the number of lanes that reach it together: ``group_barrier(width)``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ __all__ = [
 
 
 class VectorFunction:
-    """A Python function that runs on lanes; made by :func:`vector`. ``.function`` is the Python function."""
+    """A vector function, made by :func:`vector`. ``.function`` is the Python function."""
 
     __name__: str
 
@@ -75,7 +75,7 @@ class VectorFunction:
         functools.update_wrapper(self, self.function)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Run the Python function itself, on the host, for plain values."""
+        """Call the Python function directly."""
         return self.function(*arguments, **named)
 
     def __repr__(self) -> str:
@@ -83,11 +83,11 @@ class VectorFunction:
 
 
 def vector(function: Callable[..., Any]) -> VectorFunction:
-    """Mark a function as a vector function: forall runs it on every lane, other vector functions may call it.
+    """Mark a function as a vector function: forall runs it for every index, and other vector functions may call it.
 
-    The function is written in a part of Python: numbers, tuples, records, arrays given as arguments; ``if``,
-    ``for`` over range, ``while``; calls of other functions. Everything else is a VectorError at translation,
-    with its line. Types follow :mod:`pydp.lang.ir.types`.
+    The function uses a subset of Python: numbers, tuples, records, arrays passed as arguments; ``if``, ``for`` over
+    range, ``while``; calls of other functions. Translation raises VectorError, with the line, for anything else.
+    :mod:`pydp.lang.ir.types` gives the type rules.
 
     >>> @vector
     ... def square(x):
@@ -99,35 +99,37 @@ def vector(function: Callable[..., Any]) -> VectorFunction:
 
 
 def _on_lanes_only(name: str) -> NoReturn:
-    raise InvalidArgument(f"{name} belongs inside a vector function that forall runs; it was called as plain Python")
+    raise InvalidArgument(f"{name} was called from plain Python; call it inside a vector function that forall runs")
 
 
 def local_field(*extents: Any, dtype: Any = None) -> Any:
-    """An array in local memory, shared by the lanes of a group, not initialised.
+    """An uninitialized array in local memory, shared by the lanes of a group.
 
-    ``local_field(np.float32, 16, 16)`` or ``local_field((16, 16), np.float32)``; the extents are constants. Unlike an
-    argument's, its indexes are not guarded: one outside is refused where constants, places in the grid or a launch's
-    first numbers tell, and named by ``pydp.checked()`` where it depends on data; without that it may read or destroy
-    any memory of the process. Lanes of a group that lie outside the grid use local fields too.
+    ``local_field(np.float32, 16, 16)`` or ``local_field((16, 16), np.float32)``; the extents are constants.
+    Unlike those of arguments, its indexes have no bounds check at run time. Translation and launch refuse an index
+    that is out of bounds by constants, by grid indexes, or by scalar arguments (checked for the first values of each
+    magnitude). ``pydp.checked()`` reports an out-of-bounds index that depends on data; outside checked mode, it may
+    read or overwrite any memory of the process.
+    Lanes of the group outside the grid use local fields too.
     """
     _on_lanes_only("local_field")
 
 
 def private_field(*extents: Any, dtype: Any = None) -> Any:
-    """An array of one lane, not initialised; written, and as little guarded, as :func:`local_field`."""
+    """An uninitialized array, private to one lane. Arguments and bounds checks are those of :func:`local_field`."""
     _on_lanes_only("private_field")
 
 
 def group_barrier(width: Any = None) -> None:
-    """Wait for all lanes of the group, or for each run of `width` lanes; local memory is then seen by them all."""
+    """Wait for all lanes of the group, or of each block of `width` lanes. Then they see each other's local memory."""
     _on_lanes_only("group_barrier")
 
 
 def atomic_add(array: Any, index: Any, value: Any) -> Any:
-    """array[index] += value, indivisibly; the value is what was there before.
+    """Atomically add `value` to ``array[index]``, and return the old value.
 
-    Lanes come by in no particular order, so which of them finds what may differ from run to run. It is 0 where an
-    argument has no such element, and in lanes outside the grid, which change nothing.
+    Lanes run in no particular order, so the old values may differ from run to run. If the index is outside an argument
+    array, or the lane is outside the grid, nothing changes and the result is 0.
 
     >>> def keep(idx, kept, count, x):
     ...     if x[idx] > 0:
@@ -140,42 +142,42 @@ def atomic_add(array: Any, index: Any, value: Any) -> Any:
 
 
 def atomic_sub(array: Any, index: Any, value: Any) -> Any:
-    """array[index] -= value, indivisibly; the value is what was there, as of :func:`atomic_add`."""
+    """Atomically subtract `value` from ``array[index]``, and return the old value (see :func:`atomic_add`)."""
     _on_lanes_only("atomic_sub")
 
 
 def atomic_min(array: Any, index: Any, value: Any) -> Any:
-    """array[index] = min(array[index], value), indivisibly; the value is what was there, as of :func:`atomic_add`."""
+    """Atomically set ``array[index]`` to the minimum of it and `value`; return the old value (see `atomic_add`)."""
     _on_lanes_only("atomic_min")
 
 
 def atomic_max(array: Any, index: Any, value: Any) -> Any:
-    """array[index] = max(array[index], value), indivisibly; the value is what was there, as of :func:`atomic_add`."""
+    """Atomically set ``array[index]`` to the maximum of it and `value`; return the old value (see `atomic_add`)."""
     _on_lanes_only("atomic_max")
 
 
 def atomic_and(array: Any, index: Any, value: Any) -> Any:
-    """array[index] &= value, indivisibly; the value is what was there, as of :func:`atomic_add`."""
+    """Atomically compute ``array[index] &= value``, and return the old value (see :func:`atomic_add`)."""
     _on_lanes_only("atomic_and")
 
 
 def atomic_or(array: Any, index: Any, value: Any) -> Any:
-    """array[index] |= value, indivisibly; the value is what was there, as of :func:`atomic_add`."""
+    """Atomically compute ``array[index] |= value``, and return the old value (see :func:`atomic_add`)."""
     _on_lanes_only("atomic_or")
 
 
 def atomic_xor(array: Any, index: Any, value: Any) -> Any:
-    """array[index] ^= value, indivisibly; the value is what was there, as of :func:`atomic_add`."""
+    """Atomically compute ``array[index] ^= value``, and return the old value (see :func:`atomic_add`)."""
     _on_lanes_only("atomic_xor")
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
-    """`yes` where the condition holds, else `no`."""
+    """`yes` if the condition is true, else `no`."""
     return yes if condition else no
 
 
 def fma(a: Any, b: Any, c: Any) -> Any:
-    """a * b + c, rounded once, in the type that the three have together (Python floats: float64)."""
+    """Compute a * b + c with one rounding, in the common type of the three (Python numbers: float64)."""
     dtype = np.result_type(a, b, c)
     if dtype.kind != "f":
         dtype = np.dtype(np.float64)
@@ -187,7 +189,7 @@ def fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def _rounded(exact: Fraction, dtype: np.dtype[Any]) -> Any:
-    """The number of `dtype` next to an exact value, ties to even."""
+    """An exact value rounded to `dtype`, ties to even."""
     try:
         with np.errstate(over="ignore"):
             first = dtype.type(float(exact))
@@ -202,7 +204,7 @@ def _rounded(exact: Fraction, dtype: np.dtype[Any]) -> Any:
 
 
 def record(dtype: Any, *values: Any, **members: Any) -> Any:
-    """A record of `dtype` from its members' values, by place or by name.
+    """A record of `dtype` with the given members, by position or by name.
 
     >>> body = np.dtype([("x", np.float32), ("mass", np.float32)])
     >>> record(body, 1.0, mass=2.0)["mass"]
@@ -211,10 +213,10 @@ def record(dtype: Any, *values: Any, **members: Any) -> Any:
     kind = np.dtype(dtype)
     names = kind.names
     if names is None:
-        raise InvalidArgument(f"{kind} is no record; a dtype with fields is accepted")
+        raise InvalidArgument(f"{kind} is not a record dtype; a dtype with fields is accepted")
     given = dict(zip(names, values, strict=False))
     if len(values) > len(names) or set(given) & set(members) or set(given) | set(members) != set(names):
-        raise InvalidArgument(f"a record of {', '.join(names)} needs each member once")
+        raise InvalidArgument(f"a record of {', '.join(names)} needs exactly one value for each member")
     result = np.zeros((), kind)
     for name, value in {**given, **members}.items():
         result[name] = value

@@ -174,7 +174,7 @@ LARGE = {
     "a+b" + "+0" * 2000: f"more than {MOST_NODES} operands",
     "- " * 2000 + "a": f"more than {MOST_NODES} operands",
     "!" * 4000 + "a": f"more than {MOST_NODES} operands",
-    "a*b" + "/a*b" * 100: "column 1: its C text has 303 brackets inside each other",
+    "a*b" + "/a*b" * 100: "column 1: its C source has 303 nested brackets",
     "a?b:" * 1000 + "a": f"more than {MOST_NODES} operands",
 }
 

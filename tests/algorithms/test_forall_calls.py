@@ -237,7 +237,7 @@ def test_threads_do_not_mix_their_functions(device):
         ((4,), (np.zeros(4, np.int32), 2), {"spec": {"mapping": "warp"}}, "mapping"),
         ((4,), (np.zeros(4, np.int32), 2), {"spec": {"color": 1}}, "color"),
         ((4,), (np.zeros(4, np.int32), 2), {"spec": "simt"}, "spec"),
-        ((4,), (np.zeros(4, np.int32), 2), {"spec": {1: "simt", "group": None}}, "spec has no 1"),
+        ((4,), (np.zeros(4, np.int32), 2), {"spec": {1: "simt", "group": None}}, "spec has an unknown field 1"),
         ((4,), (np.zeros((4, 4), np.int32), 2), {}, "rank|axes|index"),
         ((4,), (np.zeros(4, np.int32),), {}, "argument"),
         ((4,), (pydp.read_only(np.zeros(4, np.int32)), 2), {}, "read"),
@@ -382,7 +382,7 @@ def test_explanations(device):
     on_host = pydp.explain(stencil, c.grid, c, a, device="host")
     assert "stencil" in str(on_host) and on_host.facts["barriers"] == 0
     tiled_on_host = pydp.explain(mxm_tiled, c.grid, c, tiles, tiles, group=(16, 16), device="host")
-    for name, value in (("group", (16, 16)), ("barriers", 2), ("local fields", "2048 bytes a group")):
+    for name, value in (("group", (16, 16)), ("barriers", 2), ("local fields", "2048 bytes per group")):
         assert plain.facts[name] == tiled_on_host.facts[name] == value
     with pytest.raises(InvalidArgument):
         pydp.explain(stencil, c.grid, c, "no")

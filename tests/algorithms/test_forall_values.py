@@ -85,7 +85,7 @@ def lonely(idx: Any, a: Any) -> None:
     ("function", "message"),
     [
         (starred, "starred arguments cannot be used"),
-        (summed, "^sum cannot be called in a vector function; write it"),
+        (summed, "^sum is not supported in a vector function; write it"),
         (lonely, r"group=\(16, 16\)\n"),
     ],
 )
@@ -108,7 +108,7 @@ def test_grids_that_are_numpy_integers(device: Any) -> None:
 
 
 def test_the_wrong_number_of_indexes(device: Any) -> None:
-    with pytest.raises(pydp.InvalidArgument, match="an array of rank 2 of 'a' takes 2 integers as its index, not 1"):
+    with pytest.raises(pydp.InvalidArgument, match="an array of rank 2 of 'a' needs 2 integers as its index, not 1"):
         pydp.forall(3, ones, np.zeros((3, 3)), device=device)
 
 
@@ -140,5 +140,5 @@ def test_and_and_or_of_numbers_are_truths_in_conditions_alone(device: Any) -> No
             truths((k,), {(k,): int(a[k])}, expected)
         assert np.array_equal(out, expected)
     for function, advice in ((either, "x if x else y"), (both, "y if x else x")):
-        with pytest.raises(pydp.InvalidArgument, match=f"of numbers is a number of either in Python; write {advice}"):
+        with pytest.raises(pydp.InvalidArgument, match=f"needs boolean operands here; for numbers write {advice}"):
             pydp.forall(4, function, a, device=device)

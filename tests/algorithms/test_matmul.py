@@ -315,12 +315,12 @@ def test_same_bits_run_after_run(device: Any) -> None:
         ({"a": np.ones((2, 3), "M8[s]")}, "dtype"),
         ({"alpha": "two"}, "alpha is 'two'"),
         ({"alpha": 1j}, "real number"),
-        ({"beta": 2, "out": None}, "out= is needed"),
+        ({"beta": 2, "out": None}, "needs out="),
         ({"out": np.zeros((2, 5), "f4")}, r"shape \(2, 5\)"),
         ({"out": np.zeros((2, 4), "f8")}, "float64"),
         ({"out": np.broadcast_to(np.float32(0), (2, 4))}, "read-only"),
         ({"spec": {"tile_q": 3}}, "tile_q"),
-        ({"spec": {"mapping": "scalar"}}, "'vector' goes with"),
+        ({"spec": {"mapping": "scalar"}}, "'vector' with 'packed' or 'thin'"),
         ({"spec": 5}, "MatmulSpec"),
         ({"spec": {"mapping": "simt", "width": 3}}, "1, 2 or 4"),
         ({"queue": 3}, "CommandQueue"),
@@ -428,4 +428,4 @@ def test_staging_for_banks(device: Any, dtype: str, monkeypatch: pytest.MonkeyPa
         for left, right in ((a, b), (np.asfortranarray(a), np.asfortranarray(b))):
             assert np.array_equal(pydp.matmul(left, right, spec={"mapping": "simt"}), a @ b)
         told = str(pydp.explain(pydp.matmul, a, b, spec={"mapping": "simt"}))
-        assert "1 turn(s) an access" in told
+        assert "1 turn(s) per access" in told

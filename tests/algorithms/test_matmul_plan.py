@@ -135,10 +135,10 @@ def test_constraints_of_single_fields() -> None:
     assert thin.method == "thin" and FAMILY.check(CPU, problem, thin) is None
     assert "at most columns" in (FAMILY.check(CPU, problem, replace(thin, tile_n=thin.columns + 1)) or "")
     assert "rows of the product" in (FAMILY.check(CPU, problem, replace(thin, rows=1)) or "")
-    assert "lanes_m and lanes_n are 1" in (FAMILY.check(CPU, problem, replace(thin, lanes_m=2)) or "")
+    assert "lanes_m and lanes_n are 2 and 1" in (FAMILY.check(CPU, problem, replace(thin, lanes_m=2)) or "")
     square = describe(arithmetic(np.dtype("f4")), 1, 500, 500, 500)
     staged = next(spec for spec in FAMILY.candidates(GPU, square) if spec.mapping == "simt" and spec.width == 4)
-    assert "dividing rows, columns and pad" in (FAMILY.check(GPU, square, replace(staged, pad=2)) or "")
+    assert "must divide rows, columns and pad" in (FAMILY.check(GPU, square, replace(staged, pad=2)) or "")
 
 
 def test_check_names_what_is_wrong() -> None:
@@ -147,7 +147,7 @@ def test_check_names_what_is_wrong() -> None:
     assert FAMILY.check(GPU, problem, good) is None
     for change, words in [
         ({"tile_m": 0}, "tile_m is 0"), ({"lanes_m": 64}, "tile_m"), ({"tile_k": 4096}, "local memory"),
-        ({"width": 3}, "width is 3"), ({"pad": -1}, "pad is -1"), ({"method": "thin"}, "goes with"),
+        ({"width": 3}, "width is 3"), ({"pad": -1}, "pad is -1"), ({"method": "thin"}, "'staged' are accepted"),
         ({"mapping": "vector", "method": "packed", "width": 5}, "width is 5"),
         ({"rows": 2.5}, "rows is 2.5"), ({"buffers": 3}, "buffers is 3"), ({"barriers": "all"}, "barriers is 'all'"),
     ]:  # fmt: skip
@@ -184,7 +184,7 @@ def test_staged_rows_are_free_of_bank_conflicts() -> None:
         how = arithmetic(np.dtype(dtype))
         problem = describe(how, 1, 2048, 2048, 2048)
         for spec in FAMILY.candidates(GPU, problem):
-            free = ": 1 turn(s) an access" in bank_note(GPU, how, spec)
+            free = ": 1 turn(s) per access" in bank_note(GPU, how, spec)
             assert free or spec.tile_m < 32, spec  # no padding serves stores of two short rows at a time
         assert "1 turn(s)" in bank_note(GPU, how, FAMILY.default(GPU, problem))
         assert {spec.buffers for spec in FAMILY.candidates(GPU, problem)} == {1, 2}

@@ -71,7 +71,7 @@ def test_one_operator_is_one_object_of_one_dtype():
     assert operator.identity is None and operator.operands_in_order
     with pytest.raises(InvalidArgument, match="float32 is needed"):
         operator_text(operator, "float32")
-    with pytest.raises(InvalidArgument, match="no vector form"):
+    with pytest.raises(InvalidArgument, match="no vector version"):
         operator.vector_function(4)
 
 
@@ -135,7 +135,9 @@ def test_expressions_that_may_not_stand(text):
 
 @pytest.mark.parametrize("name", ["mean", "maximum", "add"])
 def test_words_that_are_no_names_are_told_the_names(name):
-    with pytest.raises(InvalidArgument, match=re.escape(f"op '{name}' is no operator's name; {' '.join(NAMES)}")):
+    with pytest.raises(
+        InvalidArgument, match=re.escape(f"op '{name}' is not the name of an operator; {' '.join(NAMES)}")
+    ):
         operator_text(name, "float32")
 
 
@@ -157,20 +159,20 @@ def test_components_and_fields():
 WIDE = np.dtype([(f"field_{n}", "f4") for n in range(400)])
 WRONG_ANYWHERE = [
     ("a.nothing", WIDE, "field_4 and 395 more are accepted"),
-    ("a + b", WIDE, "a record of the fields field_0"),
-    ("+", WIDE, "a record of the fields field_0"),
+    ("a + b", WIDE, "a record with the fields field_0"),
+    ("+", WIDE, "a record with the fields field_0"),
     ("max(a, b)", WIDE, "field_4 and 395 more"),
-    ({"x": "a"}, WIDE, "op names x, no fields of the record"),
+    ({"x": "a"}, WIDE, "op has unknown fields x"),
     ({f"x{n}": "a" for n in range(300)}, WIDE, "x4 and 295 more"),
-    ({"é" * 9000: "a"}, WIDE, "no fields"),
+    ({"é" * 9000: "a"}, WIDE, "unknown fields"),
     ({10**5000: "a"}, WIDE, "a value of type int"),
     ({name: f"a.{name}" for name in WIDE.names[:-1]}, WIDE, "no expression for the fields field_399"),
     ({}, WIDE, "field_4 and 395 more"),
-    ({"x": "a"}, np.dtype("f4"), "float32 has none"),
+    ({"x": "a"}, np.dtype("f4"), "float32 has no fields"),
     ({"r": "a.r.field_1"}, np.dtype([("r", WIDE)]), "field_4 and 395 more is needed"),
     ({"r": 3**20000}, np.dtype([("r", WIDE)]), "a value of type int"),
     ({"v" * 900: "a"}, np.dtype([("v" * 900, "f4", 3)]), "is an array"),
-    ("x" * 4000, np.dtype("i4"), "no operator's name"),
+    ("x" * 4000, np.dtype("i4"), "is not the name of an operator"),
     (10**5000, np.dtype("i4"), "op a value of type int is not an operator"),
     ([10**5000], np.dtype("i4"), "is not an operator"),
     (np.zeros(10**5), np.dtype("i4"), "is not an operator"),

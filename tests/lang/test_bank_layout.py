@@ -80,7 +80,7 @@ def test_turned_tiles_are_padded_by_one(device: Any, banks: Any) -> None:
         results.append(out)
         told = str(pydp.explain(pydp.forall, (64, 96), turned, out, x, group=(32, 32), spec=SIMT))
         assert ("rows 1 element(s) longer, 1 turn(s) of 32 banks at worst, 32 without" in told) == (count == 32)
-        assert f"{4 * 32 * (33 if count == 32 else 32)} bytes a group" in told
+        assert f"{4 * 32 * (33 if count == 32 else 32)} bytes per group" in told
     assert np.array_equal(results[0], x.T) and np.array_equal(results[1], x.T)
 
 

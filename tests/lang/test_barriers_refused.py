@@ -83,7 +83,7 @@ def test_where_barriers_of_warps_do_not_build_those_of_whole_groups_are_used(dev
     x, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32)
     pydp.forall((64,), mirrored, out, x, group=64, spec=SIMT)
     np.testing.assert_array_equal(out, np.arange(64) ^ 31)
-    assert "barriers of warps do not build" in caplog.text
+    assert "warp barriers do not build" in caplog.text
     with pytest.raises(BuildFailed):
         pydp.forall((64,), mirrored, out, x, group=64, spec={"barriers": "subgroup"})
 

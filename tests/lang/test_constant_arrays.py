@@ -152,11 +152,11 @@ def beyond(idx, out):
 @pytest.mark.parametrize(
     ("fn", "says"),
     [
-        (write, "cannot be assigned; make a new tuple; arrays that are written are passed as arguments"),
+        (write, "cannot be assigned; make a new tuple, or pass an array as an argument"),
         (too_long, "NumPy arrays of 1 to 64 elements"),
         (empty, "NumPy arrays of 1 to 64 elements"),
         (masked, "NumPy arrays of 1 to 64 elements"),
-        (beyond, "index 3 is outside a constant array 'TABLE' of 3"),
+        (beyond, "index 3 is out of bounds for a constant array 'TABLE' of 3"),
     ],
 )
 def test_refused(fn, says):
@@ -220,12 +220,15 @@ async def later(idx, out):
         (half_an_extent, "an extent of a local_field must be an integer"),
         (
             zeros_of_its_own,
-            "zeros cannot be called in a vector function; pydp.private_field makes an array of each lane",
+            "zeros is not supported in a vector function; use pydp.private_field for an array of one lane",
         ),
-        (starred, "a starred target cannot be used; name every item"),
-        (two_names, "2 names cannot take 1 value; name every item, or index the tuple"),
-        (halved, "write a // b for whole quotients"),
-        (half_an_item, "atomic_add of an array of int32 cannot take plain float, which would lose its fraction"),
+        (starred, "a starred target is not supported; name every item"),
+        (two_names, "cannot unpack 1 value into 2 names; name every item, or index the tuple"),
+        (halved, "use a // b for integer division"),
+        (
+            half_an_item,
+            "atomic_add cannot combine an array of int32 with plain float, because the fraction would be lost",
+        ),
         (later, "later is an async function"),
     ],
 )
@@ -236,5 +239,5 @@ def test_mistakes_say_what_to_write(fn, says):
 
 
 def test_a_group_of_no_integers():
-    with pytest.raises(pydp.InvalidArgument, match="a positive integer for each of the grid's 1 axes"):
+    with pytest.raises(pydp.InvalidArgument, match="one positive integer per axis of the grid"):
         pydp.forall(4, two_names, np.zeros(4, np.int32), group=1.5, device="host")

@@ -330,7 +330,7 @@ def test_opencl_vectors(name, size):
     assert made["s0"] == (1.5 if dtype["s0"].kind == "f" else 1)
     if size == 3:
         assert run(lambda a: cltypes.int3(a.x, z=7, y=5), first[()])["s2"] == 7
-    with pytest.raises(VectorError, match="vectors of one type"):
+    with pytest.raises(VectorError, match="two vectors of the same type"):
         translate_value(lambda a, b: a + b, [cltypes.float4, cltypes.float2])
 
 
@@ -341,11 +341,11 @@ def test_wrong_functions_of_values():
         translate_value(lambda a, b: (a, b), [I32, I32], I32)
     with pytest.raises(VectorError, match="returns an empty tuple"):
         translate_value(lambda a: (), [I32])
-    with pytest.raises(VectorError, match="belongs to functions run by forall"):
+    with pytest.raises(VectorError, match="only available in functions run by forall"):
         translate_value(lambda a: pydp.local_field(np.float32, 4)[a], [I32])
     with pytest.raises(VectorError, match="complex128"):
         translate_value(lambda a: a, [np.complex128])
-    with pytest.raises(VectorError, match="float32 cannot become a record"):
+    with pytest.raises(VectorError, match="float32 cannot be converted to a record"):
         translate_value(lambda a: a, [F32], COMPLEX)
 
 

@@ -139,7 +139,7 @@ def test_a_stack_that_is_nearly_full_is_no_untyped_error() -> None:
     def call() -> None:
         pydp.forall(len(X), fn, np.zeros_like(X), X, device="host")
 
-    with pytest.raises(InvalidArgument, match="nested too deeply here for Python's recursion limit"):
+    with pytest.raises(InvalidArgument, match="nested too deeply for Python's recursion limit"):
         with_frames_left(250, call)
     call()
 
@@ -171,7 +171,7 @@ def test_a_kernel_that_is_made_on_a_nearly_full_stack(device: Any) -> None:
     count = 55
     fn, o = nested_greatest(count), np.zeros(6, np.int64)
     pydp.forall(6, fn, o, 3, device="host")
-    with pytest.raises(InvalidArgument, match="work is nested too deeply here for Python's recursion limit"):
+    with pytest.raises(InvalidArgument, match="work is nested too deeply for Python's recursion limit"):
         with_frames_left(140, lambda: pydp.forall(6, fn, o, 3, device=device))
     pydp.forall(6, fn, o, 5, device=device)
     assert o.tolist() == [max(5 + i, i + count - 1) // 2 for i in range(6)]
@@ -194,7 +194,7 @@ def test_new_numbers_on_a_nearly_full_stack(device: Any, place: str) -> None:
         try:
             with_frames_left(frames, call)
         except InvalidArgument as error:
-            assert "nested too deeply here" in str(error)
+            assert "nested too deeply" in str(error)
             refused += 1
         call()
         assert o.tolist() == [max(q + i, i + 59) // 2 for i in range(6)]

@@ -32,7 +32,7 @@ def known_name(idx, out):
     out[idx] = WEIGHTS[0]
 
 
-@wrong("'x' is possibly unassigned", C)
+@wrong("'x' may be unassigned", C)
 def unassigned_in_branch(idx, out):
     if idx[0] > 2:
         x = 1.0
@@ -48,7 +48,7 @@ def assigned_in_both(idx, out):
     out[idx] = x
 
 
-@wrong("'x' is possibly unassigned", C, INT)
+@wrong("'x' may be unassigned", C, INT)
 def unassigned_in_loop(idx, out, n):
     for k in range(n):
         x = k * 2.0
@@ -62,7 +62,7 @@ def assigned_in_a_known_loop(idx, out):
     out[idx] = x
 
 
-@wrong("'x' is possibly unassigned", C)
+@wrong("'x' may be unassigned", C)
 def assigned_too_late(idx, out):
     for k in range(4):
         if k > 0:
@@ -70,7 +70,7 @@ def assigned_too_late(idx, out):
         x = 1.0
 
 
-@wrong("'x' is possibly unassigned", C, INT)
+@wrong("'x' may be unassigned", C, INT)
 def unassigned_after_break(idx, out, n):
     for k in range(4):
         if k == n:
@@ -97,7 +97,7 @@ def assigned_in_endless_loop(idx, out, n):
     out[idx] = x
 
 
-@wrong("'x' is float32 at line", C, R)
+@wrong("'x' has type float32 at line", C, R)
 def record_and_number(idx, out, r):
     x = out[idx]
     if idx[0] > 2:
@@ -121,13 +121,13 @@ def int_and_float(idx, out, a):
     out[idx] = t
 
 
-@wrong("2 names cannot take 3 values", C)
+@wrong("cannot unpack 3 values into 2 names", C)
 def wrong_count(idx, out):
     i, j = (1, 2, 3)  # here
     out[idx] = i + j
 
 
-@wrong("only tuples can be taken apart", C)
+@wrong("only tuples can be unpacked", C)
 def take_a_number_apart(idx, out):
     i, j = out[idx]  # here
     out[idx] = i + j
@@ -136,12 +136,12 @@ def take_a_number_apart(idx, out):
 # --- indexing
 
 
-@wrong("takes 2 integers as its index, not 1", C, A)
+@wrong("needs 2 integers as its index, not 1", C, A)
 def too_few_indexes(idx, out, a):
     out[idx] = a[idx[0]]  # here
 
 
-@wrong("takes 2 integers as its index, not 3", C, A)
+@wrong("needs 2 integers as its index, not 3", C, A)
 def too_many_indexes(idx, out, a):
     out[idx] = a(idx[0], idx[1], 0)  # here
 
@@ -161,7 +161,7 @@ def negative_index(idx, out, a):
     out[idx] = a.T[-1, idx[1]]  # here
 
 
-@wrong("takes 1 integer as its index, not 2", C, V)
+@wrong("needs 1 integer as its index, not 2", C, V)
 def index_of_a_row(idx, out, row):
     out[idx] = row[0, 1]  # here
 
@@ -171,7 +171,7 @@ def last_index(idx, out, a):
     out[idx] = a[a.extent(0) - 1, idx[1]] + a[idx[0] - 1, idx[1]]
 
 
-@wrong("outside a tile", C, T, group=(16, 16))
+@wrong("out of bounds for a tile", C, T, group=(16, 16))
 def outside_a_tile(idx, out, t):
     out[idx] = t[idx.group][16, 0]  # here
 
@@ -181,7 +181,7 @@ def inside_a_tile(idx, out, t):
     out[idx] = t[idx.group][15, 0]
 
 
-@wrong("outside", C, group=(8, 8))
+@wrong("out of bounds", C, group=(8, 8))
 def outside_a_local_field(idx, out):
     s = pydp.local_field(np.float32, 8, 8)
     s[0, 8] = 1.0  # here
@@ -239,7 +239,7 @@ def ranks_fit(idx, out):
     out[(idx + 1) * (1, 2)] = 1.0
 
 
-@wrong("index 2 is outside a tuple of 2", C)
+@wrong("index 2 is out of bounds for a tuple of 2", C)
 def no_third_index(idx, out):
     out[idx] = idx[2]  # here
 
@@ -263,7 +263,7 @@ def barrier_without_group(idx, out):
     pydp.group_barrier()  # here
 
 
-@wrong("are constants", C, INT, group=(8, 8))
+@wrong("must be constants", C, INT, group=(8, 8))
 def run_time_local_field(idx, out, n):
     s = pydp.local_field(np.float32, n)  # here
     s[0] = 1.0
@@ -281,12 +281,12 @@ def empty_local_field(idx, out):
     s[0] = 1.0
 
 
-@wrong("of a tile are 1 or more", C)
+@wrong("1 or more is accepted", C)
 def empty_tile(idx, out):
     out[idx] = pydp.tile(out, (0, 4)).extent[0]  # here
 
 
-@wrong("has 2 extents, not 3", C)
+@wrong("needs 2 extents, not 3", C)
 def tile_of_another_rank(idx, out):
     out[idx] = out.tile(4, 4, 4).extent[0]  # here
 
@@ -309,12 +309,12 @@ def literal_too_large(idx, u):
     u[idx] = u[idx] + 300  # here
 
 
-@wrong("write 4294967295 for the value with the same bits", FieldType(np.dtype("u4"), 1), rank=1)
+@wrong("write 4294967295 for the same bits", FieldType(np.dtype("u4"), 1), rank=1)
 def negative_as_unsigned(idx, u):
     u[idx] = np.uint32(-1)  # here
 
 
-@wrong("-1 does not fit uint64, which holds 0 to", FieldType(U64, 1), rank=1)
+@wrong("-1 does not fit uint64 (0 to", FieldType(U64, 1), rank=1)
 def less_than_nothing(idx, u):
     u[idx] = -1  # here
 
@@ -339,7 +339,7 @@ def shift_a_float(idx, out, a):
     out[idx] = a[idx] << 1  # here
 
 
-@wrong("negative power", V, rank=1)
+@wrong("exponent of an integer is negative", V, rank=1)
 def negative_power(idx, out):
     out[idx] = out[idx] ** -1  # here
 
@@ -360,7 +360,7 @@ def float_range(idx, out, x):
         out[idx] = k
 
 
-@wrong("not 0", C)
+@wrong("range is 0", C)
 def range_without_step(idx, out):
     for k in range(0, 4, 0):  # here
         out[idx] = k

@@ -35,12 +35,12 @@ def assign_unknown_member(idx, out, r):
     r[0].z = 1.0  # here
 
 
-@wrong("records are equal or not", C, R)
+@wrong("records support == and != only", C, R)
 def order_of_records(idx, out, r):
     out[idx] = r[0] < r[1]  # here
 
 
-@wrong("member 'n' is not given", R, rank=1)
+@wrong("member 'n' is missing", R, rank=1)
 def incomplete_record(idx, r):
     r[idx] = pydp.record(REC, x=1.0)  # here
 
@@ -50,17 +50,17 @@ def complete_record(idx, r):
     r[idx] = pydp.record(REC, x=1.0, n=2)
 
 
-@wrong("'y' is no member", R, rank=1)
+@wrong("'y' is not a member", R, rank=1)
 def record_with_more(idx, r):
     r[idx] = REC(x=1.0, n=1, y=2)  # here
 
 
-@wrong("cannot become a record", R, rank=1)
+@wrong("cannot be converted to a record", R, rank=1)
 def number_into_record(idx, r):
     r[idx] = 1.0  # here
 
 
-@wrong("belongs to the caller", R, rank=1)
+@wrong("is a record of the caller", R, rank=1)
 def callee_changes_record(idx, r):
     r[idx] = _changed(r[idx])
 
@@ -70,7 +70,7 @@ def _changed(body):
     return body
 
 
-@wrong("needs numbers; take a member", R, rank=1)
+@wrong("needs numbers, not records", R, rank=1)
 def add_records(idx, r):
     r[idx] = r[idx] + r[idx]  # here
 
@@ -91,7 +91,7 @@ def _two(x, y):
     return x + y
 
 
-@wrong("lacks its argument 'y'", C)
+@wrong("lacks the argument 'y'", C)
 def missing_argument(idx, out):
     out[idx] = _two(1)  # here
 
@@ -132,7 +132,7 @@ def _mixed(x):
     return (1.0, 2.0)  # here
 
 
-@wrong("returns plain float elsewhere and a tuple", C)
+@wrong("a tuple of 2 here, but plain float elsewhere", C)
 def mixed_returns(idx, out):
     out[idx] = _mixed(idx[0])
 
@@ -146,22 +146,22 @@ def _nothing(out, idx):
     out[idx] = 1.0
 
 
-@wrong("a function run by forall returns nothing", C)
+@wrong("a function run by forall cannot return a value", C)
 def returns_a_value(idx, out):
     return out[idx]  # here
 
 
-@wrong("cannot be called in a vector function", C)
+@wrong("is not supported in a vector function", C)
 def calls_a_type(idx, out):
     out[idx] = sorted((3, 1, 2))  # here
 
 
-@wrong("print cannot be used", C)
+@wrong("print is not supported", C)
 def prints(idx, out):
     print(out[idx])  # here
 
 
-@wrong("pydp.matmul cannot be used", C, A)
+@wrong("pydp.matmul is not supported", C, A)
 def calls_an_algorithm(idx, out, a):
     pydp.matmul(a, a)  # here
 
@@ -177,7 +177,7 @@ def atomic_on_private(idx, out):
     pydp.atomic_add(own, 0, 1)  # here
 
 
-@wrong("changes an element of an array, not", C)
+@wrong("needs an element of an array, not", C)
 def atomic_on_a_number(idx, out):
     pydp.atomic_add(idx[0], 1)  # here
 
@@ -306,18 +306,18 @@ def two(idx, out):
 def test_arguments_of_translate():
     with pytest.raises(VectorError, match=r"two takes 2 arguments \(the index and the arguments\), not 3"):
         translate(two, 2, None, [C, A])
-    with pytest.raises(VectorError, match="a group of 1 axes does not fit a grid of 2"):
+    with pytest.raises(VectorError, match="group has 1 axes, but the grid has 2"):
         translate(two, 2, (16,), [C])
-    with pytest.raises(VectorError, match="no Python function"):
+    with pytest.raises(VectorError, match="is not a Python function"):
         translate(3, 2, None, [C])
     with pytest.raises(VectorError, match="complex64"):
         translate(two, 2, None, [FieldType(np.dtype("c8"), 2)])
-    with pytest.raises(VectorError, match="a lambda stores nothing"):
+    with pytest.raises(VectorError, match="cannot run a lambda"):
         translate(lambda idx, out: out, 2, None, [C])
 
 
 def test_no_source():
     space: dict = {}
     exec("def made(idx, out):\n    out[idx] = 1\n", space)
-    with pytest.raises(VectorError, match="source of made is not to be had"):
+    with pytest.raises(VectorError, match="Python has no source for made"):
         translate(space["made"], 2, None, [C])

@@ -47,7 +47,7 @@ def list_from_outside(idx, out):
     out[idx] = TABLE[0]  # here
 
 
-@wrong("'ARRAY' is an array from outside", C)
+@wrong("'ARRAY' is an array from an enclosing scope", C)
 def array_from_outside(idx, out):
     out[idx] = ARRAY[0]  # here
 
@@ -145,13 +145,13 @@ def loop_else(idx, out):
         out[idx] = 1  # here
 
 
-@wrong("a for loop runs over range", C, A)
+@wrong("a for loop iterates over range", C, A)
 def for_over_array(idx, out, a):
     for x in a:  # here
         out[idx] = x
 
 
-@wrong("break inside a loop over a tuple", C)
+@wrong("break is not supported inside a loop over a tuple", C)
 def break_in_unrolled(idx, out):
     for w in WEIGHTS:
         if idx[0] > w:
@@ -171,7 +171,7 @@ def identity(idx, out):
         out[idx] = 1
 
 
-@wrong("None is no value", C)
+@wrong("None cannot be used", C)
 def none_value(idx, out):
     x = None  # here
     out[idx] = x
@@ -194,7 +194,7 @@ def starred(idx, out):
     out[idx] = first
 
 
-@wrong("a condition is a number", C)
+@wrong("a condition must be a number", C)
 def tuple_condition(idx, out):
     if idx:  # here
         out[idx] = 1

@@ -1005,7 +1005,7 @@ def test_explain_says_which_width_runs(device: Any) -> None:
     large = pydp.explain(pydp.forall, LANES, many_uses, o, 2**40, device=device)
     assert small.facts["index type"] == np.int32 and not any("64 bits" in line for line in small.choices)
     assert large.facts["index type"] == np.int64
-    assert any("Python's integers have 64 bits here" in line for line in large.choices)
+    assert any("Python integers have 64 bits here" in line for line in large.choices)
 
 
 # --- functions of values -----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """forall: run a vector function for every index of a grid (SPEC S1).
 
-The function's source is translated once for each description of its arguments, then to a kernel for the
-device: a work-item for each lane on GPUs, a work-item for each group on CPUs, NumPy on the host. Later calls
-with the same description go straight to the kept kernel.
+The source of the function is translated once per combination of argument types, then compiled to a kernel for the
+device. GPUs run one work-item per lane, CPUs one work-item per group, the host runs NumPy. A lane is one index of the
+grid. Later calls with the same argument types reuse the cached kernel.
 """
 
 from __future__ import annotations
@@ -47,28 +47,27 @@ def forall(
     wait_for: Any = None,
     spec: ForallSpec | Mapping[str, Any] | None = None,
 ) -> Any:
-    """Run ``fn(index, *args)`` for every index of `grid`, in any order and at the same time.
+    """Run ``fn(index, *args)`` in parallel for every index of `grid`, in no particular order.
 
-    grid: a Grid, an extent (tuple or integer), or anything with a grid or shape (a Field, an ndarray); ranks 0 to 6.
-    Where a Grid has an offset, indexes start there.
+    grid: a Grid, an extent (tuple or integer), or an object with a grid or shape (a Field, an ndarray); ranks 0 to 6.
+    If a Grid has an offset, indexes start at the offset.
     args: NumPy arrays, Fields, pyopencl Arrays, their tiles (`pydp.tile`) and views, numbers, NumPy scalars, records,
-    tuples of numbers. Arrays are changed in place where `fn` assigns to them; several may share memory (those of
-    different types are run in the mapping "simt"). Python integers of -2**63 to 2**63 - 1 are accepted. Their values
-    choose no type: what is computed of them and of indexes is exact in 64 bits, and wraps only where the type that it
-    is stored to does. One that meets an array's integer of 32 or 64 bits takes that type, and must fit it.
-    A conditional, `min` or `max` of the two, and a variable that both are assigned to, keep the value: arithmetic with
-    an array's integers and the destination convert it.
-    group: the extents of the groups, for functions that use ``idx.group``, ``idx.local``, local fields or barriers.
-    Where the last group reaches beyond the grid, its lanes there meet at barriers and use local fields too, but write
-    nothing: what a group writes for all its lanes (sums, bins) asks for a grid of whole groups.
-    device: where to run (the arguments' device, else the default); "host" runs the same function in NumPy.
+    tuples of numbers. `fn` changes arrays in place. Arrays may share memory (arrays of different types that do are run
+    with the mapping "simt"). Python integers from -2**63 to 2**63 - 1 are accepted. Arithmetic on Python integers and
+    indexes is exact in 64 bits; the result wraps only when it is stored in a narrower type. A Python integer combined
+    with a 32- or 64-bit integer of an array takes the array's type and must fit it. A conditional expression, `min`,
+    `max`, or a variable assigned from both keeps the value; it is converted by arithmetic with an array's integers or
+    by a store.
+    group: the extents of a group; needed if `fn` uses ``idx.group``, ``idx.local``, local fields or barriers.
+    If the last group extends beyond the grid, its lanes outside the grid take part in barriers and use local fields,
+    but write nothing to the arguments. A function that writes once per group (sums, bins) needs a grid of whole groups.
+    device: where to run (default: the device of the arguments, else the default device); "host" runs `fn` in NumPy.
     spec: a `ForallSpec`, or a dict of its fields, for example ``{"mapping": "simt"}``.
 
-    Returns None where NumPy arrays are written or the host runs it (the call waits, results are there), else the
-    launch's pyopencl event.
-    Raises VectorError (an InvalidArgument) with the line of Python for what the language does not have,
-    InvalidArgument for an integer that does not fit the type that it takes, UnsupportedOnDevice for what the device
-    lacks; nothing has been enqueued then.
+    Returns the pyopencl event of the launch. Returns None, after waiting for the results, if `fn` writes NumPy arrays
+    or runs on the host.
+    Raises VectorError (an InvalidArgument) with the Python line for code outside the language, InvalidArgument for an
+    integer that does not fit its type, UnsupportedOnDevice if the device lacks a feature. Nothing is enqueued then.
 
     >>> def double(idx, a):
     ...     a[idx] = 2 * a[idx]
@@ -93,9 +92,9 @@ def forall(
 
 
 class _Prepared(NamedTuple):
-    """All that a launch needs; `call` and `plan` are None where the host runs it.
+    """Everything that a launch needs; `call` and `plan` are None for runs on the host.
 
-    reasons: why this mapping, and why these barriers where arguments share memory.
+    reasons: why this mapping was chosen, and why these barriers if arguments share memory.
     """
 
     space: Grid
@@ -117,7 +116,7 @@ def _prepared(
     wait_for: Any,
     spec: ForallSpec | Mapping[str, Any] | None,
 ) -> _Prepared:
-    """Everything before the launch: what `forall` runs and what `explain` describes."""
+    """Do all steps before the launch; shared by `forall` and `explain`."""
     space = grid if type(grid) is Grid else _grid(grid)
     given = Arguments(args)
     made = _translate(space, fn, given, group)
@@ -136,7 +135,7 @@ def _ready(
     wait_for: Any,
     spec: ForallSpec | Mapping[str, Any] | None,
 ) -> _Prepared:
-    """The rest of `_prepared`, for a translated function."""
+    """The second part of `_prepared`, for a translated function."""
     made = made.for_launch(given.values, given.arrays, space.extent, space.offset)
     extent, checked = tuple(space.extent), is_checked()
     if made.widths.any:
@@ -164,7 +163,7 @@ def _ready(
     reasons: tuple[str, ...] = (plan.reason,)
     if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):
         plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, watched=watched)
-        reasons = (*reasons, "arrays that are written share memory, so every barrier waits for the whole group")
+        reasons = (*reasons, "written arrays share memory with others, so every barrier waits for the whole group")
     return _Prepared(space, given, made, call, plan, operands, reasons)
 
 
@@ -184,7 +183,7 @@ def _grid(grid: Any) -> Grid:
 
 def _translate(space: Grid, fn: Callable[..., Any], given: Arguments, group: Any) -> Translation:
     if not callable(fn):
-        raise InvalidArgument(f"{fn!r} is not a function; forall takes (grid, function, arguments ...)")
+        raise InvalidArgument(f"{fn!r} is not a function; forall takes (grid, function, arguments...)")
     rank = len(space.extent)
     shape = group if group is None else check_group(group, rank)
     wide = given.wide
@@ -194,7 +193,7 @@ def _translate(space: Grid, fn: Callable[..., Any], given: Arguments, group: Any
 
 
 def _launch_values(values: Sequence[Any], extent: tuple[int, ...]) -> Callable[[ir.Expr], int | None]:
-    """What a launch tells of expressions: its arrays' and grid's extents, and its integers."""
+    """A function from an expression to its value in this launch (extents, integer arguments), None if unknown."""
 
     def leaf(expr: ir.Expr) -> int | None:
         if isinstance(expr, ir.ArrayExtent):
@@ -210,8 +209,8 @@ def _launch_values(values: Sequence[Any], extent: tuple[int, ...]) -> Callable[[
 
 
 def _must_watch(made: Translation, device: Device, values: Sequence[Any], extent: tuple[int, ...]) -> bool:
-    """Whether the loops of a launch may be longer than the driver allows: it sees by itself then if one was ended.
-    Launches whose loops are longer for sure are refused."""
+    """Whether a loop of this launch may exceed the driver's iteration limit; the kernel then records an early end.
+    Raises UnsupportedOnDevice if a loop certainly exceeds the limit."""
     limit = device.profile.loop_limit
     if limit is None or not made.loops.has_loops:
         return False
@@ -222,14 +221,14 @@ def _must_watch(made: Translation, device: Device, values: Sequence[Any], extent
     least = made.loops.least(leaf)
     if least > limit and 0 not in extent:
         raise UnsupportedOnDevice(
-            f"{made.function.name} runs {least} loop iterations or more in each lane; "
-            f"this driver ends a work-item's loops after {limit}"
+            f"{made.function.name} runs at least {least} loop iterations in each lane; "
+            f"this driver ends the loops of a work-item after {limit} iterations"
         )
     return True
 
 
 def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, arguments: list[Any]) -> None:
-    """Launch, wait, and see whether the driver ended a loop early: no result is better than a wrong one."""
+    """Launch, wait, and raise UnsupportedOnDevice if the driver ended a loop early, because the results are wrong."""
     flag = call.temporary((1 + math.prod(global_size),), np.int32, "overran")
     call.enqueue(cl.enqueue_fill_buffer, flag, np.int32(0), 0, 4)
     arguments[-1] = flag
@@ -237,8 +236,8 @@ def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, a
     limit = call.device.profile.loop_limit
     if call.fetch(flag.view((1,), (1,)))[0]:
         raise UnsupportedOnDevice(
-            f"a loop of {plan.translation.function.name} was ended by the driver, which runs at most {limit} "
-            "loop iterations in a work-item; the arrays that it writes are not complete"
+            f"the driver ended a loop of {plan.translation.function.name} early: it runs at most {limit} loop "
+            "iterations in a work-item. The written arrays are incomplete"
         )
 
 
@@ -246,7 +245,7 @@ def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, a
 
 
 def _explain(given: Given) -> Explanation:
-    """What `forall` would run: the typed form, the mapping, the group, the barriers, the kernel's text."""
+    """Describe what `forall` would run: typed form, mapping, group, barriers and kernel source."""
     ready = _prepared(
         given.grid, given.fn, given.args, given.group, given.device, given.queue, given.wait_for, given.spec
     )
@@ -256,7 +255,7 @@ def _explain(given: Given) -> Explanation:
     if call is None or plan is None:
         facts: dict[str, object] = {"device": "host (NumPy)", "grid": space, "group": made.function.group}
         facts |= _common_facts(made)
-        why = "asked for by device='host'" if given.device == "host" else "checked mode runs on the host"
+        why = "requested by device='host'" if given.device == "host" else "checked mode runs on the host"
         return Explanation(f"forall {name}", facts, [why, *_width_reasons(made)], {"typed form": text})
     lowered = plan.lowered
     global_size, local_size = plan.launch_shape(tuple(space.extent))
@@ -266,18 +265,18 @@ def _explain(given: Given) -> Explanation:
         "grid": space,
         "group": lowered.group,
         "work-items": f"{global_size} in groups of {local_size}",
-        "local memory": f"{lowered.local_bytes} bytes a group",
+        "local memory": f"{lowered.local_bytes} bytes per group",
         **_common_facts(made),
     }
     why, *more = ready.reasons
     choices = [f"mapping {lowered.mapping}: {why}", *more, *lowered.notes, *_width_reasons(made)]
     if made.function.group is None:
-        choices.append(f"group {lowered.group} picked: the call gives none, and the function uses none")
+        choices.append(f"group {lowered.group} chosen: the call gives no group, and the function uses none")
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
     if lowered.mapping == "vector":
         needed = widths.infer(made.function, most=40)
         choices += [
-            f"barrier {n} needs, by the accesses around it, width {width}" for n, width in needed.items() if width.found
+            f"barrier {n} needs width {width} for the accesses around it" for n, width in needed.items() if width.found
         ]
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
 
@@ -285,15 +284,15 @@ def _explain(given: Given) -> Explanation:
 def _width_reasons(made: Translation) -> list[str]:
     if not made.widened:
         return []
-    needed = "this launch's numbers and extents do not show that 32 bits hold all values that are needed whole"
-    return [f"Python's integers have 64 bits here: {needed}"]
+    needed = "the arguments and extents of this launch do not prove that all intermediate values fit into 32 bits"
+    return [f"Python integers have 64 bits here: {needed}"]
 
 
 def _common_facts(made: Translation) -> dict[str, object]:
-    """What the typed form says by itself, wherever it runs."""
+    """The facts of the typed form, the same on every device."""
     fields = sum(field.dtype.itemsize * math.prod(field.shape) for field in made.function.locals)
     barriers = len(ir.barriers(made.function.body))
-    return {"local fields": f"{fields} bytes a group", "barriers": barriers, "index type": made.function.index_dtype}
+    return {"local fields": f"{fields} bytes per group", "barriers": barriers, "index type": made.function.index_dtype}
 
 
 explained_by(forall, _explain)

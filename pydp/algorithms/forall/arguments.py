@@ -1,7 +1,7 @@
-"""The arguments of a forall: sorted into arrays and numbers, and described for the language and the plan.
+"""The arguments of a forall, sorted into arrays and numbers and described by their types.
 
-The description (`Parts`) is hashable and holds all that a kernel's text depends on; the arrays and the
-numbers themselves are given to a kept kernel at each call.
+The description (`Arguments.parts`) is hashable and holds everything that the kernel source depends on. Each call
+passes its own arrays and numbers to the cached kernel.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from pydp.runtime.field.views import describe
 from pydp.runtime.memory.host_memory import check_dtype
 from pydp.runtime.placement import Array
 
-# How many elements an axis, or the memory between an array's ends, may have for 32-bit indexes; the upper half
-# of the range is left free so that an index can run a whole tile beyond an extent.
+# The largest extent of an axis, and the largest span of an array in elements, for 32-bit indexes. The upper half of
+# the range stays free, because an index may exceed an extent by a whole tile.
 _NARROW_EXTENT, _NARROW_SPAN = 1 << 30, 1 << 31
 _ACCEPTED = "arrays (NumPy, Field, pyopencl), their tiles and views, numbers and tuples of numbers are accepted"
 
 
 @functools.lru_cache(maxsize=4096)
 def layout_facts(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, bool]:
-    """(axis whose stride is 1 element, the last such one, or -1; whether 64-bit indexes are needed)."""
+    """(last axis with a stride of 1 element, or -1; whether 64-bit indexes are needed)."""
     unit = max((axis for axis, stride in enumerate(strides) if stride == 1), default=-1)
     reach = sum(abs(stride) * max(size - 1, 0) for size, stride in zip(shape, strides, strict=True))
     return unit, reach >= _NARROW_SPAN or any(size > _NARROW_EXTENT for size in shape)
 
 
 class Arguments:
-    """What a call gave.
+    """The arguments of one call.
 
     values: by position, the base array (ndarray, Field or pyopencl Array) or the number(s).
-    arrays: positions of the arrays. parts: the hashable description. wide: 64-bit indexes are needed.
+    arrays: positions of the arrays. parts: the hashable description. wide: whether 64-bit indexes are needed.
     """
 
     __slots__ = ("arrays", "parts", "values", "wide")
@@ -70,7 +70,7 @@ class Arguments:
         self.parts = tuple(parts)
 
     def _other(self, position: int, value: Any) -> Any:
-        """The description of what is neither a Field nor a plain number."""
+        """The description of a value that is neither a Field, an int nor a float."""
         if isinstance(value, np.generic):
             return ("number", _number_dtype(value.dtype, position))
         if isinstance(value, (bool, int, float)):
@@ -86,7 +86,7 @@ class Arguments:
             view = describe(value)
         except InvalidArgument as error:
             raise InvalidArgument(f"argument {position}: {error}") from None
-        # A pyopencl Array stays itself: the call then runs on its queue.
+        # A pyopencl Array is not unwrapped: the call runs on its queue.
         base = self.values[position] = value if isinstance(value, Array) else view.base
         self.arrays.append(position)
         dtype = check_dtype(base.dtype, f"argument {position}")
@@ -107,11 +107,11 @@ class Arguments:
 
 
 def _integer_part(value: int, position: int) -> str:
-    """The same for all integers: their values choose no type."""
+    """The same for all integers: the type does not depend on the value."""
     if -(1 << 63) <= value < 1 << 63:
         return "int"
-    advice = "; np.uint64(...) makes one of 0 to 2**64 - 1" if 0 <= value < 1 << 64 else ""
-    accepted = "Python integers of 64 bits, -2**63 to 2**63 - 1, are accepted"
+    advice = "; use np.uint64(...) for integers up to 2**64 - 1" if 0 <= value < 1 << 64 else ""
+    accepted = "Python integers of 64 bits (-2**63 to 2**63 - 1) are accepted"
     raise InvalidArgument(f"argument {position} is {number_text(value)}; {accepted}{advice}")
 
 
@@ -140,7 +140,7 @@ def _is_zero(fill: Any) -> bool:
 
 
 def _frozen(fill: Any) -> Any:
-    """A fill value as part of a key; NaN is one value here, and -0.0 is not 0.0."""
+    """A fill value as part of a key. NaN equals NaN here, and -0.0 differs from 0.0."""
     if isinstance(fill, float):
         return ("float", fill.hex())
     if isinstance(fill, np.generic):
@@ -165,7 +165,7 @@ _WEAK = {
 
 
 def language_type(part: Any) -> FieldType | NumberType | TupleType:
-    """What the language's front end is told of one described argument."""
+    """The argument type for the front end of the language, from one item of `Arguments.parts`."""
     if isinstance(part, str):
         return _WEAK[part]
     if part[0] == "number":
@@ -180,13 +180,14 @@ def language_type(part: Any) -> FieldType | NumberType | TupleType:
 
 
 def unit_axis(part: Any) -> int:
-    """The axis of an array's description whose stride is 1, or -1."""
+    """The axis with stride 1 of a described array, or -1."""
     return int(part[3])
 
 
 def differently_typed(arrays: Sequence[ir.GlobalArray], written: Collection[str]) -> list[tuple[int, int]]:
-    """The positions of arrays of different types, the first of which is written; bytes are of any type in C, and a
-    signed integer of that of the unsigned one."""
+    """Pairs of positions of arrays with different types, the first of them written.
+
+    C lets bytes alias any type, and signed integers alias unsigned ones; those pairs are left out."""
     names = [(array, c_name(array.dtype).removeprefix("u")) for array in arrays]
     names = [(array, name) for array, name in names if name != "char"]
     return [
@@ -198,12 +199,12 @@ def differently_typed(arrays: Sequence[ir.GlobalArray], written: Collection[str]
 
 
 def types_meet(call: Call, operands: Mapping[int, Operand], pairs: Sequence[tuple[int, int]]) -> bool:
-    """Whether some pair of arrays may share bytes: their spans meet, and their strides do not keep them apart."""
+    """Whether some pair of arrays may share bytes: their spans overlap, and their strides do not separate them."""
     return any(call.overlaps(operands[p], operands[q]) and not _interleaved(operands[p], operands[q]) for p, q in pairs)
 
 
 def _interleaved(one: Operand, other: Operand) -> bool:
-    """Whether elements lie side by side in every period of the strides, as the members of records do."""
+    """Whether the elements are disjoint within each period of the strides, like the members of records."""
     if one.buffer is not other.buffer:
         return False
     sizes = one.dtype.itemsize, other.dtype.itemsize
@@ -221,8 +222,7 @@ def _interleaved(one: Operand, other: Operand) -> bool:
 
 
 def written_apart(call: Call, operands: Mapping[int, Operand], written: Sequence[int]) -> bool:
-    """Whether the elements of every written array lie apart from those of all other arrays. (They lie apart from one
-    another: other arrays are refused where they are written.)"""
+    """Whether no written array overlaps any other array. (Arrays that overlap themselves are refused earlier.)"""
     for position in written:
         one = operands[position]
         if any(call.overlaps(one, other) for place, other in operands.items() if place != position):

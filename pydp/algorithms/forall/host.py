@@ -1,6 +1,6 @@
-"""forall on the host: the same typed form, run by NumPy; checked mode runs here too, with every access watched.
+"""forall on the host: NumPy runs the same typed form. Checked mode runs here too and checks every access.
 
-Device arrays are brought here and what was written is taken back, so that checked mode needs no other code.
+Device arrays are copied to the host first; written arrays are copied back afterwards.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pydp.space import Grid
 
 
 def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: Any, wait_for: Any) -> None:
-    """Run a translated function over a grid in NumPy. Returns None: it is done when it returns.
+    """Run a translated function over a grid in NumPy, and wait until it is done.
 
-    A device and a queue that are given (in checked mode, which runs here too) are only looked at.
+    In checked mode, the call may give a device and a queue; they are validated, but not used.
     """
     placement.check_queue(queue)
     if device is not None and device != "host":
@@ -49,7 +49,7 @@ def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: An
 
 
 class _Memory:
-    """The host's copies of device memory and of foreign byte orders: arguments that share memory still do there."""
+    """Host copies of device arrays and of arrays with foreign byte order. Copies alias where the arguments do."""
 
     def __init__(self, values: Sequence[Any], written: Sequence[Any]) -> None:
         self.raw: dict[int, np.ndarray] = {}
@@ -63,7 +63,7 @@ class _Memory:
                     self.together |= {id(array): together for array in group}
 
     def here(self, value: Any, written: bool) -> np.ndarray:
-        """The elements as a NumPy array of native byte order: the array itself where it is one."""
+        """The elements as a NumPy array of native byte order: the array itself if possible, else a copy."""
         if isinstance(value, np.ndarray):
             together = self.together.get(id(value))
             if together is None and value.dtype.isnative:
@@ -91,8 +91,7 @@ class _Memory:
         return array
 
     def take_back(self) -> None:
-        """Bring what was written to where it came from: the elements of those arrays, nothing else of their memory,
-        which other work may be changing."""
+        """Copy the written arrays back: only their elements, because other work may change the memory around them."""
         for value, array in self.back:
             if isinstance(value, np.ndarray):
                 value[...] = array

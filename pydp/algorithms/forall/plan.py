@@ -1,7 +1,7 @@
-"""From a described forall to a kernel that is ready to be given its arguments; everything here is kept.
+"""From a described forall to a compiled kernel with prepared arguments. All results are cached.
 
-translation(fn, rank, group, index dtype, parts)   the typed form, checked; the same on every device
-Translation.plan(device, spec, extent)             its kernel there, and how to fill its arguments
+translation(fn, key, rank, group, parts, wide)     the checked typed form, the same on every device
+Translation.plan(device, spec, extent)             the kernel for a device, and how to fill its arguments
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from pydp.runtime.programs import program
 
 _MOST_KEPT = 512
 _MOST_ARGUMENTS = 128  # of a plan
-_MOST_LANES = 1 << 20  # of a group: far more than devices take
-_SURELY_FINITE = 6e4  # in every float type; what is larger may become an infinity, without a warning
+_MOST_LANES = 1 << 20  # of a group: far more than any device accepts
+_SURELY_FINITE = 6e4  # finite in every float type; a larger value may become infinite, and NumPy would warn
 _MAPPINGS = ("simt", "vector")
-_lock = fork_safe(threading.RLock())  # of the forms with weak integers of 64 bits
+_lock = fork_safe(threading.RLock())  # guards Translation._wide
 _log = logging.getLogger("pydp")
 _translations = BoundedCache(_MOST_KEPT)
 
@@ -52,11 +52,12 @@ _translations = BoundedCache(_MOST_KEPT)
 class ForallSpec:
     """How a forall is run.
 
-    mapping: "simt" (a work-item for each lane) or "vector" (a work-item for each group, lanes in vector registers).
-    group: extents of the group where the call gives none and the function uses none; None lets the lowering pick.
-    barriers: "auto" (each as narrow as the accesses around it allow, the cheapest way first), or one way beside the
-    whole group: "group" (that alone), "none" (left out where that is right), "subgroup", "named" (NVIDIA).
-    subgroup: the lanes of a subgroup to compile for; None picks. Both are of the mapping "simt" only.
+    mapping: "simt" (one work-item per lane) or "vector" (one work-item per group, lanes in vector registers).
+    group: the group's extents if the call gives no group and the function uses none; None lets the lowering choose.
+    barriers: "auto" gives each barrier the narrowest width that the accesses around it allow, in the cheapest way.
+    "group" uses whole-group barriers only. "none" (omit barriers where correct), "subgroup" and "named" (NVIDIA) allow
+    that one way besides whole-group barriers.
+    subgroup: the subgroup size to compile for; None chooses it. barriers and subgroup apply to mapping "simt" only.
     """
 
     mapping: str
@@ -69,7 +70,7 @@ def chosen_spec(given: ForallSpec | Mapping[str, Any] | None, device: Device) ->
     """(the specialization, the reason for its mapping)."""
     profile = device.profile
     if profile.loop_limit is not None:
-        policy = ForallSpec("simt"), "this driver ends loops early, and a lane's are shorter than a group's"
+        policy = ForallSpec("simt"), "this driver limits loop iterations, and a lane runs fewer than a group"
     else:
         policy = ForallSpec(profile.mapping), f"the default on a {profile.kind}"
     if given is None:
@@ -78,26 +79,26 @@ def chosen_spec(given: ForallSpec | Mapping[str, Any] | None, device: Device) ->
     if isinstance(given, Mapping):
         base = policy[0]
         if given.get("barriers", "auto") != "auto" or given.get("subgroup") is not None:
-            base = replace(base, mapping="simt")  # work-items that meet
+            base = replace(base, mapping="simt")  # only this mapping has these fields
         spec = replace(base, **given)
     else:
         spec = given
     if spec.mapping not in _MAPPINGS:
         raise InvalidArgument(f"spec mapping is {spec.mapping!r}; 'simt' and 'vector' are accepted")
     if spec.mapping == "vector" and (spec.barriers != "auto" or spec.subgroup is not None):
-        raise InvalidArgument("spec mapping is 'vector'; only 'simt' has barriers= and subgroup=")
+        raise InvalidArgument("spec mapping is 'vector'; barriers= and subgroup= apply only to mapping 'simt'")
     if spec.barriers not in CHOICES:
         raise InvalidArgument(f"spec barriers is {spec.barriers!r}; {', '.join(map(repr, CHOICES))} are accepted")
-    return spec, "asked for by spec="
+    return spec, "requested by spec="
 
 
 def check_spec(given: Any) -> None:
-    """Refuse what is neither None, a ForallSpec nor a dict of its fields."""
+    """Raise InvalidArgument unless `given` is None, a ForallSpec or a dict of its fields."""
     names = [item.name for item in fields(ForallSpec)]
     if isinstance(given, Mapping):
         unknown = [name for name in given if name not in names]
         if unknown:
-            raise InvalidArgument(f"spec has no {unknown[0]!r}; {', '.join(names)} are accepted")
+            raise InvalidArgument(f"spec has an unknown field {unknown[0]!r}; {', '.join(names)} are accepted")
     elif given is not None and not isinstance(given, ForallSpec):
         raise InvalidArgument(f"spec is {given!r}; a ForallSpec or a dict of {', '.join(names)} is accepted")
 
@@ -110,11 +111,11 @@ def translation(
     parts: tuple[Any, ...],
     wide: bool,
 ) -> Translation:
-    """The typed form of `fn` for these arguments; `key` stands for the function's content."""
+    """The typed form of `fn` for these arguments; `key` identifies the content of the function."""
     full = (key, rank, group, parts, wide)
     found: Translation | None = _translations.get(full) or _translations.find(full)
     if found is None:
-        # Made first: a property of the user's object, which is asked meanwhile, may call pydp and must not wait for it.
+        # Translate outside the cache's lock: translation may read a property of a user object, which may call pydp.
         index_dtype = np.dtype(np.int64 if wide else np.int32)
         try:
             function = translate(fn, rank, group, [language_type(part) for part in parts], index_dtype)
@@ -126,18 +127,18 @@ def translation(
 
 
 def too_deep(name: str) -> InvalidArgument:
-    """The error for a RecursionError from reading the expressions of the function `name`."""
+    """The error for a RecursionError while processing the expressions of the function `name`."""
     return InvalidArgument(
-        f"{name} is nested too deeply here for Python's recursion limit, "
-        f"{sys.getrecursionlimit()} frames; split its expressions and conditions"
+        f"{name} is nested too deeply for Python's recursion limit of {sys.getrecursionlimit()} frames; "
+        "split its expressions and conditions"
     )
 
 
 class Translation:
-    """A vector function in its typed form, for given argument types; devices keep its plans.
+    """A vector function in its typed form, for given argument types. Each device caches the plans of it.
 
-    widened: weak integers have 64 bits here because a launch needs them.
-    ranges: tells which launches need weak integers of 64 bits (see `for_launch`); None where this form has them."""
+    widened: weak integers have 64 bits because a launch needs them.
+    ranges: decides which launches need 64-bit weak integers (see `for_launch`); None if this form has them already."""
 
     def __init__(self, function: ir.Function, parts: tuple[Any, ...], widened: bool = False) -> None:
         self.function, self.widened = function, widened
@@ -161,15 +162,15 @@ class Translation:
         self.control_inputs = [
             (one.position, one.item) for one in control_inputs(function.body) if isinstance(one, ir.Parameter)
         ]
-        self.passed = BoundedCache(_MOST_KEPT)  # calls in which no race was found (see race_check.py)
-        self.alike = BoundedCache(_MOST_KEPT)  # kinds of calls, and how many of each were looked at
+        self.passed = BoundedCache(_MOST_KEPT)  # calls without a race (see race_check.py)
+        self.alike = BoundedCache(_MOST_KEPT)  # kinds of calls, and how many of each were checked
 
     def for_launch(
         self, values: Sequence[Any], arrays: Sequence[int], extent: Sequence[int], offset: Sequence[int]
     ) -> Translation:
-        """The form for a launch's arguments and grid: this one, or the one with weak integers of 64 bits.
+        """The form for this launch: `self`, or the form with 64-bit weak integers.
 
-        Raises InvalidArgument for a plain integer that does not fit the type of what it meets."""
+        Raises InvalidArgument if a Python integer does not fit the type that it is combined with."""
         if self.met is not None and self.met.any:
             self.met.check(values)
         if self.ranges is None or self.ranges.fits(values, arrays, extent, offset):
@@ -184,8 +185,9 @@ class Translation:
     def plan(
         self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False, watched: bool = False
     ) -> Plan:
-        """The plan for a device, the caller's `spec` (or None) and a grid's extent; shared: for arrays of several types
-        that share memory; watched: for loops that may be longer than the driver allows."""
+        """The plan for a device, the caller's `spec` (or None) and a grid extent.
+
+        shared: arrays of different types share memory. watched: loops may exceed the driver's iteration limit."""
         key = (self, None if spec is None else _spec_key(spec), extent, shared, watched)
         found: Plan | None = device.plans.get(key)
         if found is None:
@@ -193,7 +195,7 @@ class Translation:
         return found
 
     def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, watched: bool) -> Plan:
-        """The plan of the caller's mapping, or of the policy's, and where that cannot be, of the other one."""
+        """The plan with the mapping of the caller or of the policy; the other mapping is the policy's fallback."""
         for dtype in set(dtypes_of(self.function)):
             dtypes.check_supported(dtype, device, self.function.name)
             dtypes.check_kept_whole(dtype, device)
@@ -203,7 +205,7 @@ class Translation:
                 kind = "private" if isinstance(array, ir.PrivateArray) else "local"
                 raise UnsupportedOnDevice(
                     f"{self.function.name}: the driver of {device.name!r} loses {kind} fields of {array.dtype}; "
-                    "records made with align=True, of a multiple of four bytes, are accepted"
+                    "records made with align=True and a size that is a multiple of four bytes are accepted"
                 )
         for parameter in self.function.parameters:
             dtypes.check_parameter(parameter.dtype, device, f"{self.function.name}: {parameter.name!r}")
@@ -211,14 +213,14 @@ class Translation:
         if spec.group is not None and self.function.group is None:
             spec = replace(spec, group=check_group(spec.group, self.function.grid_rank))
         if shared:
-            # In C an element is of one type: compilers keep values across writes as another, and the functions that
-            # load and store vectors cannot be told not to.
-            why = "arrays of different types share memory, which takes a work-item for each lane"
+            # Strict aliasing: a C compiler may keep a value in a register across a write through another type. This
+            # cannot be switched off for the functions that load and store vectors.
+            why = "arrays of different types share memory, which needs mapping 'simt'"
             try:
                 return self._kept(device, replace(spec, mapping="simt", barriers="group"), why, extent, shared, watched)
             except (InvalidArgument, UnsupportedOnDevice) as error:
                 refusal = UnsupportedOnDevice if isinstance(error, UnsupportedOnDevice) else InvalidArgument
-                raise refusal(f"{why}; copies are accepted, for: {error}") from None
+                raise refusal(f"{why}, and that is not possible: {error}. Pass a copy of one of the arrays") from None
         try:
             return self._kept(device, spec, reason, extent, watched=watched)
         except UnsupportedOnDevice as error:
@@ -240,7 +242,7 @@ class Translation:
         shared: bool = False,
         watched: bool = False,
     ) -> Plan:
-        """A plan for the group of this extent: one kernel serves all extents that get the same group."""
+        """The cached plan for this extent; all extents with the same group share one kernel."""
         group = self.function.group or spec.group
         if group is None:
             pick = simt_lowering.pick_group if spec.mapping == "simt" else strip_shape.pick_group
@@ -253,7 +255,7 @@ class Translation:
 
 
 def _coarse(extent: tuple[int, ...]) -> tuple[int, ...]:
-    """An extent as the picking of a group sees it: small sizes rounded up, so that few kernels serve all of them."""
+    """The extent with small sizes rounded up, so small grids share a few groups and kernels."""
     steps = (1, 4, 8, 16, 64, 256)
     last = len(extent) - 1
     return tuple(
@@ -273,17 +275,17 @@ def _is_size(value: Any) -> bool:
 
 
 def check_group(group: Any, rank: int) -> tuple[int, ...]:
-    """A group's extents as a tuple of `rank` positive integers; InvalidArgument for anything else."""
+    """The group's extents as a tuple of `rank` positive integers. Raises InvalidArgument for other values."""
     sizes = tuple(group) if isinstance(group, (tuple, list)) else (group,)
     if len(sizes) != rank or not all(_is_size(size) for size in sizes):
-        raise InvalidArgument(f"group is {group!r}; a positive integer for each of the grid's {rank} axes is accepted")
+        raise InvalidArgument(f"group is {group!r}; one positive integer per axis of the grid ({rank}) is accepted")
     if math.prod(int(size) for size in sizes) > _MOST_LANES:
         raise InvalidArgument(f"group is {group!r}; at most {_MOST_LANES:,} work-items in a group are accepted")
     return tuple(int(size) for size in sizes)
 
 
 class Plan:
-    """A kernel on a device, with the way to fill its arguments."""
+    """A kernel on a device, with a description of its arguments."""
 
     def __init__(
         self,
@@ -302,7 +304,7 @@ class Plan:
         except BuildFailed:
             if not lowered.uses_ptx or spec.barriers != "auto":
                 raise
-            _log.warning("barriers of warps do not build on %s; those of whole groups are used", device.name)
+            _log.warning("warp barriers do not build on %s; whole-group barriers are used instead", device.name)
             self.lowered = lowered = lower(made_from, device, replace(spec, barriers="group"), flat, shared, watched)
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         self.runs = _runs(lowered.arguments)
@@ -310,7 +312,7 @@ class Plan:
         self._shapes = BoundedCache(_MOST_ARGUMENTS)
 
     def launch_shape(self, extent: tuple[int, ...]) -> Any:
-        """(global size, local size) over a grid."""
+        """(global size, local size) for a grid extent."""
         shape = self._shapes.get(extent)
         return self._shapes.make(extent, launch_shape, self.lowered, extent) if shape is None else shape
 
@@ -321,7 +323,7 @@ class Plan:
         found: list[Any] = []
         for run in self.runs:
             if run.kind == "overran":
-                found.append(None)  # the call puts its buffer here
+                found.append(None)  # forall replaces it with the buffer of the call
             elif run.position < 0:
                 found += run.scalars(0, extent, offset)
             elif run.kind == "parameter":
@@ -338,7 +340,7 @@ class Plan:
 def lower(
     made_from: Translation, device: Device, spec: ForallSpec, flat: bool, shared: bool = False, watched: bool = False
 ) -> Lowered:
-    """The function in the mapping and with the group of `spec`."""
+    """Lower the function with the mapping and the group of `spec`."""
     function = replace(made_from.function, group=spec.group)
     units = frozenset(
         (array.name, unit_axis(made_from.parts[array.position]))
@@ -361,7 +363,7 @@ def lower(
 
 @dataclass
 class _Run:
-    """Neighbouring slots that are filled together: a buffer, an array's numbers, the grid's, or parameters."""
+    """Adjacent slots that are filled together: a buffer, the sizes of one array or of the grid, or parameters."""
 
     kind: str
     position: int
@@ -369,7 +371,7 @@ class _Run:
     kept: BoundedCache = field(default_factory=lambda: BoundedCache(_MOST_ARGUMENTS))
 
     def scalars(self, offset: int, first: tuple[int, ...], second: tuple[int, ...]) -> list[Any]:
-        """NumPy scalars for the slots: extents (or the grid's) from `first`, strides (or offsets) from `second`."""
+        """NumPy scalars for the slots: extents from `first`, strides (for the grid: offsets) from `second`."""
         key = (offset, first, second)
         found: list[Any] | None = self.kept.get(key)
         return self.kept.make(key, self._all, offset, first, second) if found is None else found
@@ -395,7 +397,7 @@ def _runs(slots: Sequence[Slot]) -> list[_Run]:
 
 
 def slot_number(slot: Slot, value: Any) -> Any:
-    """A number of the call as a kernel's argument."""
+    """A number argument of the call, converted to the kernel argument."""
     if slot.item is not None:
         value = value[slot.item]
     dtype = slot.dtype
@@ -407,5 +409,5 @@ def slot_number(slot: Slot, value: Any) -> Any:
         with np.errstate(over="ignore"):
             return dtype.type(value)
     if dtype.kind == "i" and dtype.itemsize == 4 and not -(1 << 31) <= value < 1 << 31:
-        return np.int64(value).astype(dtype)  # its low bits alone are used (see Translation.for_launch)
+        return np.int64(value).astype(dtype)  # the kernel uses the low bits only (see Translation.for_launch)
     return dtype.type(value)

@@ -1,4 +1,4 @@
-"""What can be told of a forall's races before it runs, looked at once for each kind of call."""
+"""Race check of a forall before it runs, done once for each kind of call."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pydp.space import Grid
 
 
 def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: Arguments) -> None:
-    """Raise VectorError where lanes of this launch surely race on an array.
+    """Raise VectorError if lanes of this launch certainly race on an array.
 
-    Kept are grids that passed, the shapes of arrays, the integers that decide which lanes do what, and how arguments
-    lie in memory that they share; sizes of about the same magnitude pass together, and integers after the first
-    MOST_ALIKE different ones.
+    Results are cached by the grid, the shapes of the arrays, the integers that control which lanes do what, and the
+    placement of arguments in shared memory. Launches whose sizes have the same magnitude share one check; for integers
+    of the same magnitude, only the first MOST_ALIKE values are checked.
     """
     values, positions = given.values, given.arrays
     places = _places(made, values) if len(positions) > 1 and _may_meet(made, values) else {}
@@ -40,7 +40,7 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
 
 
 def check_places(made: Translation, space: Grid, given: Arguments, numbers: Callable[[ir.Expr], int | None]) -> None:
-    """Raise VectorError where this launch's numbers and extents show an index outside a local or private field."""
+    """Raise VectorError if the arguments and extents of this launch prove an index outside a local or private field."""
     extent, offset = tuple(space.extent), tuple(space.offset)
     made.places.check(numbers, extent, offset, lambda: _launch(made, space, given.values, given.arrays, {}))
 
@@ -52,7 +52,7 @@ def _launch(made: Translation, space: Grid, values: list[Any], arrays: list[int]
 
 
 def _may_meet(made: Translation, values: list[Any]) -> bool:
-    """True where an array that is written may share elements with another one."""
+    """Whether a written array may share elements with another array."""
     found = [_memory(values[position]) for position, _ in made.arrays]
     if len(set(found)) == len(found):
         return False
@@ -62,16 +62,16 @@ def _may_meet(made: Translation, values: list[Any]) -> bool:
 
 
 def _memory(value: Any) -> int:
-    """The same for arrays that may share elements."""
+    """A key of the memory of an array: equal for arrays that may share elements."""
     if isinstance(value, np.ndarray):
         return id(value if value.base is None else value.base)
     return id(value._storage) if isinstance(value, Field) else id(value.base_data)
 
 
 def _places(made: Translation, values: list[Any]) -> dict[str, tuple[str, int, tuple[int, ...]]]:
-    """For arrays that reach into the memory of an earlier one of their type: that one's name, start and strides.
+    """(name of the first array, start, strides) for each array that overlaps others of its type, by name.
 
-    Starts and strides count elements from the lowest start of those that share them.
+    Starts and strides are in elements; starts count from the lowest start of the overlapping arrays.
     """
     spans: dict[Any, list[tuple[str, int, int, int, tuple[int, ...]]]] = {}
     for position, name in made.arrays:
@@ -97,7 +97,7 @@ def _places(made: Translation, values: list[Any]) -> dict[str, tuple[str, int, t
 
 
 def _start(value: Any) -> int:
-    """Where the first element lies in its memory, in bytes."""
+    """The byte offset of the first element (for NumPy: its address)."""
     if isinstance(value, np.ndarray):
         return int(value.__array_interface__["data"][0])
     return int(value.offset * value.dtype.itemsize if isinstance(value, Field) else value.offset)

@@ -1,4 +1,4 @@
-"""Matrix product, batched, of any dtype and any strides: ``alpha * (a @ b) + beta * out``."""
+"""Batched matrix product ``alpha * (a @ b) + beta * out``, for any dtypes and strides."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MatmulSpec", "matmul"]
 
-_ASIDE = 1 << 30  # bytes of wide sums that are kept in scratch memory; beyond, k is packed in one block
+_ASIDE = 1 << 30  # largest scratch memory in bytes for float32 sums; above it, k is packed as one block
 
 
 def matmul(
@@ -53,22 +53,22 @@ def matmul(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """The matrix product ``alpha * (a @ b) + beta * out`` by NumPy's rules.
+    """Compute the matrix product ``alpha * (a @ b) + beta * out``.
 
     a: (..., m, k) or (k,); b: (..., k, n) or (k,), NumPy arrays, Fields or pyopencl Arrays of any strides; leading
-    axes broadcast. The result has NumPy's shape and dtype: booleans, integers (wrapping), float16 (added up in
-    float32), float32, float64, complex64, complex128, and mixtures. alpha, beta: numbers that the result's dtype
-    can hold; with beta of 0, `out` is not read. `out` may overlap the inputs. spec: a MatmulSpec, or a mapping
-    of its fields.
+    axes broadcast. The result has the shape and dtype of NumPy's ``a @ b``: bool, integers (which wrap), float16
+    (accumulated in float32), float32, float64, complex64, complex128; a and b may have different dtypes.
+    alpha, beta: numbers that the result's dtype can hold. If beta is 0, `out` is not read. `out` may overlap a and b.
+    spec: a MatmulSpec, or a mapping of its fields.
 
-    Raises InvalidArgument for shapes, dtypes, factors or an `out` that do not fit, UnsupportedOnDevice for
-    float64 where the device has none; nothing is written then.
+    Raises InvalidArgument for wrong shapes, dtypes, factors or a wrong `out`, UnsupportedOnDevice for float64 on a
+    device without it; nothing is written then.
 
     >>> pydp.matmul(np.ones((2, 3), "f4"), np.ones((3, 4), "f4")).shape
     (2, 4)
 
-    Sources: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), on CPUs; the tiled
-    product of the tile operator's text (SPEC S1) on GPUs.
+    Sources: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), for CPUs; the tiled
+    matrix product of the tile operator (SPEC S1), for GPUs.
     """
     call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
     plan, left, right, target = _planned(call, alpha, beta, out, spec)
@@ -77,7 +77,7 @@ def matmul(
 
 
 def _planned(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Plan, Operand, Operand, Operand]:
-    """The checked operands of a call, and its plan."""
+    """The plan of a call and its validated operands."""
     left, right = call.input("a"), call.input("b")
     dtype = result_dtype(left.dtype, right.dtype)
     shape = result_shape(left.shape, right.shape)
@@ -85,18 +85,18 @@ def _planned(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Pl
     plain = type(beta) is int and beta == 0
     beta = 0 if plain else factor(beta, dtype, "beta")
     if beta != 0 and out is None:
-        raise InvalidArgument(f"beta is {beta!r} without out; out= is needed where beta is not 0")
+        raise InvalidArgument(f"beta is {beta!r}, but out is not given; a nonzero beta needs out=")
     target = call.output(shape, dtype, keep=not plain)
     through = out is not None and (call.overlaps(target, left) or call.overlaps(target, right))
     return _plan(call.device, left, right, target, alpha, beta, spec, through), left, right, target
 
 
 def _plan(device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool) -> Plan:
-    """The kept plan of this description, made on its first use; what was checked for it is not checked again."""
+    """The cached plan for these operands, made on first use; its checks are not repeated."""
     key = (
         "matmul", a.shape, a.strides, a.offset, a.dtype.char, b.shape, b.strides, b.offset, b.dtype.char,
         c.strides, c.offset,
-        repr(alpha), repr(beta),  # which tell -0.0 from 0.0, and find NaN again
+        repr(alpha), repr(beta),  # repr distinguishes -0.0 from 0.0, and equal NaNs have equal keys
         through, None if spec is None else repr(dict(spec) if isinstance(spec, Mapping) else spec),
     )  # fmt: skip
     found: Plan | None = device.plans.get(key)
@@ -119,9 +119,9 @@ def _make_plan(
     aside = one.batches * one.m * one.n * how.item_bytes
     if how.narrow and choice.spec.method == "packed" and one.k > 4 * choice.spec.tile_k and aside <= _ASIDE:
         through = True
-        why.append(f"sums of {how.dtype} are kept in float32 in scratch memory between blocks of k")
+        why.append(f"between blocks of k, sums of {how.dtype} are kept as float32 in scratch memory")
     elif through:
-        why.append("out overlaps an input: the product is finished in scratch memory first")
+        why.append("out overlaps an input: the product is computed in scratch memory first")
     types = (b.dtype, a.dtype, c.dtype) if one.swapped else (a.dtype, b.dtype, c.dtype)
     plan = Builder(device, how, choice.spec, types, alpha, beta).build(one, through)
     plan.gathered = gathered
@@ -131,7 +131,7 @@ def _make_plan(
 
 
 def _arranged(one: Product) -> tuple[Product, list[str]]:
-    """The product, or the transposed one where that makes thin operands rows, or rows of C contiguous."""
+    """The product, or the transposed product if that turns thin operands into rows or makes rows of C contiguous."""
     if one.m and one.n and (one.n < one.m if min(one.m, one.n) <= THIN_ROWS else one.c.col != 1 and one.c.row == 1):
         return one.turned(), ["computed as the transposed product of transposed operands"]
     return one, []
@@ -141,15 +141,15 @@ def _choose(device: Device, how: Arithmetic, one: Product, spec: Any) -> Choice:
     flags = []
     if one.m <= THIN_ROWS and (one.b.col == 1 or one.b.row == 1):
         flags += ["thin"] if one.b.col == 1 else ["thin", "dots"]
-    if isinstance(spec, Mapping):  # fields that decide over the others come first
+    if isinstance(spec, Mapping):  # the defaults of the other fields depend on these two
         flags += [f"{name}={spec[name]}" for name in ("mapping", "method") if name in spec]
     return choose(FAMILY, device, describe(how, one.batches, one.m, one.n, one.k, tuple(flags)), spec)
 
 
 def _gathered(one: Product) -> tuple[Product, tuple[Shape, Shape]]:
-    """The same product of a thin operand with contiguous rows, and the shape and strides that it is copied with first.
+    """The product with a contiguous copy of the thin operand, and the shape and strides to copy the operand with.
 
-    Axes stay as they are, for what is chosen was chosen for them; what a batch shares is copied once.
+    The axes do not change, because the specialization was chosen for them. Broadcast batch axes are copied once.
     """
     batch = tuple(1 if step == 0 else size for size, step in zip(one.batch, one.a.batch, strict=True))
     shape = (*batch, one.m, one.k)
@@ -159,7 +159,7 @@ def _gathered(one: Product) -> tuple[Product, tuple[Shape, Shape]]:
 
 
 def _explain(given: Given) -> Explanation:
-    """What ``matmul(a, b, ...)`` would run: the plan, without its launches."""
+    """Describe what ``matmul(a, b, ...)`` would run: its plan, without launching it."""
     where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for, "out": given.out}
     call = Call.begin({"a": given.a, "b": given.b}, **where)
     plan, _, _, target = _planned(call, given.alpha, given.beta, given.out, given.spec)
@@ -167,7 +167,7 @@ def _explain(given: Given) -> Explanation:
     facts: dict[str, object] = {
         "device": call.device.name,
         "result": f"{target.dtype} {target.shape}",
-        "product": f"m={one.m} n={one.n} k={one.k}, {one.batches} of them in batch axes {one.batch}",
+        "product": f"m={one.m} n={one.n} k={one.k}, {one.batches} matrices in batch axes {one.batch}",
         "adds in": plan.how.work,
         "specialization": chosen.spec,
         "parts of k": plan.parts,
@@ -180,13 +180,13 @@ def _explain(given: Given) -> Explanation:
         choices += [bank_note(call.device.profile, plan.how, chosen.spec), _BUFFERS[chosen.spec.buffers]]
         choices += [line for launch in plan.launches[:1] for line in told(launch.kernel)]
     if plan.parts > 1:
-        choices.append(f"k is cut into {plan.parts} parts, added up in order afterwards")
+        choices.append(f"split-k: k is split into {plan.parts} parts, which a second kernel adds in order")
     return Explanation("matmul", facts, choices, sources_of(launch.kernel for launch in plan.launches))
 
 
 _BUFFERS = {
-    1: "one buffer: a barrier before tiles are staged and one after",
-    2: "two buffers, for even and odd steps: one barrier a step",
+    1: "one buffer: a barrier before and after staging tiles",
+    2: "two buffers, for even and odd steps: one barrier per step",
 }
 
 
@@ -195,8 +195,9 @@ def _about(spec: MatmulSpec) -> str:
     return {
         "packed": "one work-item per group packs panels that fit the caches and holds "
         f"{spec.rows} x {spec.columns} results in vector registers",
-        "thin": "so few rows that reading the matrix once is the limit: nothing is packed",
-        "staged": f"groups of {spec.lanes_m} x {spec.lanes_n} lanes stage {spec.tile_k} of k at a time in local memory",
+        "thin": "few rows: reading the matrix once limits the speed, so nothing is packed",
+        "staged": f"groups of {spec.lanes_m} x {spec.lanes_n} work-items stage tiles of depth {spec.tile_k} in local "
+        "memory",
     }[spec.method]
 
 
@@ -215,7 +216,7 @@ def _reference(a: Any, b: Any, *, alpha: Any = 1, beta: Any = 0) -> list[Expecte
 
 
 def _shapes(size: Shape) -> list[Shape] | None:
-    """The factors' shapes for M, (M, N, K) or (BATCH, M, N, K)."""
+    """The shapes of a and b for M, (M, N, K) or (BATCH, M, N, K)."""
     size = size * 3 if len(size) == 1 else size
     if len(size) not in (3, 4):
         return None

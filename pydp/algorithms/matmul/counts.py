@@ -1,7 +1,7 @@
-"""What one specialization of a matrix product does, from the templates' own arithmetic: phases for the cost model.
+"""Operation counts of a matmul specialization, derived from the templates: phases for the cost model.
 
-The processor of the vector kernels is taken to start two vector multiply-adds and two loads in a cycle and to have a
-latency of four cycles, as x86 and large Arm cores do; its register and cache sizes are the profile's.
+The model of the vector kernels assumes a core that issues two vector multiply-adds and two loads per cycle, with a
+latency of four cycles, like x86 and large Arm cores. Register and cache sizes come from the device profile.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pydp.model.family import Problem
     from pydp.runtime.device.profile import Profile
 
-_LATENCY, _ISSUED = 4.0, 2.0  # cycles of a multiply-add; multiply-adds, and loads, started in a cycle
-_TILE_CYCLES = 30.0  # calling a register tile: arguments, loop set-up, the first loads' latency
+_LATENCY, _ISSUED = 4.0, 2.0  # latency of a multiply-add in cycles; multiply-adds (and loads) issued per cycle
+_TILE_CYCLES = 30.0  # overhead of a register tile: arguments, loop set-up, latency of the first loads
 _GROUPS_PER_UNIT = 4  # as in plan.py
 
 
 class _Product:
-    """The numbers that all specializations of a product share."""
+    """The quantities that all specializations of a product share."""
 
     def __init__(self, profile: Profile, problem: Problem) -> None:
         how = arithmetic(np.dtype(problem.dtype))
@@ -38,21 +38,21 @@ class _Product:
         self.lanes = max(1, profile.simd_bytes // self.scalar)
         self.dtype = problem.dtype
         self.peak = operations_per_cycle(profile, problem.dtype)
-        # Two instructions where there is no fused one; a product of integers goes at half the speed at best.
+        # Integers have no fused multiply-add, and an integer product runs at half speed at best.
         self.slower = 1.0 if self.dtype[0] in "fc" else 3.0
         self.multiply_adds = float(self.batches * self.m * self.n * self.k * self.planes**2)  # of real numbers
 
     def efficiency(self, useful: float, cycles: float) -> float:
-        """The part of the peak at which `useful` operations take `cycles`."""
+        """The fraction of peak reached if `useful` operations take `cycles`."""
         return max(1e-6, min(1.0, useful / (max(cycles, 1e-9) * self.peak)))
 
     def fits(self, nbytes: float) -> bool:
-        """Whether that much stays in the units' second-level caches from call to call."""
+        """Whether `nbytes` stay in the L2 caches from call to call."""
         return nbytes < 0.75 * self.profile.l2_bytes
 
 
 class _Size:
-    """A product and one specialization: the parts that k is cut in."""
+    """A product and one specialization, with its split of k."""
 
     def __init__(self, product: _Product, spec: MatmulSpec) -> None:
         self.product, self.spec = product, spec
@@ -64,7 +64,7 @@ class _Size:
 
     @property
     def partial_near(self) -> bool:
-        """Whether C, or all parts of it, stay in the units' caches until they are read again."""
+        """Whether C, or all its partial sums, stay in the caches until they are read again."""
         product = self.product
         nbytes = product.batches * product.m * product.n * product.item * self.parts
         return product.fits(nbytes / product.profile.compute_units)
@@ -72,12 +72,12 @@ class _Size:
 
 @lru_cache(maxsize=16)
 def _product(profile: Profile, problem: Problem) -> _Product:
-    """Kept from one candidate to the next: a first choice has a millisecond for all of them."""
+    """The cached product: a first choice must evaluate all candidates within a millisecond."""
     return _Product(profile, problem)
 
 
 def counts(profile: Profile, problem: Problem, spec: MatmulSpec) -> Counts:
-    """Phases of one product: packing, multiplying, adding up the parts of k."""
+    """Phases of one product: packing, multiplying, and adding the parts of k."""
     size = _Size(_product(profile, problem), spec)
     phases = {"packed": _packed, "thin": _thin, "staged": _staged}[spec.method](size)
     if size.parts > 1:
@@ -105,7 +105,7 @@ def _packed(size: _Size) -> list[Phase]:
 
 @lru_cache(maxsize=64)
 def _pack_b(product: _Product, width: int, times: int, groups: int, balance: float) -> Phase:
-    """Rows of vectors read and written side by side: as fast as the caches. Every block of rows of C does it again."""
+    """Contiguous vectors are read and written at cache speed. Every block of rows of C packs B again."""
     nbytes = float(times * product.batches * product.k * product.n * product.narrow)
     near = product.fits(product.k * product.n * product.narrow)
     elements = nbytes / product.narrow
@@ -119,7 +119,7 @@ def _pack_b(product: _Product, width: int, times: int, groups: int, balance: flo
 
 @lru_cache(maxsize=64)
 def _pack_a(product: _Product, panel: tuple[int, int], times: int, groups: int, balance: float) -> Phase:
-    """Rows are interleaved: in registers where a padded panel's column fits a vector, else one by one."""
+    """Rows are interleaved: in registers if a column of the padded panel fits a vector, else element by element."""
     rows, width = panel
     padded = 1 << (rows - 1).bit_length()
     nbytes = float(times * product.batches * product.m * product.k * product.narrow)
@@ -137,7 +137,7 @@ def _pack_a(product: _Product, panel: tuple[int, int], times: int, groups: int, 
 
 
 def step_cycles(product: _Product, spec: MatmulSpec, vectors: int) -> float:
-    """Cycles of one step of k in a register tile of the spec's rows x `vectors`."""
+    """Cycles of one step of k in a register tile of spec.rows x `vectors`."""
     planes = product.planes
     pieces = max(1, spec.width // product.lanes)  # registers of one OpenCL vector
     products = spec.rows * vectors * pieces * planes**2
@@ -148,7 +148,7 @@ def step_cycles(product: _Product, spec: MatmulSpec, vectors: int) -> float:
 
 
 def _multiply(size: _Size, tiles: tuple[int, int, int], groups: int, balance: float) -> Phase:
-    """The register tiles: their steps of k, what a call costs, C once per block of k, and the panels' way from L2."""
+    """The register tiles: steps of k, overhead per tile, C once per block of k, and traffic of panels from L2."""
     spec, product = size.spec, size.product
     m, n, k, item = product.m, product.n, product.k, product.item
     tile_m, tile_n, tile_k = tiles
@@ -170,16 +170,16 @@ def _multiply(size: _Size, tiles: tuple[int, int, int], groups: int, balance: fl
     cycles += 2.0 * depth_blocks * product.batches * edge
     useful = 2.0 * product.multiply_adds
     panels = float(strips * n * k * item)
-    l1, l2 = product.profile.l1_bytes, max(1, product.profile.l2_bytes)  # a driver may tell of none
+    l1, l2 = product.profile.l1_bytes, max(1, product.profile.l2_bytes)  # a driver may report 0
     b_block = tile_k * min(tile_n, up(n, spec.columns)) * item
     cached = 0.0 if b_block + spec.rows * tile_k * item < 0.8 * l1 else panels
     if (spec.rows + spec.columns) * tile_k * item > 0.9 * l1 and spec.rows * tile_k * item > l1 / 2:
         cached += strips * (full + 1) * k * spec.rows * item  # the panel of A does not stay in L1
-    # The part of the panels that L2, which holds A's rows and C's results too, does not keep from strip to strip.
+    # The fraction of the panels that L2 does not keep from strip to strip; L2 also holds rows of A and results of C.
     beyond = max(0.0, min(1.0, (b_block / l2 - 0.35) / 0.65))
     c_bytes = float(product.batches * m * n * product.narrow)
     c_block = min(tile_m, m) * min(tile_n, n) * product.narrow
-    near = product.fits(c_bytes) or c_block + b_block < 0.75 * l2  # C stays there from one block of k to the next
+    near = product.fits(c_bytes) or c_block + b_block < 0.75 * l2  # C stays in L2 between blocks of k
     passes = size.parts if near else depth_blocks
     c_near = 2.0 * c_bytes * depth_blocks if near else 0.0
     return Phase(
@@ -204,9 +204,9 @@ def _thin(size: _Size) -> list[Phase]:
     near = product.fits(elements * product.narrow / units)
     narrow = min(1.0, spec.width / product.lanes)
     pieces = max(1.0, spec.width / product.lanes)
-    # A vector of B: its load; for each row a multiply-add, with the sums' load and store, shared by `unroll` rows of B.
+    # Per vector of B: one load, and a multiply-add per row. `unroll` rows of B share the load and store of the sums.
     cycles = pieces * max(1.0, spec.rows * (1.0 + 1.5 / spec.unroll)) / product.planes
-    cycles += 12.0 * spec.width / max(tile_n, spec.width) / spec.unroll  # going on to the next rows of B
+    cycles += 12.0 * spec.width / max(tile_n, spec.width) / spec.unroll  # overhead of advancing to the next rows of B
     return [
         Phase(
             "sweep", groups=groups, operations=2.0 * elements * spec.rows * product.planes**2,
@@ -222,7 +222,7 @@ def _thin(size: _Size) -> list[Phase]:
 
 
 def _staged(size: _Size) -> list[Phase]:
-    """Tiles staged in local memory, two of each; a lane's registers hold its results and what it reads next."""
+    """Tiles are staged in local memory; registers hold the results and the prefetched elements."""
     spec, product = size.spec, size.product
     profile = product.profile
     blocks_m, blocks_n = -(-product.m // spec.tile_m), -(-product.n // spec.tile_n)
@@ -236,14 +236,14 @@ def _staged(size: _Size) -> list[Phase]:
     loads = -(-(spec.tile_m + spec.tile_n) * spec.tile_k // group)
     products = spec.rows * spec.columns
     state = words * (products + spec.rows + spec.columns + loads) + 24
-    # Fitted to compiles for seven GPUs, mostly within a quarter: what is staged keeps its address in registers too.
+    # Fitted to the compiler output for seven GPUs, mostly within 25 %; each staged element also keeps its address.
     registers = int(words * (1.1 * products + 1.6 * (spec.rows + spec.columns)) + loads * (5.9 + 0.5 * words)) + 26
-    # Beside every multiply-add stand its share of the local loads and of the staging's addresses.
+    # Other instructions per multiply-add: its share of local loads and of address arithmetic.
     others = (spec.rows + spec.columns) / spec.width + 6.0 * loads / spec.tile_k
     waste = products / (products + others)
-    if profile.kind == "cpu":  # a work-item's state is kept in memory over every barrier
+    if profile.kind == "cpu":  # each barrier saves the state of a work-item to memory
         waste *= products / (products + 2.0 * state / spec.tile_k)
-    # Groups that run side by side share what they read: a wave of them goes down the rows of blocks first.
+    # Concurrent groups share what they read: a wave of groups covers the rows of blocks first.
     side_by_side = min(groups, 2 * profile.compute_units)
     apart = min(side_by_side, blocks_m) * spec.tile_m + -(-side_by_side // blocks_m) * spec.tile_n
     moved = groups / side_by_side * apart * depth * float(product.narrow)
@@ -264,7 +264,7 @@ def _staged(size: _Size) -> list[Phase]:
 
 
 def _combine(size: _Size) -> Phase:
-    """The parts of k added up by one work-item for each element, whose place takes two long divisions."""
+    """Add the parts of k: one work-item per element; its index takes two long divisions."""
     product = size.product
     count = product.batches * product.m * product.n
     groups = max(1, -(-count // 64))

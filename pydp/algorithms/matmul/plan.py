@@ -1,4 +1,4 @@
-"""From a product and its specialization to prepared launches: kernels, launch shapes and all scalar arguments."""
+"""Prepared launches of a product and its specialization: kernels, launch shapes and scalar arguments."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pydp.runtime.drivers.devices import Device
     from pydp.runtime.programs.program import Kernel
 
-_GROUPS_PER_UNIT = 4  # more groups than this take several blocks each and pack into the same space again
+_GROUPS_PER_UNIT = 4  # most groups per compute unit; with more blocks, a group takes several and reuses its space
 _COMBINE_GROUP = 64
-_SPAN = 8  # vectors of a thin product's tile at most, where loops are cut short
-_SLICE_BYTES = 64 << 20  # packing space of one launch where every group takes one block only
+_SPAN = 8  # largest tile of a thin product in vectors, on drivers that limit loop iterations
+_SLICE_BYTES = 64 << 20  # packing space of one launch, on drivers that limit loop iterations (one block per group)
 
 
 class Launch:
-    """One prepared launch: `slots` says which of the call's buffers stands where among the arguments."""
+    """One prepared launch. `slots`: (position, buffer name) of the arguments that are buffers."""
 
     __slots__ = ("args", "global_size", "kernel", "local_size", "slots")
 
@@ -39,9 +39,9 @@ class Launch:
 
 
 class Plan:
-    """Everything of a call but its buffers.
+    """A prepared call without its buffers.
 
-    `gathered`: shape and strides with which the thin operand is copied to contiguous memory first, or None.
+    `gathered`: shape and strides to copy the thin operand to contiguous memory with, or None.
     """
 
     def __init__(self, how: Arithmetic, spec: MatmulSpec) -> None:
@@ -78,7 +78,7 @@ class Plan:
 
 
 class Builder:
-    """Builds one plan. `types` are the storage dtypes of A, B and C as the product has them (already swapped)."""
+    """Builds one plan. `types`: storage dtypes of A, B and C, in the product's order (after swapping)."""
 
     def __init__(
         self, device: Device, how: Arithmetic, spec: MatmulSpec, types: tuple[Any, Any, Any], alpha: Any, beta: Any
@@ -92,7 +92,7 @@ class Builder:
         self.mode = 0 if beta == 0 else 1 if beta == 1 else 2
 
     def build(self, one: Product, through: bool) -> Plan:
-        """The plan of `one`; with `through`, C is written at the end only, from scratch memory."""
+        """The plan of `one`. through: compute in scratch memory and write C at the end."""
         self.plan.swapped = one.swapped
         parts, part_k = self._parts(one)
         self.plan.parts = parts
@@ -107,11 +107,11 @@ class Builder:
     # --- splitting k ------------------------------------------------------------------------------------------
 
     def _parts(self, one: Product) -> tuple[int, int]:
-        """(parts, k of each): as the spec says, and more where one work-item may not loop that long."""
+        """(parts, k of each part): the spec's parts, or more if the driver limits loop iterations."""
         spec, limit = self.spec, self.device.profile.loop_limit
         most = max(1, one.k)
         if limit is not None:
-            # Half the limit for the steps of k; what one step of each method costs in iterations, edges included.
+            # Use half the limit for the steps of k. cost: iterations per step of each method, edges included.
             cost = {"staged": 2, "packed": 2 * spec.width + 4, "thin": spec.width + _SPAN}[spec.method]
             most = min(most, max(64, limit // 2 // cost // 64 * 64))
         parts = max(min(spec.parts, max(1, one.k)), -(-one.k // most), 1)
@@ -170,14 +170,14 @@ class Builder:
     ) -> None:
         spec, how, profile = self.spec, self.how, self.device.profile
         most_m, most_n = spec.tile_m, spec.tile_n
-        if profile.loop_limit is not None:  # loops that are cut short leave room for one register tile
+        if profile.loop_limit is not None:  # the iteration limit leaves room for one register tile only
             most_m, most_n = spec.rows, spec.columns
             self._cut((spec.tile_m, spec.tile_n), (most_m, most_n))
         tile_m = even(one.m, most_m, spec.rows)
         tile_n = even(one.n, most_n, spec.columns)
         tile_k = even(part_k, spec.tile_k, 32)
         if how.narrow and c_type.itemsize < 4 and part_k > tile_k:
-            wide = up(part_k, 32)  # one block of k, so that no sum passes through C
+            wide = up(part_k, 32)  # one block of k: sums must not be rounded to the type of C in between
             tile_n = even(one.n, max(spec.columns, most_n * tile_k // wide), spec.columns)
             tile_k = wide
         blocks_m, blocks_n = -(-one.m // tile_m), -(-one.n // tile_n)
@@ -202,9 +202,9 @@ class Builder:
             self.plan.launches.append(Launch(made, min(groups, count), 1, args))
 
     def _cut(self, given: tuple[int, int], most: tuple[int, int]) -> None:
-        """Tells of tiles that are smaller than the specialization's."""
+        """Note in `why` that the tiles are smaller than the specialization's."""
         limit = self.device.profile.loop_limit
-        note = f"tiles of {most[0]} x {most[1]} keep to loops of {limit} iterations, where the driver ends them"
+        note = f"tiles of {most[0]} x {most[1]}, because the driver ends loops after {limit} iterations"
         if given != most and note not in self.plan.why:
             self.plan.why.append(note)
 
@@ -236,7 +236,7 @@ class Builder:
             "buffers": spec.buffers, "stretch": stretch(self.device.profile, self.how, spec),
         }  # fmt: skip
         group = spec.lanes_m * spec.lanes_n
-        needs = {"reads_end": group, "stores_end": group}  # all lanes read what any staged
+        needs = {"reads_end": group, "stores_end": group}  # every lane reads elements staged by any lane
         if spec.buffers == 2:
             del needs["reads_end"]
         made = built(self.device, "matmul_simt.mako", "matmul_simt", params, needs,
@@ -262,7 +262,7 @@ class Builder:
 
 
 def _contiguous(one: Product) -> Matrix:
-    """C as it lies in scratch memory: batch x m x n."""
+    """The layout of C in scratch memory: batch x m x n, contiguous."""
     steps: list[int] = []
     step = one.m * one.n
     for size in reversed(one.batch):

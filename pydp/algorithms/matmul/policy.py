@@ -1,4 +1,4 @@
-"""How matrix products are specialized: the policy from the device's profile and the problem to a `MatmulSpec`."""
+"""The matmul policy: from the device profile and the problem to a `MatmulSpec`."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from pydp.model.family import Family, Problem, altered
 if TYPE_CHECKING:
     from pydp.runtime.device.profile import Profile
 
-THIN_ROWS = 4  # up to here a product is bound by reading its matrix once, and packing only adds to that
+THIN_ROWS = 4  # up to this many rows, reading the matrix once limits the speed, and packing only adds cost
 _WIDE = (2, 4, 8, 16)
 _SIZES = ("tile_m", "tile_n", "tile_k", "rows", "columns", "lanes_m", "lanes_n", "width", "unroll", "parts")
 
 
 def size_class(size: int) -> int:
-    """Sizes up to 8 as they are, larger ones rounded up to a power of two: what choices are kept by."""
+    """The size class of cached choices: sizes up to 8 unchanged, larger sizes rounded up to a power of two."""
     return size if size <= 8 else 1 << (size - 1).bit_length()
 
 
 def describe(how: Arithmetic, batches: int, m: int, n: int, k: int, flags: tuple[str, ...] = ()) -> Problem:
-    """The problem of one product: sizes are (batches, m, n, k), as classes."""
+    """The problem of one product; sizes are the size classes of (batches, m, n, k)."""
     return Problem("matmul", str(how.dtype), tuple(size_class(size) for size in (batches, m, n, k)), flags)
 
 
 def _default(profile: Profile, problem: Problem) -> MatmulSpec:
     mapping = profile.mapping
     if profile.loop_limit is not None:
-        mapping = "simt"  # such a driver runs work-items as vector lanes, and cuts the long loops of single ones
+        mapping = "simt"  # the driver runs work-items as vector lanes and ends long loops of single work-items
     for flag in problem.flags:
         mapping = flag.removeprefix("mapping=") if flag.startswith("mapping=") else mapping
     return _staged(profile, problem) if mapping == "simt" else _vector(profile, problem)
@@ -51,9 +51,10 @@ def _width(profile: Profile, how: Arithmetic) -> int:
 
 
 def _packed(profile: Profile, problem: Problem) -> MatmulSpec:
-    """Blocking after Goto and van de Geijn: a panel of A in a fifth of L1, panels of B in two fifths of L2. Whole ways
-    of L2 are B's, as in Low et al. (TOMS 2016), and in no set of L1 more than a quarter of the ways is A's: what
-    streams past takes a line of each set."""
+    """Blocking after Goto and van de Geijn: a panel of A in a fifth of L1, panels of B in two fifths of L2.
+
+    B takes whole ways of L2, as in Low et al. (TOMS 2016). A takes at most a quarter of the ways of each L1 set,
+    because streamed data takes a line of each set."""
     how = arithmetic(_dtype(problem))
     batches, m, n, k = problem.sizes
     width = _width(profile, how)
@@ -63,7 +64,7 @@ def _packed(profile: Profile, problem: Problem) -> MatmulSpec:
     tile_k = max(64, min(1024, panel // (rows * how.item_bytes)) // 64 * 64)
     tile_n = max(1, block // (tile_k * how.item_bytes) // columns) * columns
     tile_m = 1024
-    if profile.loop_limit is not None:  # all loops of one work-item together are bounded
+    if profile.loop_limit is not None:  # the limit applies to all loops of a work-item together
         return MatmulSpec("vector", "packed", rows, columns, 64, rows, columns, 1, 1, width)
     wanted = 4 * profile.compute_units
     while batches * -(-m // tile_m) * -(-n // tile_n) < wanted and tile_m > 128:
@@ -94,13 +95,13 @@ def _thin(profile: Profile, problem: Problem) -> MatmulSpec:
         parts = max(1, min(-(-wanted // blocks), k // 256))
     if not dots and blocks == 1 and n * k >= 1 << 17 and k < 512:
         tile_n = max(width, -(-n // profile.compute_units) // width * width)
-    unroll = 4 if rows == 1 else 2  # rows of B added at a time: enough loads under way, little code
-    depth = min(max(k, 1), 1 << 30)  # nothing is staged or packed: it tells what is added up
+    unroll = 4 if rows == 1 else 2  # rows of B added at a time: enough loads in flight, little code
+    depth = min(max(k, 1), 1 << 30)  # nothing is staged or packed, so this only shows the depth of the sum
     return MatmulSpec("vector", "thin", rows, tile_n, depth, rows, span, 1, 1, width, unroll, 0, parts)
 
 
 def _staged(profile: Profile, problem: Problem) -> MatmulSpec:
-    """Tiles by size: large ones where they still make enough groups, and where local memory holds two of each."""
+    """The largest tiles that still give enough groups and whose buffers fit local memory."""
     found = _staged_candidates(profile, problem)
     batches, m, n, k = problem.sizes
     enough = [
@@ -118,12 +119,12 @@ def _staged(profile: Profile, problem: Problem) -> MatmulSpec:
 
 
 def _lane_bytes(how: Arithmetic) -> int:
-    """Bytes of a staged element: the parts of complex numbers lie apart."""
+    """Bytes of a staged element; real and imaginary parts are staged separately."""
     return how.item_bytes // how.planes
 
 
 def stretch(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> int:
-    """How much of k neighbouring lanes stage where k is contiguous: so much that their blocks meet every bank."""
+    """How many steps of k neighbouring lanes stage if k is contiguous: enough that their blocks cover all banks."""
     return _stretch(banks_of(profile.banks, profile.bank_bytes), spec.tile_k, spec.width, _lane_bytes(how), spec)
 
 
@@ -135,13 +136,13 @@ def _stretch(banks: Banks, tile_k: int, block: int, item_bytes: int, spec: Matmu
 
 @functools.lru_cache(maxsize=256)
 def _staged_rows(banks: Banks, tile: int, tile_k: int, block: int, item_bytes: int) -> Layout:
-    """How a staged tile lies: as (k, m), written along k or m and read along m."""
+    """The local memory layout of a staged tile: (k, m), written along k or m and read along m."""
     patterns = _accesses(tile, tile_k, block, _stretch(banks, tile_k, block, item_bytes))
     return layout(banks, (tile_k, tile), item_bytes, patterns, step=block)
 
 
 def _accesses(tile: int, tile_k: int, block: int, run: int) -> list[Pattern]:
-    """Stores of the first lanes, as matmul_simt.mako numbers them, where k is contiguous and where m is."""
+    """Access patterns of the stores, in the lane order of matmul_simt.mako, for contiguous k and for contiguous m."""
 
     def along_k(lane: int) -> tuple[int, int]:
         if run == tile_k:
@@ -153,16 +154,16 @@ def _accesses(tile: int, tile_k: int, block: int, run: int) -> list[Pattern]:
 
 
 def bank_note(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> str:
-    """One sentence on the banks that a staged tile's rows meet."""
+    """One sentence on the bank conflicts of staged rows."""
     banks = banks_of(profile.banks, profile.bank_bytes)
     if banks.count == 1:
-        return f"staged rows are {spec.pad} elements longer than a tile; the device has no banks"
+        return f"staged rows are padded by {spec.pad} elements; the device has no banks"
     turns = []
     for pad in (0, spec.pad):
         rows = Layout((spec.tile_k, max(spec.tile_m, spec.tile_n)), pad, 1, "")
         patterns = _accesses(rows.shape[1], spec.tile_k, spec.width, stretch(profile, how, spec))
         turns.append(worst(banks, rows, _lane_bytes(how), patterns, min(banks.lanes, spec.lanes_m * spec.lanes_n)))
-    return f"staged rows are {spec.pad} elements longer than a tile: {turns[1]} turn(s) an access, {turns[0]} without"
+    return f"staged rows are padded by {spec.pad} elements: {turns[1]} turn(s) per access, {turns[0]} without padding"
 
 
 def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
@@ -174,7 +175,7 @@ def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
     if how.item_bytes > 4:
         shapes = [(64, 64, 16, 16, 16), *shapes[2:]]
     if how.item_bytes > 8:
-        shapes[-1] = (16, 16, 8, 8, 8)  # 4 x 4 results, and what 16 lanes stage, are more than GPUs have registers for
+        shapes[-1] = (16, 16, 8, 8, 8)  # with 4 x 4 results and staging by 16 lanes, registers would spill
     specs = [
         MatmulSpec(
             "simt",
@@ -197,12 +198,12 @@ def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
 
 
 def _space(profile: Profile, problem: Problem) -> list[MatmulSpec]:
-    """Everything worth a look: the default, its method's blockings, and the other mapping where none is asked for."""
+    """The search space: the default, the blockings of its method, and the staged kernel if no mapping is requested."""
     first = _default(profile, problem)
     asked = any(flag.startswith(("mapping=", "method=")) for flag in problem.flags)
     found = [first]
     if profile.loop_limit is not None and first.mapping == "vector":
-        return found  # its loops are as long as such a driver takes
+        return found  # its loops are as long as the driver allows
     if first.method == "packed":
         found = packed_space(profile, problem, first)
     elif first.method == "thin":
@@ -227,13 +228,13 @@ def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
     if {*map(type, sizes)} != {int} or min(sizes) < 1 or max(sizes) >= 1 << 31:
         named = zip(_SIZES, sizes, strict=True)
         name, value = next(one for one in named if type(one[1]) is not int or not 1 <= one[1] < 1 << 31)
-        return f"{name} is {value!r}, an integer of 1 to 2**31 - 1 is accepted"
+        return f"{name} is {value!r}; an integer from 1 to 2**31 - 1 is accepted"
     if type(spec.pad) is not int or spec.pad < 0:
-        return f"pad is {spec.pad!r}, an integer of at least 0 is accepted"
+        return f"pad is {spec.pad!r}; an integer of at least 0 is accepted"
     if (spec.mapping, spec.method) not in (("vector", "packed"), ("vector", "thin"), ("simt", "staged")):
         return (
-            f"mapping {spec.mapping!r} with method {spec.method!r}: 'vector' goes with 'packed' and 'thin', "
-            "'simt' with 'staged'"
+            f"mapping is {spec.mapping!r} and method {spec.method!r}; 'vector' with 'packed' or 'thin', and 'simt' "
+            "with 'staged' are accepted"
         )
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
@@ -243,24 +244,24 @@ def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
 
 def _check_vector(problem: Problem, spec: MatmulSpec) -> str | None:
     if spec.width not in _WIDE:
-        return f"width is {spec.width}, one of {_WIDE} is accepted"
+        return f"width is {spec.width}; one of {_WIDE} is accepted"
     if spec.columns % spec.width:
-        return f"columns is {spec.columns}, a multiple of the width {spec.width} is accepted"
+        return f"columns is {spec.columns}; a multiple of the width {spec.width} is accepted"
     if (spec.lanes_m, spec.lanes_n) != (1, 1):
-        return "the vector mapping has one work-item per group: lanes_m and lanes_n are 1"
+        return f"lanes_m and lanes_n are {spec.lanes_m} and {spec.lanes_n}; 1 and 1 are accepted for mapping 'vector'"
     if spec.rows > 16 or spec.unroll > 16:
-        return f"rows {spec.rows} and unroll {spec.unroll}: at most 16 are accepted"
+        return f"rows is {spec.rows} and unroll {spec.unroll}; at most 16 are accepted"
     if spec.method == "thin" and "thin" not in problem.flags:
-        return f"method 'thin' takes products of at most {THIN_ROWS} rows or columns"
+        return f"method is 'thin'; it is accepted for products of at most {THIN_ROWS} rows or columns"
     if spec.method == "thin" and not problem.sizes[1] <= spec.rows:
-        return f"rows is {spec.rows}, at least the {problem.sizes[1]} rows of the product are accepted"
+        return f"rows is {spec.rows}; at least {problem.sizes[1]}, the rows of the product, are accepted"
     if spec.method == "thin" and spec.columns > 1 << 16:
-        return f"columns is {spec.columns}, at most 65536 are accepted"
+        return f"columns is {spec.columns}; at most 65536 are accepted"
     if spec.method == "thin" and spec.tile_n > spec.columns:
-        return f"tile_n is {spec.tile_n}, at most columns {spec.columns} is accepted"
+        return f"tile_n is {spec.tile_n}; at most columns={spec.columns} is accepted"
     if spec.method == "packed" and (spec.tile_k % 32 or spec.columns > 8 * spec.width):
         return (
-            f"tile_k is {spec.tile_k} and columns {spec.columns}; a multiple of 32, and at most 8 vectors, are accepted"
+            f"tile_k is {spec.tile_k} and columns {spec.columns}; a multiple of 32 and at most 8 * width are accepted"
         )
     return None
 
@@ -268,11 +269,14 @@ def _check_vector(problem: Problem, spec: MatmulSpec) -> str | None:
 def _check_staged(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
     group = spec.lanes_m * spec.lanes_n
     if group > profile.max_group_size:
-        return f"lanes_m * lanes_n is {group}, at most {profile.max_group_size} are accepted"
+        return f"lanes_m * lanes_n is {group}; at most {profile.max_group_size} are accepted"
     if (spec.rows * spec.lanes_m, spec.columns * spec.lanes_n) != (spec.tile_m, spec.tile_n):
-        return f"rows * lanes_m and columns * lanes_n must be tile_m and tile_n ({spec.tile_m}, {spec.tile_n})"
+        return (
+            f"rows * lanes_m and columns * lanes_n are {spec.rows * spec.lanes_m} and {spec.columns * spec.lanes_n}; "
+            f"tile_m and tile_n ({spec.tile_m} and {spec.tile_n}) are accepted"
+        )
     if spec.width not in (1, 2, 4) or spec.rows % spec.width or spec.columns % spec.width or spec.pad % spec.width:
-        return f"width is {spec.width}; 1, 2 or 4, dividing rows, columns and pad, are accepted"
+        return f"width is {spec.width}; 1, 2 or 4 is accepted, and must divide rows, columns and pad"
     if spec.rows * spec.columns > 256:
         return f"the register tile {spec.rows} x {spec.columns} is too large; at most 256 results are accepted"
     if spec.buffers not in (1, 2):
@@ -280,7 +284,7 @@ def _check_staged(profile: Profile, problem: Problem, spec: MatmulSpec) -> str |
     how = arithmetic(_dtype(problem))
     needed = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * how.item_bytes
     if needed > profile.local_bytes:
-        return f"the staged tiles take {needed} bytes of local memory, {profile.local_bytes} are there"
+        return f"the staged tiles need {needed} bytes of local memory; the device has {profile.local_bytes}"
     return None
 
 

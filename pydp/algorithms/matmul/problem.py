@@ -1,7 +1,7 @@
 """The problem of a matrix product: dtypes, shapes and strides.
 
-The result's dtype and the working type of the kernels follow from the factors' dtypes. Shapes follow NumPy's rules for
-vectors and batches, and strides are brought to one normal form.
+The dtypes of a and b determine the result's dtype and the working type of the kernels. Shapes follow NumPy's rules for
+vectors and batches. Strides are reduced to a normal form.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NUMPY = {"float": np.float32, "double": np.float64, "uint": np.uint32, "ulong":
 class Arithmetic:
     """How one result dtype is computed.
 
-    work: the C scalar that is added up (integers as unsigned: wrapping is defined there, and equal). scalar: its
-    NumPy type. planes: 2 for complex numbers. narrow: sums must not be kept in the result's own type.
+    work: the C type of the sums (unsigned for integers: it wraps by definition, with the same bits as signed).
+    scalar: its NumPy type. planes: 2 for complex numbers, else 1. narrow: sums must not be stored in `dtype`.
     """
 
     dtype: np.dtype
@@ -36,12 +36,12 @@ class Arithmetic:
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of one number of the working type, both parts of a complex one."""
+        """Bytes of one number in the working type; a complex number counts both parts."""
         return self.planes * np.dtype(self.scalar).itemsize
 
     @property
     def partial(self) -> np.dtype:
-        """The dtype in which unfinished sums are kept in memory."""
+        """The dtype of partial sums in memory."""
         if self.planes == 2:
             return self.dtype
         return np.dtype(self.scalar)
@@ -55,7 +55,7 @@ def arithmetic(dtype: np.dtype) -> Arithmetic:
     if work is None:
         if dtype.kind not in "bui":
             raise InvalidArgument(
-                f"matmul of dtype {dtype}; booleans, integers, floats and complex numbers are accepted"
+                f"the result of matmul has dtype {dtype}; bool, integers, floats and complex numbers are accepted"
             )
         work = "ulong" if dtype.itemsize == 8 else "uint"
     return Arithmetic(dtype, work, _NUMPY[work], 2 if dtype.kind == "c" else 1, code == "f2")
@@ -67,27 +67,27 @@ def result_dtype(a: np.dtype, b: np.dtype) -> np.dtype:
     for name, dtype in (("a", a), ("b", b)):
         if dtype.kind not in "buifc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
             raise InvalidArgument(
-                f"{name} has dtype {dtype}; booleans, integers, floats up to float64 and complex are accepted"
+                f"{name} has dtype {dtype}; bool, integers, floats up to float64 and complex numbers are accepted"
             )
     return np.result_type(a, b).newbyteorder("=")
 
 
 def element(dtype: np.dtype) -> dict[str, str]:
-    """The storage type of an operand as the templates take it."""
+    """The storage type of an operand, as template parameters."""
     kind = {"c": "complex", "b": "bool"}.get(dtype.kind, "half" if dtype == np.float16 else "real")
     return {"type": c_name(dtype), "kind": kind}
 
 
 def factor(value: Any, dtype: np.dtype, name: str) -> complex | float | int:
-    """alpha or beta as a Python number that `dtype` can hold; InvalidArgument where it cannot."""
+    """alpha or beta as a Python number. Raises InvalidArgument if `dtype` cannot hold it."""
     number = value if type(value) in (int, float, complex) else _number(value, name)
     if isinstance(number, complex) and dtype.kind != "c":
-        raise InvalidArgument(f"{name} is {value!r}, the result is {dtype}; a real number is accepted")
+        raise InvalidArgument(f"{name} is {value!r}, but the result is {dtype}; a real number is accepted")
     if dtype.kind in "fc":
         try:
             return complex(number) if dtype.kind == "c" else float(number)
         except OverflowError:
-            raise InvalidArgument(f"{name} is an integer that {dtype} cannot hold; a smaller one is accepted") from None
+            raise InvalidArgument(f"{name} is an integer too large for {dtype}; a smaller one is accepted") from None
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     if (
         number != number
@@ -96,13 +96,13 @@ def factor(value: Any, dtype: np.dtype, name: str) -> complex | float | int:
         or not low <= number <= high
     ):
         raise InvalidArgument(
-            f"{name} is {value!r}, the result is {dtype}; an integer from {low} to {high} is accepted"
+            f"{name} is {value!r}, but the result is {dtype}; an integer from {low} to {high} is accepted"
         )
     return int(number)
 
 
 def _number(value: Any, name: str) -> Any:
-    """What is no Python number as one."""
+    """Convert a NumPy number to a Python number."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of unequal lengths
@@ -113,7 +113,7 @@ def _number(value: Any, name: str) -> Any:
 
 
 def parts_of(number: complex | float | int, how: Arithmetic) -> tuple[Any, Any]:
-    """A factor as two scalars of the working type, its real and its imaginary part."""
+    """The real and imaginary part of a factor, in the working type."""
     if isinstance(number, complex):
         return how.scalar(number.real), how.scalar(number.imag)
     if isinstance(number, int):
@@ -127,28 +127,28 @@ Shape = tuple[int, ...]
 
 @lru_cache(maxsize=4096)
 def result_shape(a: Shape, b: Shape) -> Shape:
-    """The shape of NumPy's ``a @ b``; InvalidArgument where it has none."""
+    """The shape of NumPy's ``a @ b``. Raises InvalidArgument if the shapes do not match."""
     for name, shape in (("a", a), ("b", b)):
         if not shape:
-            raise InvalidArgument(f"{name} has shape (); arrays of at least one axis are accepted")
+            raise InvalidArgument(f"{name} has shape (); an array with at least one axis is accepted")
     rows, inner = (a[-2:-1], a[-1])
     depth, columns = (b[-2], b[-1:]) if len(b) > 1 else (b[0], ())
     if inner != depth:
         raise InvalidArgument(
-            f"a of shape {a} has {inner} columns and b of shape {b} has {depth} rows; equal numbers are needed"
+            f"a of shape {a} has {inner} columns, but b of shape {b} has {depth} rows; equal numbers are needed"
         )
     try:
         batch = np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
         raise InvalidArgument(
-            f"the leading axes of a {a} and b {b} do not broadcast; equal sizes or 1 are needed"
+            f"the leading axes of a of shape {a} and b of shape {b} do not broadcast; equal sizes or 1 are needed"
         ) from None
     return (*batch, *rows, *columns)
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """One operand of a product: where it starts, its two strides and those of the batch axes, in elements."""
+    """One operand of a product: offset, row and column stride, and batch strides, in elements."""
 
     offset: int
     row: int
@@ -162,7 +162,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Product:
-    """C (m x n) = A (m x k) B (k x n) over batch axes; `swapped` when it stands for the transposed product."""
+    """C (m x n) = A (m x k) B (k x n) over batch axes. `swapped`: it is the transposed product."""
 
     m: int
     n: int
@@ -182,20 +182,20 @@ class Product:
         return count
 
     def turned(self) -> Product:
-        """The same as Ct = Bt At."""
+        """The transposed product, Ct = Bt At."""
         return Product(
             self.n, self.m, self.k, self.batch, self.b.turned(), self.a.turned(), self.c.turned(), not self.swapped
         )
 
     def inner(self) -> Product:
-        """The product of the last two batch axes; the others are `outer_steps`."""
+        """The product over the last two batch axes; `outer_steps` gives the others."""
         keep = self.batch[-2:]
         cut = len(self.batch) - len(keep)
         a, b, c = (replace(x, batch=x.batch[cut:]) for x in (self.a, self.b, self.c))
         return replace(self, batch=keep, a=a, b=b, c=c)
 
     def outer_steps(self) -> list[tuple[int, int, int]]:
-        """What to add to the three offsets for every index of the batch axes before the last two."""
+        """Increments of the three offsets for each index of the batch axes before the last two."""
         outer = self.batch[:-2]
         axes = range(len(outer))
 
@@ -208,8 +208,8 @@ class Product:
 def product(a: tuple[Shape, Shape, int], b: tuple[Shape, Shape, int], c: tuple[Shape, Shape, int]) -> Product:
     """The normal form of operands given as (shape, strides, offset); c has the result's shape.
 
-    Batch axes of one element are dropped, adjacent ones that can be walked as one are merged, and a batch of
-    A's with one B becomes one taller A where its rows follow one another.
+    Batch axes of size 1 are dropped, and adjacent batch axes are merged where possible. A batch of matrices A with one
+    common B becomes one taller A if the strides allow it.
     """
     (shape_a, strides_a, offset_a), (shape_b, strides_b, offset_b), (shape_c, strides_c, offset_c) = a, b, c
     vector_a, vector_b = len(shape_a) == 1, len(shape_b) == 1
@@ -230,7 +230,7 @@ def product(a: tuple[Shape, Shape, int], b: tuple[Shape, Shape, int], c: tuple[S
     merged = merge_axes((size, tuple(step[axis] for step in steps)) for axis, size in enumerate(batch))
     batch = tuple(size for size, _ in merged)
     steps = [tuple(step[array] for _, step in merged) for array in range(3)]
-    # The stride of an axis of one element means nothing: 1 where that makes rows contiguous, else 0.
+    # The stride of an axis of size 1 is arbitrary: use 1 if that makes rows contiguous, else 0.
     row_a, col_a = (row_a if m > 1 else 0), (col_a if k > 1 else 1)
     row_b, col_b = (row_b if k > 1 else 1), (col_b if n > 1 else 0)
     row_c, col_c = (row_c if m > 1 else 0), (col_c if n > 1 else 1)
@@ -247,7 +247,7 @@ def _batch_strides(shape: Shape, strides: Shape, batch: Shape) -> Shape:
 
 
 def _taller(one: Product) -> Product:
-    """A batch of A's with the same B as one A, where the strides allow it."""
+    """Merge a batch of matrices A with a common B to one A, if the strides allow it."""
     if not one.batch or one.b.batch[-1] != 0 or not one.m:
         return one
     size = one.batch[-1]

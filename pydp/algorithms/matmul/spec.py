@@ -1,4 +1,4 @@
-"""The specializations of a matrix product: the fields of a `MatmulSpec`, and the candidates of a device."""
+"""The specializations of a matrix product: `MatmulSpec` and the candidates for a device."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 class MatmulSpec:
     """One specialization of matmul.
 
-    mapping: "vector" (a work-item is a thread with vector registers) or "simt" (work-items are lanes).
+    mapping: "vector" (a work-item is a thread with vector registers) or "simt" (a work-item is a lane).
     method: "packed" or "thin" (vector), "staged" (simt).
-    tile_m, tile_n: largest block of C per group; tile_k: depth staged or packed at a time.
+    tile_m, tile_n: largest block of C per group. tile_k: depth staged or packed at a time.
     rows, columns: the register tile of a work-item. lanes_m, lanes_n: work-items of a group along m and n.
     width: vector lanes (vector) or adjacent results per block (simt). unroll: steps of k in the inner loop.
-    pad: elements added to a staged row of local memory. parts: into how many parts k is split at least.
-    buffers: 2 stages even and odd steps apart, with one barrier a step; 1 takes half the local memory and two barriers.
-    barriers, subgroup: how the lanes of a staged product meet (see :mod:`pydp.groups.barrier`).
+    pad: elements added to a staged row of local memory. parts: the minimal number of parts that k is split into.
+    buffers: 2 separates even and odd steps and needs one barrier per step; 1 halves the local memory and needs two.
+    barriers, subgroup: the barriers of the staged method (see :mod:`pydp.groups.barrier`).
     """
 
     mapping: str
@@ -45,8 +45,8 @@ class MatmulSpec:
     subgroup: int | None = None
 
 
-# Register tiles (rows, vectors of columns): from few results, whose operands are loaded again and again, to more than
-# any processor has registers for.
+# Register tiles (rows, vectors of columns): from few results, which reload operands often, to more than any processor
+# has registers for.
 _TILES = ((6, 4), (8, 3), (12, 2), (4, 4), (4, 2), (8, 1), (2, 4), (1, 4), (8, 4))
 # (tile_m, tile_n, tile_k, lanes_m, lanes_n) of the staged kernel.
 _STAGED = tuple(
@@ -60,18 +60,18 @@ _STAGED = tuple(
 
 
 def up(size: int, step: int) -> int:
-    """The multiple of `step` at or above `size`."""
+    """`size` rounded up to a multiple of `step`."""
     return -(-size // step) * step
 
 
 def even(size: int, most: int, step: int) -> int:
-    """The tile, a multiple of `step` of about `most` at most, that cuts `size` into equal blocks."""
+    """The tile size, a multiple of `step` and about `most` at most, that splits `size` into equal blocks."""
     blocks = -(-size // max(most, step))
     return max(step, up(-(-size // max(1, blocks)), step))
 
 
 def packed_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[MatmulSpec]:
-    """Blockings of the default's register tile, then other register tiles and narrower vectors in its blocking."""
+    """Other blockings with the default's register tile, then other register tiles and narrower vectors."""
     _, m, n, k = problem.sizes
     found = [first]
     for tile_k in (64, 128, 256, 512, 1024):
@@ -91,7 +91,7 @@ def packed_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[
 
 
 def thin_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[MatmulSpec]:
-    """More and fewer parts of k, narrower tiles, more rows of B at a time."""
+    """Variants of the default: other parts of k, unrolls, vector widths, and narrower tiles."""
     parts = (1, first.parts // 4, first.parts // 2, first.parts * 2, first.parts * 4)
     found = [first, *(altered(first, parts=max(1, count)) for count in parts)]
     found += [altered(first, unroll=unroll) for unroll in (1, 2, 4, 8)]
@@ -101,8 +101,9 @@ def thin_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[Ma
 
 
 def staged_space(first: MatmulSpec, block: int, pad: Callable[[int, int, int], int]) -> list[MatmulSpec]:
-    """Tiles and groups of the staged kernel; `pad(tile, tile_k, width)` is the bank model's padding. Few where the
-    default is not staged: lanes of a CPU are only there to be compared with."""
+    """Tiles and groups of the staged kernel; `pad(tile, tile_k, width)` is the padding of the bank model.
+
+    Only a few if the default is not staged: on a CPU they serve as a comparison."""
     found = []
     few = first.mapping != "simt"
     for tm, tn, tk, lm, ln in _STAGED:
@@ -122,7 +123,7 @@ def staged_space(first: MatmulSpec, block: int, pad: Callable[[int, int, int], i
 
 
 def _distinct(found: list[MatmulSpec], m: int, n: int, k: int) -> list[MatmulSpec]:
-    """Those whose blocks of this product differ: larger tiles than the product are the product."""
+    """The specs without duplicates for this product; tiles larger than the product count as equal."""
     kept: dict[Any, MatmulSpec] = {}
     for spec in found:
         tiles = (even(m, spec.tile_m, spec.rows), even(n, spec.tile_n, spec.columns), even(k, spec.tile_k, 32))

@@ -1,29 +1,27 @@
-"""Associative operators of scan, reduce and sort: by name, as OpenCL C expressions, or as Python functions.
+"""Associative operators of scan, reduce and sort: names, OpenCL C expressions, or Python functions.
 
-An :class:`Operator` is the text of one C function ``T combine(T a, T b)`` and what is known of it: an exact
-identity where there is one, whether operands may change places, and the same function on OpenCL vectors.
-:func:`operator_text` makes one of anything that a public function accepts as `op`:
+An :class:`Operator` holds the source of a C function ``T combine(T a, T b)``, its exact identity if it has one, whether
+it is commutative, and a version for OpenCL vectors. :func:`operator_text` converts every accepted value of `op`:
 
-* a name: ``+ * min max & | ^ logaddexp`` (or a function of that meaning: ``np.add``, ``max``, ``operator.add``);
-* an expression in ``a`` and ``b``, as ``"a + b - a * b"`` or ``"a.s0 > b.s0 ? a : b"`` (see below);
-* for a record dtype, a dict with one such expression for every field, as ``{"lo": "min(a.lo, b.lo)", ...}``;
-* a Python function of two values (see ``pydp.vector``), or a ready :class:`Operator`.
+* a name: ``+ * min max & | ^ logaddexp`` (or an equivalent function: ``np.add``, ``max``, ``operator.add``);
+* an expression in ``a`` and ``b``, such as ``"a + b - a * b"`` or ``"a.s0 > b.s0 ? a : b"`` (see below);
+* for a record dtype, a dict with one expression per field, such as ``{"lo": "min(a.lo, b.lo)", ...}``;
+* a Python function of two values (see ``pydp.vector``), or an :class:`Operator`.
 
-An expression is OpenCL C without side effects and without pointers. It may contain
+An expression is OpenCL C without side effects and pointers. It may contain
 
 * numbers (``10``, ``0x1Fu``, ``1.5``, ``2e-3f``), ``INFINITY``, ``NAN``, ``MAXFLOAT``, ``M_PI``, ``M_E`` (and with
   ``_F``), ``INT_MAX``, ``INT_MIN``, ``UINT_MAX``, ``LONG_MAX``, ``LONG_MIN``;
-* ``a``, ``b``, fields of records (also nested, but no arrays) and components of vectors (``a.x``, ``a.s03``, ``a.lo``);
+* ``a``, ``b``, fields of records (nested too, but not arrays), components of vectors (``a.x``, ``a.s03``, ``a.lo``);
 * the operators ``+ - * / % << >> < > <= >= == != & ^ | && || ! ~ ?:`` and brackets, with C's precedence;
 * casts ``(float)x`` and vectors ``(float4)(x, y, z, w)``; ``as_TYPE``, ``convert_TYPE`` with their suffixes;
-* the built-in functions that map values to values (`pydp.algorithms.operators.calls` lists them).
+* the built-in functions of values (`pydp.algorithms.operators.calls` lists them).
 
-Types are C's: small integers are promoted to int, complex numbers are vectors of two. Where C leaves a value undefined,
-it is defined here: integers wrap, an integer divided by zero gives 0 (so does the remainder), a float becomes an
-integer as in vector functions, and NaN becomes 0 with ``_sat``. Numbers such as 1.5 are double, or float where the
-device has no double; ``as_TYPE`` always takes them as double. Anything else is refused with the column. A text has at
-most 4,096 characters, 1,000 operands and operators, and 128 brackets inside each other (those of the C text that is
-made of it are counted too).
+Types follow C: small integers are promoted to int; complex numbers are vectors of two. Cases that are undefined in C
+are defined here: integers wrap; integer division and remainder by zero give 0; floats convert to integers as in vector
+functions; ``_sat`` conversions turn NaN to 0. Literals such as 1.5 are double, or float on a device without double;
+``as_TYPE`` always takes them as double. Anything else raises InvalidArgument with the column. The limits are 4,096
+characters, 1,000 operands and operators, and 128 nested brackets (the generated C source counts too).
 """
 
 from __future__ import annotations
@@ -69,8 +67,8 @@ _PYTHON: dict[Any, str] = {
     operator.or_: "|",
     operator.xor: "^",
 }
-_functions = BoundedCache(256)  # by the function's content and the type
-_OPTIONAL = (("f2", "half"), ("f8", "double"))  # not all devices have these
+_functions = BoundedCache(256)  # by the content of the function and the dtype
+_OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
 _STRUCT = re.compile(r"(?=typedef struct)")
 _ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
 
@@ -79,12 +77,11 @@ _ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python f
 class Operator:
     """One associative operator on one dtype, as OpenCL C.
 
-    `body` and `vector_body` are statements with ``$T`` for the type, ``$U`` for the unsigned integer type and
-    ``$S`` for the signed one of its width. `identity` is a value e with ``combine(e, x) == x`` bit for bit, `start`
-    what a scan or reduction of nothing gives (0.0 where the identity is -0.0); both are None where none is known.
-    `declarations` stands before the function (not the record structs: those come from `c_declarations`).
-    `operands_in_order` is True when a and b must not change places. `rounds`: iterations of the loops inside, None
-    where values decide. `computes`: dtypes that values inside have.
+    body, vector_body: statements with ``$T`` for the type, ``$U`` and ``$S`` for the unsigned and signed integer type
+    of its width. identity: a value e with ``combine(e, x) == x`` bit for bit, or None. start: the result of an empty
+    scan or reduction (0.0 if the identity is -0.0), or None. declarations: code before the function, without record
+    structs (`c_declarations` gives those). operands_in_order: the operator is not commutative. rounds: iterations of
+    loops inside, None if they depend on values. computes: dtypes of intermediate values.
     """
 
     name: str
@@ -100,17 +97,17 @@ class Operator:
 
     @functools.cached_property
     def key(self) -> tuple[str, ...]:
-        """What tells this operator from every other."""
+        """A key that is unique for each operator."""
         return (self.name, c_name(self.dtype), self.dtype.kind, self.body, self.declarations)
 
     def function(self, name: str = "combine") -> str:
-        """The text of ``static T name(T a, T b)``."""
+        """The C source of ``static T name(T a, T b)``."""
         return self._text(name, self.body, c_name(self.dtype), "")
 
     def vector_function(self, width: int, name: str = "combine_vector") -> str:
-        """The same on vectors of `width` elements; only where `vector_body` is not None."""
+        """The same function on vectors of `width` elements; needs `vector_body`."""
         if self.vector_body is None:
-            raise InvalidArgument(f"operator {self.name!r} on {self.dtype} has no vector form")
+            raise InvalidArgument(f"operator {self.name!r} on {self.dtype} has no vector version")
         return self._text(name, self.vector_body, c_name(self.dtype) + str(width), str(width))
 
     def _text(self, name: str, body: str, c_type: str, width: str) -> str:
@@ -122,13 +119,13 @@ class Operator:
         return f"static {c_type} {name}(const {c_type} a, const {c_type} b) {{ {body} }}\n"
 
     def check(self, device: Any) -> None:
-        """Raise UnsupportedOnDevice where `device` lacks a type that the body computes with."""
+        """Raise UnsupportedOnDevice if `device` lacks a type that the body computes with."""
         if self.computes:
             check_computed(self.computes, device, f"op {self.title}")
 
     @property
     def title(self) -> str:
-        """The name for an error, shortened where it is long."""
+        """The name for error messages, shortened if it is long."""
         return quoted(self.name)
 
     @property
@@ -143,7 +140,7 @@ class Operator:
 
 
 def named(op: Any) -> Any:
-    """The name of a function that means a named operator (``np.add``, ``max``, ``operator.add``); else `op` itself.
+    """The operator name of an equivalent function (``np.add``, ``max``, ``operator.add``); else `op` itself.
 
     >>> named(operator.add)
     '+'
@@ -154,13 +151,13 @@ def named(op: Any) -> Any:
 
 
 def outgrows(op: Any) -> bool:
-    """Whether results of an operator outgrow small integers: it is a sum or a product, by whichever name."""
+    """Whether results of an operator may overflow small integers: it is a sum or a product."""
     found = named(op)
     return isinstance(found, str) and found in ("+", "*")
 
 
 def operator_text(op: Any, dtype: Any) -> Operator:
-    """The operator that `op` names on elements of `dtype`; raises InvalidArgument for anything else.
+    """The operator `op` on elements of `dtype`. Raises InvalidArgument if `op` is not an operator.
 
     >>> operator_text("+", "int32").start
     0
@@ -170,7 +167,7 @@ def operator_text(op: Any, dtype: Any) -> Operator:
     if isinstance(op, Operator):
         if op.dtype != dtype:
             raise InvalidArgument(
-                f"the operator {op.title} is one on {_dtype_text(op.dtype)}; {_dtype_text(dtype)} is needed here"
+                f"the operator {op.title} is for {_dtype_text(op.dtype)}; {_dtype_text(dtype)} is needed here"
             )
         return op
     op = named(op)
@@ -190,14 +187,14 @@ def _from_text(op: str, dtype: np.dtype) -> Operator:
     if op in NAMES:
         return _named(op, dtype)
     if len(op) <= LONGEST and op.isidentifier() and op not in ("a", "b"):
-        raise InvalidArgument(f"op {quoted(op)} is no operator's name; {_ACCEPTED}")
+        raise InvalidArgument(f"op {quoted(op)} is not the name of an operator; {_ACCEPTED}")
     expressions = Expressions()
     text = _c_text(expressions, op, dtype, dtype, "op")
     return _of_expressions(op, dtype, f"return {text};", expressions)
 
 
 def _c_text(expressions: Expressions, text: str, dtype: np.dtype, result: np.dtype, what: str) -> str:
-    """C text of an expression in a and b of `dtype` as a value of the dtype `result`."""
+    """The C source of an expression in a and b of `dtype`, converted to the dtype `result`."""
     tree = parse(text, dtype, what)
     try:
         return expressions.assignable(tree, result)
@@ -217,15 +214,13 @@ def _of_expressions(name: str, dtype: np.dtype, body: str, expressions: Expressi
 
 def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
     if not is_record(dtype):
-        raise InvalidArgument(f"op has expressions for fields, and {_dtype_text(dtype)} has none; {_ACCEPTED}")
+        raise InvalidArgument(f"op is a dict of fields, but {_dtype_text(dtype)} has no fields; {_ACCEPTED}")
     names = dtype.names or ()
     unknown, missing = [key for key in op if key not in names], [name for name in names if name not in op]
     if unknown:
-        raise InvalidArgument(
-            f"op names {listed(unknown)}, no fields of the record; the fields {listed(names)} are accepted"
-        )
+        raise InvalidArgument(f"op has unknown fields {listed(unknown)}; the fields {listed(names)} are accepted")
     if missing:
-        raise InvalidArgument(f"op has no expression for the fields {listed(missing)}; one for each field is accepted")
+        raise InvalidArgument(f"op has no expression for the fields {listed(missing)}; one per field is needed")
     for field, expression in op.items():
         if not isinstance(expression, str):
             raise InvalidArgument(
@@ -242,7 +237,7 @@ def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator
         result = dtype.fields[field][0]
         if result.subdtype is not None:
             raise InvalidArgument(
-                f"op: field {quoted(field)} of {_dtype_text(dtype)} is an array, which an expression cannot give"
+                f"op: field {quoted(field)} of {_dtype_text(dtype)} is an array; an expression cannot compute an array"
             )
         text = _c_text(expressions, expression, dtype, result, f"op[{quoted(field)}]")
         lines.append(f"r.{c_member(field)} = {text};")
@@ -252,7 +247,7 @@ def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator
 
 
 def _dtype_text(dtype: np.dtype) -> str:
-    """A dtype for an error; of a record with many fields the first."""
+    """A dtype for error messages; a long list of fields is shortened."""
     return str(dtype if dtype.names is None else type_of(dtype))
 
 
@@ -279,19 +274,19 @@ def _lowered(op: Any, dtype: np.dtype) -> Operator:
 
 
 def _missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:
-    """The declarations of `used` without those that stand in a kernel on `dtype` anyway."""
+    """The declarations of `used`, without those that a kernel on `dtype` has anyway."""
     there = set(_STRUCT.split(c_declarations([dtype])))
     return "".join(part for part in _STRUCT.split(c_declarations([dtype, *used])) if part not in there)
 
 
-# --- the named ones --------------------------------------------------------------------------------------
+# --- named operators -------------------------------------------------------------------------------------
 
 
 def _named(op: str, dtype: np.dtype) -> Operator:
     if is_record(dtype):
         raise InvalidArgument(
             f"op {op!r} is not defined on records ({_dtype_text(dtype)}); "
-            "a dict of one expression per field or a Python function is accepted"
+            "a dict with one expression per field or a Python function is accepted"
         )
     parts = vector_parts(dtype)
     if dtype.kind == "c":
@@ -311,7 +306,7 @@ _Named = tuple[str, str, Any, Any]
 def _sum(op: str, dtype: np.dtype) -> _Named:
     if dtype.kind == "b":
         return "return a | b;", "return a | b;", False, False
-    if dtype.kind == "i":  # in unsigned arithmetic, which wraps as NumPy's does
+    if dtype.kind == "i":  # unsigned arithmetic wraps, like NumPy
         wide = "return as_$T(as_$U(a) + as_$U(b));"
         return wide if dtype.itemsize >= 4 else "return as_$T(($U)(as_$U(a) + as_$U(b)));", wide, 0, 0
     if dtype.kind == "f":
@@ -333,7 +328,7 @@ def _product(op: str, dtype: np.dtype) -> _Named:
 
 
 def _extreme(op: str, dtype: np.dtype) -> _Named:
-    """NumPy's minimum and maximum: a NaN on either side is the result."""
+    """NumPy's minimum and maximum; they propagate NaN."""
     sign = "<" if op == "min" else ">"
     if dtype.kind == "f":
         worst = dtype.type(np.inf if op == "min" else -np.inf)
@@ -359,7 +354,7 @@ def _bits(op: str, dtype: np.dtype) -> _Named:
 
 
 def _logaddexp(op: str, dtype: np.dtype) -> _Named:
-    """log(exp(a) + exp(b)), exact for infinities: equal operands give a + log 2 without a subtraction."""
+    """log(exp(a) + exp(b)). Equal operands give a + log 2 without a subtraction, so infinities are exact."""
     if dtype.kind != "f":
         raise InvalidArgument(
             f"op 'logaddexp' is not defined on {_dtype_text(dtype)}; float16, float32 and float64 are accepted"

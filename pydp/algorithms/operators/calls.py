@@ -1,7 +1,7 @@
-"""The built-in functions of operator text: how many arguments each takes, of which types, and what it gives.
+"""The built-in functions of operator expressions: argument counts, argument types and result types.
 
-All of them map values to values; a function that takes a pointer must not be listed. OpenCL C picks an overload by
-types that must agree; here arguments of different types meet as operands do, and scalars are widened to vectors.
+All of them map values to values; do not list a function that takes a pointer. OpenCL C chooses an overload by equal
+types; here arguments of different types are converted like operands, and scalars are widened to vectors.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from pydp.algorithms.operators.tree import (
 )
 
 Signature = tuple[tuple[Type, ...], Type]
-"""What the arguments are converted to, and the type of the result."""
+"""The types that the arguments are converted to, and the type of the result."""
 
 CASTS = {str(Type(name, width)): Type(name, width) for name in SIZES if name != "real" for width in (1, *WIDTHS)}
-"""The types that casts, vectors, ``as_`` and ``convert_`` name."""
+"""The types of casts, vectors, ``as_`` and ``convert_``, by name."""
 
 _CONVERSION = re.compile(r"(?P<how>as|convert)_(?P<type>[a-z]+\d*)(?P<sat>_sat)?(?P<round>_rt[ezpn])?\Z", re.ASCII)
 
 
 def call(name: str, arguments: Sequence[Node]) -> Node:
-    """A call of a built-in function; Refused where there is none of this name for these arguments."""
+    """A call of a built-in function. Raises Refused if no function has this name and these arguments."""
     takes, result = _signature(name, arguments)
     return Node("call", name, tuple(arguments), result, takes)
 
@@ -46,7 +46,7 @@ def _signature(name: str, arguments: Sequence[Node]) -> Signature:
     target = CASTS.get(conversion["type"]) if conversion else None
     if name not in _BUILTINS and target is None:
         raise Refused(
-            f"the function {quoted(name)} is unknown; OpenCL C's functions of values and conversions are accepted"
+            f"the function {quoted(name)} is unknown; OpenCL C functions of values and conversions are accepted"
         )
     rule, count = _BUILTINS.get(name, (_converted, 1))
     if len(arguments) != count:
@@ -62,20 +62,20 @@ def _converted(name: str, arguments: Sequence[Node]) -> Signature:
     assert found is not None
     own, target = arguments[0].type, CASTS[found["type"]]
     if found["how"] == "as":
-        own = Type("double", own.width) if own.name == "real" else own  # C's type of such literals where it has double
+        own = Type("double", own.width) if own.name == "real" else own  # as_ always takes such literals as double
         if found["sat"] or found["round"]:
             raise Refused(f"the function {name!r} is unknown; as_{target} is accepted")
         same = own.width == target.width and own.size == target.size
         if not same and (3 in (own.width, target.width) or own.width * own.size != target.width * target.size):
-            raise Refused(f"{name} is given {own}; values with as many bytes are accepted")
+            raise Refused(f"{name} is given {own}; values with the same number of bytes are accepted")
     elif found["sat"] and not target.is_integer:
         raise Refused(f"the function {name!r} is unknown; _sat is accepted for integers")
     elif own.width != target.width:
-        raise Refused(f"{name} is given {own}; values with as many components are accepted")
+        raise Refused(f"{name} is given {own}; values with the same number of components are accepted")
     return (own,), target
 
 
-# --- the type in which arguments meet -----------------------------------------------------------------------
+# --- the common type of the arguments -----------------------------------------------------------------------
 
 
 def _shared(name: str, arguments: Sequence[Node], accepted: frozenset[str]) -> Type:
@@ -95,7 +95,7 @@ def _shared(name: str, arguments: Sequence[Node], accepted: frozenset[str]) -> T
 
 
 def _shared_scalar(arguments: Sequence[Node]) -> Type:
-    """Literals without suffix take the type of the others, where that is one that holds them."""
+    """Literals without suffix take the type of the other arguments, if it can hold them."""
     types = {one.type for one in arguments if weak_value(one) is None}
     if any(one.name in FLOATS and one.name != "real" for one in types):
         types.discard(Type("real"))
@@ -116,7 +116,7 @@ def _types(arguments: Sequence[Node]) -> str:
 
 
 def _same(accepted: frozenset[str]) -> Callable[[str, Sequence[Node]], Signature]:
-    """All arguments and the result have one type."""
+    """A rule: all arguments and the result have the same type."""
 
     def rule(name: str, arguments: Sequence[Node]) -> Signature:
         found = _shared(name, arguments, accepted)
@@ -183,7 +183,7 @@ def _signs(name: str, arguments: Sequence[Node]) -> Signature:
 def _select(name: str, arguments: Sequence[Node]) -> Signature:
     found, asked = _shared(name, arguments[:2], FLOATS | INTEGERS), arguments[2].type
     if not asked.is_integer or asked.width != found.width or asked.size != found.size or found.name == "real":
-        raise Refused(f"{name} is given {_types(arguments)}; integers as wide as the values are accepted as the last")
+        raise Refused(f"{name} is given {_types(arguments)}; the last must be integers of the same size as the values")
     return (found, found, asked), found
 
 
@@ -192,8 +192,8 @@ def _shuffle(name: str, arguments: Sequence[Node]) -> Signature:
     right = found.width not in (1, 3) and mask.width not in (1, 3)
     if not right or not mask.is_integer or mask.is_signed or mask.size != found.size:
         raise Refused(
-            f"{name} is given {_types(arguments)}; vectors of 2, 4, 8 or 16 and a mask of unsigned integers of their "
-            "size are accepted"
+            f"{name} is given {_types(arguments)}; vectors of 2, 4, 8 or 16 and a mask of unsigned integers of the "
+            "same size are accepted"
         )
     return ((found,) * (len(arguments) - 1) + (mask,), mask.of(found.name))
 

@@ -1,4 +1,4 @@
-"""An element of one dtype as a value of another, in OpenCL C: what accumulators of a different type need."""
+"""Conversion of an element to another dtype in OpenCL C, for accumulators of a different type."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydp.errors import InvalidArgument
 
 
 def conversion(source: np.dtype, value: np.dtype, what: str = "x") -> tuple[str, str]:
-    """C expressions that make a `value` of ``x``, of type `source`, as astype does, and of a vector ``$X``.
+    """C expressions that convert ``x`` and the vector ``$X`` from dtype `source` to dtype `value`, like astype.
 
-    The second is "" where it takes more than a convert_ function, and has ``$N`` for the vector's width. Raises
-    InvalidArgument where NumPy would lose an imaginary part, and for records and vectors of another kind.
+    ``$N`` in the second is the vector width; it is "" if a convert_ function is not enough. Raises InvalidArgument if
+    an imaginary part would be lost, and for different records and vectors of different lengths.
 
     >>> conversion(np.dtype("int8"), np.dtype("float32"))
     ('(float) x', 'convert_float$N($X)')
@@ -32,4 +32,4 @@ def conversion(source: np.dtype, value: np.dtype, what: str = "x") -> tuple[str,
         return f"({name}) (({name[:-1]}) x, 0)", ""
     if plain and source.kind != "c":
         return f"({name}) x", f"convert_{name}$N($X)"
-    raise InvalidArgument(f"{what} of dtype {source} cannot be converted to {value}; give dtype={source} or convert it")
+    raise InvalidArgument(f"{what} of dtype {source} cannot be converted to {value}; use dtype={source} or convert it")

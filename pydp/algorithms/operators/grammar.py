@@ -1,12 +1,12 @@
-"""The grammar of operator text: an OpenCL C expression of values becomes a typed tree, or is refused with a column.
+"""The parser of operator expressions: OpenCL C source to a typed tree, or an error with its column.
 
     conditional: binary [? conditional : conditional]
-    binary:      prefix {operator prefix}           * / % + - << >> < > <= >= == != & ^ | && ||, as loosely as in C
+    binary:      prefix {operator prefix}           * / % + - << >> < > <= >= == != & ^ | && ||, with C's precedence
     prefix:      {+ | - | ! | ~ | (type)} postfix
     postfix:     primary {. member}
     primary:     literal | name | function(conditional, ...) | (conditional) | (vector type)(conditional, ...)
 
-There is no recursion, here or in what reads the tree, so that the depth of the caller's stack does not matter.
+Neither the parser nor the readers of the tree use recursion, so the depth of the caller's stack does not matter.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from pydp.algorithms.operators.tree import (
 from pydp.errors import InvalidArgument
 
 LONGEST = 4096
-"""Characters of a text that are accepted."""
+"""The largest number of characters in an expression."""
 MOST_NODES = 1000
-"""Operands and operators of a text that are accepted: compilers are known to end the process at 4,000 and more."""
+"""The largest number of operands and operators: some compilers end the process at 4,000 and more."""
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t]+)"
@@ -64,7 +64,7 @@ _CONSTANTS = {
     **dict.fromkeys(("INFINITY", "NAN", "MAXFLOAT", "M_PI_F", "M_E_F"), "float"),
     **{"INT_MAX": "int", "INT_MIN": "int", "UINT_MAX": "uint", "LONG_MAX": "long", "LONG_MIN": "long"},
 }
-_DOUBLES = {"M_PI": "3.141592653589793", "M_E": "2.718281828459045"}  # not all devices have these names
+_DOUBLES = {"M_PI": "3.141592653589793", "M_E": "2.718281828459045"}  # some devices do not define these names
 _WHY = {
     **dict.fromkeys(("[", "]"), "a subscript"),
     **dict.fromkeys(("++", "--", "="), "a change of a value"),
@@ -73,19 +73,19 @@ _WHY = {
     "->": "a pointer",
     ";": "the end of a statement",
 }
-_ACCEPTED = "numbers, a, b, their members, operators on values, casts and OpenCL C's functions of values are accepted"
-_SHOWN = 100  # characters of a text that an error shows
+_ACCEPTED = "numbers, a, b, their members, operators on values, casts and OpenCL C functions of values are accepted"
+_SHOWN = 100  # characters of an expression that an error message shows
 
 
 def parse(text: str, dtype: np.dtype, what: str) -> Node:
-    """The tree of an expression in two values `a` and `b` of `dtype`; else InvalidArgument, which calls it `what`."""
+    """Parse an expression in two values `a` and `b` of `dtype`. Raises InvalidArgument, which names it `what`."""
     if len(text) > LONGEST:
         raise InvalidArgument(f"{what} has {len(text)} characters; expressions of at most {LONGEST} are accepted")
     return _Parser(text, what, dict.fromkeys(("a", "b"), type_of(dtype))).tree()
 
 
 def refused(text: str, what: str, column: int | None, message: object) -> InvalidArgument:
-    """The error for a fault at a column (from 1) of a text; a long text is shown in part."""
+    """The error for a fault at a column (from 1) of an expression; a long expression is shown in part."""
     shown = text
     if len(text) > _SHOWN:
         start = max(0, min((column or 1) - _SHOWN // 2, len(text) - _SHOWN))
@@ -95,7 +95,7 @@ def refused(text: str, what: str, column: int | None, message: object) -> Invali
 
 @dataclass
 class _Open:
-    """What waits for its last operand, or for its closing bracket.
+    """An incomplete item on the stack: it waits for its last operand or its closing bracket.
 
     Kinds: unary, cast, binary, ? (a condition), : (a condition and its first value); brackets: (, call, vector.
     """
@@ -118,7 +118,7 @@ class _Parser:
     def __init__(self, text: str, what: str, values: dict[str, Type]) -> None:
         self.text, self.what, self.values = text, what, values
         self.open: list[_Open] = []
-        self.node: Node | None = None  # the operand that was read; None while one is expected
+        self.node: Node | None = None  # the operand just read; None while an operand is expected
         self.nodes = self.at = self.brackets = 0
         self.vector_end = -1  # the token after the last closed vector
         self.used = False
@@ -165,16 +165,16 @@ class _Parser:
         return self.tokens[place].word if place < len(self.tokens) else ""
 
     def _made(self, column: int, make: Callable[..., Node], *given: object) -> Node:
-        """A node, counted; where types refuse it, the error has the column."""
+        """Make a node and count it; a type error gets the column."""
         self.nodes += 1
         if self.nodes > MOST_NODES:
-            self._refuse(column, f"more than {MOST_NODES} operands and operators; at most that many are accepted")
+            self._refuse(column, f"more than {MOST_NODES} operands and operators; at most {MOST_NODES} are accepted")
         try:
             return make(*given)
         except Refused as error:
             self._refuse(column, error)
 
-    # --- where an operand is expected
+    # --- an operand is expected
 
     def _operand(self, token: _Token) -> None:
         word, column = token.word, token.column
@@ -188,7 +188,7 @@ class _Parser:
             self._bracket(column)
         else:
             why = " (a pointer)" if word in ("*", "&") else ""
-            self._refuse(column, f"{quoted(word)}{why} stands where a value is expected; {_ACCEPTED}")
+            self._refuse(column, f"{quoted(word)}{why} is not accepted where a value is expected; {_ACCEPTED}")
 
     def _name(self, word: str, column: int) -> None:
         if word in CASTS:
@@ -209,7 +209,7 @@ class _Parser:
             self._refuse(column, f"the name {quoted(word)} is unknown; {_ACCEPTED}")
 
     def _bracket(self, column: int) -> None:
-        """A cast, the parts of a vector, or an expression in brackets."""
+        """A cast, the components of a vector, or an expression in brackets."""
         target = CASTS.get(self._next())
         if target is None:
             self._opened(_Open("(", "(", column))
@@ -226,9 +226,9 @@ class _Parser:
         self.open.append(bracket)
         self.brackets += 1
         if self.brackets > DEEPEST:
-            self._refuse(bracket.column, f"more than {DEEPEST} brackets are open; at most that many are accepted")
+            self._refuse(bracket.column, f"more than {DEEPEST} brackets are open; at most {DEEPEST} are accepted")
 
-    # --- where an operator is expected
+    # --- an operator is expected
 
     def _operator(self, token: _Token, node: Node) -> None:
         word, column = token.word, token.column
@@ -245,21 +245,21 @@ class _Parser:
         elif word in (":", ",", ")"):
             self._after_value(word, column, self._reduced(CONDITIONAL, node))
         else:
-            self._refuse(column, f"{quoted(word)} stands where an operator is expected; {_ACCEPTED}")
+            self._refuse(column, f"{quoted(word)} is not accepted where an operator is expected; {_ACCEPTED}")
 
     def _member(self, column: int, node: Node) -> None:
-        if self.vector_end == self.at - 1:  # in C the member would be one of the last bracket alone
+        if self.vector_end == self.at - 1:  # in C, the member would belong to the last bracket only
             self._refuse(
-                column, f"a member of ({node.type})(...); (({node.type})(...)), in brackets, is accepted there"
+                column, f"a member of ({node.type})(...) needs brackets; (({node.type})(...)).member is accepted"
             )
         name = self.tokens[self.at] if self.at < len(self.tokens) else _Token("", "", len(self.text) + 1)
         if name.kind != "name":
-            self._refuse(name.column, f"no member's name follows '.'; {_ACCEPTED}")
+            self._refuse(name.column, f"'.' is not followed by a member name; {_ACCEPTED}")
         self.at += 1
         self.node = self._made(name.column, member, node, name.word)
 
     def _after_value(self, word: str, column: int, node: Node) -> None:
-        """A sign that ends a value of something open: ``:`` of a condition, ``,`` and ``)`` of a bracket."""
+        """A sign that ends a value: ``:`` of a condition, ``,`` and ``)`` of a bracket."""
         top = self.open[-1] if self.open else _Open("", "", 0)
         if word == ":":
             if top.kind != "?":
@@ -271,7 +271,7 @@ class _Parser:
             self._refuse(top.column, "'?' has no ':'; condition ? value : value is accepted")
         elif word == ",":
             if top.kind not in ("call", "vector"):
-                self._refuse(column, f"',' stands outside the arguments of a function; {_ACCEPTED}")
+                self._refuse(column, f"',' is not accepted outside the arguments of a function; {_ACCEPTED}")
             top.nodes.append(node)
             self.node = None
         elif not top.kind:
@@ -289,7 +289,7 @@ class _Parser:
             self.vector_end = self.at
 
     def _reduced(self, level: int, node: Node) -> Node:
-        """`node` as the last operand of all open operators that bind at least as closely as `level`."""
+        """Complete all open operators that bind at least as tightly as `level`, with `node` as their last operand."""
         while self.open:
             top = self.open[-1]
             if top.kind == "unary":
@@ -311,7 +311,7 @@ def _literal(word: str) -> Node:
     if integer:
         return _integer(word, integer["digits"].lower(), integer["suffix"].lower())
     if not number:
-        raise Refused(f"{quoted(word)} is no number of C; numbers such as 10, 0x1F, 7u, 1.5, 2e-3f are accepted")
+        raise Refused(f"{quoted(word)} is not a number in C; numbers such as 10, 0x1F, 7u, 1.5, 2e-3f are accepted")
     digits, suffix = number["digits"].lower(), number["suffix"].lower()
     name, largest = _FLOAT_TYPES[suffix]
     try:
@@ -327,12 +327,10 @@ def _integer(word: str, digits: str, suffix: str) -> Node:
     base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
     kept = digits.removeprefix("0x").lstrip("0") or "0"
     if base == 8 and not set(kept) <= set("01234567"):
-        raise Refused(f"{quoted(word)} is no number of C: a first 0 makes it octal; digits from 0 to 7 are accepted")
-    value = int(kept, base) if len(kept) <= 22 else 1 << 64  # no more digits: Python limits how many it converts
+        raise Refused(f"{quoted(word)} is not a number in C: a first 0 means octal; digits from 0 to 7 are accepted")
+    value = int(kept, base) if len(kept) <= 22 else 1 << 64  # Python limits the digits that it converts
     for name, written in (("int", ""), ("uint", "u"), ("long", "L"), ("ulong", "UL")):
         fits = in_range(value, name) and ("u" not in suffix or name[0] == "u") and ("l" not in suffix or "long" in name)
         if fits and not (base == 10 and name[0] == "u" and "u" not in suffix):
             return Node("literal", f"{value}{written}", (), Type(name))
-    raise Refused(
-        f"{quoted(word)} is too large; integers that a long holds, or with the suffix u a ulong, are accepted"
-    )
+    raise Refused(f"{quoted(word)} is too large; integers that fit a long, or with the suffix u a ulong, are accepted")

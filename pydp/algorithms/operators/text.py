@@ -1,8 +1,8 @@
-"""The OpenCL C of an operator's tree: printed from the tree alone, with a meaning wherever C leaves it undefined.
+"""The OpenCL C source of an operator's tree, without undefined behaviour.
 
-Signed arithmetic wraps, because it is done in the unsigned type; integer division by zero gives 0, and so does the
-remainder; floats become integers as in :mod:`pydp.lang`. A compiler that proves C's undefined behaviour leaves out the
-store of the result, and the caller reads what was in memory before.
+Signed arithmetic uses the unsigned type, so it wraps. Integer division and remainder by zero give 0. Floats convert to
+integers as in :mod:`pydp.lang`. This matters: a compiler that proves undefined behaviour may drop the store of the
+result, and the caller then reads old memory.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from pydp.algorithms.operators.tree import (
 from pydp.dtypes import c_member
 
 DEEPEST = 128
-"""Brackets inside each other that are accepted: compilers take 256."""
+"""The largest depth of nested brackets; compilers accept 256."""
 
-# as_TYPE, lane_wide_TYPE and lane_order_TYPE may be macros with brackets of their own.
+# as_TYPE, lane_wide_TYPE and lane_order_TYPE may be macros that add brackets.
 _AS_DEPTH = 2
 _MACRO_DEPTH = 3
 _ROUNDINGS = {"_rte": "rint", "_rtp": "ceil", "_rtn": "floor", "_rtz": "trunc"}
-_OWN = {"abs": "magnitude", "abs_diff": "difference", "mad_sat": "mad_sat"}  # of signed integers
+_OWN = {"abs": "magnitude", "abs_diff": "difference", "mad_sat": "mad_sat"}  # helpers for signed integers
 _EXTREMES = {"min": ["minimum"], "max": ["maximum"], "clamp": ["maximum", "minimum"]}
 _PLAIN = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _REMAINDERS = ("fmod", "remainder")
@@ -44,40 +44,40 @@ _REMAINDER_ROUNDS = 278
 
 @dataclass(frozen=True)
 class _C:
-    """C text of a node. `operator` as in :func:`in_brackets`; `wrapped`: of a signed result, its unsigned form."""
+    """C source of a node. `operator`: see :func:`in_brackets`. `wrapped`: the unsigned form of a signed result."""
 
     text: str
     level: int = POSTFIX
     depth: int = 0
     operator: str = ""
     wrapped: _C | None = None
-    wide: bool = False  # an int by now
+    wide: bool = False  # already converted to int
 
     def within(self, level: int) -> _C:
-        """In brackets, where it binds more loosely than `level`."""
+        """The source, in brackets if it binds more loosely than `level`."""
         return self if self.level <= level else _C(f"({self.text})", POSTFIX, self.depth + 1)
 
 
 @dataclass
 class Expressions:
-    """Writes trees as C, and remembers what stands before the function that they are written in."""
+    """Writes trees as C source, and collects the helpers and types that they need."""
 
     helpers: set[tuple[str, str]] = field(default_factory=set)
     scalars: set[str] = field(default_factory=set)
     rounds: int = 0
 
     def assignable(self, tree: Node, dtype: np.dtype) -> str:
-        """The text of `tree` as a value of `dtype`, in brackets. Raises Refused where it is none."""
+        """The source of `tree` converted to `dtype`, in brackets. Raises Refused if it cannot be converted."""
         own, wanted = tree.type, type_of(dtype)
         if own != wanted and (own.record is not None or wanted.record is not None or own.width > 1):
-            raise Refused(f"it gives {own}, and {wanted} is needed; a value that converts to it is accepted")
+            raise Refused(f"it gives {own}, but {wanted} is needed; a value that converts to it is accepted")
         found = fold(tree, self._node)
         if dtype.kind == "b":
             found = _between("!=", found, _C("0"))
         elif own.width < wanted.width or (wanted.is_integer and not own.is_integer):
             found = self._converted(found, own, wanted)
         if found.depth > DEEPEST:
-            raise Refused(f"its C text has {found.depth} brackets inside each other; at most {DEEPEST} are accepted")
+            raise Refused(f"its C source has {found.depth} nested brackets; at most {DEEPEST} are accepted")
         return f"({found.text})"
 
     def _node(self, node: Node, parts: Sequence[_C]) -> _C:
@@ -100,7 +100,7 @@ class Expressions:
     def _binary(self, node: Node, parts: Sequence[_C]) -> _C:
         left, right = node.children
         met = node.type
-        if left.type.width != right.type.width:  # the vector's type; of logical results it has another name
+        if left.type.width != right.type.width:  # use the vector's type, because logical results have another type
             met = left.type if left.type.width > 1 else right.type
             parts = [self._converted(part, child.type, met) for part, child in zip(parts, node.children, strict=True)]
         elif met.width == 1 and node.symbol not in _PLAIN:
@@ -115,7 +115,7 @@ class Expressions:
         return _between(node.symbol, *parts)
 
     def _ordered(self, parts: Sequence[_C], left: Type, right: Type) -> Sequence[_C]:
-        """Operands of a comparison by order: one driver needs another form of longs."""
+        """Operands of an order comparison; one driver compares longs wrongly and needs another form."""
         met = left if left.width > 1 else right if right.width > 1 else usual(left, right)
         if met.name != "long":
             return parts
@@ -126,7 +126,7 @@ class Expressions:
 
     def _conditional(self, node: Node, parts: Sequence[_C]) -> _C:
         asked, yes, no = (part.within(LEVELS["||"]) if place < 2 else part for place, part in enumerate(parts))
-        if not node.children[0].type.is_integer:  # OpenCL C takes no float
+        if not node.children[0].type.is_integer:  # OpenCL C accepts no float condition
             asked = _between("!=", parts[0], _C("0"))
         pairs = zip((yes, no), node.children[1:], strict=True)
         if node.type.width > 1:
@@ -150,7 +150,7 @@ class Expressions:
 
     def _call(self, node: Node, parts: Sequence[_C]) -> _C:
         name = node.symbol
-        if name in _REMAINDERS:  # some drivers take an iteration for each bit of the quotient
+        if name in _REMAINDERS:  # some drivers use a loop with one iteration per bit of the quotient
             self.rounds += _REMAINDER_ROUNDS * node.type.width
         if name.startswith("convert_"):
             return self._convert(node, parts[0])
@@ -182,7 +182,7 @@ class Expressions:
         return self._converted(part, own, node.type)
 
     def _converted(self, part: _C, own: Type, wanted: Type) -> _C:
-        """A value as another type; a scalar for every component of a vector."""
+        """Convert a value to another type; a scalar fills all components of a vector."""
         if own == wanted:
             return part
         if own.width < wanted.width:
@@ -207,13 +207,13 @@ class Expressions:
             part = self._wide(part, node.type)
         if node.kind == "literal" and node.type.width == signed.width:
             return _C(node.symbol.rstrip("uUL") + ("u" if wanted.size == 4 else "UL"))
-        if signed.width > 1:  # a scalar is widened by now
+        if signed.width > 1:  # a scalar is already widened
             return _C(f"as_{wanted}({part.text})", POSTFIX, part.depth + _AS_DEPTH)
         inner = part.within(PREFIX)
         return _C(f"({wanted}){inner.text}", PREFIX, max(inner.depth, 1))
 
     def _wide(self, part: _C, own: Type) -> _C:
-        """An integer of 8 or 16 bits as an int: one driver loses such values where it promotes them itself."""
+        """Convert an 8- or 16-bit integer to int, because one driver corrupts such values in implicit promotions."""
         if own.record is not None or own.width > 1 or not own.is_integer or own.size >= 4 or part.wide:
             return part
         found = self._helper("wide", own.name, [part])
@@ -246,7 +246,7 @@ def _c_type(own: Type) -> str:
 
 
 def _is_positive(node: Node, met: Type) -> bool:
-    """Whether an integer literal is above 0 as an element of `met`: for int4, 4294967295u becomes -1."""
+    """Whether an integer literal is positive as an element of `met`: for int4, 4294967295u becomes -1."""
     if node.kind != "literal":
         return False
     number = int(node.symbol.rstrip("uUL"))

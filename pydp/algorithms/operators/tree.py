@@ -1,8 +1,8 @@
-"""The typed tree of an operator's text: C's types, the nodes, and the rules by which operands give a type.
+"""The typed tree of an operator expression: C types, nodes and type rules.
 
-The rules are OpenCL C's: small integers are promoted to int, operands of different types meet by the usual
-arithmetic conversions, scalars are widened to vectors. Functions that make nodes raise :class:`Refused`, which does
-not know the column; the parser adds it.
+The rules are those of OpenCL C: small integers are promoted to int, operands of different types follow the usual
+arithmetic conversions, scalars are widened to vectors. Functions that make nodes raise :class:`Refused` without a
+column; the parser adds it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIZES = {
     "double": 8,
 }
 INTEGERS = frozenset(list(SIZES)[:8])
-FLOATS = frozenset(list(SIZES)[8:])  # "real": literals without suffix; double where a device has it, else float
+FLOATS = frozenset(list(SIZES)[8:])  # "real": literals without suffix; double if the device has it, else float
 WIDTHS = (2, 3, 4, 8, 16)
 _FLOAT_ORDER = ("half", "float", "real", "double")
 _SIGNED = {1: "char", 2: "short", 4: "int", 8: "long"}
@@ -45,28 +45,28 @@ LEVELS = {
     **dict.fromkeys(("==", "!="), 7),
     **{"&": 8, "^": 9, "|": 10, "&&": 11, "||": 12},
 }
-"""How loosely each binary operator binds."""
+"""The precedence of each binary operator; a larger number binds more loosely."""
 _COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 _LOGIC = ("&&", "||")
 _OF_INTEGERS = ("%", "<<", ">>", "&", "^", "|")
-# Operators that follow one another without brackets, from the left.
+# Left-associative operators that chain without brackets.
 _CHAINS = (("+", "-"), ("*", "/", "%"), ("&",), ("^",), ("|",), ("&&",), ("||",))
 
 
-_MOST_NAMES = 5  # that an error lists
+_MOST_NAMES = 5  # names that an error message lists
 
 
 class Refused(Exception):
-    """The text is invalid or not accepted; the message names what is accepted."""
+    """The expression is invalid or not accepted; the message says what is accepted."""
 
 
 def quoted(word: str) -> str:
-    """A word of the text for an error, shortened where it is long."""
+    """A word of the expression for an error message, shortened if it is long."""
     return repr(word if len(word) <= 40 else word[:40] + "...")
 
 
 def listed(names: Sequence[object]) -> str:
-    """The first names for an error, each shortened where it is long, and how many more there are."""
+    """The first names for an error message, each shortened if it is long, and the number of the others."""
     texts = [name if isinstance(name, str) else shown(name) for name in names[:_MOST_NAMES]]
     more = len(names) - len(texts)
     return ", ".join(text if len(text) <= 40 else text[:40] + "..." for text in texts) + f" and {more} more" * (
@@ -75,7 +75,7 @@ def listed(names: Sequence[object]) -> str:
 
 
 def shown(value: object) -> str:
-    """Any value for an error, shortened where it is long."""
+    """Any value for an error message, shortened if it is long."""
     try:
         return reprlib.repr(value)
     except ValueError:  # Python limits the digits of an integer as text
@@ -83,12 +83,12 @@ def shown(value: object) -> str:
 
 
 def record_text(record: np.dtype) -> str:
-    return f"a record of the fields {listed(record.names or ())}"
+    return f"a record with the fields {listed(record.names or ())}"
 
 
 @dataclass(frozen=True)
 class Type:
-    """A C type: the name of its scalar and how many of them, or a record."""
+    """A C type: a scalar name and a vector width, or a record."""
 
     name: str
     width: int = 1
@@ -117,7 +117,7 @@ class Type:
         return self.is_integer and not self.name.startswith("u")
 
     def of(self, name: str) -> Type:
-        """As many scalars of another name."""
+        """The type with the same width and another scalar."""
         return Type(name, self.width)
 
     @property
@@ -134,9 +134,9 @@ INT = Type("int")
 
 @dataclass(frozen=True)
 class Node:
-    """An operation, or a leaf. `takes`: the types that a call converts its arguments to.
+    """An operation or a leaf. `takes`: the types that a call converts its arguments to.
 
-    Kinds: literal (symbol: its C text), constant (of OpenCL C), name (of a value), member,
+    Kinds: literal (symbol: its C source), constant (of OpenCL C), name (of a value), member,
     unary, binary, conditional, cast, vector (of its parts), call.
     """
 
@@ -151,7 +151,7 @@ _Result = TypeVar("_Result")
 
 
 def fold(tree: Node, function: Callable[[Node, Sequence[_Result]], _Result]) -> _Result:
-    """`function` of every node and the results of its children, from the leaves up; without recursion."""
+    """Apply `function` to each node and the results of its children, from the leaves up, without recursion."""
     waiting, results = [(tree, False)], list[_Result]()
     while waiting:
         node, ready = waiting.pop()
@@ -165,7 +165,7 @@ def fold(tree: Node, function: Callable[[Node, Sequence[_Result]], _Result]) -> 
 
 
 def type_of(dtype: np.dtype) -> Type:
-    """The type of elements of `dtype`: of bool a uchar, of complex numbers a vector of two."""
+    """The type of elements of `dtype`: uchar for bool, a vector of two for complex numbers."""
     if is_record(dtype):
         return Type(c_name(dtype), record=dtype)
     parts = vector_parts(dtype)
@@ -182,7 +182,7 @@ def promoted(scalar: Type) -> Type:
 
 
 def usual(first: Type, second: Type) -> Type:
-    """The type in which two scalars meet: C's usual arithmetic conversions."""
+    """The common type of two scalars by C's usual arithmetic conversions."""
     for one, other in ((first, second), (second, first)):
         if not one.is_integer:
             if other.is_integer:
@@ -193,7 +193,7 @@ def usual(first: Type, second: Type) -> Type:
 
 
 def weak_value(node: Node) -> int | None:
-    """The number, where a node is an integer literal without suffix, with a sign or not."""
+    """The value of an integer literal without suffix, possibly with a sign; None for other nodes."""
     sign = 1
     while node.kind == "unary" and node.symbol in "+-":
         sign = -sign if node.symbol == "-" else sign
@@ -202,7 +202,7 @@ def weak_value(node: Node) -> int | None:
 
 
 def widens_to(node: Node, element: str) -> bool:
-    """Whether a scalar may meet vectors of `element`: its type ranks no higher, or it is a literal without suffix."""
+    """Whether a scalar can be widened to vectors of `element`: its type ranks no higher, or it is a plain literal."""
     own = node.type
     if own.record is not None or own.width > 1:
         return False
@@ -213,7 +213,7 @@ def widens_to(node: Node, element: str) -> bool:
 
 
 def in_range(number: int, integer: str) -> bool:
-    """Whether an integer type holds a number."""
+    """Whether a number fits an integer type."""
     bits = 8 * SIZES[integer]
     return 0 <= number < 1 << bits if integer[0] == "u" else -(1 << bits - 1) <= number < 1 << bits - 1
 
@@ -225,7 +225,7 @@ def _numbers(what: str, *nodes: Node) -> None:
 
 
 def _met(what: str, first: Node, second: Node) -> Type:
-    """The type in which two operands meet, vectors included."""
+    """The common type of two operands, vectors included."""
     _numbers(what, first, second)
     one, other = first.type, second.type
     if one.width == other.width == 1:
@@ -286,7 +286,9 @@ def conditional(condition: Node, yes: Node, no: Node) -> Node:
     children = (condition, yes, no)
     if yes.type.record is not None or no.type.record is not None:
         if yes.type != no.type or asked.width > 1:
-            raise Refused(f"{what} is given {yes.type} and {no.type}; two of one type after a scalar are accepted")
+            raise Refused(
+                f"{what} is given {yes.type} and {no.type}; two of the same type with a scalar condition are accepted"
+            )
         return Node("conditional", "?", children, yes.type)
     met = _met(what, yes, no)
     if asked.width == 1:
@@ -295,14 +297,14 @@ def conditional(condition: Node, yes: Node, no: Node) -> Node:
         met = Type(met.name, asked.width)
     if not asked.is_integer or met.width != asked.width or met.size != asked.size or met.name == "real":
         raise Refused(
-            f"{what} is given the condition {asked} for values of {met}; a scalar, or as many integers of the same "
-            "size, are accepted"
+            f"{what} is given the condition {asked} for values of {met}; a scalar, or the same number of integers of "
+            "the same size, are accepted"
         )
     return Node("conditional", "?", children, met)
 
 
 def cast(target: Type, operand: Node) -> Node:
-    """``(target)operand``; a scalar gives every component of a vector."""
+    """``(target)operand``; a scalar fills all components of a vector."""
     own = operand.type
     if own.record is not None or (own.width > 1 and own != target):
         raise Refused(
@@ -314,7 +316,7 @@ def cast(target: Type, operand: Node) -> Node:
 
 
 def vector(target: Type, parts: Sequence[Node]) -> Node:
-    """``(target)(parts)``: a scalar for all components, or scalars and vectors that are as many together."""
+    """``(target)(parts)``: one scalar for all components, or scalars and vectors that add up to its width."""
     _numbers(f"({target})(...)", *parts)
     count = sum(part.type.width for part in parts)
     odd = next((part.type for part in parts if part.type.width > 1 and part.type.name != target.name), None)
@@ -336,13 +338,13 @@ def member(operand: Node, name: str) -> Node:
         accepted = "members of records and vectors are accepted"
         if own.width > 1:
             accepted = f"x, y, z, w, s0 to s{own.width - 1:x} (1, 2, 3, 4, 8 or 16), lo, hi, odd, even are accepted"
-        raise Refused(f"{quoted(name)} is no field or component of {own}; {accepted}")
+        raise Refused(f"{quoted(name)} is not a field or component of {own}; {accepted}")
     return Node("member", name, (operand,), Type(own.name, count))
 
 
 def _field(record: np.dtype, name: str) -> Type:
     if record.fields is None or record.names is None or name not in record.names:
-        raise Refused(f"{quoted(name)} is no field of the record; {listed(record.names or ())} are accepted")
+        raise Refused(f"{quoted(name)} is not a field of the record; {listed(record.names or ())} are accepted")
     found = record.fields[name][0]
     if found.subdtype is not None:
         raise Refused(
@@ -353,10 +355,10 @@ def _field(record: np.dtype, name: str) -> Type:
 
 
 def _components(width: int, name: str) -> int:
-    """How many components `name` picks of a vector; 0 where it is no name of any that exist."""
+    """The number of components that `name` selects from a vector; 0 if a component does not exist."""
     if name in ("lo", "even"):
         return (width + 1) // 2
-    if name in ("hi", "odd"):  # of three, one component of these has no value
+    if name in ("hi", "odd"):  # undefined for vectors of three: one component has no value
         return width // 2 if width != 3 else 0
     if name[:1] == "s":
         places = [("0123456789abcdef".find(letter)) for letter in name[1:].lower()]
@@ -370,9 +372,9 @@ def _components(width: int, name: str) -> int:
 
 
 def in_brackets(inner: str, outer: str, *, left: bool) -> bool:
-    """Whether an operand of the binary operator `outer` is put in brackets: where C needs them, or compilers warn.
+    """Whether an operand of the binary operator `outer` gets brackets, because C needs them or compilers warn.
 
-    inner: the operand's own operator, "?" of a conditional, "" of what binds closer than any.
+    inner: the operator of the operand; "?" for a conditional, "" for anything that binds more tightly.
     """
     if inner not in LEVELS:
         return inner == "?"
@@ -383,14 +385,14 @@ def in_brackets(inner: str, outer: str, *, left: bool) -> bool:
 
 
 def operator_of(node: Node) -> str:
-    """What :func:`in_brackets` asks for."""
+    """The operator of a node for :func:`in_brackets`."""
     return node.symbol if node.kind in ("binary", "conditional") else ""
 
 
 def source_text(tree: Node) -> str:
-    """The tree in the grammar of operator text: parsed again it gives the same tree.
+    """The tree as an operator expression; parsing it gives the same tree.
 
-    It says what was understood; :mod:`pydp.algorithms.operators.text` writes the C that is compiled.
+    It shows how the expression was parsed; :mod:`pydp.algorithms.operators.text` writes the C source to compile.
     """
     return fold(tree, _source)
 

@@ -1,1 +1,1 @@
-"""From Python syntax to the typed intermediate form, one module for each kind of construct."""
+"""Translation of Python syntax to the typed intermediate form, one module per kind of construct."""

@@ -1,4 +1,4 @@
-"""Operators of the language: what they take, which type they give, and what is computed at once."""
+"""Operators of the language: accepted operands, result types and constant folding."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHIFTS = ("shl", "shr")
 
 
 def known(number: Number) -> Any:
-    """The Python value of a literal (or known bool), else None."""
+    """The Python value of a literal or constant bool, else None."""
     if isinstance(number.expr, ir.Const) and (number.plain or number.expr.dtype == BOOL):
         return number.expr.value
     return None
@@ -43,7 +43,7 @@ class Arithmetic(Base):
     """Operators on numbers and on indexes."""
 
     def operate(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:
-        """left op right for whatever the two are."""
+        """left op right for any two values."""
         if isinstance(left, Items) or isinstance(right, Items):
             return self._on_items(op, left, right, node)
         return self.binary(op, self.as_number(left, node), self.as_number(right, node), node)
@@ -55,18 +55,18 @@ class Arithmetic(Base):
             return self.as_number(value.items[0], node)
         advice = "; index it" if not isinstance(value, Constant) else ""
         if isinstance(value, Items) and not value.index:
-            advice += ", or make a record of it, pydp.record(dtype, ...)"
+            advice += ", or make a record: pydp.record(dtype, ...)"
         self.fail(f"a number is needed here, not {describe(value)}{advice}", node)
 
     def _on_items(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:
-        """By element where one is an index or extent; + of plain tuples joins them, as in Python."""
+        """Elementwise if one operand is an index or extent; + concatenates plain tuples, as in Python."""
         sizes = {len(item.items) for item in (left, right) if isinstance(item, Items)}
         if not any(isinstance(item, Items) and item.index for item in (left, right)):
             if op == "add" and isinstance(left, Items) and isinstance(right, Items):
                 return Items(left.items + right.items)
             self.fail(f"{SYMBOLS[op]} needs numbers, not {describe(left)} and {describe(right)}", node)
         if len(sizes) > 1:
-            self.fail(f"indexes of different ranks, {describe(left)} and {describe(right)}, do not go together", node)
+            self.fail(f"indexes of different ranks cannot be combined: {describe(left)} and {describe(right)}", node)
         size = sizes.pop()
         lefts = left.items if isinstance(left, Items) else (left,) * size
         rights = right.items if isinstance(right, Items) else (right,) * size
@@ -75,12 +75,12 @@ class Arithmetic(Base):
     # --- binary operators
 
     def binary(self, op: str, left: Number, right: Number, node: ast.AST) -> Number:
-        """left op right, by the rules of result_type."""
+        """left op right, by the rules of pydp.lang.ir.types."""
         values = known(left), known(right)
         if values[0] is not None and values[1] is not None:
             return self._fold(op, values[0], values[1], node)
         if left.expr.dtype.names or right.expr.dtype.names:
-            self.fail(f"{SYMBOLS[op]} needs numbers; take a member of the record", node)
+            self.fail(f"{SYMBOLS[op]} needs numbers, not records; use a member of the record", node)
         if op == "pow":
             return self._power(left, right, node)
         if op == "truediv":
@@ -107,7 +107,7 @@ class Arithmetic(Base):
         return Number(ir.Binary(kind.dtype, op, first, second, kind.plain), kind.plain)
 
     def counted(self, number: Number) -> Number:
-        """A boolean as a plain integer; other numbers as they are."""
+        """Convert a boolean to a weak integer; leave other numbers unchanged."""
         if number.expr.dtype != BOOL:
             return number
         if isinstance(number.expr, ir.Const):
@@ -121,20 +121,20 @@ class Arithmetic(Base):
             self.fail(str(error), node)
 
     def common_type(self, left: Number, right: Number, node: ast.AST) -> Type:
-        """The one type that two values (of a choice, of a comparison) can have."""
+        """The common type of two values (of a choice or a comparison)."""
         if left.expr.dtype == right.expr.dtype == BOOL:
             return Type(BOOL)
         return self._typed(common, left, right, node)
 
     def _fold(self, op: str, left: Any, right: Any, node: ast.AST) -> Number:
         if op == "pow" and isinstance(right, int) and abs(right) > 4096:
-            self.fail(f"the power {left} ** {right} is too large", node)
+            self.fail(f"the exponent of {left} ** {right} is too large; -4096 to 4096 is accepted in constants", node)
         try:
             result = _PYTHON[op](left, right)
         except (ArithmeticError, ValueError, TypeError) as error:
             self.fail(f"{left!r} {SYMBOLS[op]} {right!r} cannot be computed: {error}", node)
         if isinstance(result, complex):
-            self.fail(f"{left!r} ** {right!r} is complex", node)
+            self.fail(f"{left!r} ** {right!r} is complex, and complex numbers are not supported", node)
         return self.literal(result, node)
 
     def _power(self, left: Number, right: Number, node: ast.AST) -> Number:
@@ -144,7 +144,9 @@ class Arithmetic(Base):
             return self.binary("mul", base, base, node)
         kind = self._typed(common, left, right, node)
         if kind.dtype.kind != "f" and known(right) is not None and known(right) < 0:
-            self.fail("an integer to a negative power is no integer; write float(x) ** n", node)
+            self.fail(
+                "the exponent of an integer is negative, so the result is not an integer; use float(x) ** n", node
+            )
         return self._combined("pow", left, right, kind, node)
 
     # --- comparisons, signs, choices
@@ -170,7 +172,7 @@ class Arithmetic(Base):
         if values[0] is not None and values[1] is not None:
             return Number(ir.Const(BOOL, bool(_PYTHON[op](*values))))
         if (left.expr.dtype.names or right.expr.dtype.names) and op not in ("eq", "ne"):
-            self.fail("records are equal or not, but have no order; compare their members", node)
+            self.fail("records support == and != only; compare their members", node)
         if not left.expr.dtype == right.expr.dtype == BOOL or op not in ("eq", "ne"):
             left, right = self.counted(left), self.counted(right)
         kind = self.common_type(left, right, node)
@@ -185,7 +187,7 @@ class Arithmetic(Base):
         return Number(ir.Compare(BOOL, op, self.met(left, kind, node), self.met(right, kind, node)))
 
     def both(self, op: str, left: Number, right: Number) -> Number:
-        """left and right, left or right, of two bools that are both known or pure."""
+        """left and right, or left or right, of two bools without side effects."""
         for one, other in ((left, right), (right, left)):
             if isinstance(one.expr, ir.Const):
                 return other if bool(one.expr.value) == (op == "and") else one
@@ -197,9 +199,9 @@ class Arithmetic(Base):
         return ir.Unary(BOOL, "not", condition)
 
     def unary(self, op: str, number: Number, node: ast.AST) -> Number:
-        """op: neg, pos, invert."""
+        """Apply a unary operator: neg, pos or invert."""
         if number.expr.dtype.names:
-            self.fail("a sign needs a number; take a member of the record", node)
+            self.fail("unary operators need a number, not a record; use a member of the record", node)
         if op == "invert":
             if number.expr.dtype == BOOL:
                 return Number(self.negate(number.expr))
@@ -218,17 +220,17 @@ class Arithmetic(Base):
         return Number(ir.Unary(number.expr.dtype, op, number.expr, number.plain), number.plain)
 
     def choose(self, condition: ir.Expr, yes: Number, no: Number, node: ast.AST) -> Number:
-        """One of two values."""
+        """A choice between two numbers."""
         kind = self.common_type(yes, no, node)
         if isinstance(condition, ir.Const):
             return yes if condition.value else no
         first, second = self.met(yes, kind, node), self.met(no, kind, node)
         return Number(ir.Select(kind.dtype, condition, first, second, weak=kind.plain), kind.plain)
 
-    # --- conversions of the user's
+    # --- explicit conversions
 
     def real(self, number: Number, node: ast.AST) -> Number:
-        """The number where a real one is needed."""
+        """The number converted to a floating-point type."""
         if number.expr.dtype.names:
             self.fail("a number is needed here, not a record", node)
         kind = as_real(number.type)
@@ -237,7 +239,7 @@ class Arithmetic(Base):
         return number
 
     def plain_float(self, number: Number, node: ast.AST) -> Number:
-        """float(x): integers become plain floats; floats keep float32 or float64."""
+        """float(x): Python integers and bools become weak floats; float32 and float64 keep their type."""
         if number.plain or number.expr.dtype == BOOL:
             own = number.expr.dtype
             return Number(self.convert(number, own if own.kind == "f" else FLOAT32, node), True)
@@ -246,7 +248,7 @@ class Arithmetic(Base):
         return Number(self.convert(number, dtype, node))
 
     def plain_integer(self, number: Number, node: ast.AST) -> Number:
-        """int(x): toward zero, of the index type; 64 bits for uint32 and 64-bit integers."""
+        """int(x): round toward zero, to the index type; 64 bits for uint32 and 64-bit integers."""
         dtype, own = self.index_dtype, number.expr.dtype
         if is_integer(own) and not np.can_cast(own, dtype):
             dtype = np.dtype(np.int64)
@@ -264,7 +266,7 @@ def _is_zero(expr: ir.Expr) -> bool:
 
 
 def _may_exceed(number: Number) -> bool:
-    """Whether a typed integer may have the value of a weak one that its type does not hold (see exact_choices)."""
+    """Whether a 32-bit typed integer may hold the value of a weak one that exceeds its type (see exact_choices)."""
     choice = isinstance(number.expr, ir.Read | ir.Select | ir.Math)
     return choice and not number.plain and number.expr.dtype.itemsize == 4
 

@@ -1,4 +1,4 @@
-"""What assignments change: elements of arrays, variables, members of both, items of members that are arrays."""
+"""Targets of assignments: elements of arrays, variables, members of both, items of array members."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from pydp.lang.ir.types import BOOL
 
 @dataclass(frozen=True)
 class Target:
-    """An element or a variable, and the way to a part of it: members' names, items as constants or as numbers."""
+    """An element or a variable, and the path to a part of it: names of members, constant or computed item indexes."""
 
     base: Element | ir.Variable
     path: tuple[str | Number, ...] = ()
 
     @property
     def record(self) -> np.dtype[Any]:
-        """The dtype of the whole."""
+        """The dtype of the whole element or variable."""
         return self.base.dtype if isinstance(self.base, ir.Variable) else self.base.view.array.dtype
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of the part; a subarray's where it is an array member, or items of one."""
+        """The dtype of the part; a subarray dtype for an array member."""
         return ir.member_dtype(self.record, [ir.Item(0) if isinstance(part, Number) else part for part in self.path])
 
     @property
     def name(self) -> str:
-        """The member that is meant, for messages."""
+        """The name of the member, for messages."""
         names = [part for part in self.path if isinstance(part, str) and not isinstance(part, ir.Item)]
         return names[-1] if names else "the element"
 
 
 class Targets(Effects):
-    """Finding, reading and writing what stands left of an assignment."""
+    """Find, read and write the left side of an assignment."""
 
     def target(self, node: ast.expr) -> Target:
-        """What an assignment to a subscript or a member changes."""
+        """The target of an assignment to a subscript or a member."""
         found = self._found(node)
         if isinstance(found, Element):
             return Target(found)
@@ -55,13 +55,13 @@ class Targets(Effects):
         if isinstance(found, View):
             self.fail(f"{describe(found)} cannot be assigned as a whole; assign its elements", node)
         if isinstance(node, ast.Subscript) and not isinstance(found, Target):
-            advice = "make a new tuple; arrays that are written are passed as arguments"
+            advice = "make a new tuple, or pass an array as an argument"
             self.fail(f"the items of a tuple cannot be assigned; {advice}", node)
         what = describe(found) if not isinstance(found, Target) else "a record"
         self.fail(f"{what} cannot be assigned to", node)
 
     def _found(self, node: ast.expr) -> Value | Element | Target:
-        """The value of an expression; records that can be changed, and their parts, as targets."""
+        """The value of an expression; a target if it is an assignable record or a part of one."""
         if isinstance(node, ast.Name):
             return self._named(node)
         if isinstance(node, ast.Attribute):
@@ -90,7 +90,7 @@ class Targets(Effects):
         if not isinstance(found, Number) or not isinstance(found.expr, ir.Read) or not found.expr.dtype.names:
             return found
         if node.id in self.frame.arguments and self.frame.prefix:
-            self.fail(f"{node.id!r} belongs to the caller; copy it, change the copy and return it", node)
+            self.fail(f"{node.id!r} is a record of the caller; copy it, change the copy and return it", node)
         return Target(found.expr.variable)
 
     def _to_member(self, base: Element | Target, attribute: str, node: ast.AST) -> Target:
@@ -98,17 +98,17 @@ class Targets(Effects):
         dtype = target.dtype
         name = member_name(dtype, attribute)
         if name is None:
-            known = f"it has {', '.join(dtype.names)}" if dtype.names else "it is no record"
+            known = f"the record has {', '.join(dtype.names)}" if dtype.names else f"{dtype} is not a record"
             self.fail(f"there is no member {attribute!r} to assign; {known}", node)
         return replace(target, path=(*target.path, name))
 
     def _to_items(self, target: Target, nodes: list[ast.expr], node: ast.AST) -> Target:
-        """An item of an array member: indexes for some or all of its axes."""
+        """An item of an array member, or a part of it if there are fewer indexes than axes."""
         for index in nodes:
             target, value = self._after(target, index)
             for number in self.flat_indices([value], node):
                 if target.dtype.subdtype is None:
-                    self.fail(f"{target.name!r} has no axis for index {ast.unparse(index)}; it is no array", node)
+                    self.fail(f"{target.name!r} has no axis for index {ast.unparse(index)}; it is not an array", node)
                 target = replace(target, path=(*target.path, self._step(target, number, node)))
         return target
 
@@ -118,14 +118,14 @@ class Targets(Effects):
             return ir.Item(self.place_in(f"an array member {target.name!r} of {size}", size, number.expr.value, node))
         if size > SELECT_LIMIT:
             self.fail(
-                f"an array member {target.name!r} of {size} cannot be indexed by a variable; 1 to {SELECT_LIMIT} items "
-                "are accepted; pass longer tables as arrays",
+                f"an array member {target.name!r} of {size} items cannot be indexed by a variable; 1 to {SELECT_LIMIT} "
+                "items are accepted. Pass longer tables as arrays",
                 node,
             )
         return self.temporary(number, f"item{len(target.path)}", node)
 
     def _after(self, target: Target, node: ast.expr) -> tuple[Target, Value]:
-        """A target found, and the value of an expression whose effects come after what the target reads."""
+        """A target, and the value of an expression; the target's indexes are read before effects of the expression."""
         mark = len(self.block)
         value = self.value(node)
         if isinstance(target.base, Element):
@@ -137,13 +137,13 @@ class Targets(Effects):
     # --- reading and writing
 
     def give_target(self, node: ast.expr, value: Value) -> None:
-        """``node = value``, the value read before what finding the target does."""
+        """``node = value``; the value is read before effects of evaluating the target."""
         mark = len(self.block)
         target = self.target(node)
         self.write_target(target, self.read_before(mark, [value], node)[0], node)
 
     def read_target(self, target: Target, node: ast.AST) -> Value:
-        """The value of a target before it is changed."""
+        """The value of a target before the assignment."""
         base = target.base
         value: Value = self.load(base) if isinstance(base, Element) else Number(ir.Read(base.dtype, base))
         for part in target.path:
@@ -159,7 +159,7 @@ class Targets(Effects):
         return value
 
     def write_target(self, target: Target, value: Value, node: ast.AST) -> None:
-        """Emit ``target = value``: an array member item by item, an item found at run time by its number."""
+        """Emit ``target = value``: array members item by item; a computed index becomes one If per item."""
         if target.dtype.subdtype is not None or any(isinstance(part, Number) for part in target.path):
             held = map_leaves(value, lambda number, suffix: self._held(number, suffix, node))
             self._write_parts(target, 0, held, node)
@@ -167,7 +167,7 @@ class Targets(Effects):
             self._write(target, self.as_number(value, node), node)
 
     def assembled(self, dtype: np.dtype[Any], values: Mapping[str, Value], node: ast.AST) -> Number:
-        """A record with array members, put together member by member."""
+        """A record with array members, assigned member by member."""
         start = Number(ir.Const(dtype, np.zeros((), dtype)[()]))
         made = self.assign(self.place_key("%record", node), "record", start, node)
         assert isinstance(made.expr, ir.Read)
@@ -198,7 +198,7 @@ class Targets(Effects):
             return
         count = dtype.shape[0]
         if isinstance(value, Items) and len(value.items) != count:
-            self.fail(f"member {target.name!r} has {count} items and cannot take {describe(value)}", node)
+            self.fail(f"member {target.name!r} has {count} items and cannot be assigned {describe(value)}", node)
         for k in range(count):
             part = value.items[k] if isinstance(value, Items) else value
             self._write_parts(replace(target, path=(*target.path, ir.Item(k))), len(target.path), part, node)

@@ -15,7 +15,7 @@ from pydp.lang.ir.types import FLOAT32
 
 
 class Memory(Calls):
-    """One array for each place in the text that makes one, however often the place is passed."""
+    """Local and private fields: one array for each call in the source, even inside a loop."""
 
     def _pydp_local_field(self, node: ast.Call) -> Value:
         self.need_group("local_field", node)
@@ -37,22 +37,22 @@ class Memory(Calls):
         arguments = [self._size_or_kind(argument) for argument in node.args]
         for keyword in node.keywords:
             if keyword.arg != "dtype":
-                self.fail(f"the argument {keyword.arg!r} is not taken here", node)
+                self.fail(f"{what} has no keyword argument {keyword.arg!r}; dtype is accepted", node)
             arguments.insert(0, self._size_or_kind(keyword.value))
         kinds = [value for value in arguments if isinstance(value, Constant)]
         if len(kinds) > 1 or not arguments:
-            self.fail(f"{what} takes a dtype and its extents", node)
+            self.fail(f"{what} takes one dtype and its extents", node)
         dtype = self._dtype(kinds[0], node) if kinds else FLOAT32
         if dtype.kind not in "biufV":
-            self.fail(f"{what} cannot be of {dtype}; bool, integers, floats and records are accepted", node)
+            self.fail(f"{what} cannot have dtype {dtype}; bool, integers, floats and records are accepted", node)
         rest = [value for value in arguments if not isinstance(value, Constant)]
         shape = self._extents(rest, what, node)
         if min(shape, default=1) < 1:
-            self.fail(f"the extents of {what} are 1 or more, not {shape}", node)
+            self.fail(f"the extents of {what} are {shape}; 1 or more is accepted", node)
         return self.place_key("%array", node), dtype, shape
 
     def _size_or_kind(self, node: ast.expr) -> Value:
-        """An extent, or a dtype, which may be named by a string as in NumPy."""
+        """An extent or a dtype; a string names a dtype, as in NumPy."""
         name = self.key(node)
         if name is None:
             return self.value(node)
@@ -68,7 +68,7 @@ class Memory(Calls):
 
 
 class Effects(Memory):
-    """Barriers, whose value is None, and atomics, whose value is what was in the element before."""
+    """Barriers (their value is None) and atomics (their value is the old value of the element)."""
 
     def _pydp_group_barrier(self, node: ast.Call) -> Value:
         self.need_group("group_barrier", node)
@@ -88,13 +88,13 @@ class Effects(Memory):
         if len(node.args) == 3:
             base, index, value = self.each(node.args)
             if not isinstance(base, View):
-                self.fail(f"{ast.unparse(node.func)} needs an array first, not {describe(base)}", node)
+                self.fail(f"the first argument of {ast.unparse(node.func)} is {describe(base)}, not an array", node)
             element: Value | Element = self.at(base, [index], node)
         else:
             value = self.value(node.args[1])
             element = self.place(node.args[0])
         if not isinstance(element, Element):
-            self.fail(f"{ast.unparse(node.func)} changes an element of an array, not {describe(element)}", node)
+            self.fail(f"{ast.unparse(node.func)} needs an element of an array, not {describe(element)}", node)
         return self._emit_atomic(op, element, self.as_number(value, node), node)
 
     def _emit_atomic(self, op: str, element: Element, number: Number, node: ast.Call) -> Value:
@@ -106,8 +106,8 @@ class Effects(Memory):
             self.fail(f"{ast.unparse(node.func)} cannot change {what}", node)
         if number.expr.dtype.kind == "f" and array.dtype.kind != "f":
             self.fail(
-                f"{ast.unparse(node.func)} of an array of {array.dtype} cannot take {number.type}, which would lose "
-                "its fraction; write int(x) where that is meant, or use an array of floats",
+                f"{ast.unparse(node.func)} cannot combine an array of {array.dtype} with {number.type}, because the "
+                "fraction would be lost; write int(x), or use an array of floats",
                 node,
             )
         if op == "sub":
@@ -122,7 +122,7 @@ class Effects(Memory):
         return self.temporary(Number(found), "found", node)
 
     def _old_value(self, dtype: np.dtype[Any], node: ast.Call) -> ir.PrivateArray:
-        """Where an atomic leaves what was there; 0 where the update is dropped."""
+        """The private array for the old value of an atomic; 0 if the update is dropped."""
         key = self.place_key("%old", node)
         if key not in self.privates:
             self.privates[key] = ir.PrivateArray(self.unique(key, "old"), dtype, (1,), self.where(node))

@@ -24,7 +24,7 @@ from pydp.lang.vector import fma
 
 
 class Calls(Expressions):
-    """Calls of everything but the user's own functions."""
+    """All calls except those of user functions."""
 
     @abstractmethod
     def inline(self, function: FunctionType, node: ast.Call) -> Value: ...
@@ -42,15 +42,15 @@ class Calls(Expressions):
             self._no_keywords(node)
             return self.subscript(target, self.each(node.args), node)
         if isinstance(target, Number):
-            self.fail("a number cannot be called", node)
+            self.fail(f"{ast.unparse(node.func)} is a number and cannot be called", node)
         return self._known(target.value, node)
 
     def _no_keywords(self, node: ast.Call) -> None:
         if node.keywords:
-            self.fail(f"the argument {node.keywords[0].arg!r} is not taken here", node)
+            self.fail(f"the keyword argument {node.keywords[0].arg!r} is not accepted here", node)
 
     def _method(self, func: ast.Attribute, node: ast.Call) -> Value | None:
-        """x.tile(...), x.astype(...): methods of values; None where the attribute is read and called as usual."""
+        """Methods of values: x.tile(...), x.astype(...). None if `func` is not such a method."""
         if func.attr not in ("tile", "astype"):
             return None
         base = self.value(func.value)
@@ -77,16 +77,16 @@ class Calls(Expressions):
             return self._function(*TABLE[id(target)], node)
         if isinstance(inner, FunctionType):
             if home in ("pydp", "numpy", "math"):
-                self.fail(f"{home}.{name} cannot be used in a vector function", node)
+                self.fail(f"{home}.{name} is not supported in a vector function", node)
             return self.inline(inner, node)
         if target is print:
-            self.fail("print cannot be used in a vector function; store values in an array", node)
+            self.fail("print is not supported in a vector function; store values in an array", node)
         name = getattr(target, "__name__", None) or describe(Constant(target))
         makes = name in ("zeros", "ones", "empty", "full", "array", "arange", "zeros_like", "list")
         advice = (
-            "pydp.private_field makes an array of each lane" if makes else "write it as a Python function or a loop"
+            "use pydp.private_field for an array of one lane" if makes else "write it as a Python function or a loop"
         )
-        self.fail(f"{name} cannot be called in a vector function; {advice}", node)
+        self.fail(f"{name} is not supported in a vector function; {advice}", node)
 
     # --- arguments
 
@@ -109,13 +109,13 @@ class Calls(Expressions):
                 return np.dtype(value.value).newbyteorder("=")
             except TypeError:
                 pass
-        self.fail(f"a dtype is needed here, not {describe(value)}", node)
+        self.fail(f"{describe(value)} is not a dtype; a NumPy dtype or scalar type is accepted here", node)
 
     def _extents(self, values: Sequence[Value], what: str, node: ast.AST) -> tuple[int, ...]:
         sizes = []
         for number in self.flat_indices(values, node, f"an extent of {what}"):
             if not isinstance(number.expr, ir.Const):
-                self.fail(f"the extents of {what} are constants; close over a number or write it here", node)
+                self.fail(f"the extents of {what} must be constants: literals or names from an enclosing scope", node)
             sizes.append(int(number.expr.value))
         return tuple(sizes)
 
@@ -157,7 +157,7 @@ class Calls(Expressions):
         return result
 
     def math(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        """A function with real arguments (rule 5 of result_type for integers)."""
+        """A function of floating-point arguments; integers are converted by rule 5 of pydp.lang.ir.types."""
         if name == "log" and len(numbers) == 2:
             first, second = (self.math("log", [number], node) for number in numbers)
             return self.binary("truediv", first, second, node)
@@ -180,20 +180,20 @@ class Calls(Expressions):
         if len(values) == 1 and isinstance(values[0], Items):
             values = list(values[0].items)
         if not values:
-            self.fail("the least of nothing has no value", node)
+            self.fail(f"{ast.unparse(node.func)} of an empty tuple has no value", node)
         result = self.as_number(values[0], node)
         for value in values[1:]:
             result = self.minimax(name, result, self.as_number(value, node), node)
         return result
 
     def minimax(self, name: str, left: Number, right: Number, node: ast.AST) -> Number:
-        """The lesser or greater of two numbers, NaN where one is (as numpy.minimum)."""
+        """The minimum or maximum of two numbers; propagates NaN, like numpy.minimum."""
         pair = known(left), known(right)
         if pair[0] is not None and pair[1] is not None:
-            wrong = [value for value in pair if value != value]  # NaN, which Python's min may leave out
+            wrong = [value for value in pair if value != value]  # NaN, which Python's min may drop
             return self.literal(wrong[0] if wrong else min(pair) if name == "minimum" else max(pair), node)
         if left.expr.dtype.names or right.expr.dtype.names:
-            self.fail("records have no order; compare their members", node)
+            self.fail("records have no order, so they have no minimum or maximum; use their members", node)
         kind = self.common_type(self.counted(left), self.counted(right), node)
         if left.expr.dtype == right.expr.dtype == BOOL:
             return Number(ir.Logical(BOOL, "and" if name == "minimum" else "or", left.expr, right.expr))
@@ -217,7 +217,7 @@ class Calls(Expressions):
         if value is not None:
             return self.literal(abs(value), node)
         if number.expr.dtype.names:
-            self.fail("a record has no absolute value; take a member", node)
+            self.fail("a record has no absolute value; use a member of it", node)
         if number.expr.dtype.kind == "u":
             return number
         return Number(ir.Math(number.expr.dtype, "abs", (number.expr,), number.plain), number.plain)
@@ -277,25 +277,25 @@ class Calls(Expressions):
 
     def _cast(self, dtype: np.dtype[Any], number: Number, node: ast.AST) -> Number:
         if dtype.names or dtype.kind not in "biuf" or dtype.itemsize > 8:
-            self.fail(f"a cast to {dtype} cannot be made; bool, integers and floats of up to 64 bits can", node)
+            self.fail(f"a cast to {dtype} is not supported; bool, integers and floats of up to 64 bits are", node)
         return Number(self.convert(number, dtype, node))
 
     def _record(self, dtype: np.dtype[Any], node: ast.Call, skip: int = 0) -> Number:
-        """dtype(x=..., ...): every member by place or by name."""
+        """dtype(x=..., ...): every member by position or by name."""
         assert dtype.names is not None and dtype.fields is not None
         parts = components(dtype)
         names = tuple(parts) if parts else dtype.names
         nodes = dict(zip(names, node.args[skip:], strict=False))
         if len(node.args) - skip > len(names):
-            self.fail(f"the record has {len(names)} members, not {len(node.args) - skip}", node)
+            self.fail(f"the record has {len(names)} members, but {len(node.args) - skip} values are given", node)
         for keyword in node.keywords:
             name = member_name(dtype, keyword.arg or "")
             if name not in names or name in nodes:
-                self.fail(f"{keyword.arg!r} is no member to give here; the record has {', '.join(names)}", node)
+                self.fail(f"{keyword.arg!r} is not a member or is given twice; members are {', '.join(names)}", node)
             nodes[name] = keyword.value
         missing = [name for name in names if name not in nodes]
         if missing:
-            self.fail(f"the record's member {missing[0]!r} is not given", node)
+            self.fail(f"the record's member {missing[0]!r} is missing", node)
         values = dict(zip(nodes, self.each(list(nodes.values())), strict=True))
         if parts:
             return self.vector(dtype, lambda name: self.as_number(values[name], nodes[name]), node)
@@ -309,10 +309,10 @@ class Calls(Expressions):
 
     def _pydp_record(self, node: ast.Call) -> Value:
         if not node.args:
-            self.fail("pydp.record takes a dtype and its members' values", node)
+            self.fail("pydp.record takes a dtype and the values of its members", node)
         dtype = self._dtype(self.value(node.args[0]), node)
         if not dtype.names:
-            self.fail(f"{dtype} is no record; a dtype with fields is accepted", node)
+            self.fail(f"{dtype} is not a record dtype; a dtype with fields is accepted", node)
         return self._record(dtype, node, 1)
 
     # --- pydp's own functions
@@ -337,7 +337,7 @@ class Calls(Expressions):
 
     def _array(self, value: Value, node: ast.Call) -> View:
         if not isinstance(value, View):
-            self.fail(f"{ast.unparse(node.func)} needs an array first, not {describe(value)}", node)
+            self.fail(f"the first argument of {ast.unparse(node.func)} is {describe(value)}, not an array", node)
         return value
 
     def _pydp_tile(self, node: ast.Call) -> Value:
@@ -360,7 +360,7 @@ class Calls(Expressions):
         view = self._array(base, node)
         place = self.index_number(axis, "the axis", node)
         if not isinstance(place.expr, ir.Const):
-            self.fail("the axis of a projection is a constant", node)
+            self.fail("the axis of a projection must be a constant", node)
         return self.project(view, place.expr.value, self.index_number(index, "an index", node).expr, node)
 
 

@@ -28,7 +28,7 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
 _REFUSED: dict[type[ast.expr], tuple[str, str]] = {
     ast.JoinedStr: ("a formatted string", "compute numbers here and print them outside"),
-    ast.List: ("a list", "use a tuple, or pydp.private_field for an array of each lane"),
+    ast.List: ("a list", "use a tuple, or pydp.private_field for an array of one lane"),
     ast.Dict: ("a dict", "use a record, pydp.record(dtype, member=value), or several variables"),
     ast.Set: ("a set", "use a tuple or comparisons"),
     ast.ListComp: ("a list comprehension", "write a for loop over range"),
@@ -37,7 +37,7 @@ _REFUSED: dict[type[ast.expr], tuple[str, str]] = {
     ast.GeneratorExp: ("a generator expression", "write a for loop over range"),
     ast.Lambda: ("a lambda", "define the function outside and call it by its name"),
     ast.NamedExpr: ("an assignment inside an expression", "write the assignment as a statement before"),
-    ast.Await: ("await", "leave it out; lanes run to the end on their own"),
+    ast.Await: ("await", "remove it; lanes never wait for a coroutine"),
     ast.Yield: ("yield", "store results in an array"),
     ast.YieldFrom: ("yield from", "store results in an array"),
     ast.Starred: ("a starred expression", "write the items out"),
@@ -52,49 +52,49 @@ class Expressions(Records):
     """Values of syntax tree nodes."""
 
     def value(self, node: ast.expr) -> Value:
-        """The value of an expression; elements of arrays are read."""
+        """The value of an expression; array elements are loaded."""
         found = self.place(node)
         if isinstance(found, Element):
             return self.load(found)
         return self.in_parts(found, "part", node) if isinstance(found, Number) else found
 
     def place(self, node: ast.expr) -> Value | Element:
-        """The value of an expression, an element of an array not yet read."""
+        """The value of an expression; array elements are not loaded yet."""
         method: Callable[[Any], Value | Element] | None = getattr(self, f"_on_{type(node).__name__}", None)
         if method is not None:
             if self.nesting >= MOST_NESTED:
                 self.fail(
-                    f"expressions are nested more than {MOST_NESTED} levels deep here; give parts of them names", node
+                    f"this expression is nested more than {MOST_NESTED} levels deep; assign parts of it to names", node
                 )
             self.nesting, self.latest = self.nesting + 1, node
             found = method(node)
             self.nesting -= 1
             return found
-        what, advice = _REFUSED.get(type(node), (f"{type(node).__name__} syntax", "leave it out"))
+        what, advice = _REFUSED.get(type(node), (f"{type(node).__name__} syntax", "remove it"))
         self.fail(f"{what} cannot be used in a vector function; {advice}", node)
 
     def number(self, node: ast.expr) -> Number:
         return self.as_number(self.value(node), node)
 
     def each(self, nodes: Sequence[ast.expr]) -> list[Value]:
-        """The values of several expressions, as if each were read before the next one's effects."""
+        """The values of several expressions; each is read before the side effects of the next."""
         values: list[Value] = []
         for node in nodes:
             values = self.with_next(values, node)
         return values
 
     def each_after(self, value: Value, node: ast.expr) -> list[Value]:
-        """A value that has been read, and that of an expression whose effects come after."""
+        """`value` and the value of `node`; `value` is read before the side effects of `node`."""
         return self.with_next([value], node)
 
     def with_next(self, values: list[Value], node: ast.expr) -> list[Value]:
-        """`values` and that of one more expression, whose effects come after they were read."""
+        """`values` and the value of `node`; `values` are read before the side effects of `node`."""
         mark = len(self.block)
         value = self.value(node)
         return [*self.read_before(mark, values, node), value]
 
     def read_before(self, mark: int, values: list[Value], node: ast.AST) -> list[Value]:
-        """Values as they were before the statements from `mark` on, where those have effects."""
+        """The values before the statements from `mark` on; held in variables if those statements have side effects."""
         tail = self.block[mark:]
         if any(map(_has_effect, ir.statements(tail))):
             del self.block[mark:]
@@ -103,7 +103,7 @@ class Expressions(Records):
         return values
 
     def _settled(self, value: Value, tag: str, node: ast.AST) -> Value:
-        """The value with every number that reads an array held in a variable."""
+        """The value, with each number that reads an array copied to a variable."""
 
         def held(number: Number, suffix: str) -> Number:
             reads = any(isinstance(item, ir.Load) for item in ir.walk(number.expr))
@@ -119,14 +119,14 @@ class Expressions(Records):
         if name in frame.bindings and (self.assigned is None or frame.prefix + name in self.assigned):
             return frame.bindings[name]
         if name in own_names(frame.source.tree):
-            self.fail(f"{name!r} is possibly unassigned here; give it a value on every way to this line", node)
+            self.fail(f"{name!r} may be unassigned here; assign it on every path to this line", node)
         found = look_up(frame.function, name)
         if found is MISSING:
             self.fail(f"the name {name!r} is not defined", node)
         return self.from_python(found, repr(name), node)
 
     def from_python(self, found: Any, what: str, node: ast.AST) -> Value:
-        """A Python object from around the function as a value."""
+        """Convert a Python object from an enclosing scope to a value."""
         if isinstance(found, bool | int | float) and not isinstance(found, np.generic):
             kind = next(kind for kind in (bool, int, float) if isinstance(found, kind))
             return self.literal(kind(found), node)
@@ -138,22 +138,22 @@ class Expressions(Records):
             items = tuple(self.from_python(item, what, node) for item in found)
             return Items(items, isinstance(found, Extent | Index))
         if isinstance(found, list | dict | set):
-            self.fail(f"{what} is a {type(found).__name__}; a tuple can be used in a vector function", node)
+            self.fail(f"{what} is a {type(found).__name__}; use a tuple in a vector function", node)
         if isinstance(found, np.ndarray) or (hasattr(found, "__array__") and not isinstance(found, type)):
             return self._table(found, what, node)
         if isinstance(found, str | bytes):
-            self.fail(f"{what} is a string; numbers, tuples, dtypes and functions can be used", node)
+            self.fail(f"{what} is a string; numbers, tuples, dtypes and functions are accepted", node)
         if found is None:
-            self.fail("None is no value of a vector function; use a number", node)
+            self.fail("None cannot be used in a vector function; use a number", node)
         return Constant(found)
 
     def _table(self, found: Any, what: str, node: ast.AST) -> Value:
-        """A small NumPy array from around the function: constants, read as the items of a record's array member are."""
+        """A small NumPy array from an enclosing scope, as constants that are read like an array member."""
         usable = type(found) is np.ndarray and not found.dtype.hasobject
         if not usable or not 1 <= found.size <= SELECT_LIMIT:
             self.fail(
-                f"{what} is an array from outside; pass it to the function as an argument (NumPy arrays of 1 to "
-                f"{SELECT_LIMIT} elements can be used as constants)",
+                f"{what} is an array from an enclosing scope; pass it to the function as an argument. Only NumPy "
+                f"arrays of 1 to {SELECT_LIMIT} elements are accepted as constants",
                 node,
             )
         if not found.ndim:
@@ -174,7 +174,7 @@ class Expressions(Records):
     # --- operators
 
     def _on_BinOp(self, node: ast.BinOp) -> Value:
-        """A sum of many terms is as deep as it is long: from its first term on, one after the other."""
+        """Binary operators; a chain is translated in a loop, because a long sum is as deep as it has terms."""
         chain = [node]
         while isinstance(chain[-1].left, ast.BinOp):
             chain.append(chain[-1].left)
@@ -182,7 +182,7 @@ class Expressions(Records):
         for part in reversed(chain):
             op = BINARY.get(type(part.op))
             if op is None:
-                self.fail("@ cannot be used in a vector function; write the loop, or call pydp.matmul outside", part)
+                self.fail("@ cannot be used in a vector function; write a loop, or call pydp.matmul outside", part)
             left, right = self.with_next([result], part.right)
             result = self.operate(op, left, right, part)
             if isinstance(result, Number):
@@ -202,7 +202,7 @@ class Expressions(Records):
         return self._joined(node, tested=False)
 
     def _joined(self, node: ast.BoolOp, tested: bool) -> Number:
-        """a and b ..., a or b ...: of booleans, or of any numbers where only the truth of it all is asked for."""
+        """a and b ..., a or b ...; operands are booleans, or any numbers if the whole is a condition (`tested`)."""
         op = "and" if isinstance(node.op, ast.And) else "or"
         return self._chain(op, [partial(self._joint, item, op, tested) for item in node.values], node)
 
@@ -210,15 +210,15 @@ class Expressions(Records):
         value = self._joined(node, tested) if isinstance(node, ast.BoolOp) else self.value(node)
         if not tested and isinstance(value, Number) and value.expr.dtype != BOOL:
             word = "y if x else x" if op == "and" else "x if x else y"
-            self.fail(f"x {op} y of numbers is a number of either in Python; write {word}, or compare them", node)
+            self.fail(f"{op} needs boolean operands here; for numbers write {word}, or compare them", node)
         return self.truth(value, node)
 
     def condition(self, node: ast.expr) -> ir.Expr:
-        """The truth of an expression."""
+        """An expression as a condition."""
         return self.truth(self._joined(node, tested=True) if isinstance(node, ast.BoolOp) else self.value(node), node)
 
     def _chain(self, op: str, parts: Sequence[Callable[[], ir.Expr]], node: ast.AST) -> Number:
-        """part op part ..., each computed only where those before it do not decide."""
+        """part op part ..., with short-circuit evaluation."""
         result = Number(parts[0]())
         for k, part in enumerate(parts[1:]):
             if isinstance(result.expr, ir.Const) and bool(result.expr.value) == (op == "or"):
@@ -280,13 +280,13 @@ class Expressions(Records):
             pairs = zip(yes.items, no.items, strict=True)
             return Items(tuple(self.chosen(condition, *pair, node) for pair in pairs), yes.index or no.index)
         if isinstance(yes, View) or isinstance(no, View):
-            self.fail("a choice between arrays cannot be made in an expression; choose between elements", node)
+            self.fail("an expression cannot choose between arrays; choose between elements", node)
         return self.choose(condition, self.as_number(yes, node), self.as_number(no, node), node)
 
     def _choose_late(
         self, condition: ir.Expr, yes: tuple[Value, list[ir.Stmt]], no: tuple[Value, list[ir.Stmt]], node: ast.IfExp
     ) -> Value:
-        """The choice where computing one of the values takes statements."""
+        """The choice if evaluating one of the values emits statements."""
         key = self.place_key("%choice", node)
         first, second = self.as_number(yes[0], node.body), self.as_number(no[0], node.orelse)
         kind = self.common_type(first, second, node)
@@ -319,9 +319,9 @@ class Expressions(Records):
             return self.items_at(base, self.flat_indices(values, node), node)
         if isinstance(base, Items):
             if len(values) != 1:
-                self.fail(f"a tuple is indexed by one integer, not {len(values)}", node)
+                self.fail(f"a tuple needs one integer as its index, not {len(values)}", node)
             return self.item(base, self.index_number(values[0], "the index of a tuple", node), node)
-        advice = "; its members are r.x or r['x']" if isinstance(base, Number) and base.expr.dtype.names else ""
+        advice = "; write r.x or r['x'] for a member" if isinstance(base, Number) and base.expr.dtype.names else ""
         self.fail(f"{describe(base)} cannot be indexed{advice}", node)
 
     def _on_Attribute(self, node: ast.Attribute) -> Value:
@@ -352,7 +352,9 @@ class Expressions(Records):
         if attribute == "dtype" or (attribute == "element_type" and not base.levels):
             return Constant(base.array.dtype)
         if attribute in (base.array.dtype.names or ()):
-            self.fail(f"{describe(base)} has no member; index an element first: {base.array.name}[i].{attribute}", node)
+            self.fail(
+                f"{describe(base)} has no members; index an element first: {base.array.name}[i].{attribute}", node
+            )
         self.fail(f"{describe(base)} has no {attribute!r}; extent, shape, rank, dtype and T can be read", node)
 
     def _of_items(self, base: Items, node: ast.Attribute) -> Value:
@@ -362,7 +364,7 @@ class Expressions(Records):
         if base.member and attribute in ("shape", "extent", "ndim", "dtype"):
             return self._of_array(base, attribute, node)
         if not base.lane:
-            self.fail(f"a tuple has no {attribute!r}; group, local and group_extent are of the index argument", node)
+            self.fail(f"a tuple has no {attribute!r}; only the index argument has group, local and group_extent", node)
         if attribute == "global_index":
             return Items(base.items, True)
         if attribute == "grid_extent":
@@ -396,11 +398,11 @@ class Expressions(Records):
         return Items(tuple(Number(kind(self.index_dtype, axis), True) for axis in range(self.grid_rank)), True)
 
     def need_group(self, what: str, node: ast.AST) -> tuple[int, ...]:
-        """The group's extents; an error where the call gave none."""
+        """The group's extents; VectorError if the call gave no group."""
         if self.values_only:
-            self.fail(f"{what} belongs to functions run by forall; this one works on values alone", node)
+            self.fail(f"{what} is only available in functions run by forall; this is a function of values", node)
         if self.group is None:
-            self.fail(f"{what} needs a group; give forall one: group={(16,) * self.grid_rank}", node)
+            self.fail(f"{what} needs a group; pass one to forall, for example group={(16,) * self.grid_rank}", node)
         self.uses_group = True
         return self.group
 

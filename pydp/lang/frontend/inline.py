@@ -1,4 +1,4 @@
-"""Functions as wholes: the body of the kernel, arguments and results, and calls of other functions inlined."""
+"""Whole functions: the body of the kernel, arguments, results, and inlining of calls."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pydp.lang.source.syntax import Tree, source_of
 
 
 class Translator(Statements):
-    """The whole translator: see front.translate."""
+    """The complete translator; see :func:`pydp.lang.compile.translate`."""
 
     # --- arguments
 
     def give_argument(self, name: str, value: Value, node: ast.AST) -> None:
-        """Bind an argument; one that the body assigns to gets a variable of its own."""
+        """Bind an argument; an argument that the body assigns gets its own variable."""
         frame = self.frame
         if frame.counts.get(name, 0):
             self.bind(name, value, node)
@@ -40,7 +40,7 @@ class Translator(Statements):
         return self.assign(f"{self.frame.prefix}{name}{suffix}", name + suffix, number, node)
 
     def give_defaults(self, names: Sequence[str], given: int) -> None:
-        """Bind the arguments that the call leaves out."""
+        """Bind the defaults of arguments that the call omits."""
         defaults = self.frame.function.__defaults__ or ()
         missing = names[given:]
         for name, value in zip(missing, defaults[len(defaults) - len(missing) :], strict=True):
@@ -48,9 +48,9 @@ class Translator(Statements):
             self.give_argument(name, self.from_python(value, f"the default of {name!r}", tree), tree)
 
     def value_argument(self, name: str, dtype: np.dtype[Any], node: ast.AST) -> ir.Variable:
-        """An argument of a function of values: a variable that is set before the body runs."""
+        """Bind an argument of a function of values to a variable that is set before the body runs."""
         if dtype.kind not in "biufV" or dtype.hasobject:
-            self.fail(f"{name!r} is of {dtype}; bool, integers, floats and records are accepted", node)
+            self.fail(f"{name!r} has dtype {dtype}; bool, integers, floats and records are accepted", node)
         frame = self.frame
         changed = frame.counts.get(name, 0) > 0
         variable = self.variable(f"argument {name}", name, dtype)
@@ -64,7 +64,7 @@ class Translator(Statements):
         return variable
 
     def parameter_float(self, name: str, node: ast.AST) -> np.dtype[Any]:
-        """The type of a plain float argument: float64 where an array is, or where its use asks for it."""
+        """The type of a Python float argument: float64 if an array is float64 or its use needs it, else float32."""
         key = f"parameter {name}"
         self.shared.names.setdefault(key, name)
         start = FLOAT64 if self.double_arrays else FLOAT32
@@ -73,7 +73,7 @@ class Translator(Statements):
     # --- bodies and results
 
     def translate_function(self, body: Sequence[ast.stmt]) -> None:
-        """The statements of a function, its `done` flag first where it has one."""
+        """Translate the statements of a function, after clearing its `done` flag if it has one."""
         key = f"{self.frame.prefix}%done"
         if key in self.shared.flags:
             done = self.variable(key, "done", BOOL)
@@ -81,7 +81,7 @@ class Translator(Statements):
         self.translate_block(body)
 
     def function_result(self, body: Sequence[ast.stmt]) -> Value:
-        """The statements of a function that returns a value, and that value."""
+        """Translate the statements of a function and give its return value."""
         last = body[-1]
         simple = isinstance(last, ast.Return) and not any(
             isinstance(inner, ast.Return) for item in body[:-1] for inner in ast.walk(item)
@@ -94,20 +94,20 @@ class Translator(Statements):
             return self.value(last.value)
         self.translate_function(body)
         if self.assigned is not None and self.frame.result is not None:
-            self.fail("the function may end without a return; return a value on every way", last)
+            self.fail("the function may end without a return; return a value on every path", last)
         if self.frame.result is None:
             self.fail("the function returns no value", last)
         return self.frame.result
 
     def lambda_or_function(self, tree: Tree) -> Value:
-        """The body of a function of values, and its result."""
+        """Translate the body of a function of values and give its result."""
         return self.value(tree.body) if isinstance(tree, ast.Lambda) else self.function_result(tree.body)
 
     def take_result(self, value: Value, node: ast.AST) -> None:
-        """``return value`` that is not the last statement: the value goes to the result's variables."""
+        """Translate a ``return value`` that is not the last statement: store the value in the result variables."""
         frame = self.frame
         if frame.result is not None and not same_shape(frame.result, value):
-            self.fail(f"the function returns {describe(frame.result)} elsewhere and {describe(value)} here", node)
+            self.fail(f"the function returns {describe(value)} here, but {describe(frame.result)} elsewhere", node)
         frame.result = map_leaves(
             value, lambda number, suffix: self.assign(f"{frame.prefix}%result{suffix}", "result", number, node)
         )
@@ -115,11 +115,11 @@ class Translator(Statements):
     # --- calls of the user's functions
 
     def inline(self, function: FunctionType, node: ast.Call) -> Value:
-        """The call of a function: its body in place, its arguments bound, its result's value."""
+        """Inline a call: bind the arguments, translate the body, and give the result."""
         outer = self.frame
         function = plain_function(function)
         if function.__code__ in outer.codes:
-            self.fail(f"{function.__name__} calls itself; recursion cannot be translated, write a loop", node)
+            self.fail(f"{function.__name__} calls itself, and recursion cannot be translated; write a loop", node)
         source = source_of(function)
         values = self._arguments(function, node)
         prefix = f"{self.place_key(function.__name__, node)}/"
@@ -150,24 +150,28 @@ class Translator(Statements):
         return Constant(None)
 
     def _arguments(self, function: FunctionType, node: ast.Call) -> dict[str, Value]:
-        """The call's values by the names of the function's arguments."""
+        """The values of the call by argument name."""
         tree = source_of(function).tree
         arguments = tree.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
-            self.fail(f"{function.__name__} takes its arguments by place in a vector function", node)
+            self.fail(
+                f"{function.__name__} has *args, **kwargs or keyword-only arguments; inside a vector function, only "
+                "functions with positional arguments can be called",
+                node,
+            )
         names = [item.arg for item in (*arguments.posonlyargs, *arguments.args)]
         for item in node.args:
             if isinstance(item, ast.Starred):
-                self.fail("starred arguments cannot be used in a vector function; give each value: f(i[0], i[1])", item)
+                self.fail("starred arguments cannot be used in a vector function; pass each value: f(i[0], i[1])", item)
         nodes = dict(zip(names, node.args, strict=False))
         if len(node.args) > len(names):
             self.fail(f"{function.__name__} takes {arguments_text(len(names))}, not {len(node.args)}", node)
         for keyword in node.keywords:
             if keyword.arg not in names or keyword.arg in nodes:
-                self.fail(f"{function.__name__} has no argument {keyword.arg!r} to give here", node)
+                self.fail(f"{function.__name__} has no argument {keyword.arg!r}, or it is given twice", node)
             nodes[keyword.arg] = keyword.value
         needed = names[: len(names) - len(arguments.defaults)]
         missing = [name for name in needed if name not in nodes]
         if missing:
-            self.fail(f"{function.__name__} lacks its argument {missing[0]!r}", node)
+            self.fail(f"the call of {function.__name__} lacks the argument {missing[0]!r}", node)
         return dict(zip(nodes, self.each(list(nodes.values())), strict=True))

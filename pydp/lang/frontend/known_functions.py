@@ -1,7 +1,7 @@
-"""Functions that the language knows: Python's and NumPy's functions of numbers, and functions as operators.
+"""Built-in functions of the language: numeric functions of Python and NumPy, and functions as operators.
 
-``max``, ``operator.add``, ``float`` and ``np.int64`` have no Python source; here they stand for operations of the typed
-form, in vector functions and as operators of scan, reduce and sort.
+``max``, ``operator.add``, ``float`` and ``np.int64`` have no Python source. This table maps them to operations of the
+typed form, for vector functions and for the operators of scan, reduce and sort.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-# name in ir.Math -> names in numpy and math, taken where the module has them
+# name in ir.Math -> names in numpy and math, if the module has them
 _NAMES = {
     "sqrt": "sqrt", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
     "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin asin", "acos": "arccos acos",
@@ -77,7 +77,7 @@ TABLE = _table()
 
 
 def fold(name: str, values: tuple[float, ...]) -> float | bool | None:
-    """The function of known plain numbers, None where it has no finite value."""
+    """The function of constant numbers; None if it has no finite value."""
     function: Callable[..., Any] | None = getattr(math, _spelling(name), None) or getattr(np, name, None)
     if function is None:
         return None
@@ -95,13 +95,13 @@ def _spelling(name: str) -> str:
 
 
 def is_known(fn: object) -> bool:
-    """True for a function of another language, or a type of numbers, that the front end knows by itself."""
+    """Whether `fn` is a function in the table or a NumPy scalar type."""
     return id(fn) in TABLE or (isinstance(fn, type) and issubclass(fn, np.generic))
 
 
 @functools.lru_cache(maxsize=256)
 def as_lambda(fn: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """``lambda a0, a1: fn(a0, a1)`` of `count` arguments, with a source text that can be translated."""
+    """``lambda a0, a1: fn(a0, a1)`` with `count` arguments and translatable source."""
     names = ", ".join(f"a{n}" for n in range(count))
     text = f"lambda {names}: function({names})\n"
     file = f"<a known function of {count} values>"

@@ -1,7 +1,7 @@
-"""Members of records: by attribute or by name, and items of members that are arrays.
+"""Members of records, by attribute or by name, and items of array members.
 
-An array member is read as a tuple of its items (of tuples, where it has several axes), so that it can be indexed,
-taken apart, looped over and passed on; arithmetic on it goes item by item, as in NumPy.
+An array member is a tuple of its items, nested if it has several axes. It can be indexed, unpacked, looped over and
+passed on. Arithmetic on it is elementwise, as in NumPy.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SELECT_LIMIT = 64
 
 
 class Records(Vectors):
-    """Reading members; assigning them is in :mod:`pydp.lang.frontend.assignment`."""
+    """Read members; :mod:`pydp.lang.frontend.assignment` assigns them."""
 
     @abstractmethod
     def chosen(self, condition: ir.Expr, yes: Value, no: Value, node: ast.AST) -> Value: ...
 
     def key(self, node: ast.expr) -> str | None:
-        """The name in ``r["name"]``: a string, or a name outside the function that stands for one."""
+        """The name in ``r["name"]``: a string, or a name from an enclosing scope whose value is a string."""
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, str) else None
         if isinstance(node, ast.Name) and node.id not in own_names(self.frame.source.tree):
@@ -36,7 +36,7 @@ class Records(Vectors):
         return None
 
     def of_number(self, base: Number, name: str, node: ast.AST) -> Value:
-        """A member of a record; ``dtype`` of any number."""
+        """A member of a record, or the ``dtype`` of any number."""
         dtype = base.expr.dtype
         if isinstance(node, ast.Attribute) and name == "dtype":
             return Constant(dtype)
@@ -52,11 +52,11 @@ class Records(Vectors):
         if isinstance(base, Number):
             return self.of_number(base, key, node)
         if isinstance(base, View) and key in (base.array.dtype.names or ()):
-            self.fail(f"{describe(base)} has no member; index an element first: {base.array.name}[i][{key!r}]", node)
+            self.fail(f"{describe(base)} has no members; index an element first: {base.array.name}[i][{key!r}]", node)
         self.fail(f"{describe(base)} has no member {key!r}; only records have members", node)
 
     def member(self, base: Number, name: str) -> Value:
-        """A member of a record: a number, a record, or a tuple of them where it is an array."""
+        """A member of a record: a number, a record, or a tuple of them for an array member."""
         return self._parts(_step(base.expr, name), name)
 
     def _parts(self, expr: ir.Expr, name: str) -> Value:
@@ -68,20 +68,20 @@ class Records(Vectors):
     # --- items
 
     def items_at(self, base: Value, indices: list[Number], node: ast.AST) -> Value:
-        """An item of an array member, or the items at the first indexes of one of several axes."""
+        """An item of an array member, or a tuple of items if there are fewer indexes than axes."""
         for number, index in enumerate(indices):
             if not isinstance(base, Items):
-                self.fail(f"the array member has {number} axes and cannot take {len(indices)} indexes", node)
+                self.fail(f"the array member has {number} axes, but {len(indices)} indexes are given", node)
             base = self.item(base, index, node)
         return base
 
     def item(self, base: Items, index: Number, node: ast.AST) -> Value:
-        """One item of a tuple; of an array member, 0 where the index is outside."""
+        """One item of a tuple; for an array member, 0 if the index is out of bounds."""
         size = len(base.items)
         if isinstance(index.expr, ir.Const):
             return base.items[self.place_in(describe(base), size, index.expr.value, node)]
         if not base.items or size > SELECT_LIMIT:
-            advice = f"1 to {SELECT_LIMIT} items are accepted; pass longer tables as arrays"
+            advice = f"1 to {SELECT_LIMIT} items are accepted. Pass longer tables as arrays"
             self.fail(f"{describe(base)} cannot be indexed by a variable; {advice}", node)
         index = self.temporary(index, "item", node)
         picked = self._picked(base.items, 0, index, node)
@@ -89,7 +89,7 @@ class Records(Vectors):
         name = f"{what} {base.member!r}" if base.member else "a tuple"
         bound = ir.ItemBound(index.expr, size, name, "read", self.where(node))
         if not base.member:
-            if size == 1:  # a choice all the same, which checked mode looks at
+            if size == 1:  # checked mode needs a Select to check the index
                 only = ir.Compare(BOOL, "eq", index.expr, self.integer(0))
                 picked = self.chosen(only, picked, picked, node)
             return _promised(picked, bound)
@@ -99,13 +99,13 @@ class Records(Vectors):
         return _promised(self.chosen(inside.expr, picked, zero, node), bound)
 
     def place_in(self, what: str, size: int, place: int, node: ast.AST) -> int:
-        """A constant index of `size` items, from 0; counted from the end where it is negative."""
+        """A constant index into `size` items; negative indexes count from the end."""
         if not -size <= place < size:
-            self.fail(f"index {place} is outside {what}", node)
+            self.fail(f"index {place} is out of bounds for {what}", node)
         return place % size
 
     def _picked(self, items: tuple[Value, ...], first: int, index: Number, node: ast.AST) -> Value:
-        """items[index - first] by halving."""
+        """items[index - first], by binary search."""
         if len(items) == 1:
             return items[0]
         half = len(items) // 2
@@ -116,7 +116,7 @@ class Records(Vectors):
 
 
 def _promised(value: Value, bound: ir.ItemBound) -> Value:
-    """The choice that finds an item, with what checked mode holds it to."""
+    """The choice of an item, annotated with the bound that checked mode verifies."""
 
     def promised(number: Number, _: str) -> Number:
         found = number.expr
@@ -126,7 +126,7 @@ def _promised(value: Value, bound: ir.ItemBound) -> Value:
 
 
 def _step(record: ir.Expr, name: str) -> ir.Expr:
-    """A member of a record value (an item of an array); of a choice, the choice of the members."""
+    """A member of a record value, or an item of an array; for a choice, the choice of the members."""
     dtype = ir.member_dtype(record.dtype, (name,))
     if isinstance(record, ir.Select):
         return replace(record, dtype=dtype, yes=_step(record.yes, name), no=_step(record.no, name))

@@ -1,7 +1,7 @@
-"""The state of a translation: frames, variables and their types, statements being emitted, conversions.
+"""The state of a translation: frames, variables and their types, emitted statements, conversions.
 
-A function is translated again and again, the variables' types kept from pass to pass, until no assignment changes
-a type any more; the last pass is the result.
+Translation repeats in passes and keeps the types of variables from pass to pass, until no assignment changes a type.
+The last pass gives the result.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pydp.lang.source.syntax import Source
 _STABLE = (ir.Const, ir.Parameter, ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
 _STABLE_INSIDE = (*_STABLE, ir.Unary, ir.Binary, ir.Cast, ir.Compare)
 _STABLE_NODES = 12
-# Expressions deeper than this are computed in parts, each in a variable of its own: what reads them goes down into them
-# by recursion, compilers of OpenCL C too, which end the process where that is too deep.
+# Deeper expressions are split into variables, because the passes and OpenCL C compilers recurse into expressions. A
+# compiler ends the process if the recursion is too deep.
 _MOST_DEPTH = 40
 
 
 @dataclass
 class Shared:
-    """What is kept from pass to pass: types of variables, names, which functions need a `done` flag."""
+    """State shared by all passes: types of variables, names, and the functions that need a `done` flag."""
 
     types: dict[str, tuple[Type, ir.Where]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Shared:
 
 @dataclass
 class Loop:
-    """A loop being translated: the names assigned where it was left by break or continue."""
+    """A loop being translated: the names assigned at each break and continue."""
 
     breaks: list[set[str]] = field(default_factory=list)
     continues: list[set[str]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Loop:
 
 @dataclass
 class Frame:
-    """A function being translated: the kernel itself, or one that is inlined into it."""
+    """A function being translated: the kernel, or a function inlined into it."""
 
     source: Source
     function: FunctionType
@@ -75,7 +75,7 @@ class Frame:
 
 
 class Base(ABC):
-    """What every part of the translator uses; the parts are mixed into front.Translator."""
+    """Base class of the translator's parts, which inline.Translator combines."""
 
     def __init__(self, shared: Shared, index_dtype: np.dtype[Any], group: tuple[int, ...] | None, rank: int) -> None:
         self.shared = shared
@@ -92,15 +92,15 @@ class Base(ABC):
         self.active: dict[str, tuple[Frame, ast.For]] = {}
         self.barriers = 0
         self.naming: str | None = None
-        self.discarded: ast.AST | None = None  # the call whose value nobody looks at
+        self.discarded: ast.AST | None = None  # the call whose value is unused
         self.values_only = False
-        self.nesting, self.blocks = 0, 0  # levels of expressions and of statements around this place
-        self.latest: ast.AST | None = None  # what was looked at last, for errors that know no place
+        self.nesting, self.blocks = 0, 0  # current nesting levels of expressions and statements
+        self.latest: ast.AST | None = None  # the last node translated, for errors without a place
         self.depths: dict[int, tuple[ir.Expr, int]] = {}
         self.frame: Frame
         self.names = dict(shared.names)
 
-    # --- to be given by the other parts
+    # --- defined by subclasses
 
     @abstractmethod
     def value(self, node: ast.expr) -> Value: ...
@@ -123,7 +123,7 @@ class Base(ABC):
 
     @contextmanager
     def nested(self) -> Iterator[list[ir.Stmt]]:
-        """Statements emitted inside go into a list of their own."""
+        """Collect the statements emitted inside in a separate list."""
         outer, self.block = self.block, []
         try:
             yield self.block
@@ -133,7 +133,7 @@ class Base(ABC):
     # --- names and variables
 
     def unique(self, key: str, hint: str) -> str:
-        """The name in the result of what `key` stands for, the same in every pass."""
+        """A unique name for `key` in the result, the same in every pass."""
         known = self.shared.names.get(key)
         if known is None:
             letters = hint.replace(".", "_")
@@ -147,8 +147,8 @@ class Base(ABC):
         return known
 
     def place_key(self, tag: str, node: ast.AST) -> str:
-        """A key for what a node makes, the same in every pass."""
-        # The end too: in a * b + c, the product starts where the sum does.
+        """A key for the value that a node creates, the same in every pass."""
+        # Include the end: in a * b + c, the product and the sum start at the same column.
         place = [getattr(node, name, 0) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")]
         return f"{self.frame.prefix}{tag}@{place}"
 
@@ -159,7 +159,7 @@ class Base(ABC):
         return variable
 
     def note_type(self, key: str, kind: Type, where: ir.Where, hint: str) -> Type:
-        """Join a type into a variable's, and say what the variable's type is now."""
+        """Join a type into the type of a variable, and give the joined type."""
         plain = Type(kind.dtype, kind.plain)
         known = self.shared.types.get(key)
         if known is None:
@@ -169,7 +169,7 @@ class Base(ABC):
         try:
             joined = join(known[0], plain)
         except NoCommonType as error:
-            message = f"{hint!r} is {known[0]} at line {known[1].line} and {plain} here: {error}"
+            message = f"{hint!r} has type {known[0]} at line {known[1].line} and {plain} here: {error}"
             raise VectorError(message, where) from None
         if joined != known[0]:
             self.shared.types[key] = (joined, known[1])
@@ -177,7 +177,7 @@ class Base(ABC):
         return joined
 
     def assign(self, key: str, hint: str, number: Number, node: ast.AST) -> Number:
-        """Emit ``variable = number`` and give the variable's value."""
+        """Emit ``variable = number`` and give a read of the variable."""
         where = self.where(node)
         kind = self.note_type(key, number.type, where, hint)
         variable = self.variable(key, hint, kind.dtype, kind.plain)
@@ -185,13 +185,13 @@ class Base(ABC):
         return Number(ir.Read(kind.dtype, variable), kind.plain)
 
     def temporary(self, number: Number, tag: str, node: ast.AST) -> Number:
-        """A number held in a variable of its own, unless reading it again costs nothing."""
+        """A number held in its own variable, unless reading it again is free."""
         if isinstance(number.expr, ir.Read) or self.is_stable(number.expr):
             return number
         return self.assign(self.place_key(f"%{tag}", node), tag, number, node)
 
     def in_parts(self, number: Number, tag: str, node: ast.AST) -> Number:
-        """The number, held in a variable where its expression is deep."""
+        """The number, held in a variable if its expression is deep."""
         depth = self._depth(number.expr)
         return number if depth <= _MOST_DEPTH else self.assign(self.place_key(f"%{tag}", node), "part", number, node)
 
@@ -203,12 +203,12 @@ class Base(ABC):
         return known[1]
 
     def is_stable(self, expr: ir.Expr) -> bool:
-        """True where the expression is cheap and has the same value all through the launch."""
+        """Whether the expression is cheap and constant for the whole run of a lane."""
         inner = list(itertools.islice(ir.walk(expr), _STABLE_NODES + 1))
         return len(inner) <= _STABLE_NODES and all(isinstance(item, _STABLE_INSIDE) for item in inner)
 
     def _stable_for(self, name: str, expr: ir.Expr) -> bool:
-        """is_stable, counters of loops that enclose every use of `name` included."""
+        """is_stable, but counters of loops that enclose all uses of `name` are allowed too."""
         inner = list(itertools.islice(ir.walk(expr), _STABLE_NODES + 1))
         if len(inner) > _STABLE_NODES:
             return False
@@ -222,12 +222,12 @@ class Base(ABC):
         return True
 
     def bind(self, name: str, value: Value, node: ast.AST) -> None:
-        """``name = value``: numbers go to variables; what is known before the launch and set once stays as it is."""
+        """``name = value``: numbers go to variables, except stable expressions of names that are assigned once."""
         frame = self.frame
         once = frame.counts.get(name, 0) <= 1 and name not in frame.arguments
         previous = frame.bindings.get(name)
         if previous is not None and not once and not same_shape(previous, value):
-            self.fail(f"{name!r} was {describe(previous)} and cannot become {describe(value)}; use another name", node)
+            self.fail(f"{name!r} is {describe(previous)} and cannot become {describe(value)}; use another name", node)
 
         def held(number: Number, suffix: str) -> Number:
             if once and self._stable_for(name, number.expr):
@@ -239,7 +239,7 @@ class Base(ABC):
             self.assigned.add(frame.prefix + name)
 
     def _read_first(self, name: str, value: Value, node: ast.AST) -> Value:
-        """The value with copies of what one variable of `name` holds and another is to get: ``t = (t[1], t[0])``."""
+        """The value, with copies of variables of `name` that are overwritten before use: ``t = (t[1], t[0])``."""
         own = f"{self.frame.prefix}{name}"
         written = {known for key, known in self.shared.names.items() if key.startswith(f"{own}.")}
 
@@ -250,11 +250,11 @@ class Base(ABC):
         return map_leaves(value, copied) if written else value
 
     def reads_any(self, expr: ir.Expr, names: Collection[str]) -> bool:
-        """True where the expression reads one of these variables."""
+        """Whether the expression reads one of these variables."""
         return any(isinstance(item, ir.Read) and item.variable.name in names for item in ir.walk(expr))
 
     def copied(self, number: Number, tag: str, node: ast.AST) -> Number:
-        """A number as it is now, whatever happens to the variables that it reads."""
+        """A copy of a number, unaffected by later assignments to the variables that it reads."""
         if self.is_stable(number.expr):
             return number
         return self.assign(self.place_key(f"%{tag}", node), tag, number, node)
@@ -262,7 +262,7 @@ class Base(ABC):
     # --- numbers
 
     def literal(self, value: bool | int | float, node: ast.AST) -> Number:
-        """A Python number as it stands in the text."""
+        """A Python number of the source as a literal."""
         if isinstance(value, bool):
             return Number(ir.Const(BOOL, value))
         if isinstance(value, float):
@@ -270,23 +270,23 @@ class Base(ABC):
         for dtype in (self.index_dtype, INT64, UINT64):
             if _fits(value, dtype):
                 return Number(ir.Const(dtype, value), True)
-        self.fail(f"the integer {value} fits no 64-bit type", node)
+        self.fail(f"the integer {value} does not fit into 64 bits", node)
 
     def integer(self, value: int) -> ir.Expr:
         """An index constant."""
         return ir.Const(self.index_dtype, value)
 
     def met(self, number: Number, kind: Type, node: ast.AST) -> ir.Expr:
-        """The number as a value of the type that it has together with others."""
+        """Convert the number to the common type `kind`, and mark the cast if a weak integer becomes a typed one."""
         expr = self.convert(number, kind.dtype, node, kind.plain)
         return replace(expr, met=True) if number.plain and not kind.plain and isinstance(expr, ir.Cast) else expr
 
     def convert(self, number: Number, dtype: np.dtype[Any], node: ast.AST, weak: bool = False) -> ir.Expr:
-        """The number as a value of `dtype`; weak: as a plain one. Conversions between plain and typed integers of the
-        same dtype are written too: typed integers wrap, plain ones do not."""
+        """Convert the number to `dtype`; weak: to a weak type. A cast is emitted between weak and typed integers of the
+        same dtype too: typed integers wrap, weak ones do not."""
         expr = number.expr
         if (expr.dtype.names or dtype.names) and expr.dtype != dtype:
-            self.fail(f"{number.type} cannot become {'a record' if dtype.names else dtype}", node)
+            self.fail(f"{number.type} cannot be converted to {'a record' if dtype.names else dtype}", node)
         if isinstance(expr, ir.Const) and not dtype.names:
             return self._convert_constant(number, expr, dtype, node)
         if expr.dtype == dtype:
@@ -318,7 +318,7 @@ class Base(ABC):
         return ir.Const(dtype, int(np.asarray(value, expr.dtype).astype(dtype)))
 
     def _widened(self, expr: ir.Expr) -> ir.Expr:
-        """A plain float as float64: its variables and arguments become float64 too (in the next pass)."""
+        """Convert a weak float to float64; its variables and arguments become float64 too, in the next pass."""
         if expr.dtype != FLOAT32:
             return ir.Cast(FLOAT64, expr)
         if isinstance(expr, ir.Const):
@@ -339,7 +339,7 @@ class Base(ABC):
         return ir.Cast(FLOAT64, expr)
 
     def widen_name(self, name: str) -> None:
-        """Make a plain float variable float64 from the next pass on."""
+        """Make a weak float variable float64 from the next pass on."""
         for key, known in self.shared.names.items():
             if known == name and key in self.shared.types:
                 kind, where = self.shared.types[key]
@@ -350,11 +350,11 @@ class Base(ABC):
     def truth(self, value: Value, node: ast.AST) -> ir.Expr:
         """The value as a condition."""
         if not isinstance(value, Number) or value.expr.dtype.names:
-            self.fail(f"a condition is a number, not {describe(value)}", node)
+            self.fail(f"a condition must be a number, not {describe(value)}", node)
         return self.convert(value, BOOL, node)
 
     def merged(self, states: Iterable[set[str] | None]) -> set[str] | None:
-        """The names assigned whichever of several ways was taken; None where no way leads on."""
+        """The names assigned on all paths; None if no path continues."""
         reached = [state for state in states if state is not None]
         return set.intersection(*reached) if reached else None
 
@@ -365,12 +365,12 @@ def _fits(value: int, dtype: np.dtype[Any]) -> bool:
 
 
 def _misfit(value: int, dtype: np.dtype[Any]) -> str:
-    """What is wrong with an integer as a value of `dtype`, and what to write instead."""
+    """The message for an integer that does not fit `dtype`, with advice."""
     limits = np.iinfo(dtype)
-    said = f"the integer {value} does not fit {dtype}, which holds {limits.min} to {limits.max}"
+    said = f"the integer {value} does not fit {dtype} ({limits.min} to {limits.max})"
     wrapped = value % (1 << 8 * dtype.itemsize)
     if value < 0 <= limits.min and value + limits.max >= 0:
-        return f"{said}; write {wrapped} for the value with the same bits, or cast what has this type to a signed one"
+        return f"{said}; write {wrapped} for the same bits, or cast the {dtype} value to a signed type"
     if dtype.itemsize == 8:
-        return f"{said}; no integer is wider than 64 bits, a float is"
-    return f"{said}; use a wider type, or cast what has this type to a wider one"
+        return f"{said}; no integer type is wider, use a float"
+    return f"{said}; cast the {dtype} value to a wider type"

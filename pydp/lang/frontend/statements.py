@@ -1,4 +1,4 @@
-"""Statements of the language, with structured returns and the names that are surely assigned."""
+"""Statements of the language, with structured returns and definite assignment of names."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _REFUSED: dict[str, tuple[str, str]] = {
     "Assert": ("assert", "compute a flag and store it, or test before the call"),
     "Try": ("try", "test the values instead"),
     "TryStar": ("try", "test the values instead"),
-    "With": ("with", "leave it out"),
+    "With": ("with", "remove it"),
     "Raise": ("raise", "store a flag in an array and test it after the call"),
-    "Delete": ("del", "leave it out"),
+    "Delete": ("del", "remove it"),
     "Import": ("import", "import outside the function"),
     "ImportFrom": ("import", "import outside the function"),
     "Global": ("global", "pass values as arguments and store results in arrays"),
     "Nonlocal": ("nonlocal", "pass values as arguments and store results in arrays"),
     "FunctionDef": ("a function inside a function", "define it outside and call it by its name"),
-    "AsyncFunctionDef": ("async", "leave it out"),
+    "AsyncFunctionDef": ("async", "remove it"),
     "ClassDef": ("a class", "define a record dtype outside"),
     "Match": ("match", "write if and elif"),
-    "AsyncFor": ("async", "leave it out"),
-    "AsyncWith": ("async", "leave it out"),
+    "AsyncFor": ("async", "remove it"),
+    "AsyncWith": ("async", "remove it"),
 }
 
 
@@ -42,13 +42,13 @@ MOST_BLOCKS = 80
 
 
 class Statements(Targets):
-    """Statements of functions; those of values and of the kernel alike."""
+    """Statements of kernels and of functions of values."""
 
     def translate_block(self, body: Sequence[ast.stmt]) -> None:
         if self.blocks >= MOST_BLOCKS and body:
             self.fail(
-                f"statements are nested more than {MOST_BLOCKS} levels deep here, where an elif and what follows a "
-                "return count as a level each; put parts into functions, or look values up in an array",
+                f"statements are nested more than {MOST_BLOCKS} levels deep here; each elif, and the code after a "
+                "return, counts as a level. Move parts into functions, or look values up in an array",
                 body[0],
             )
         self.blocks += 1
@@ -69,14 +69,14 @@ class Statements(Targets):
     def translate(self, statement: ast.stmt) -> None:
         method = getattr(self, f"_do_{type(statement).__name__}", None)
         if method is None:
-            what, advice = _REFUSED.get(type(statement).__name__, (type(statement).__name__, "leave it out"))
+            what, advice = _REFUSED.get(type(statement).__name__, (type(statement).__name__, "remove it"))
             self.fail(f"{what} cannot be used in a vector function; {advice}", statement)
         method(statement)
 
     # --- returns
 
     def _split(self, statement: ast.If, rest: Sequence[ast.stmt]) -> bool:
-        """``if c: ... return`` with more after it: what follows goes into the other branch; True where done so."""
+        """Move the code after ``if c: ... return`` into the other branch. Returns whether it did."""
         if self.frame.loops or not rest or not has_return(statement) or returns_in_loop([statement]):
             return False
         ends = leaves(statement.body), leaves(statement.orelse)
@@ -89,7 +89,7 @@ class Statements(Targets):
         return True
 
     def _flag(self) -> ir.Variable:
-        """The variable that says that the function has returned; from the next pass on where it is new."""
+        """The flag variable for "the function has returned"; a new flag takes effect in the next pass."""
         key = f"{self.frame.prefix}%done"
         if key not in self.shared.flags:
             self.shared.flags.add(key)
@@ -97,7 +97,7 @@ class Statements(Targets):
         return self.variable(key, "done", BOOL)
 
     def _after_return(self, statement: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
-        """What follows a statement that may have returned runs only where it has not; True where it is done."""
+        """Guard the code after a statement that may return. Returns whether `rest` was translated."""
         if self.frame.loops:
             if returns_in_loop([statement]):
                 self._leave_outer(statement)
@@ -112,17 +112,17 @@ class Statements(Targets):
         return True
 
     def _leave_outer(self, statement: ast.stmt) -> None:
-        """A return inside a loop inside this loop leaves this one too."""
+        """Leave this loop if an inner loop executed a return."""
         where = self.where(statement)
         self.emit(ir.If(where, ir.Read(BOOL, self._flag()), [ir.Break(where)]))
 
     def _do_Return(self, node: ast.Return) -> None:
         frame = self.frame
         if any(loop.unrolled for loop in frame.loops):
-            self.fail("return inside a loop over a tuple; loop over range instead", node)
+            self.fail("return is not supported inside a loop over a tuple; loop over range instead", node)
         none = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
         if frame.kernel and not none:
-            self.fail("a function run by forall returns nothing; store its results in arrays", node)
+            self.fail("a function run by forall cannot return a value; store results in arrays", node)
         if not none:
             assert node.value is not None
             self.take_result(self.value(node.value), node)
@@ -177,17 +177,19 @@ class Statements(Targets):
         elif isinstance(target, ast.Subscript | ast.Attribute):
             self.give_target(target, value)
         else:
-            self.fail("a starred target cannot be used; name every item", target)
+            self.fail("a starred target is not supported; name every item", target)
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Value, node: ast.stmt) -> None:
         if not isinstance(value, Items):
-            self.fail(f"only tuples can be taken apart, not {describe(value)}", node)
+            self.fail(f"only tuples can be unpacked, not {describe(value)}", node)
         for part in target.elts:
             if isinstance(part, ast.Starred):
-                self.fail("a starred target cannot be used; name every item", part)
+                self.fail("a starred target is not supported; name every item", part)
         if len(value.items) != len(target.elts):
             held = f"{len(value.items)} value{'s' if len(value.items) != 1 else ''}"
-            self.fail(f"{len(target.elts)} names cannot take {held}; name every item, or index the tuple", target)
+            self.fail(
+                f"cannot unpack {held} into {len(target.elts)} names; name every item, or index the tuple", target
+            )
         items = value.items
         if self._meet(target, value):
             items = tuple(self._settled_item(item, k, node) for k, item in enumerate(items))
@@ -198,7 +200,7 @@ class Statements(Targets):
         return map_leaves(item, lambda number, suffix: self.copied(number, f"swap{k}{suffix}", node))
 
     def _meet(self, target: ast.expr, value: Items) -> bool:
-        """True where an assignment to one of the targets could change what another one is to get."""
+        """Whether assigning one target may change the value for another target."""
         exprs: list[ir.Expr] = []
 
         def note(number: Number, suffix: str) -> Number:
@@ -220,7 +222,7 @@ class Statements(Targets):
     def _do_AugAssign(self, node: ast.AugAssign) -> None:
         op = BINARY.get(type(node.op))
         if op is None:
-            self.fail("@= cannot be used in a vector function", node)
+            self.fail("@= cannot be used in a vector function; write a loop, or call pydp.matmul outside", node)
         if isinstance(node.target, ast.Name):
             name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
             left, right = self.each([name, node.value])
@@ -281,12 +283,12 @@ class Statements(Targets):
         call = node.iter
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and self._is_range(call.func):
             if not isinstance(node.target, ast.Name):
-                self.fail("the counter of a loop over range is one name", node.target)
+                self.fail("the target of a loop over range must be one name", node.target)
             self._for_range(node, node.target, call)
             return
         over = self.value(call)
         if not isinstance(over, Items):
-            self.fail(f"a for loop runs over range(...) or a tuple, not {describe(over)}", call)
+            self.fail(f"a for loop iterates over range(...) or a tuple, not {describe(over)}", call)
         self._unrolled(node, map_leaves(over, lambda number, suffix: self.copied(number, f"item{suffix}", node)))
 
     def _is_range(self, func: ast.Name) -> bool:
@@ -333,7 +335,7 @@ class Statements(Targets):
         self.emit(ir.For(where, counter, start, stop, step, body))
 
     def _before_loop(self, bound: ir.Expr, tag: str, changed: set[str], node: ast.AST) -> ir.Expr:
-        """A bound of a range, read before a loop that changes what it reads."""
+        """A bound of a range, copied before the loop if the loop changes a variable that it reads."""
         if not self.reads_any(bound, changed):
             return bound
         return self.copied(Number(bound, True), tag, node).expr
@@ -354,14 +356,14 @@ class Statements(Targets):
         dtype = self.index_dtype if fits else INT64
         step = numbers[2].expr
         if isinstance(step, ir.Const) and step.value == 0:
-            self.fail("the step of a range is not 0", call)
+            self.fail("the step of range is 0; another integer is accepted", call)
         exprs = [self.convert(number, dtype, call, True) for number in numbers]
         return exprs[0], exprs[1], exprs[2], dtype
 
     def _in_loop(self, node: ast.stmt, what: str) -> Loop:
         loop = self.frame.loops[-1]
         if loop.unrolled:
-            self.fail(f"{what} inside a loop over a tuple; loop over range instead", node)
+            self.fail(f"{what} is not supported inside a loop over a tuple; loop over range instead", node)
         return loop
 
     def _do_Break(self, node: ast.Break) -> None:

@@ -1,4 +1,4 @@
-"""What an expression of a vector function stands for while it is translated."""
+"""Values of expressions during the translation of a vector function."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from pydp.lang.ir.types import Type
 
 @dataclass(frozen=True)
 class Number:
-    """A scalar or record of run time. A plain Const keeps the user's value unrounded."""
+    """A scalar or record that is computed at run time. plain: it has a weak type. A plain Const is not rounded."""
 
     expr: ir.Expr
     plain: bool = False
 
     @property
     def literal(self) -> bool:
-        """Whether it stands in the user's text as a number."""
+        """Whether it is a literal number of the source."""
         return self.plain and isinstance(self.expr, ir.Const)
 
     @property
     def type(self) -> Type:
-        """Its type, as the rules of result_type take it."""
+        """Its type, for the rules of pydp.lang.ir.types."""
         return Type(self.expr.dtype, self.plain, self.literal)
 
 
 @dataclass(frozen=True)
 class Items:
-    """A tuple. `index`: arithmetic is by element (indexes and extents), not concatenation; `lane`: it is `idx`;
-    `member`: the items of that member of a record, which is an array; `constant`: of an array from around the function
-    that has this name."""
+    """A tuple. `index`: arithmetic is elementwise (indexes and extents), + does not concatenate. `lane`: it is `idx`.
+    `member`: the name of the array member, or constant array, that it holds. `constant`: it is a constant array."""
 
     items: tuple[Any, ...]
     index: bool = False
@@ -43,14 +42,14 @@ class Items:
 
 @dataclass(frozen=True)
 class Constant:
-    """A Python object that is used at translation only: a module, a dtype, a function."""
+    """A Python object that exists only during translation: a module, a dtype, a function."""
 
     value: Any
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A guard of a view: 0 <= offset + index[axis] < size; axis -1 where the view has no such axis any more."""
+    """A guard of a view: 0 <= offset + index[axis] < size. axis is -1 if a projection removed it."""
 
     axis: int
     offset: ir.Expr
@@ -59,11 +58,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class View:
-    """An array seen through tiles, sections, projections and transposes.
+    """A view of an array: a composition of tiles, sections, projections and transposes.
 
-    Array axis k is at origin[k] + index[axes[k]], or at origin[k] alone where axes[k] is -1. `levels` are the tile
-    extents still to be indexed, outermost first, by the view's axes; `extents` its sizes in elements.
-    `tile`: the view is (part of) a tile, whose last one may be partial: reading outside is not an error.
+    The index of array axis k is origin[k] + index[axes[k]], or origin[k] if axes[k] is -1. `levels`: the tile
+    extents that are not indexed yet, outermost first, by the view's axes. `extents`: its sizes in elements.
+    `tile`: the view is (part of) a tile. The last tile may be partial, so reading outside the array is not an error.
     """
 
     array: ir.Array
@@ -82,14 +81,14 @@ class View:
         return len(self.extents)
 
     def shape_of(self) -> tuple[Any, ...]:
-        """All that two views must share to be held by one name."""
+        """The properties that two views must share if one name holds both."""
         limits = tuple(limit.axis for limit in self.limits)
         sizes = tuple(bound.size for bound in self.bounds)
         fixed = tuple(extent if isinstance(extent, ir.Const) else None for extent in self.extents)
         return (self.array.name, self.axes, self.levels, limits, sizes, fixed, self.tile, self.writable)
 
     def mapped(self, change: Callable[[ir.Expr], ir.Expr]) -> View:
-        """The view with each of its expressions changed, always in the same order."""
+        """The view with `change` applied to each of its expressions, always in the same order."""
         return replace(
             self,
             origin=tuple(change(item) for item in self.origin),
@@ -103,14 +102,14 @@ Value = Number | Items | Constant | View
 
 
 def arguments_text(least: int, most: int | None = None) -> str:
-    """How many arguments something takes, for messages: ``1 argument``, ``2 to 32 arguments``."""
+    """A number of arguments, for messages: ``1 argument``, ``2 to 32 arguments``."""
     if most is not None and most != least:
         return f"{least} {'or' if most == least + 1 else 'to'} {most} arguments"
     return f"{least} argument{'' if least == 1 else 's'}"
 
 
 def describe(value: Value) -> str:
-    """A value in a few words, for messages."""
+    """A short description of a value, for messages."""
     if isinstance(value, Number):
         return str(value.type)
     if isinstance(value, Items):
@@ -124,7 +123,7 @@ def describe(value: Value) -> str:
 
 
 def map_leaves(value: Value, change: Callable[[Number, str], Number], suffix: str = "") -> Value:
-    """A value with each number in it changed; `change` also gets a suffix that tells the numbers apart."""
+    """Apply `change` to each number in a value; its second argument is a unique suffix for each number."""
     if isinstance(value, Number):
         return change(value, suffix)
     if isinstance(value, Items):
@@ -137,7 +136,7 @@ def map_leaves(value: Value, change: Callable[[Number, str], Number], suffix: st
 
 
 def same_shape(left: Value, right: Value) -> bool:
-    """True where one name can hold both: the same structure, the numbers aside."""
+    """Whether one name can hold both values: they have the same structure."""
     if isinstance(left, Number) and isinstance(right, Number):
         return True
     if isinstance(left, Items) and isinstance(right, Items):

@@ -1,4 +1,4 @@
-"""OpenCL's vector types (``pyopencl.cltypes.float4``): members by two names, arithmetic member by member."""
+"""OpenCL vector types (``pyopencl.cltypes.float4``): members by name, and elementwise arithmetic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydp.lang.frontend.view_lowering import Views
 
 
 def member_name(dtype: np.dtype[Any], name: str) -> str | None:
-    """The member that `name` stands for: its own name, or ``x`` to ``w`` of a vector; None where there is none."""
+    """The member called `name`; vectors also accept ``x`` to ``w``. None if there is no such member."""
     if dtype.names is None:
         return None
     parts = components(dtype)
@@ -28,13 +28,13 @@ def member_name(dtype: np.dtype[Any], name: str) -> str | None:
 
 
 def components(dtype: np.dtype[Any]) -> list[str]:
-    """The members that hold the numbers of a vector type; [] for every other type."""
+    """The component names of a vector type; [] for other types."""
     parts = vector_parts(dtype) if dtype.names else None
     return [f"s{n}" for n in range(parts[1])] if parts is not None else []
 
 
 class Vectors(Views):
-    """Arithmetic of vector types: member by member, a number with each of them."""
+    """Elementwise arithmetic of vector types; a number is combined with every component."""
 
     def operate(self, op: str, left: Value, right: Value, node: ast.AST) -> Value:
         if isinstance(left, Number) and isinstance(right, Number) and (_is_vector(left) or _is_vector(right)):
@@ -48,7 +48,7 @@ class Vectors(Views):
         return self.vector(number.expr.dtype, lambda name: self.unary(op, self.part(held, name), node), node)
 
     def part(self, number: Number, name: str) -> Number:
-        """A component of a vector; a plain number as it is."""
+        """A component of a vector; a scalar is returned unchanged."""
         if not _is_vector(number):
             return number
         assert number.expr.dtype.fields is not None
@@ -57,7 +57,7 @@ class Vectors(Views):
     def _by_member(self, op: str, left: Number, right: Number, node: ast.AST) -> Number:
         dtype = left.expr.dtype if _is_vector(left) else right.expr.dtype
         if _is_vector(left) and _is_vector(right) and left.expr.dtype != right.expr.dtype:
-            self.fail(f"{SYMBOLS[op]} needs vectors of one type", node)
+            self.fail(f"{SYMBOLS[op]} needs two vectors of the same type", node)
         first, second = self.temporary(left, "left", node), self.temporary(right, "right", node)
 
         def combined(name: str) -> Number:
@@ -66,7 +66,7 @@ class Vectors(Views):
         return self.vector(dtype, combined, node)
 
     def vector(self, dtype: np.dtype[Any], part: Callable[[str], Number], node: ast.AST) -> Number:
-        """A vector of `dtype` whose components are given by name."""
+        """A vector of `dtype`; `part` gives each component by name."""
         parts = {name: part(name) for name in components(dtype)}
         start = Number(ir.Const(dtype, np.zeros((), dtype)[()]))
         held = self.assign(self.place_key("%vector", node), "vector", start, node)

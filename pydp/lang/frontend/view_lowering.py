@@ -1,6 +1,6 @@
-"""Views inside a vector function: tiles, sections, projections, transposes, and the elements at their ends.
+"""Views inside a vector function: tiles, sections, projections, transposes, and their elements.
 
-All are resolved here, to one index expression for each axis of the array below.
+Each view is reduced to one index expression per axis of the underlying array.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INT_MAX = 2**31 - 1
 
 @dataclass(frozen=True)
 class Element:
-    """One element of a view, or a member of it: what can be read and written."""
+    """One element of a view, for reading or writing."""
 
     view: View
     indices: tuple[ir.Expr, ...]
@@ -38,10 +38,10 @@ class Views(Arithmetic):
     # --- integers of indexes
 
     def index_number(self, value: Value, what: str, node: ast.AST) -> Number:
-        """An integer that can be part of an index."""
+        """Convert an integer to the index type, clamped if it is wider."""
         number = self.as_number(value, node)
         if not is_integer(number.expr.dtype):
-            advice = "; write a // b for whole quotients, or int(x)" if number.expr.dtype.kind == "f" else ""
+            advice = "; use a // b for integer division, or int(x)" if number.expr.dtype.kind == "f" else ""
             self.fail(f"{what} must be an integer, not {number.type}{advice}", node)
         if number.expr.dtype == self.index_dtype:
             return Number(number.expr, True)
@@ -49,7 +49,7 @@ class Views(Arithmetic):
             return Number(self.convert(Number(number.expr, True), self.index_dtype, node), True)
         expr = number.expr
         if self.index_dtype == INT32 and expr.dtype.itemsize == 8:
-            # An index of 64 bits must not come back into range when it is cut: what does not fit stays outside.
+            # Clamp first: truncating an out-of-bounds 64-bit index could bring it back into range.
             top: ir.Expr = ir.Const(expr.dtype, _INT_MAX)
             expr = ir.Math(expr.dtype, "minimum", (expr, top))
             if expr.dtype == INT64:
@@ -67,7 +67,7 @@ class Views(Arithmetic):
         return self.binary("mul", Number(left, True), Number(self.integer(factor), True), node).expr
 
     def counts(self, view: View, node: ast.AST) -> tuple[ir.Expr, ...]:
-        """The view's extents as its index counts: tiles where it is a range of tiles, else elements."""
+        """The view's extents in units of its index: tiles for a range of tiles, else elements."""
         if not view.levels:
             return view.extents
         pairs = zip(view.extents, view.levels[0], strict=True)
@@ -84,7 +84,7 @@ class Views(Arithmetic):
     # --- the operators
 
     def flat_indices(self, values: Sequence[Value], node: ast.AST, what: str = "an index") -> list[Number]:
-        """The integers of an index, tuples inside it taken apart."""
+        """The integers of an index, with nested tuples flattened."""
         result: list[Number] = []
         for value in values:
             if isinstance(value, Items):
@@ -94,11 +94,11 @@ class Views(Arithmetic):
         return result
 
     def at(self, view: View, values: Sequence[Value], node: ast.AST) -> View | Element:
-        """view[values]: a tile where the view is a range of tiles, else an element."""
+        """view[values]: a tile if the view is a range of tiles, else an element."""
         indices = self.flat_indices(values, node)
         if len(indices) != view.rank:
             integers = "1 integer" if view.rank == 1 else f"{view.rank} integers"
-            self.fail(f"{describe(view)} takes {integers} as its index, not {len(indices)}", node)
+            self.fail(f"{describe(view)} needs {integers} as its index, not {len(indices)}", node)
         self._check_constants(view, indices, node)
         if view.levels:
             return self._tile_at(view, [index.expr for index in indices], node)
@@ -115,8 +115,8 @@ class Views(Arithmetic):
                 advice = f"count from the start: {base}.extent({axis}) - {-value}"
                 self.fail(f"index {value} of axis {axis} is negative; {advice}", node)
             if isinstance(count, ir.Const) and value >= count.value:
-                extent = f"whose extent is {count.value}"
-                self.fail(f"index {value} of axis {axis} is outside {describe(view)}, {extent}", node)
+                extent = f"extent {count.value}"
+                self.fail(f"index {value} of axis {axis} is out of bounds for {describe(view)}, {extent}", node)
 
     def _tile_at(self, view: View, indices: list[ir.Expr], node: ast.AST) -> View:
         sizes, inner = view.levels[0], view.levels[1:]
@@ -183,19 +183,23 @@ class Views(Arithmetic):
         )
 
     def tile(self, view: View, sizes: tuple[int, ...], node: ast.AST) -> View:
-        """A range of tiles of the view; of a range of tiles, each tile is tiled again."""
+        """Split the view into tiles; for a range of tiles, split each tile again."""
         if len(sizes) == 1 and view.rank > 1:
             sizes = sizes * view.rank
         if len(sizes) != view.rank:
-            self.fail(f"a tile of {describe(view)} has {view.rank} extents, not {len(sizes)}", node)
+            self.fail(f"a tile of {describe(view)} needs {view.rank} extents, not {len(sizes)}", node)
         if min(sizes, default=1) < 1:
-            self.fail(f"the extents of a tile are 1 or more, not {sizes}", node)
+            self.fail(f"the extents of a tile are {sizes}; 1 or more is accepted", node)
         return replace(view, levels=(*view.levels, sizes))
 
     def section(self, view: View, start: list[ir.Expr], extent: list[ir.Expr], node: ast.AST) -> View:
-        """The part of the view from `start` on, of `extent` elements (tiles, of a range of tiles)."""
+        """The part of the view that begins at `start` and has `extent` elements (for a range of tiles: tiles)."""
         if len(start) != view.rank or len(extent) != view.rank:
-            self.fail(f"a section of {describe(view)} has {view.rank} starts and {view.rank} extents", node)
+            self.fail(
+                f"a section of {describe(view)} needs {view.rank} starts and {view.rank} extents, not {len(start)} and "
+                f"{len(extent)}",
+                node,
+            )
         units = view.levels[0] if view.levels else (1,) * view.rank
         starts = [self.product(item, unit, node) for item, unit in zip(start, units, strict=True)]
         sizes = [self.product(item, unit, node) for item, unit in zip(extent, units, strict=True)]
@@ -204,12 +208,12 @@ class Views(Arithmetic):
         return replace(view, origin=self._origin(view, starts, node), extents=tuple(sizes), limits=tuple(limits))
 
     def project(self, view: View, axis: int, index: ir.Expr, node: ast.AST) -> View:
-        """The view at one index of an axis, which it then lacks."""
+        """The view at one index of an axis; the result lacks that axis."""
         if not -view.rank <= axis < view.rank:
             self.fail(f"{describe(view)} has no axis {axis}", node)
         axis %= view.rank
         if any(sizes[axis] != 1 for sizes in view.levels):
-            self.fail(f"tiles that are thicker than 1 along axis {axis} cannot be projected along it", node)
+            self.fail(f"tiles with an extent above 1 along axis {axis} cannot be projected along it", node)
 
         def left(old: int) -> int:
             return old - 1 if old > axis else old
@@ -228,7 +232,7 @@ class Views(Arithmetic):
     # --- elements
 
     def load(self, element: Element) -> Number:
-        """The element's value; the array's fill value where a guard says that it is outside."""
+        """Load the element; if its guard is false, the array's fill value."""
         array = element.view.array
         value: ir.Expr = ir.Load(array.dtype, array, element.indices, element.bounds, element.exact, element.where)
         if element.guard is not None:
@@ -239,7 +243,7 @@ class Views(Arithmetic):
     def check_writable(self, element: Element, node: ast.AST) -> None:
         view = element.view
         if not view.writable or (isinstance(view.array, ir.GlobalArray) and not view.array.writable):
-            self.fail(f"{view.array.name!r} is read-only; give the function a writable array", node)
+            self.fail(f"{view.array.name!r} is read-only; pass a writable array", node)
 
     def store(self, element: Element, value: Number, members: tuple[str, ...], node: ast.AST) -> None:
         """element = value, or a member of it."""

@@ -1,1 +1,1 @@
-"""The Python text of vector functions: syntax trees, names, fingerprints."""
+"""The Python source of vector functions: syntax trees, names, fingerprints."""

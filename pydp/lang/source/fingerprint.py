@@ -1,7 +1,7 @@
-"""A number for a vector function's content, cheap to ask again: what kept kernels are found by.
+"""Fingerprint: a number for the content of a vector function, the key of cached kernels.
 
-The content key (:func:`pydp.lang.source.names.content_key`) is worked out once for each function object; later calls
-only look whether the function still reads the very same objects from around it.
+The content key (:func:`pydp.lang.source.names.content_key`) is computed once per function object. Later calls only
+check that the free names of the function still refer to the same objects.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pydp.lang.source import names
 from pydp.runtime.bounded import BoundedCache
 
 _KEPT = "_pydp_fingerprint"
-_numbers = BoundedCache(1024)  # by content; a content that comes back later gets another number
-_next = itertools.count()  # no number is used again
+_numbers = BoundedCache(1024)  # by content; after an eviction, the same content gets a new number
+_next = itertools.count()  # a number is never reused
 
-# (how to look, where, name, what was found there)
+# (function that reads the name, holder, name, value found)
 _Guard = tuple[Callable[[Any, Any], Any], Any, Any, Any]
 
 
 def fingerprint(fn: Any) -> int:
-    """The number of `fn`'s content: equal for equal content, another once a name in it means something else."""
+    """The number of the content of `fn`: equal for equal content, different after a free name changes its value."""
     function = getattr(fn, "function", fn)
     kept = getattr(function, "__dict__", {}).get(_KEPT)
     if kept is not None and kept[0] is function.__code__:
@@ -47,7 +47,7 @@ def _renewed(function: FunctionType) -> int:
 
 
 def _watch(function: FunctionType, guards: list[_Guard], seen: set[FunctionType]) -> None:
-    """Guards for everything that the text of `function` and of the functions it calls reads from outside."""
+    """Add guards for all free names of `function` and of the functions that it calls."""
     if function in seen:
         return
     seen.add(function)
@@ -71,7 +71,7 @@ def _watch(function: FunctionType, guards: list[_Guard], seen: set[FunctionType]
 
 
 def _watch_tables(value: Any, guards: list[_Guard]) -> None:
-    """Guards for the content of arrays, records and the user's objects, which may be changed in place."""
+    """Add guards for the content of arrays, records and user objects, which may change in place."""
     if isinstance(value, tuple):
         for item in value:
             _watch_tables(item, guards)

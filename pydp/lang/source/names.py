@@ -1,7 +1,7 @@
-"""Names of a vector function: which are its own, and what those from around it stand for.
+"""Names of a vector function: local names, and the values of free names.
 
-A function's meaning is its text and the values of the names that it takes from its closure and its module, so
-both are in :func:`content_key`.
+The meaning of a function depends on its source and on the values of its free names (closure and module). Both are part
+of :func:`content_key`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pydp.lang.source.syntax import Source, Tree, source_of
 from pydp.runtime.bounded import BoundedCache
 
 _FIXED_MODULES = frozenset({"numpy", "math", "pydp", "builtins", "operator"})
-_TABLE_LIMIT = 64  # elements; larger arrays are refused as constants, so that their content need not be known
-_DEEPEST = 3  # how deep objects inside objects are looked into
-_OPAQUE = ("pydp.runtime.", "pyopencl.")  # fields, devices, queues: what changes in them no vector function can read
+_TABLE_LIMIT = 64  # elements; larger arrays are refused as constants, so their content is not part of the key
+_DEEPEST = 3  # levels of nested objects that are inspected
+_OPAQUE = ("pydp.runtime.", "pyopencl.")  # fields, devices, queues: a vector function cannot read their state
 _PLAIN = (int, float, str, np.generic, np.ndarray)
 
 
 class Missing:
-    """What a name stands for that nothing around the function defines."""
+    """The value of an undefined name."""
 
 
 MISSING = Missing()
@@ -37,8 +37,8 @@ _chains = BoundedCache(1024)
 
 
 class Same:
-    """Stands for an object in a key: equal to what stands for the same object, and to nothing once that is gone, though
-    another may be at its address then. Keeps alive only what cannot be referred to weakly."""
+    """An object in a key, compared by identity. After the object is deleted, it equals nothing, even if a new object
+    has the same address. Holds a weak reference; objects without weak references are kept alive."""
 
     __slots__ = ("_look", "_number")
 
@@ -60,15 +60,15 @@ class Same:
 
 
 def plain_function(fn: object) -> FunctionType:
-    """The Python function of a vector function, function or lambda; VectorError for anything else."""
+    """The Python function of a vector function, function or lambda. Raises VectorError for other objects."""
     inner = getattr(fn, "function", fn)
     if isinstance(inner, FunctionType):
         return inner
-    raise VectorError(f"{fn!r} is no Python function; a function, a lambda or a @pydp.vector function is accepted")
+    raise VectorError(f"{fn!r} is not a Python function; a function, a lambda or a @pydp.vector function is accepted")
 
 
 def look_up(function: FunctionType, name: str) -> Any:
-    """What a free name of `function` stands for now: closure, module, then builtins; MISSING where nothing does."""
+    """The current value of a free name of `function`: closure, module, then builtins; MISSING if undefined."""
     code = function.__code__
     if name in code.co_freevars and function.__closure__ is not None:
         try:
@@ -82,7 +82,7 @@ def look_up(function: FunctionType, name: str) -> Any:
 
 @functools.lru_cache(maxsize=512)
 def own_names(tree: Tree) -> frozenset[str]:
-    """The names that a function binds: its arguments and everything that it assigns."""
+    """The local names of a function: its arguments and all names that it assigns."""
     arguments = tree.args
     names = {item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     for node in ast.walk(tree):
@@ -93,7 +93,7 @@ def own_names(tree: Tree) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=512)
 def stores(tree: Tree) -> dict[str, int]:
-    """How often each name is assigned in a function's body, augmented assignments and those to members included."""
+    """The number of assignments to each name in a function, including augmented and member assignments."""
     count: dict[str, int] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -108,7 +108,7 @@ def stores(tree: Tree) -> dict[str, int]:
 
 
 def _record(node: ast.Attribute | ast.Subscript) -> str | None:
-    """The name of the record whose member is stored: ``r`` of ``r.x``, ``r["x"]``, ``r.v[1]``; None for elements."""
+    """The name of the record whose member is stored: ``r`` for ``r.x``, ``r["x"]``, ``r.v[1]``; None for elements."""
     while isinstance(node.value, ast.Attribute | ast.Subscript):
         node = node.value
     if not isinstance(node.value, ast.Name):
@@ -119,7 +119,7 @@ def _record(node: ast.Attribute | ast.Subscript) -> str | None:
 
 
 def content_key(fn: object) -> Hashable:
-    """What tells one vector function's meaning from another's: code, defaults, and all that it takes from around it.
+    """A hashable key of the meaning of a vector function: its code, defaults and the values of its free names.
 
     Equal keys mean equal translations; a rebound constant or a changed helper function changes the key.
     """
@@ -136,7 +136,7 @@ def _function_key(function: FunctionType, above: tuple[CodeType, ...]) -> Hashab
 
 
 def _free_chains(function: FunctionType) -> tuple[Chain, ...]:
-    """The names from around the function that its text reads, each with the attributes that follow it."""
+    """The free names that the function reads, each with the attributes that follow it."""
     key = (function.__code__.co_filename, function.__code__)
     found: tuple[Chain, ...] | None = _chains.get(key)
     return _chains.make(key, lambda: _read_chains(source_of(function))) if found is None else found
@@ -176,18 +176,18 @@ def _chain_key(function: FunctionType, chain: Chain, above: tuple[CodeType, ...]
 
 
 def ends_chain(value: Any) -> bool:
-    """True for values that stand for all their attributes: they are part of a key as a whole."""
+    """Whether the value is part of a key as a whole, so its attributes are not followed."""
     return isinstance(value, int | float | np.dtype | np.generic | np.ndarray)
 
 
 def array_key(array: np.ndarray[Any, Any] | np.void) -> Hashable:
-    """What tells one array or record that is used as constants from another."""
+    """The key of a constant array or record."""
     return (array.shape, array.dtype, array.tobytes() if array.size <= _TABLE_LIMIT else Same(array))
 
 
 def attributes_key(value: Any, depth: int = 0) -> Hashable:
-    """What a user's object or class has for attributes, as far as vector functions can use it, by name: a function may
-    read it by another name than the one that it takes the object by (an argument of a helper, a default)."""
+    """The attributes of a user object or class that vector functions can use, by name. All are included, because a
+    function may read them through another name of the object (an argument of a helper, a default)."""
     if depth >= _DEEPEST or isinstance(value, ModuleType | FunctionType | np.dtype | np.generic):
         return ()
     if f"{type(value).__module__}.".startswith(_OPAQUE):
@@ -203,20 +203,20 @@ def attributes_key(value: Any, depth: int = 0) -> Hashable:
 
 
 def _attribute_key(item: Any, depth: int) -> Hashable:
-    """One attribute's part of a key; () where vector functions have no use for it."""
+    """The key of one attribute; () if vector functions cannot use it."""
     if isinstance(item, _PLAIN):
         return _frozen(item, ())
     if isinstance(item, np.dtype):
         return item
     if isinstance(item, type | FunctionType):
-        return Same(item)  # they may refer to all of the user's objects
+        return Same(item)  # not followed: they may refer to any number of objects
     if isinstance(item, tuple):
         return tuple(_attribute_key(one, depth + 1) for one in item) if depth < _DEEPEST else Same(item)
     return attributes_key(item, depth + 1)
 
 
 def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
-    """A value as part of a key: equal only where the translation would be."""
+    """A value as part of a key; values are equal only if their translations are equal."""
     kind = type(value)
     if kind in (int, bool, str, type(None), Missing):
         return (kind, value)

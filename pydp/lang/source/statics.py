@@ -1,4 +1,4 @@
-"""What the text of a function says before any type is known: where names are used, which statements leave."""
+"""Static facts of a function's syntax tree, before types are known: uses of names, statements that leave."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Loops = ast.For | ast.While
 
 
 class Scopes:
-    """Where the names of a function are read and set."""
+    """The places where a function reads and sets its names."""
 
     def __init__(self, tree: Tree) -> None:
         self._loads: dict[str, int] = {}
@@ -31,7 +31,7 @@ class Scopes:
         self._counters = {name for name, found in loops.items() if name not in arguments and self._own(name, found)}
 
     def _own(self, name: str, loops: list[ast.For]) -> bool:
-        """True where `name` is set by these loops alone, none inside another, and read inside them alone."""
+        """Whether only these loops set `name`, none is inside another, and only their bodies read it."""
         if self._stores.get(name, 0) != len(loops):
             return False
         for loop in loops:
@@ -51,33 +51,33 @@ class Scopes:
         return table.get(name, 0)
 
     def is_counter(self, name: str) -> bool:
-        """True where a loop's name is used as nothing but that loop's (or those loops') counter."""
+        """Whether `name` is used only as the counter of its loop or loops."""
         return name in self._counters
 
     def all_uses_inside(self, name: str, loop: ast.For) -> bool:
-        """True where `name` is read in the loop's body alone."""
+        """Whether `name` is read only in the body of the loop."""
         return self._loads_in(loop, name) == self._loads.get(name, 0)
 
 
 @functools.lru_cache(maxsize=512)
 def scopes_of(tree: Tree) -> Scopes:
-    """Where the names of a function are read and set; kept."""
+    """The places where a function reads and sets its names, cached."""
     return Scopes(tree)
 
 
 def has_return(node: ast.AST) -> bool:
-    """True where a return is anywhere inside."""
+    """Whether the node contains a return."""
     return any(isinstance(item, ast.Return) for item in ast.walk(node))
 
 
 def returns_in_loop(body: Iterable[ast.AST]) -> bool:
-    """True where a return is inside a loop."""
+    """Whether a return is inside a loop."""
     loops = (node for item in body for node in ast.walk(item) if isinstance(node, _Loops))
     return any(has_return(loop) for loop in loops)
 
 
 def leaves(body: Sequence[ast.stmt]) -> bool:
-    """True where the end of a list of statements cannot be reached."""
+    """Whether the end of a list of statements cannot be reached."""
     return any(_leaves(statement) for statement in body)
 
 
@@ -90,7 +90,7 @@ def _leaves(statement: ast.stmt) -> bool:
 
 
 def returns(body: Sequence[ast.stmt]) -> bool:
-    """True where a list of statements surely ends in a return (those inside loops aside)."""
+    """Whether a list of statements always ends in a return; returns inside loops do not count."""
     for statement in body:
         if isinstance(statement, ast.Return):
             return True

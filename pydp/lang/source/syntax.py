@@ -1,4 +1,4 @@
-"""From a Python function to its syntax tree, with the user's own file and line numbers."""
+"""The syntax tree of a Python function, with the user's file and line numbers."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Source:
         return Where(self.file, line, column, text, self.name)
 
 
-_parsed = BoundedCache(64)  # lines and functions by files' names
+_parsed = BoundedCache(64)  # (lines, functions) by file name
 _sources = BoundedCache(1024)
 
 
 def source_of(function: FunctionType) -> Source:
-    """The source of a Python function or lambda; kept for as long as the function's code is the same.
+    """The source of a Python function or lambda, cached by its code.
 
-    Raises VectorError where there is no source text (functions made by ``exec``, or of an interactive prompt
-    without a history), where the file has changed since, and where two lambdas of a line cannot be told apart.
+    Raises VectorError if there is no source text (functions made by ``exec`` or typed at a prompt without history), if
+    the file has changed since the import, or if two lambdas on one line cannot be distinguished.
     """
     key = (function.__code__.co_filename, function.__code__)
     source: Source | None = _sources.get(key)
@@ -57,7 +57,9 @@ def _find(function: FunctionType) -> Source:
     lines = linecache.getlines(code.co_filename, function.__globals__)
     here = Where(code.co_filename, code.co_firstlineno, 0, "", function.__name__)
     if not lines:
-        raise VectorError(f"the source of {function.__name__} is not to be had; write it in a file", here)
+        raise VectorError(
+            f"Python has no source for {function.__name__} (exec, or a prompt?); define it in a file", here
+        )
     kept = _parsed.find(code.co_filename)
     if kept is None or kept[0] != lines:
         kept = (lines, _functions(lines, here))
@@ -66,11 +68,11 @@ def _find(function: FunctionType) -> Source:
     if len(found) > 1:
         found = _narrowed(found, code)
     if code.co_flags & inspect.CO_COROUTINE or code.co_flags & inspect.CO_ASYNC_GENERATOR:
-        raise VectorError(f"{function.__name__} is an async function; a vector function is a plain one, use def", here)
+        raise VectorError(f"{function.__name__} is an async function; a vector function must be a plain def", here)
     if not found:
-        raise VectorError(f"the file of {function.__name__} has changed since it was imported; start again", here)
+        raise VectorError(f"the file of {function.__name__} has changed since it was imported; restart Python", here)
     if len(found) > 1:
-        raise VectorError("several lambdas of one line look alike; give each a line of its own", here)
+        raise VectorError("several lambdas on one line cannot be distinguished; put each on its own line", here)
     return Source(code.co_filename, function.__name__, found[0], lines)
 
 
@@ -83,15 +85,15 @@ def _functions(lines: list[str], here: Where) -> list[Tree]:
     except (RecursionError, MemoryError) as error:
         limit = sys.getrecursionlimit()
         raise VectorError(
-            f"the file of {here.function} is nested too deeply for Python's parser ({error}; its recursion limit is "
-            f"{limit}): split its longest expression",
+            f"the file of {here.function} is nested too deeply for Python's parser ({error}; the recursion limit is "
+            f"{limit}). Split its longest expression",
             here,
         ) from error
     return [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.Lambda)]
 
 
 def _same_place(tree: Tree, code: CodeType) -> bool:
-    """The same kind of function, at the line that Python noted for it, with the same arguments."""
+    """Whether kind, first line, name and arguments of `tree` match `code`."""
     if isinstance(tree, ast.Lambda):
         first, name = tree.lineno, "<lambda>"
     else:
@@ -103,7 +105,7 @@ def _same_place(tree: Tree, code: CodeType) -> bool:
 
 
 def _narrowed(trees: list[Tree], code: CodeType) -> list[Tree]:
-    """Those of several lambdas of a line whose columns, else whose compiled text, are the code's."""
+    """Select from several lambdas on one line by column; without columns, by compiled code."""
     columns = _columns(code)
     if columns is not None:
         inside = [tree for tree in trees if isinstance(tree, ast.Lambda) and _covers(tree.body, columns)]
@@ -115,7 +117,7 @@ def _narrowed(trees: list[Tree], code: CodeType) -> list[Tree]:
 
 
 def _columns(code: CodeType) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """First and last place of the code's text (Python 3.11 and later)."""
+    """First and last position of the code in the source (Python 3.11 and later)."""
     positions: Any = getattr(code, "co_positions", None)
     if positions is None:
         return None
@@ -131,7 +133,7 @@ def _covers(node: ast.expr, columns: tuple[tuple[int, int], tuple[int, int]]) ->
 
 
 def _compiled(tree: ast.Lambda, like: CodeType) -> object:
-    """What `tree` compiles to inside a function that has the variables which `like` takes from around it."""
+    """The compiled content of `tree`, inside a function that has the free variables of `like`."""
     around = [ast.arg(name) for name in like.co_freevars]
     arguments = ast.arguments([], around, None, [], [], None, [])
     whole = ast.fix_missing_locations(ast.Expression(ast.Lambda(arguments, tree)))
@@ -141,6 +143,6 @@ def _compiled(tree: ast.Lambda, like: CodeType) -> object:
 
 
 def _content(code: CodeType) -> object:
-    """A code's text, without its place."""
+    """The content of a code object, without its position."""
     constants = [_content(item) if isinstance(item, CodeType) else (type(item), item) for item in code.co_consts]
     return (code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants)
