@@ -90,7 +90,7 @@ def check_picture(path: Path) -> None:
         raise InvalidArgument("pictures are drawn by matplotlib, which is not there: pip install matplotlib") from None
     known = FigureCanvasBase.get_supported_filetypes()
     if path.suffix and path.suffix[1:].lower() not in known:
-        raise InvalidArgument(f"{path} is no name of a picture; endings such as .png are accepted: {', '.join(known)}")
+        raise InvalidArgument(f"{path} is not a picture file name; these endings are accepted: {', '.join(known)}")
 
 
 def plot(rows: Iterable[Row], path: Path) -> None:
