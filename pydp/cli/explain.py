@@ -70,9 +70,7 @@ def explain(
     import pydp
 
     if target is not None and which is not None:
-        raise click.UsageError(
-            "--target and --device cannot be given together; --target is for a GPU that is not present"
-        )
+        raise click.UsageError("--target and --device cannot be given together; --target names a GPU that is absent")
     given, options = split(words)
     kind = dtype or ("float32" if "f" in algorithm.dtypes else algorithm.dtype)
     call = algorithm.function
