@@ -213,7 +213,7 @@ def arguments(device: Device, algorithm: Algorithm, size: str, dtype: str) -> tu
     if kind.kind not in algorithm.dtypes:
         words = {"b": "booleans", "i": "integers", "f": "floats", "c": "complex numbers"}
         accepted = [word for letter, word in words.items() if letter in algorithm.dtypes]
-        raise click.UsageError(f"{dtype!r} is not accepted; {', '.join(accepted[:-1])} and {accepted[-1]} are")
+        raise click.UsageError(f"{dtype!r} is not accepted; {', '.join(accepted[:-1])} and {accepted[-1]} are allowed")
     shapes = _shapes(algorithm, size)
     rng = np.random.default_rng(1)
     largest = max(math.prod(one) for one in shapes) * kind.itemsize

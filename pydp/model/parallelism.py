@@ -1,7 +1,7 @@
-"""The figures of the size and time models for a launch on a GPU, as text (SPEC S5), and figures with units.
+"""Text on the size and time models for a launch on a GPU (SPEC S5), and numbers with units.
 
-The time model bounds a candidate's predicted time (see :mod:`pydp.model.costs`). The text gives its figures for
-the main phase, and the group size that the closed form of the size model finds for the same work-items.
+The time model is a lower bound of a candidate's predicted time (see :mod:`pydp.model.costs`). The text has its values
+for the main phase, and the best group size for the same work-items by the closed form of the size model.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ def seconds_text(seconds: float) -> str:
 
 
 def parallelism(counts: Counts, structure: Structure, rates: Rates) -> dict[str, str]:
-    """Sentences by name: "parallelism" has N, WMPD, WCPD and what admits no more warps, "time model" has T_M, T_C and
-    the formula that holds, "size model" the best group size for the same work-items."""
+    """Sentences by name.
+
+    "parallelism": N, WMPD, WCPD and the resource that limits the warps. "time model": T_M, T_C and the formula that
+    applies. "size model": the best group size for the same work-items.
+    """
     phase = counts.main
     program = analysis(phase, structure, rates.slowdown(counts.dtype))
     held, warps = wmpd(structure, program, phase.groups), warps_per_sm(structure, program)

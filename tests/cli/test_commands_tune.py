@@ -84,7 +84,7 @@ def test_arrays_too_large_for_the_device(device: Any) -> None:
 def test_wrong_types(device: Any) -> None:
     for words, said in (
         ("bincount 100 -t float32", "'float32' is not accepted; booleans and integers are"),
-        ("scan 100 -t nonsense", "'nonsense' is not a dtype"),
+        ("scan 100 -t nonsense", "'nonsense' is not a NumPy dtype"),
         ("scan 100 -t U4", "booleans, integers, floats and complex numbers are"),
         ("scan " + "x".join(["1"] * 70), "is not accepted: maximum supported dimension"),
     ):
