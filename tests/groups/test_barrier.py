@@ -44,7 +44,8 @@ def test_known_choices(rules, widths, kinds):
 def test_reasons_do_not_depend_on_who_chose():
     """Whole groups may be the default of a kernel: nobody has asked for them then."""
     found = Barriers(CHOOSES, 64, 64, choice="group")
-    assert [found.lowering(width).reason for width in (8, 64)] == ["barriers is 'group'", "all lanes need to meet"]
+    reasons = [found.lowering(width).reason for width in (8, 64)]
+    assert reasons == ["barriers is 'group'", "the barrier is as wide as the group"]
 
 
 def test_a_named_barrier_of_64_of_1024_lanes_is_widened_to_128():

@@ -241,9 +241,12 @@ def test_sizes_of_every_algorithm(words: list[str], title: str, monkeypatch: pyt
     ("words", "said"),
     [
         (["--target", "sm_12", "scan", "10"], "target 'sm_12' is not known; sm_50"),
-        (["--target", "sm_90", "-d", "cpu", "scan", "10"], "give one of them"),
+        (["--target", "sm_90", "-d", "cpu", "scan", "10"], "cannot be given together"),
         (["--target", "sm_90", "scan", "ten"], "'ten' is neither a .npy file nor sizes"),
-        (["--target", "sm_90", "scan", "10", "-t", "float33"], "no array of shape (10,) and type 'float33'"),
+        (
+            ["--target", "sm_90", "scan", "10", "-t", "float33"],
+            "cannot make an array of shape (10,) and type 'float33'",
+        ),
         (["--target", "sm_90", "scan", "10", "axis=3"], "axis"),
         (["--target", "sm_90", "matmul", "2x3", "4x5"], "a of shape (2, 3) has 3 columns"),
     ],
