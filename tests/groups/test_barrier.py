@@ -91,7 +91,7 @@ def test_sizes_that_a_kernel_can_be_sure_of():
         (PLAIN, "warp", None, InvalidArgument, "'warp'.*'auto', 'group', 'none', 'subgroup', 'named'"),
         (PLAIN, "subgroup", None, UnsupportedOnDevice, "no subgroups of known layout"),
         (PLAIN, "named", None, UnsupportedOnDevice, "NVIDIA"),
-        (CHOOSES, "auto", 12, UnsupportedOnDevice, "is 12; with rows of 64 lanes .* 8 or 16 or 32 or 64"),
+        (CHOOSES, "auto", 12, UnsupportedOnDevice, "is 12; with rows of 64 lanes, .* 8 or 16 or 32 or 64"),
         (CHOOSES, "auto", "16", InvalidArgument, "'16'; a positive integer"),
         (CHOOSES, "auto", True, InvalidArgument, "True; a positive integer"),
     ],
