@@ -252,7 +252,7 @@ def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, 
     return rng.integers(least, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
 
 
-# --- what has been tuned ----------------------------------------------------------------------------------
+# --- stored results ---------------------------------------------------------------------------------------
 
 
 def _list() -> None:

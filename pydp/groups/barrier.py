@@ -64,7 +64,7 @@ class Barriers:
                     return found
         asked = self.choice not in ("auto", "group")
         reason = "barriers is 'group'" if self.choice == "group" and width < self.size else self._why_group(width)
-        return Lowering("group", self.size, f"{reason} (where {self.choice!r} is impossible)" if asked else reason)
+        return Lowering("group", self.size, f"{reason}; {self.choice!r} is impossible" if asked else reason)
 
     def _none(self, width: int) -> Lowering | None:
         lockstep = self.profile.lockstep
@@ -110,7 +110,7 @@ class Barriers:
 
 
 def is_nvidia(profile: Profile) -> bool:
-    """Whether kernels are compiled to PTX, so that inline PTX can be used."""
+    """Whether kernels are compiled to PTX and may contain inline PTX."""
     return any(name.startswith("cl_nv_") for name in profile.extensions)
 
 

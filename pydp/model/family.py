@@ -100,7 +100,7 @@ class SpecProbe:
     """As ``spec=`` of a public function, it makes the call raise `ProblemFound` before a kernel is built."""
 
     def __repr__(self) -> str:
-        return f"<what can be chosen, asked by {id(self):x}>"  # part of plan keys, so it must be unique
+        return f"<SpecProbe {id(self):x}>"  # part of plan keys, so it must be unique
 
 
 class Key:

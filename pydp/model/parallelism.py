@@ -47,19 +47,22 @@ def parallelism(counts: Counts, structure: Structure, rates: Rates) -> dict[str,
     admitted = {
         "registers": wmpd_registers(structure, program),
         "local memory": wmpd_local(structure, program),
-        "the most warps that it holds": float(structure.max_warps_per_sm),
+        "the limit of warps": float(structure.max_warps_per_sm),
     }
     by = min(admitted, key=lambda name: admitted[name])
     if held < wmpd_resources(structure, program) * (1 - 1e-9):
-        by = "its groups"
+        by = "the number of groups"
     bound = is_memory_bound(structure, program, phase.groups)
-    formula = "(12), rounds of memory accesses" if bound else "(13), computing beside one memory access"
+    formula = "(12), rounds of memory accesses" if bound else "(13), computation overlaps one memory access"
     seconds = gpu_time(structure, program, phase.groups)
     best = closed_form(structure, program)
+    times = (
+        f"T_M = {seconds_text(memory_time(structure, program))}, T_C = {seconds_text(compute_time(structure, program))}"
+    )
     return {
-        "parallelism": f"N = {warps:.3g} warps a multiprocessor, WMPD = {held:.3g} of them side by side, by {by}; "
+        "parallelism": f"N = {warps:.3g} warps per multiprocessor; WMPD = {held:.3g} at once, limited by {by}; "
         f"WCPD = {wcpd(structure, program):.3g}",
-        "time model": f"T_M = {seconds_text(memory_time(structure, program))}, T_C = "
-        f"{seconds_text(compute_time(structure, program))} a warp: formula {formula}, at least {seconds_text(seconds)}",
-        "size model": f"groups of {best.best.block} work-items, {phase.lanes} run; case {best.case}, {best.reason}",
+        "time model": f"{times} per warp: formula {formula}, at least {seconds_text(seconds)}",
+        "size model": f"groups of {best.best.block} work-items are best, {phase.lanes} are used; "
+        f"case {best.case}, {best.reason}",
     }

@@ -83,7 +83,7 @@ def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> b
     return True
 
 
-# --- what is known ---------------------------------------------------------------------------------------
+# --- known measurements -----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
