@@ -1,1 +1,1 @@
-"""Benchmarks of pydp; run them by ``pydp bench``."""
+"""Benchmarks of pydp; run them with ``pydp bench``."""

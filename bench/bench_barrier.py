@@ -1,5 +1,5 @@
-"""barrier: what each lowering of a barrier costs by width and group size, and kernels by the widths that they need
-against the same with whole-group barriers."""
+"""barrier: the cost of each lowering of a barrier by width and group size, and kernels with barriers of the needed
+widths against the same kernels with whole-group barriers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def sums_of_256(idx: Any, out: Any, x: Any) -> None:
 
 
 def run(device: Any, quick: bool = False) -> list[Row]:
-    """Rows for every lowering, group size and width (Mbarrier/s), then kernels by needed widths (Gitem/s)."""
+    """Rows for every lowering, group size and width (Mbarrier/s), then for kernels with needed widths (Gitem/s)."""
     sizes = [size for size in ((64,) if quick else (16, 64, 256)) if size <= device.profile.max_group_size]
     rows = [row for size in sizes for row in _costs(device, size, 4 if quick else 16)]
     return [*rows, _reduction(device, 1 << (16 if quick else 20)), *_templates(device, quick)]
 
 
 def _ways(profile: Any, lanes: int, width: int) -> Iterator[tuple[str, Lowering, int]]:
-    """(name, lowering, subgroup) of every way to run a barrier of `width`; no barrier at all is the floor."""
+    """(name, lowering, subgroup) of every implementation of a barrier of `width`; "none" is the baseline."""
     yield "group", Barriers(profile, lanes, lanes, choice="group").lowering(width), 0
     yield "none", Lowering("none", 1, ""), 0
     for size in (0,) if is_nvidia(profile) else subgroup_sizes(profile, lanes):
@@ -56,7 +56,7 @@ def _ways(profile: Any, lanes: int, width: int) -> Iterator[tuple[str, Lowering,
 
 
 def _costs(device: Any, lanes: int, groups: int) -> Iterator[Row]:
-    """A row for each way and width; the way "none" leaves out what the others cost (its values may be wrong)."""
+    """A row for each implementation and width. "none" has no barrier, so its values may be wrong."""
     profile = device.profile
     out = cl.Buffer(device.context, cl.mem_flags.WRITE_ONLY, 4 * lanes * groups)
     width = 2
@@ -74,7 +74,7 @@ def _costs(device: Any, lanes: int, groups: int) -> Iterator[Row]:
                 yield Row(
                     "barrier", f"{name}: width {width} of {lanes}", device.name, spent,
                     groups * _TURNS / spent / 1e6, "Mbarrier/s", {"whole group": seconds["group"] / spent},
-                    notes=f"{own * 1e9:.0f} ns a barrier above none",
+                    notes=f"{own * 1e9:.0f} ns per barrier above none",
                 )  # fmt: skip
         width *= 8
 
@@ -107,7 +107,7 @@ def _reduction(device: Any, items: int) -> Row:
 
 
 def _templates(device: Any, quick: bool) -> Iterator[Row]:
-    """pydp's own kernels of lanes that meet, by the needed widths against whole groups."""
+    """pydp's own kernels with the needed widths against whole-group barriers."""
     values = np.random.default_rng(1).integers(0, 999, 1 << (14 if quick else 18)).astype(np.int32)
     x = pydp.field(values, device=device)
     tree = {"lanes": 256, "items": 4, "part": 4096, "longest": 2**30, "columns": 1, "busy": 64}

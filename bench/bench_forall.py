@@ -1,5 +1,5 @@
-"""forall: the source's tiled product and register-blocked ones against the textbook kernel, NumPy and the peak;
-a stencil on the host lowering against NumPy; the cost of a call."""
+"""forall: the tiled product of the source and register-blocked products against the textbook kernel, NumPy and the
+peak; a stencil on the host against NumPy; the overhead of a call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TILE = 16
 
 @pydp.vector
 def mxm_tiled(idx: Any, C: Any, A: Any, B: Any) -> None:
-    """The source's product: one result for each lane, tiles staged in local memory."""
+    """The product of the source: one result for each lane, tiles staged in local memory."""
     sA = pydp.local_field(np.float32, 16, 16)
     sB = pydp.local_field(np.float32, 16, 16)
     acc = 0.0
@@ -94,14 +94,14 @@ def mxm_neighbours(idx: Any, C: Any, A: Any, B: Any) -> None:
 
 @pydp.vector
 def stencil(idx: Any, out: Any, a: Any) -> None:
-    """Five points, the border read as 0."""
+    """A five-point stencil; elements outside read as 0."""
     i, j = idx
     out[idx] = 0.25 * (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1])
 
 
 @pydp.vector
 def scaled(idx: Any, c: Any, a: Any, b: Any, factor: Any) -> None:
-    """c = a * factor + b: a call that is all overhead on small fields."""
+    """c = a * factor + b; on small fields, a call is only overhead."""
     c[idx] = a[idx] * factor + b[idx]
 
 
@@ -111,7 +111,7 @@ def tiled(c: Any, a: Any, b: Any) -> Any:
 
 
 def two_level(c: Any, a: Any, b: Any, function: Any = mxm_two_level) -> Any:
-    """Launch :func:`mxm_two_level`, or the other form of it."""
+    """Launch :func:`mxm_two_level` or another function of the same form."""
     tiles = pydp.tile(c, (64, 64))
     lanes = tuple(16 * count for count in tiles.extent)
     return pydp.forall(lanes, function, tiles, pydp.tile(a, (64, 16)), pydp.tile(b, (16, 64)), group=(16, 16))
@@ -175,8 +175,7 @@ def _host_stencil(device: Any, size: int) -> Row:
 
 
 def _call(device: Any, calls: int = 50) -> Row:
-    """A warm call on small fields beside the bare enqueue of the same kernel, in this thread's own time (the
-    device's threads and everybody else's are not counted)."""
+    """A warm call on small fields against the bare enqueue of the same kernel, in CPU time of this thread only."""
     fields = [pydp.zeros((16, 16), np.float32, device=device) for _ in range(3)]
     given, grid = (*fields, 2.5), fields[0].grid
     made: dict[str, float] = {"forall": float("inf"), "bare": float("inf")}
@@ -200,7 +199,7 @@ def _call(device: Any, calls: int = 50) -> Row:
 
 
 def _prepared(grid: Any, given: tuple[Any, ...], device: Any) -> tuple[Any, list[Any]]:
-    """forall's own plan for a call, and the kernel's arguments: what is enqueued bare."""
+    """The plan of forall for a call and the kernel's arguments, for the bare enqueue."""
     found = translation(scaled, fingerprint(scaled), grid.rank, None, Arguments(given).parts, False)
     plan = found.plan(device, None, tuple(grid.extent))
     operands = {place: given[place]._operand(name) for place, name in found.arrays}

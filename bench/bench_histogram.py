@@ -1,4 +1,4 @@
-"""Histograms beside NumPy's, as rates of items."""
+"""Histograms against NumPy's, in items per second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pydp
 
 
 def run(device: pydp.Device, quick: bool = False) -> list[Row]:
-    """Counts of bytes and of integers, of evenly spaced and of uneven bins, on device data and NumPy arrays."""
+    """Counts of bytes and integers, with even and uneven bins, on device data and on NumPy arrays."""
     n = 1 << (20 if quick else 26)
     few = n // 4
     rng = np.random.default_rng(0)
@@ -60,5 +60,5 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
 
 
 def _counts(count: Callable[[Any], Any], field: Any) -> np.ndarray:
-    """The counts on the host, so that they are there."""
+    """The counts, copied to the host to wait for them."""
     return np.asarray(count(field).get())

@@ -1,5 +1,5 @@
-"""lds: what bank conflicts cost beside what the model predicts, and what virtual wavefronts, shared counters and parity
-buffers do to histograms, reductions and products by lanes."""
+"""lds: measured and predicted costs of bank conflicts, and the effect of virtual wavefronts, shared counters and double
+buffers on histograms, reductions and products with one work-item for each lane."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STRIDES = (1, 2, 4, 8, 16, 32, 33)
 
 
 def run(device: Any, quick: bool = False) -> list[Row]:
-    """Rows of reads with conflicts, then of the kernels by lanes that have a choice, beside their first candidates."""
+    """Rows of reads with conflicts, then of kernels with several candidates, relative to their first candidates."""
     n = 1 << (16 if quick else 22)
     return [
         *_conflicts(device, quick),
@@ -31,7 +31,7 @@ def run(device: Any, quick: bool = False) -> list[Row]:
 
 
 def _conflicts(device: Any, quick: bool) -> Iterator[Row]:
-    """Dependent reads of local memory at strides, beside stride 1; the model's turns are in the notes."""
+    """Dependent reads of local memory at several strides, relative to stride 1; the notes have the model's turns."""
     profile = device.profile
     lanes = min(256, profile.max_group_size)
     groups, turns = (4, 64) if quick else (8 * profile.compute_units, 512)
@@ -57,7 +57,7 @@ def _conflicts(device: Any, quick: bool) -> Iterator[Row]:
 
 
 def _beside_first(device: Any, what: str, items: int, unit: str, candidates: dict[str, Any]) -> Iterator[Row]:
-    """A row for each candidate: its rate, and its ratio to the first one's; the fastest says so."""
+    """A row for each candidate: its rate and its ratio to the first one's. The notes mark the fastest."""
     seconds = alternating(candidates, budget=4.0)
     first, best = next(iter(seconds)), min(seconds, key=lambda name: seconds[name])
     for name, spent in seconds.items():

@@ -1,4 +1,4 @@
-"""pydp.matmul against NumPy, the textbook kernel and the multiply-add peak, in turns of one run."""
+"""pydp.matmul against NumPy, the textbook kernel and the multiply-add peak, alternating in one run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _case(device: Any, dtype: str, m: int, n: int, k: int, peak: Any) -> Row:
 
 
 def _textbook(device: Any, dtype: str, a: Any, b: Any, m: int, n: int, k: int) -> Any:
-    """The textbook kernel as a candidate, where it is done within a second or so."""
+    """The textbook kernel as a candidate, if it takes about a second or less."""
     if m * n * k > 1 << 28 or device.profile.max_group_size < _TEXTBOOK_TILE**2:
         return None
     name = {"float32": "float", "float64": "double"}[dtype]

@@ -1,4 +1,4 @@
-"""Reductions beside NumPy's, as read rates."""
+"""Reductions against NumPy's, as read rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inclusive sums beside pyopencl's scan, NumPy's cumsum and a copy kernel, as items per second."""
+"""Inclusive sums against pyopencl's scan, NumPy's cumsum and a copy kernel, in items per second."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _row(device: pydp.Device, case: str, seconds: dict[str, float], n: int) -> R
 
 
 def _flat(device: pydp.Device, dtype: str, n: int) -> Row:
-    """One size and dtype beside all peers."""
+    """One size and dtype against all peers."""
     from pyopencl.scan import InclusiveScanKernel
 
     x = np.random.default_rng(0).integers(0, 100, n).astype(dtype)
@@ -59,12 +59,12 @@ def _flat(device: pydp.Device, dtype: str, n: int) -> Row:
             "NumPy": lambda: np.cumsum(x, dtype=dtype, out=host),
         }
     )
-    seconds["copy kernel"] *= 2 * x.nbytes / copy.work  # the copy of as many bytes as the scan reads and writes
+    seconds["copy kernel"] *= 2 * x.nbytes / copy.work  # scaled to the bytes that the scan reads and writes
     return _row(device, f"sum of {n} {dtype}", seconds, n)
 
 
 def _variants(device: pydp.Device, n: int) -> list[Row]:
-    """Strategies, operators, segments and axes beside the flat sum of the same elements."""
+    """Strategies, operators, segments and axes against the flat sum of the same elements."""
     x = np.random.default_rng(1).integers(0, 100, n).astype(np.int32)
     field, out = pydp.field(x, device=device), pydp.empty((n,), np.int32, device=device)
     flags = pydp.field((np.arange(n) % 1000 == 0).astype(np.uint8), device=device)

@@ -1,4 +1,4 @@
-"""Sorts beside NumPy's."""
+"""Sorts against NumPy's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pydp
 
 
 def run(device: pydp.Device, quick: bool = False) -> list[Row]:
-    """Sorts and stable argsorts of random int32 and float32, in million elements a second."""
+    """Sorts and stable argsorts of random int32 and float32, in million elements per second."""
     rows = []
     rng = np.random.default_rng(0)
     for n in (1 << 16, 1 << 20) if quick else (1 << 16, 1 << 20, 1 << 22):

@@ -1,7 +1,7 @@
-"""Every candidate of every case, measured and verified, beside what the model predicts without running it.
+"""Measure and verify every candidate of every case, and compare the times with the model's predictions.
 
-Each candidate takes turns with the default specialization, and only ratios to it are kept: a machine's ups and downs
-then meet both. Measurements are saved case by case; a run goes on where an earlier one has stopped.
+Each candidate alternates with the default specialization, and only the ratios are kept: background load then affects
+both equally. Measurements are saved after each case; the next run continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from pydp.tuning.choose import ProblemFound, SpecProbe, choose, forget
 from pydp.tuning.trial import WARM
 
 SCHEMA = "pydp-specializations-1"
-_SAMPLE = 2e-3  # seconds that one sample takes at least, by repeating the call
-_TURNS = 15  # pairs of samples at most; fewer where they agree
-_FINALISTS = 6  # candidates that are measured once more
-_HOPELESS = 6.0  # times the default's time from which on one sample is enough
+_SAMPLE = 2e-3  # least seconds of one sample; shorter calls are repeated
+_TURNS = 15  # most pairs of samples; fewer if they agree
+_FINALISTS = 6  # candidates that are measured again
+_HOPELESS = 6.0  # times the default's time: for slower candidates two samples are enough
 
 
 def ranked(device: Any, case: Case) -> list[Ranked]:
-    """The candidates of a case in the model's order, by the device's calibration."""
+    """The candidates of a case in the model's order, with the device's calibration."""
     try:
         case.call(SpecProbe())
     except ProblemFound as asked:
         return rank(asked.family, device.profile, asked.problem, rates=calibrated(device))
-    raise AssertionError(f"{case.name} chooses nothing")
+    raise AssertionError(f"{case.name} has no specializations")
 
 
 def run(device: Any, quick: bool = False) -> list[Row]:
-    """A row for each case: what the model's pick reaches of the best measured, and the rank correlation."""
+    """A row for each case: the speed of the model's pick relative to the best measured, and the rank correlation."""
     return rows(device, qualities(device, measure(device, {}, 60.0 if quick else 600.0, quick=quick)))
 
 
 def names(device: Any, families: tuple[str, ...] = (), quick: bool = False) -> list[str]:
-    """The names of the cases that are measured."""
+    """The names of the cases."""
     return [name for name, _ in wanted(device, families, quick)]
 
 
@@ -60,7 +60,7 @@ def measure(
     quick: bool = False,
     save: Path | None = None,
 ) -> dict[str, Any]:
-    """Measures what is not `known` yet until `seconds` are spent; saves after every case. {case: its candidates}."""
+    """Measure cases that are not `known`, for at most `seconds`; save after each. Return {case: its candidates}."""
     end = time.perf_counter() + seconds
     calibrated(device)
     for name, build in wanted(device, families, quick):
@@ -77,7 +77,7 @@ def measure(
 
 
 def _case(device: Any, case: Case, earlier: list[dict[str, Any]], end: float) -> dict[str, Any]:
-    """One case: every candidate that is not among the `earlier` measured ones."""
+    """Measure one case: every candidate that is not in `earlier`."""
     kept = {json.dumps(one["spec"], sort_keys=True): one for one in earlier}
     order = ranked(device, case)
     base = _base(device, case, order)
@@ -96,7 +96,7 @@ def _case(device: Any, case: Case, earlier: list[dict[str, Any]], end: float) ->
 
 
 def _base(device: Any, case: Case, order: list[Ranked]) -> Any:
-    """The default specialization, which all others take turns with."""
+    """The default specialization, with which all others alternate."""
     try:
         case.call(SpecProbe())
     except ProblemFound as asked:
@@ -105,7 +105,7 @@ def _base(device: Any, case: Case, order: list[Ranked]) -> Any:
 
 
 def _candidate(case: Case, spec: Any, base: Any) -> dict[str, Any]:
-    """Seconds of one candidate and their ratio to the default's, or the reason why there are none."""
+    """Seconds of one candidate and the ratio to the default's, or the reason of a failure."""
     try:
         case.clear()
         case.call(spec)
@@ -127,13 +127,13 @@ def _candidate(case: Case, spec: Any, base: Any) -> dict[str, Any]:
 
 
 def _settled(ratios: list[float]) -> bool:
-    """Whether half of the ratios lie close together: within a twentieth, further apart the slower the candidate is."""
+    """Whether the middle half of the ratios agrees within 5%; the tolerance grows for slow candidates."""
     low, middle, high = statistics.quantiles(ratios, n=4)
     return high - low < 0.05 * middle**1.5
 
 
 def _again(case: Case, candidates: list[dict[str, Any]], order: list[Ranked], base: Any) -> None:
-    """The fastest few and the model's pick once more, all in turns: what decides is measured with the most care."""
+    """Measure the fastest few and the model's pick again, alternating: they decide the result."""
     specs = {json.dumps(dataclasses.asdict(one.spec), sort_keys=True): one.spec for one in order}
     timed = [(one, json.dumps(one["spec"], sort_keys=True)) for one in candidates if "ratio" in one]
     timed = sorted((pair for pair in timed if pair[1] in specs), key=lambda pair: pair[0]["ratio"])
@@ -153,8 +153,8 @@ def _again(case: Case, candidates: list[dict[str, Any]], order: list[Ranked], ba
 
 
 def _seconds(case: Case, spec: Any) -> float:
-    """Seconds of one call; short ones are repeated, after one that is not timed: what another specialization left in
-    the caches is not this one's."""
+    """Seconds of one call. Short calls are repeated, after one warm-up call that removes effects of other
+    specializations on the caches."""
     began = time.perf_counter()
     case.call(spec)
     once = time.perf_counter() - began
@@ -170,7 +170,7 @@ def _seconds(case: Case, spec: Any) -> float:
 
 
 def choosing(device: Any) -> tuple[float, float]:
-    """(median seconds of a choice that is kept, median seconds of making one), over the cases' problems."""
+    """(median seconds of a cached choice, median seconds of a new choice), over the cases' problems."""
     found = []
     for _, build in wanted(device, quick=True):
         try:
@@ -189,11 +189,11 @@ def choosing(device: Any) -> tuple[float, float]:
     return statistics.median(warm), statistics.median(first)
 
 
-# --- what was measured, beside the model -------------------------------------------------------------------------
+# --- measurements and the model -------------------------------------------------------------------------
 
 
 def store(device: Any, known: dict[str, Any], path: Path, found: Iterable[Quality] = ()) -> None:
-    """Writes all measurements, a case on a line, with the device, its calibration and the quality of the model."""
+    """Write all measurements, one case per line, with the device, its calibration and the quality of the model."""
     summary = {
         one.case: {"first": round(one.first, 3), "best of five": round(one.five, 3), "Spearman": round(one.rho, 3)}
         for one in found
@@ -205,7 +205,7 @@ def store(device: Any, known: dict[str, Any], path: Path, found: Iterable[Qualit
 
 
 def load(device: Any, path: Path) -> dict[str, Any]:
-    """The measurements of a file, none where there is none. InvalidArgument for another device's, or another file."""
+    """The measurements of a file; empty if it does not exist. Raises InvalidArgument for another device or format."""
     if not path.exists():
         return {}
     try:
@@ -215,9 +215,9 @@ def load(device: Any, path: Path) -> dict[str, Any]:
     except (ValueError, LookupError, TypeError, RecursionError):
         wrong = True
     if wrong:
-        raise InvalidArgument(f"{path} is not of the form {SCHEMA}; a file of this command or a new one is accepted")
+        raise InvalidArgument(f"{path} is not of the form {SCHEMA}; a file of this command or a new file is accepted")
     if about != _about(device):
-        raise InvalidArgument(f"{path} was measured on {about}, not on {_about(device)}; another file is accepted")
+        raise InvalidArgument(f"{path} was measured on {about}, not on {_about(device)}; use another file")
     return cases
 
 
@@ -238,7 +238,7 @@ def _about(device: Any) -> dict[str, str]:
 class Quality:
     """One case: the candidates' predicted and measured seconds, in the model's order, with limiters and specs.
 
-    Those that failed took infinitely long; `failures` has the reasons.
+    Failed candidates have infinite times; `failures` has the reasons.
     """
 
     case: str
@@ -250,12 +250,12 @@ class Quality:
 
     @property
     def first(self) -> float:
-        """What the model's first pick reaches of the best measured."""
+        """The speed of the model's first pick relative to the best measured."""
         return min(self.measured) / self.measured[0]
 
     @property
     def five(self) -> float:
-        """The same of the best of its first five."""
+        """The speed of the best of its first five picks relative to the best measured."""
         return min(self.measured) / min(self.measured[:5])
 
     @property
@@ -265,7 +265,7 @@ class Quality:
 
 
 def qualities(device: Any, known: dict[str, Any]) -> list[Quality]:
-    """The model of today beside what was measured."""
+    """Compare the current model with the measurements."""
     found = []
     for name, build in wanted(device):
         if name not in known:
@@ -290,7 +290,7 @@ def qualities(device: Any, known: dict[str, Any]) -> list[Quality]:
 
 
 def pooled(found: Iterable[Quality]) -> float:
-    """Rank correlation over the candidates of several cases, each case's times over its best."""
+    """Rank correlation over the candidates of several cases, each case's times relative to its best."""
     predicted: list[float] = []
     measured: list[float] = []
     for one in found:
@@ -300,7 +300,7 @@ def pooled(found: Iterable[Quality]) -> float:
 
 
 def rows(device: Any, qualities_: Iterable[Quality]) -> list[Row]:
-    """A row for each case; the value is what the model's pick reaches of the best measured."""
+    """A row for each case; the value is the speed of the model's pick relative to the best measured."""
     found = []
     for one in qualities_:
         limiters = {name: one.limiters.count(name) for name in sorted(set(one.limiters))}

@@ -1,4 +1,4 @@
-"""Transposes beside NumPy's and the device's copy kernel, as rates of bytes read and written."""
+"""Transposes against NumPy's and a copy kernel, in bytes read and written per second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pydp
 
 
 def run(device: pydp.Device, quick: bool = False) -> list[Row]:
-    """Squares and oblongs of several types; the copy kernel moves as many bytes in the same run."""
+    """Square and rectangular arrays of several types; the copy kernel moves the same number of bytes."""
     side = 512 if quick else 4096
     cases: list[tuple[str, tuple[int, ...], Any, tuple[int, ...] | None]] = [
         (f"{side}x{side} float32", (side, side), np.float32, None),

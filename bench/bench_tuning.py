@@ -1,11 +1,10 @@
-"""What `pydp tune` finds, beside the choice without it and the best of all candidates, in turns of one run.
+"""Compare the results of `pydp tune` with the untuned choice and with the best of all candidates, in one run.
 
-Short calls are judged as the tuner judges: by the worse of two ratios, of calls in a row and of calls that are each
-waited for. Otherwise whoever keeps a driver awake would count as the best: under PoCL, kernels that take a tenth longer
-when waited for win short calls in a row by a sixth, and a tuner that stored them would slow programs down. Nor is a
-rival who is slower than the untuned choice at another size of the shape class for which the choice is kept. Who is
-faster than the tuned choice at the row's size alone is named in the row's notes, and so are the first two of those who
-are in a row alone.
+Candidates are compared as in the tuner: short calls are timed back to back and one at a time, and the worse of the two
+ratios counts. Otherwise a kernel that keeps a driver's threads awake would win: under PoCL, some kernels that are a
+tenth slower one at a time are a sixth faster back to back, and would slow programs down. A candidate that is slower
+than the untuned choice at another size of the shape class does not count either. The notes of a row name candidates
+that are faster than the tuned choice only at the row's size, and the first two that are faster only back to back.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pydp.tuning.comparison import Ratio, slower
 from pydp.tuning.trial import Subject, elsewhere
 from pydp.tuning.tuned import fields_of, rebuild, shape_of, store_of
 
-CASES = (  # algorithm, size, dtype; tuned now where it was not before
+CASES = (  # algorithm, size, dtype; tuned now if not tuned before
     *(("matmul", "x".join(map(str, size)), dtype) for dtype in ("float32", "float64") for size in MATMUL.values()),
     *(("scan", str(n), dtype) for dtype in ("int32", "float32") for n in SCAN),
     ("reduce", "1048576", "float32"),
@@ -33,19 +32,25 @@ CASES = (  # algorithm, size, dtype; tuned now where it was not before
 _QUICK = (("matmul", "256x256x256", "float32"), ("scan", "65536", "int32"))
 _BUDGET, _SECONDS, _ELSEWHERE, _JUDGED, _RIVALS, _NAMED = 60.0, 2.0, 0.5, 4.0, 4, 2
 _SAME = Ratio(1.0, 1.0)
-_NEAR = 1.1  # times the tuned choice's ratio: a rival whose first race came out above this is none
+_NEAR = 1.1  # times the tuned choice's ratio: above it after the first comparison, a candidate is no rival
 
 
 def run(device: Any, quick: bool = False) -> list[Row]:
-    """One row a case: calls a second, in a row, of the tuned specialization, with its ratios, the worse of both ways,
-    to the untuned choice and to the fastest of all candidates that a tuner may keep (1: tuning found it)."""
+    """One row per case: calls per second, back to back, of the tuned specialization.
+
+    The ratios (the worse of both modes) compare it with the untuned choice and with the fastest candidate that a tuner
+    may store (1: tuning found it).
+    """
     cases = [case for case in (_QUICK if quick else CASES) if case[2] != "float64" or device.profile.fp64]
     return [measured(device, *case) for case in cases]
 
 
 def measured(device: Any, name: str, size: str, dtype: str) -> Row:
-    """The row of one case. Notes name who is faster than the tuned one in a row alone, or at this size of the class
-    alone, each by what differs from the untuned choice."""
+    """The row of one case.
+
+    The notes name candidates that are faster than the tuned one only back to back, or only at this size of the class.
+    Each is given by its differences from the untuned choice.
+    """
     algorithm = algorithms()[name]
     args, kw = arguments(device, algorithm, size, dtype)
     fn = algorithm.function
@@ -62,7 +67,7 @@ def measured(device: Any, name: str, size: str, dtype: str) -> Row:
     near.sort(key=lambda spec: raced[spec].worse)
     barred = _barred(subject, [spec for spec in (tuned, *near) if spec != base], base)
     late = barred.pop(tuned, None)
-    # The fastest of several measurements has had luck: which it is is found out first, how fast it is afterwards.
+    # The fastest of several measurements was partly lucky: find it first, then measure it again.
     rivals = [tuned, base, *[spec for spec in near if spec not in barred][:_RIVALS]]
     first = _judged(subject, rivals, base, _SECONDS)
     best = min(first, key=lambda spec: first[spec].worse)
@@ -84,24 +89,24 @@ def measured(device: Any, name: str, size: str, dtype: str) -> Row:
 
 
 def _judged(subject: Subject, specs: list[Any], base: Any, seconds: float) -> dict[Any, Ratio]:
-    """Each by its time over the untuned choice's, measured in one run; that one's own is 1."""
+    """The ratio of each to the untuned choice, measured in one run; the untuned choice has 1."""
     others = list(dict.fromkeys(spec for spec in specs if spec != base))
     found = dict(zip(others, subject.final(others, base, seconds), strict=True)) if others else {}
     return {spec: found.get(spec, _SAME) for spec in specs}
 
 
 def _apart(ratio: Ratio, own: Ratio, barred: str | None) -> str | None:
-    """In which way alone one is faster than the tuned choice, whose own ratio is given; None where it is in none."""
+    """How a candidate is faster than the tuned choice (ratio `own`) in one respect only; None if it is not."""
     if barred is not None and ratio.worse < own.worse:
         return f"{ratio.worse / own.worse:.3f} of the tuned time, but {barred}"
     if ratio.in_a_row + ratio.noises[0] < own.in_a_row:
         row, waited = ratio.in_a_row / own.in_a_row, ratio.waited / own.waited
-        return f"{row:.3f} of the tuned time in a row, but {waited:.3f} of it where each call is waited for"
+        return f"{row:.3f} of the tuned time back to back, but {waited:.3f} of it one at a time"
     return None
 
 
 def _barred(subject: Subject, specs: list[Any], base: Any) -> dict[Any, str]:
-    """Those that a tuner may not keep for the shape class, and why: slower than the untuned choice at another size."""
+    """Candidates that a tuner must not store, with the reason: slower than the untuned one, or wrong, elsewhere."""
     found: dict[Any, str] = {}
     for share, other in elsewhere(subject, base):
         where, right = f"at {share} of the class's largest size", []
@@ -118,7 +123,7 @@ def _barred(subject: Subject, specs: list[Any], base: Any) -> dict[Any, str]:
 
 
 def _raced(subject: Subject, base: Any, tuned: Any) -> tuple[dict[Any, Ratio], int]:
-    """The candidates that run, with the ratio of a first race; how many fail."""
+    """(candidates that run, with the ratio of a first comparison; number of failures)."""
     found, failed = {base: _SAME}, 0
     for spec in [tuned, *subject.family.candidates(subject.device.profile, subject.problem)]:
         if spec not in found:
@@ -128,12 +133,12 @@ def _raced(subject: Subject, base: Any, tuned: Any) -> tuple[dict[Any, Ratio], i
             except PydpError:
                 if spec == tuned:
                     raise
-                failed += 1  # no rival: the tuner has noted why
+                failed += 1  # the tuner has recorded why
     return found, failed
 
 
 def _named(spec: Any, base: Any) -> str:
-    """A specialization by what differs from the untuned choice."""
+    """The fields in which a specialization differs from the untuned choice."""
     usual = fields_of(base)
     other = [f"{name}={value}" for name, value in fields_of(spec).items() if value != usual[name]]
     return " ".join(other) or "the untuned one"

@@ -1,4 +1,4 @@
-"""What the device can do at most: fused multiply-adds in registers, copy, read. Printed beside every benchmark.
+"""The limits of a device: fused multiply-adds in registers, copy, read. Benchmarks report ratios to them.
 
 limits = Limits(device)
 limits.peak("float32")()      # runs the kernel once and blocks
@@ -20,7 +20,7 @@ _TYPES = {"float32": "float", "float64": "double"}
 
 
 class Probe:
-    """One limit's kernel, ready to run: calling it runs it once and waits. `work`: operations or bytes of a call."""
+    """The kernel of one limit. A call runs it once and waits. `work`: operations or bytes per call."""
 
     def __init__(self, run: Callable[[], Any], work: float, unit: str) -> None:
         self._run = run
@@ -54,11 +54,11 @@ class Limits:
         return kernel(self.device, "bench_limits.mako", name, params), width
 
     def peak(self, dtype: str = "float32", seconds: float = 0.005) -> Probe:
-        """Chains of multiply-adds that fit the registers; `seconds` is about how long a call takes."""
+        """Chains of multiply-adds in registers. A call takes about `seconds`."""
         made, width = self._kernel("limit_peak", dtype)
         profile = self.device.profile
         items = profile.compute_units * (8 if self.vector else 16 * self.group)
-        steps = 4 if profile.is_simulator else 20000  # even on a busy machine long beside a launch
+        steps = 4 if profile.is_simulator else 20000  # much longer than a launch, even on a busy machine
         out = cl.Buffer(self.device.context, cl.mem_flags.READ_WRITE, items * width * np.dtype(dtype).itemsize)
         scalar = np.dtype(dtype).type(0.5)
 
@@ -93,7 +93,7 @@ class Limits:
         return Probe(run, count * (2.0 if name == "limit_copy" else 1.0), "GB/s")
 
     def copy(self, nbytes: int = 256 << 20) -> Probe:
-        """A copy kernel; its bytes are those read and those written."""
+        """A copy kernel; its bytes count reads and writes."""
         return self._stream("limit_copy", nbytes)
 
     def read(self, nbytes: int = 256 << 20) -> Probe:
@@ -101,7 +101,7 @@ class Limits:
         return self._stream("limit_read", nbytes)
 
     def measure(self, repeats: int = 7) -> dict[str, float]:
-        """All limits, measured in turns: name -> rate."""
+        """Measure all limits, alternating: name -> rate."""
         probes = {"f32 FMA peak": self.peak("float32"), "copy": self.copy(), "read": self.read()}
         if self.device.profile.fp64:
             probes["f64 FMA peak"] = self.peak("float64")

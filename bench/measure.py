@@ -1,6 +1,6 @@
-"""Timing as ratios: candidates take turns in one run, and medians are compared.
+"""Timing as ratios: candidates alternate in one run, and their medians are compared.
 
-Machines are shared and noisy, so a figure is only ever told beside its peers' of the same run.
+Machines are shared and noisy, so a figure is only reported together with its peers of the same run.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 class Row:
     """One measured case.
 
-    seconds: median of one call; value and unit: the rate it means (GFLOP/s, GB/s, Gitem/s);
-    ratios: this candidate's rate over each peer's or limit's, of the same run (above 1 is better than the peer).
+    seconds: median of one call. value, unit: the rate (GFLOP/s, GB/s, Gitem/s). ratios: this candidate's rate divided
+    by each peer's or limit's in the same run (above 1: faster than the peer).
     """
 
     algorithm: str
@@ -31,17 +31,17 @@ class Row:
     notes: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """The row as JSON takes it."""
+        """The row as a JSON-compatible dict."""
         return asdict(self)
 
 
 def alternating(
     candidates: Mapping[str, Callable[[], Any]], repeats: int = 7, budget: float = 6.0, warm: int = 1
 ) -> dict[str, float]:
-    """Median seconds of each candidate, called in turn.
+    """Median seconds of each candidate; candidates alternate.
 
-    Each is called `warm` times unmeasured; then at least 3 and at most `repeats` rounds are run, until `budget`
-    seconds are spent. A candidate must block until its work is done.
+    Each candidate is first called `warm` times without timing. Then at least 3 and at most `repeats` rounds run, until
+    `budget` seconds are over. A candidate must block until its work is done.
     """
     for call in candidates.values():
         for _ in range(warm):

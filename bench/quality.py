@@ -1,4 +1,4 @@
-"""How good a model is: rank correlation between predicted and measured times, and what its picks lose."""
+"""Quality of a model: the rank correlation of predicted and measured times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def ranks(values: Sequence[float]) -> np.ndarray:
-    """Ranks from 1; equal values share the average of theirs.
+    """Ranks from 1; equal values get their average rank.
 
     >>> ranks([30.0, 10.0, 30.0]).tolist()
     [2.5, 1.0, 2.5]
@@ -20,7 +20,7 @@ def ranks(values: Sequence[float]) -> np.ndarray:
 
 
 def spearman(predicted: Sequence[float], measured: Sequence[float]) -> float:
-    """Spearman's rank correlation, ties averaged; nan for fewer than two different values on a side."""
+    """Spearman's rank correlation, ties averaged; nan if one side has fewer than two different values."""
     x, y = ranks(predicted), ranks(measured)
     x, y = x - x.mean(), y - y.mean()
     norm = float(np.sqrt((x @ x) * (y @ y)))

@@ -28,9 +28,9 @@ def table(rows: Iterable[Row]) -> Any:
 
 
 def save(rows: Iterable[Row], device: Any, path: Path) -> None:
-    """Writes the rows with the device and the versions that they were measured with.
+    """Write the rows with the device and the versions that they were measured with.
 
-    Rows of other algorithms that the file has of the same device stay.
+    The file keeps rows of other algorithms on the same device.
     """
     import numpy
     import pyopencl
@@ -53,7 +53,7 @@ def save(rows: Iterable[Row], device: Any, path: Path) -> None:
 
 
 def replace(path: Path, text: str) -> None:
-    """Writes a file as a whole: whenever that is interrupted, the old one is there. Makes the folder."""
+    """Replace a file as a whole, so an interruption leaves the old file. Creates the folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = _part(path)
     part.write_text(text)
@@ -65,7 +65,7 @@ def _part(path: Path) -> Path:
 
 
 def _saved(path: Path, device: object) -> list[dict[str, Any]]:
-    """The rows of a file that were measured on the same device; none where there is no such file."""
+    """The rows of a file that were measured on the same device; empty if there is no such file."""
     try:
         told = json.loads(path.read_text())
         rows = told["rows"] if told["about"]["device"] == device else []
@@ -75,7 +75,7 @@ def _saved(path: Path, device: object) -> list[dict[str, Any]]:
 
 
 def check_place(path: Path) -> None:
-    """OSError where nothing can be written to the folder of `path`, which is made: told before anything is measured."""
+    """Create the folder of `path`; raise OSError, before anything is measured, if it is not writable."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = _part(path)
     part.touch()
@@ -83,14 +83,14 @@ def check_place(path: Path) -> None:
 
 
 def check_picture(path: Path) -> None:
-    """InvalidArgument where no picture can be saved at `path`: told before anything is measured."""
+    """Raise InvalidArgument, before anything is measured, if no picture can be saved at `path`."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
-        raise InvalidArgument("pictures are drawn by matplotlib, which is not there: pip install matplotlib") from None
+        raise InvalidArgument("plots need matplotlib: pip install matplotlib") from None
     known = FigureCanvasBase.get_supported_filetypes()
     if path.suffix and path.suffix[1:].lower() not in known:
-        raise InvalidArgument(f"{path} is no name of a picture; endings such as .png are accepted: {', '.join(known)}")
+        raise InvalidArgument(f"{path} is not a picture file name; these endings are accepted: {', '.join(known)}")
 
 
 def plot(rows: Iterable[Row], path: Path) -> None:

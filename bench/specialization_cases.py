@@ -1,4 +1,4 @@
-"""The calls whose specializations are measured one by one: each with its problem, its reference and a tolerance."""
+"""The calls whose specializations are all measured: each with its data, its reference and a tolerance."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _QUICK = ("matmul float32 square 256", "scan int32 2^16")
 
 @dataclass(frozen=True)
 class Case:
-    """One call. name: family, dtype and size. call(spec) starts it and waits; wrong()
-    says why what was written is not the reference's, or None; clear() wipes it out before."""
+    """One call. name: family, dtype and size. call(spec): make the call and wait. wrong(): why the result
+    differs from the reference, or None. clear(): erase the result before a call."""
 
     name: str
     call: Callable[[Any], None]
@@ -36,8 +36,7 @@ class Case:
 
 
 def wanted(device: Any, families: tuple[str, ...] = (), quick: bool = False) -> list[tuple[str, Callable[[str], Case]]]:
-    """(name, what builds the case of that name) of the families (default: all) that the device can run; small cases
-    only with `quick`."""
+    """(name, builder) of the cases that the device can run, of some families or all; with `quick`, small cases only."""
     found = _builders(device)
     return [
         (name, build)

@@ -1,4 +1,4 @@
-"""The quality of the model, case by case: tables, heat maps over two parameters, predicted against measured."""
+"""Reports on the quality of the model: tables, heat maps over two parameters, predicted against measured times."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from pydp.bench.bench_specializations import Quality, pooled
 
-# What a family's heat maps are drawn over: tiles, then what stands for the group (a CPU's groups are one work-item,
-# whose register tile or vector takes the group's place).
+# The parameters of a family's heat maps: tiles, then group sizes. On CPUs a group is one work-item, so its register
+# tile or vector replaces the group size.
 MAPS = {
     "matmul": (("tile_n", "tile_k"), ("columns", "rows"), ("tile_m", "lanes_m")),
     "scan": (("part", "strategy"), ("vector", "part"), ("lanes", "items")),
@@ -31,8 +31,8 @@ def by_family(found: Iterable[Quality]) -> dict[str, list[Quality]]:
 
 
 def heat(one: Quality, across: str, down: str) -> tuple[list[Any], list[Any], list[list[float | None]]]:
-    """(values across, values down, cells): the best measured time over that of the best candidate with both values;
-    None where no candidate has them."""
+    """(values across, values down, cells). A cell is the best measured time divided by that of the best candidate with
+    both values; None if no candidate has them."""
     best = min(one.measured)
     cells: dict[tuple[Any, Any], float] = {}
     for spec, measured in zip(one.specs, one.measured, strict=True):
@@ -50,7 +50,7 @@ def maps_of(one: Quality) -> list[tuple[str, str]]:
 
 
 def summary(found: Sequence[Quality]) -> Any:
-    """A rich table: for each family what the model's first pick and best of five reach, and the rank correlation."""
+    """A rich table of each family: relative speeds of the first pick and the best of five, and the rank correlation."""
     from rich.table import Table
 
     out = Table(

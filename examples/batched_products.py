@@ -1,4 +1,4 @@
-"""Many products of small matrices at once: a grid of three axes, the first one counts the matrices."""
+"""Many products of small matrices at once. The first of the three grid axes counts the matrices."""
 
 import numpy as np
 

@@ -6,7 +6,7 @@ import pydp
 
 BINS = 64
 GROUP = 256
-EACH = 16  # elements of a lane
+EACH = 16  # elements per lane
 
 
 @pydp.vector

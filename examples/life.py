@@ -1,4 +1,4 @@
-"""Conway's game of life on a torus: indexes wrap around, generations are queued one after the other."""
+"""Conway's game of life on a torus: indexes wrap around, and generations are enqueued one after the other."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The Mandelbrot set: lanes leave their loop after different numbers of turns. Saves a grey picture (PGM)."""
+"""The Mandelbrot set: lanes leave their loop after different numbers of iterations. Saves a grey picture (PGM)."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A matrix product with one lane for each element of the result, written as the formula is."""
+"""A matrix product with one lane for each element of the result, as in the formula."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""A matrix product through local memory: every global access is coalesced, A * transpose(B) included.
+"""A matrix product through local memory: every global access is coalesced, also for A * transpose(B).
 
-Tiles that reach over the edge of a matrix read zeros and write nothing: the function has no bounds checks.
+Outside a matrix, tiles read zeros and write nothing, so the function needs no bounds checks.
 """
 
 import numpy as np

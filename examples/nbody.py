@@ -1,4 +1,4 @@
-"""One step of n bodies that attract one another; a body is a record, tiles of bodies are staged in local memory."""
+"""One step of n bodies that attract one another. A body is a record; tiles of bodies are staged in local memory."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def step(idx, moved, bodies):
     me = bodies[idx.group[0]][idx.local[0]]
     ax, ay, az = 0.0, 0.0, 0.0
     for t in range(bodies.extent[0]):
-        near[idx.local[0]] = bodies[t][idx.local[0]]  # beyond the last body: zeros, without mass
+        near[idx.local[0]] = bodies[t][idx.local[0]]  # zeros beyond the last body: no mass
         pydp.group_barrier()
         for k in range(GROUP):
             other = near[k]

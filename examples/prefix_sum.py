@@ -1,4 +1,4 @@
-"""Sums of all that came before, within each group of 256: a lane adds what lies 1, 2, 4, ... places to its left."""
+"""Inclusive prefix sums within each group of 256: a lane adds the values 1, 2, 4, ... places to its left."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ def prefix_sums(idx, out, x):
     pydp.group_barrier()
     for k in range(8):
         step = 1 << k
-        before, now = k % 2, (k + 1) % 2  # two buffers: one barrier in each turn is enough
+        before, now = k % 2, (k + 1) % 2  # two buffers: one barrier per iteration is enough
         s[now, lane] = s[before, lane] + (s[before, lane - step] if lane >= step else 0)
         pydp.group_barrier()
     out[idx.group[0]][lane] = s[0, lane]

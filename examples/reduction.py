@@ -1,4 +1,4 @@
-"""A sum as a tree: half of the lanes add what the other half holds, until one is left; groups are summed again."""
+"""A sum as a tree: in each step, half of the lanes add the other half's values. The groups' sums are summed again."""
 
 import numpy as np
 

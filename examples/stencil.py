@@ -1,4 +1,4 @@
-"""Heat flow: each element becomes the mean of its four neighbours; groups share their elements and a halo around."""
+"""Heat flow: each element becomes the mean of its four neighbours. A group shares its elements and their halo."""
 
 import numpy as np
 

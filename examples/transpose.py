@@ -1,4 +1,4 @@
-"""A transpose through a local tile: rows are read and rows are written, the turn happens inside the group."""
+"""A transpose through a local tile: rows are read and rows are written; the tile is transposed in local memory."""
 
 import numpy as np
 

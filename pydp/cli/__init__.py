@@ -1,4 +1,4 @@
-"""The command ``pydp``: a thin group whose commands are imported when they are used."""
+"""The command ``pydp``: a thin group that imports a command when it is used."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import importlib
 import click
 
 _COMMANDS = {  # name -> (module, one line of help)
-    "devices": ("pydp.cli.devices", "List the OpenCL devices, best first, and why one is not used."),
-    "doctor": ("pydp.cli.devices", "Check the OpenCL set-up and say what to install."),
+    "devices": ("pydp.cli.devices", "List the OpenCL devices, best first, and why a device is not used."),
+    "doctor": ("pydp.cli.devices", "Check the OpenCL installation and say what to install."),
     "run": ("pydp.cli.run", "Run an algorithm on .npy files."),
-    "explain": ("pydp.cli.explain", "Say what an algorithm would run, here or on a GPU that is not, and why."),
+    "explain": ("pydp.cli.explain", "Say what an algorithm would run and why, also for a GPU that is not present."),
     "demo": ("pydp.cli.demo", "Blur a photograph and classify digits, checked against NumPy."),
-    "tune": ("pydp.cli.tune", "Find the fastest specializations on a device, and keep them."),
+    "tune": ("pydp.cli.tune", "Find the fastest specializations on a device and store them."),
     "bench": ("pydp.cli.bench", "Measure algorithms against the device's limits and other libraries."),
 }
 
 
 class _LazyGroup(click.Group):
-    """A group that knows its commands' names and imports one only to run it or to show its help."""
+    """A group that imports a command only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -41,7 +41,7 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except PydpError as error:
             raise click.ClickException(str(error)) from error
-        except OSError as error:  # of a file that a command was given; others have no name
+        except OSError as error:  # about a file given to the command; other OSErrors have no file name
             if error.filename is None:
                 raise
             raise click.ClickException(f"{error.filename}: {error.strerror}") from error

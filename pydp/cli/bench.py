@@ -1,4 +1,4 @@
-"""The command ``pydp bench``: measured rates beside limits and peers of the same run."""
+"""The command ``pydp bench``: measured rates, with the device's limits and other libraries in the same run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from pydp.runtime.drivers.devices import Device
 
-_OTHERS = ("forall", "barrier", "lds", "tuning")  # benchmarks that are not of one algorithm
+_OTHERS = ("forall", "barrier", "lds", "tuning")  # benchmarks that do not belong to one algorithm
 
 
 def _modules() -> dict[str, str]:
-    """The module of each benchmark, by the name that the command takes."""
+    """The module of each benchmark, keyed by its name on the command line."""
     found = {name: one.benchmark for name, one in algorithms().items() if one.benchmark}
     return found | {name: f"pydp.bench.bench_{name}" for name in _OTHERS}
 
@@ -42,16 +42,16 @@ class _WithBenchmarks(click.Command):
 @click.command(cls=_WithBenchmarks)
 @click.argument("names", nargs=-1, type=_Benchmark(), metavar="[ALGORITHM]...")
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
-@click.option("-q", "--quick", is_flag=True, help="Small sizes only.")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Save the rows here.")
-@click.option("--plot", "plot_path", type=click.Path(dir_okay=False, path_type=Path), help="Save a picture here.")
-@click.option("--specializations", is_flag=True, help="Measure every candidate beside what the model predicts.")
+@click.option("-q", "--quick", is_flag=True, help="Measure small sizes only.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Save the rows to a file.")
+@click.option("--plot", "plot_path", type=click.Path(dir_okay=False, path_type=Path), help="Save a plot to a file.")
+@click.option("--specializations", is_flag=True, help="Compare measured times of all candidates with the model.")
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0),
     default=170.0,
     show_default=True,
-    help="With --specializations: measure so long at most.",
+    help="With --specializations: the time limit.",
 )
 def bench(
     names: tuple[str, ...],
@@ -64,14 +64,14 @@ def bench(
 ) -> None:
     """Measure each ALGORITHM against the device's limits, NumPy and other libraries that are installed.
 
-    By default all but tuning, which takes half an hour.
+    Without ALGORITHM, it measures everything except tuning, which takes half an hour.
 
-    With --specializations: how good the model is that picks without running, for families like matmul and scan. What
-    the file of --json holds already is not measured again, so that a long measurement can be made in pieces.
+    With --specializations, it measures how well the cost model picks specializations, for families such as matmul and
+    scan. Cases that are already in the --json file are not measured again, so a long measurement can be made in parts.
     """
     import os
 
-    # NumPy's threads otherwise spin on after each product and take the cores from whoever is measured next.
+    # Otherwise NumPy's threads keep spinning after each product and slow down the next measurement.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     from rich.console import Console
 
@@ -116,7 +116,7 @@ def _specializations(
 
     unknown = set(families) - {name.split()[0] for name in measuring.names(device)}
     if unknown:
-        raise click.UsageError(f"{', '.join(sorted(unknown))}: no specializations of it are measured")
+        raise click.UsageError(f"{', '.join(sorted(unknown))}: its specializations are not measured")
     known = measuring.load(device, json_path) if json_path else {}
     measuring.measure(device, known, seconds, families, quick, json_path)
     left = [name for name in measuring.names(device, families, quick) if not known.get(name, {}).get("complete")]
@@ -128,9 +128,9 @@ def _specializations(
     console.print(report.table(measuring.rows(device, found)))
     console.print(quality.summary(found))
     warm, first = measuring.choosing(device)
-    console.print(f"choosing: {warm * 1e6:.1f} us where it is kept, {first * 1e3:.2f} ms the first time")
+    console.print(f"choosing: {warm * 1e6:.1f} us from the cache, {first * 1e3:.2f} ms the first time")
     if left:
-        console.print(f"not measured completely yet, run again with the same --json: {', '.join(left)}")
+        console.print(f"incomplete, run again with the same --json file: {', '.join(left)}")
     if json_path:
         measuring.store(device, known, json_path, measuring.qualities(device, known))
     if plot_path and found:

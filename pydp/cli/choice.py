@@ -1,4 +1,4 @@
-"""Names of algorithms as arguments of commands."""
+"""Algorithm names as command-line arguments."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydp.algorithms.registry import Algorithm, algorithms
 
 
 class AlgorithmName(click.ParamType):
-    """The name of a registered algorithm, which becomes the `Algorithm`."""
+    """Converts the name of a registered algorithm to its `Algorithm`."""
 
     name = "algorithm"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Algorithm:
-        """Find the algorithm, or end the command with the accepted names."""
+        """Find the algorithm; for an unknown name, end the command with the accepted names."""
         known = algorithms()
         if isinstance(value, Algorithm):
             return value
@@ -25,7 +25,7 @@ class AlgorithmName(click.ParamType):
 
 
 class WithNames(click.Command):
-    """A command whose help ends with the names of the algorithms that there are."""
+    """A command whose help ends with the names of all algorithms."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the names."""

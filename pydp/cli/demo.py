@@ -1,7 +1,7 @@
 """The command ``pydp demo``: two jobs on real data, each result checked against NumPy.
 
 A photograph is blurred with a box filter through a summed-area table (two scans), and handwritten digits are
-classified by their nearest neighbour (one matrix product). The data come with scikit-learn.
+classified by their nearest neighbour (one matrix product). The data is part of scikit-learn.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import pydp
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("pydp-demo.png"),
-    help="Where the blurred photograph is saved.",
+    help="File for the blurred photograph.",
 )
 def demo(which: str | None, output: Path) -> None:
     """Blur a photograph and classify digits on the best device, checked against NumPy."""
     try:
-        import sklearn  # noqa: F401 - its data are used
+        import sklearn  # noqa: F401 - its data is used
     except ImportError:
-        raise click.ClickException("the demo's data come with scikit-learn: pip install scikit-learn") from None
+        raise click.ClickException("the demo needs the data of scikit-learn: pip install scikit-learn") from None
     from rich.console import Console
     from rich.table import Table
 
@@ -54,7 +54,7 @@ def demo(which: str | None, output: Path) -> None:
     try:
         saved = save_picture(output, picture)
     except (ValueError, KeyError):
-        raise click.ClickException(f"{output} is no name of a picture; endings such as .png are accepted") from None
+        raise click.ClickException(f"{output} is not a picture file name; endings such as .png are accepted") from None
     console.print(f"blurred photograph: {saved}")
     if not (first["right"] and second["right"]):
         raise click.ClickException("a result differs from NumPy's")
@@ -64,7 +64,7 @@ _RADIUS = 6
 
 
 def _time(run: Callable[[], Any], repeats: int = 5) -> tuple[Any, float]:
-    """The result and the median of some runs, in seconds; the first run is not counted."""
+    """The result and the median time of the runs in seconds, after one warm-up run."""
     result = run()
     times = []
     for _ in range(repeats):
@@ -88,7 +88,7 @@ def _box_filter(table: np.ndarray, radius: int) -> np.ndarray:
 
 
 def blur(device: pydp.Device) -> tuple[np.ndarray, dict[str, Any]]:
-    """The blurred photograph, and the job's figures."""
+    """The blurred photograph and the measurements of the job."""
     from sklearn.datasets import load_sample_image
 
     photo = np.ascontiguousarray(load_sample_image("china.jpg"), dtype=np.int32)
@@ -111,7 +111,7 @@ def blur(device: pydp.Device) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def classify(device: pydp.Device) -> dict[str, Any]:
-    """Nearest neighbours of handwritten digits; the job's figures, the share of right answers among them."""
+    """Classify handwritten digits by nearest neighbour; the measurements include the share of correct answers."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -137,13 +137,13 @@ def classify(device: pydp.Device) -> dict[str, Any]:
 
 
 def save_ppm(path: Path, picture: np.ndarray) -> None:
-    """Writes (height, width, 3) bytes as a portable pixmap, which every picture viewer reads."""
+    """Write (height, width, 3) bytes as a portable pixmap (.ppm)."""
     height, width = picture.shape[:2]
     path.write_bytes(f"P6 {width} {height} 255\n".encode() + picture.astype(np.uint8).tobytes())
 
 
 def save_picture(path: Path, picture: np.ndarray) -> Path:
-    """Saves as PNG where matplotlib is installed, else as a portable pixmap; returns the path used."""
+    """Save as PNG if matplotlib is installed, else as a portable pixmap; return the path used."""
     try:
         from matplotlib.image import imsave
     except ImportError:

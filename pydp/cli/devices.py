@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-v", "--verbose", is_flag=True, help="Every value of each device's profile, and where it came from.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every value of each device's profile and its source.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def devices(verbose: bool, as_json: bool) -> None:
-    """List the OpenCL devices, best first, and why one is not used.
+    """List the OpenCL devices, best first, and why a device is not used.
 
-    The number is what pydp.device(number) and PYDP_DEVICE take; * marks the default.
+    pydp.device(number) and PYDP_DEVICE accept the number in the first column; * marks the default device.
     """
     from rich.console import Console
 
@@ -32,7 +32,7 @@ def devices(verbose: bool, as_json: bool) -> None:
         return
     console = Console()
     if not known:
-        console.print("no OpenCL device is there; `pydp doctor` says what to install")
+        console.print("no OpenCL device was found; `pydp doctor` says what to install")
         return
     console.print(_overview(known))
     if verbose:
@@ -44,7 +44,7 @@ def _overview(known: list[Device]) -> Table:
     from rich.markup import escape
     from rich.table import Column, Table
 
-    # Few columns of several lines each, so that 80 characters hold them; what is longer is folded, never cut short.
+    # Few columns with several lines each fit into 80 characters. Longer text is folded, never truncated.
     names = ("", "device and driver", "kind", "memory", "able to", "state")
     table = Table(*(Column(name, overflow="fold") for name in names), show_lines=True)
     default = _default()
@@ -111,10 +111,10 @@ def _bytes(count: int) -> str:
 
 @click.command()
 def doctor() -> None:
-    """Check the OpenCL set-up and say what to install.
+    """Check the OpenCL installation and say what to install.
 
-    Probes every device anew. The exit status is 1 where calls without a device fail: where no device can be used, or
-    PYDP_DEVICE or PYOPENCL_CTX names none that can.
+    Probes every device again. The exit status is 1 if calls without device= fail: no device is usable, or PYDP_DEVICE
+    or PYOPENCL_CTX names no usable device.
     """
     from rich.console import Console
     from rich.text import Text

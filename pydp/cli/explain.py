@@ -1,4 +1,4 @@
-"""The command ``pydp explain``: what would run on a device that is here, or on a target that is not."""
+"""The command ``pydp explain``: what would run on a device of this machine, or on a target that is not present."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from pydp.cli.run import load, split
 
 
 def _sizes(word: str) -> tuple[int, ...] | None:
-    """The sizes of ``4096`` or ``512x512``; None for other words."""
+    """Parse ``4096`` or ``512x512``; None for other words."""
     parts = word.split("x")
     return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else None
 
 
 def _shapes(algorithm: Algorithm, words: list[str]) -> list[Any]:
-    """Operands as shapes or names of files. Plain numbers are one size of the algorithm: the axes of an array, or M N K
-    of a product. Otherwise each word is an operand."""
+    """Operands as shapes or file names.
+
+    If all words are plain numbers, they are one size of the algorithm: the axes of an array, or M N K of a product.
+    Otherwise each word is an operand.
+    """
     sizes = [_sizes(word) for word in words]
     known = [size for size in sizes if size is not None]
     size = None
@@ -33,13 +36,13 @@ def _shapes(algorithm: Algorithm, words: list[str]) -> list[Any]:
         arrays = "one array" if algorithm.operands == 1 else f"{algorithm.operands} arrays"
         accepted = ", ".join(algorithm.accepted)
         raise click.UsageError(
-            f"{' '.join(words)!r} are no operands of {algorithm.name}; {accepted}, or {arrays} as 512x512 or x.npy, are"
+            f"{algorithm.name} does not take {' '.join(words)!r}; give {accepted}, or {arrays} as 512x512 or x.npy"
         )
     return shapes or [word if one is None else one for word, one in zip(words, sizes, strict=True)]
 
 
 def _operand(given: Any, dtype: str) -> np.ndarray:
-    """An array from a .npy file, or zeros of a shape, which take no memory until they are read."""
+    """An array from a .npy file, or zeros of a shape. Zeros take no memory until they are read."""
     if isinstance(given, str):
         if given.endswith(".npy"):
             return np.ascontiguousarray(load(given))
@@ -47,27 +50,27 @@ def _operand(given: Any, dtype: str) -> np.ndarray:
     try:
         return np.zeros(given, np.dtype(dtype))
     except (TypeError, ValueError, MemoryError) as error:
-        raise click.UsageError(f"no array of shape {given} and type {dtype!r} can be made: {error}") from None
+        raise click.UsageError(f"cannot make an array of shape {given} and type {dtype!r}: {error}") from None
 
 
 @click.command(cls=WithNames)
 @click.argument("algorithm", type=AlgorithmName(), metavar="ALGORITHM")
 @click.argument("words", nargs=-1, metavar="INPUT.npy|SIZES... [NAME=VALUE]...")
 @click.option("-t", "--dtype", default=None, help="Type of operands given as sizes (float32; bincount: uint8).")
-@click.option("-s", "--source", is_flag=True, help="Print the rendered kernels too.")
+@click.option("-s", "--source", is_flag=True, help="Also print the rendered kernels.")
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
-@click.option("--target", default=None, help="A GPU that need not be here: sm_90, gfx90a, gfx1100, ...")
+@click.option("--target", default=None, help="A GPU that need not be present: sm_90, gfx90a, gfx1100, ...")
 def explain(
     algorithm: Algorithm, words: tuple[str, ...], dtype: str | None, source: bool, which: str | None, target: str | None
 ) -> None:
     """Say what ALGORITHM would run, and why: pydp explain --target sm_90 matmul 4096 4096 4096
 
-    SIZES are those of a product (M N K), or the axes of an array (4096 4096), or arrays as 512x512.
+    SIZES are the sizes of a product (M N K), the axes of an array (4096 4096), or one shape for each array (512x512).
     """
     import pydp
 
     if target is not None and which is not None:
-        raise click.UsageError("--target is for a GPU that is not here, --device for one that is: give one of them")
+        raise click.UsageError("--target and --device cannot be given together; --target names a GPU that is absent")
     given, options = split(words)
     kind = dtype or ("float32" if "f" in algorithm.dtypes else algorithm.dtype)
     call = algorithm.function
@@ -87,7 +90,7 @@ def explain(
 
 
 def _on_target(target: str, call: Any, arrays: list[np.ndarray], options: dict[str, Any]) -> dict[str, str]:
-    """Print the study of a target; the kernels' texts by name."""
+    """Print the study of a target; return the kernels' sources by name."""
     from pydp.model.explanation import sources_of
     from pydp.offline.study import study, target_of
     from pydp.offline.target import dry_run

@@ -16,32 +16,35 @@ _WORDS = {"true": "True", "false": "False", "none": "None"}
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """``name=value`` as a keyword argument: a Python literal where it is one, also as shells write true, false and
-    none, else the text itself."""
+    """``name=value`` as a keyword argument.
+
+    The value is a Python literal if it can be parsed as one, else the text itself. true, false and none are accepted
+    in lower case.
+    """
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise click.UsageError(f"{text!r} is neither a file nor an option of the form name=value")
     try:
         return name, ast.literal_eval(_WORDS.get(value, value))
-    except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two for thousands of parentheses
+    except (ValueError, SyntaxError, RecursionError, MemoryError):  # thousands of parentheses raise the last two
         return name, value
 
 
 def split(words: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
-    """The operands (words that end in .npy or have no '=') and the options, of a command that takes both."""
+    """Split words into operands (they end in .npy or have no '=') and options."""
     operands = [word for word in words if word.endswith(".npy") or "=" not in word]
     return operands, dict(_option(word) for word in words if word not in operands)
 
 
 def load(path: str) -> np.ndarray:
-    """A file's array."""
+    """Read the array of a .npy file."""
     try:
         found = np.load(path, allow_pickle=False)
-    except Exception as error:  # damaged headers end in whatever NumPy's parser meets
+    except Exception as error:  # NumPy raises many kinds of error for a damaged header
         raise click.ClickException(f"{path} cannot be read as a .npy file: {error}") from None
     if not isinstance(found, np.ndarray):
         found.close()
-        raise click.ClickException(f"{path} is an archive of arrays; files of one array, .npy, are accepted")
+        raise click.ClickException(f"{path} is an archive of arrays; a .npy file with one array is accepted")
     return found
 
 
@@ -53,7 +56,7 @@ def load(path: str) -> np.ndarray:
     "--output",
     multiple=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Result's .npy file; given once for each result.",
+    help="A .npy file for the result. Give it once for each result.",
 )
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 def run(algorithm: Algorithm, words: tuple[str, ...], output: tuple[Path, ...], which: str | None) -> None:
@@ -62,7 +65,7 @@ def run(algorithm: Algorithm, words: tuple[str, ...], output: tuple[Path, ...], 
 
     files, options = split(words)
     if not files:
-        raise click.UsageError("name at least one input, a .npy file")
+        raise click.UsageError("no input is given; at least one .npy file is needed")
     arrays = [load(path) for path in files]
     try:
         result = algorithm.function(*arrays, device=pydp.device(which), **options)
@@ -76,7 +79,7 @@ def run(algorithm: Algorithm, words: tuple[str, ...], output: tuple[Path, ...], 
     if len(output) != len(results):
         count = len(results)
         raise click.UsageError(
-            f"{algorithm.name} has {count} result(s), so -o is given {count} time(s), not {len(output)}"
+            f"-o is given {len(output)} time(s); {algorithm.name} has {count} result(s) and needs -o once for each"
         )
     for path, item in zip(output, results, strict=True):
         try:

@@ -1,7 +1,7 @@
-"""The command ``pydp tune``: measures, and looks after what has been measured.
+"""The command ``pydp tune``: tunes, and lists, exports, imports and removes the results.
 
-Each problem is tuned by a process of its own. Where a driver takes that process down with it, or a kernel never ends,
-another one goes on without the specialization that was running.
+Each problem is tuned in a process of its own. If a driver crashes that process or a kernel never ends, a new process
+continues without the specialization that was running.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ _RESTARTS = 8
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 @click.option("-t", "--dtype", default=None, help="Type of the elements.")
 @click.option("-b", "--budget", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
-              help="Seconds of search for each size; last races follow.")  # fmt: skip
-@click.option("--again", is_flag=True, help="Measure anew what was tuned before.")
-@click.option("--list", "listed", is_flag=True, help="Show what has been tuned.")
-@click.option("--export", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write it to a file.")
+              help="Seconds of search for each size, without the final runs.")  # fmt: skip
+@click.option("--again", is_flag=True, help="Tune again what was tuned before.")
+@click.option("--list", "listed", is_flag=True, help="List the tuned specializations.")
+@click.option("--export", "target", type=click.Path(dir_okay=False, path_type=Path), help="Write results to a file.")
 @click.option("--import", "source", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="Take over what a file holds.")  # fmt: skip
-@click.option("--clear", is_flag=True, help="Forget what has been tuned, with -d that of one device.")
+              help="Add the results of a file.")  # fmt: skip
+@click.option("--clear", is_flag=True, help="Remove all results; with -d, those of one device.")
 @click.option("--alone", hidden=True, is_flag=True, help="Tune one size in this process.")
 def tune(
     algorithm: Algorithm | None, sizes: tuple[str, ...], which: str | None, dtype: str | None, budget: float,
     again: bool, listed: bool, target: Path | None, source: Path | None, clear: bool, alone: bool,
 ) -> None:  # fmt: skip
-    """Find the fastest specializations on a device and keep them: pydp tune matmul 1024 4096x64x4096
+    """Find the fastest specializations on a device and store them: pydp tune matmul 1024 4096x64x4096
 
-    ALGORITHM: by default all. SIZE: a shape such as 1048576 or 2048x2048 (matmul: M, or MxNxK, or BATCHxMxNxK); by
-    default a few of each algorithm. Stopped or killed, the same command goes on where it was. Later calls of about
-    these sizes, from any program, choose by what was found.
+    Without ALGORITHM, it tunes all of them. SIZE is a shape such as 1048576 or 2048x2048 (matmul: M, MxNxK or
+    BATCHxMxNxK); by default a few usual sizes. If the command is stopped or killed, run it again to continue. Later
+    calls of about these sizes, from any program, use the results.
     """
     if sum(map(bool, (listed, target, source, clear))) > 1 or (algorithm and (listed or target or source or clear)):
-        raise click.UsageError("--list, --export, --import and --clear are each given alone")
+        raise click.UsageError("--list, --export, --import and --clear exclude one another and ALGORITHM")
     if which is not None and (listed or target or source):
-        raise click.UsageError("--device goes with tuning and with --clear")
+        raise click.UsageError("--device applies only to tuning and to --clear")
     if math.isnan(budget):
         raise click.UsageError("--budget is nan; a positive number of seconds is accepted")
     if dtype is not None and algorithm is None:
-        raise click.UsageError("--dtype goes with an algorithm")
+        raise click.UsageError("--dtype needs an ALGORITHM")
     if listed:
         _list()
     elif target is not None:
@@ -87,13 +87,13 @@ def tune(
 def _tune_all(jobs: list[tuple[Algorithm, str, str]], which: str | None, budget: float, again: bool) -> None:
     import pydp
 
-    chosen = pydp.device(which)  # tells what is wrong with the device before anything starts
+    chosen = pydp.device(which)  # raises an error for a wrong device before anything starts
     click.echo(f"device: {chosen.name} ({chosen.platform} {chosen.driver_version})")
     failed = False
     for number, (algorithm, size, dtype) in enumerate(jobs, 1):
         name = algorithm.name
         left = (len(jobs) - number + 1) * budget
-        click.echo(f"{number} of {len(jobs)}: {name} {size} {dtype} (searches of {_minutes(left)} at most are left)")
+        click.echo(f"{number} of {len(jobs)}: {name} {size} {dtype} (at most {_minutes(left)} of search left)")
         words = [name, size, "--dtype", dtype, "--budget", str(budget), *(["--device", which] if which else [])]
         failed |= not _tune_apart(words, again)
     if failed:
@@ -101,7 +101,7 @@ def _tune_all(jobs: list[tuple[Algorithm, str, str]], which: str | None, budget:
 
 
 def _tune_apart(words: list[str], again: bool) -> bool:
-    """Tunes one size by another process, and by one more where that is taken down; whether it came to its end."""
+    """Tune one size in another process, restarted if it crashes. Return whether a process exited with status 0."""
     from pydp.runtime.drivers.interpreter import python_process
 
     program = "import sys; from pydp.cli import main; main(sys.argv[1:], prog_name='pydp')"
@@ -112,21 +112,21 @@ def _tune_apart(words: list[str], again: bool) -> bool:
             code = process.wait()
         except KeyboardInterrupt:
             _end(process)
-            click.echo("stopped; the same command goes on from here")
+            click.echo("stopped; run the same command again to continue")
             raise SystemExit(130) from None
         if code == 130:
             raise SystemExit(130)
         if code >= 0 and code != _STUCK:
             return code == 0
-        cause = "a kernel never ended" if code == _STUCK else f"its process ended by {_signal(-code)}"
-        click.echo(f"{cause}; going on without it", err=True)
-        again = False  # what has been tried stays tried
-    click.echo(f"given up after {_RESTARTS} processes", err=True)
+        cause = "a kernel did not end" if code == _STUCK else f"its process was ended by {_signal(-code)}"
+        click.echo(f"{cause}; continuing without this specialization", err=True)
+        again = False  # the restarted process must not repeat what was tried
+    click.echo(f"gave up after {_RESTARTS} processes", err=True)
     return False
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Waits for a process that was interrupted too; ends it where it does not end itself."""
+    """Wait for a process that was also interrupted; kill it if it does not exit in 10 seconds."""
     try:
         process.wait(10)
     except subprocess.TimeoutExpired:
@@ -146,7 +146,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _tune_here(algorithm: Algorithm, size: str, dtype: str, which: str | None, budget: float, again: bool) -> None:
-    """Tunes one size, with a progress bar."""
+    """Tune one size in this process, with a progress bar."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     import pydp
@@ -161,7 +161,7 @@ def _tune_here(algorithm: Algorithm, size: str, dtype: str, which: str | None, b
             task = bar.add_task(f"{algorithm.name} {size}", total=1.0, state="")
 
             def show(now: Now) -> None:
-                if os.getppid() != parent:  # whoever asked for it is gone
+                if os.getppid() != parent:  # the parent process has ended
                     raise KeyboardInterrupt
                 share = max(now.spent / now.budget, now.tried / now.ranked if now.ranked > now.tried else 0.0)
                 state = f"{now.tried} tried, best {now.best:.2f} of the untuned time"
@@ -174,25 +174,25 @@ def _tune_here(algorithm: Algorithm, size: str, dtype: str, which: str | None, b
         click.echo(str(error), err=True)
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(_STUCK)  # the driver's threads would keep an orderly end from coming
+        os._exit(_STUCK)  # a normal exit would wait for the driver's threads
     click.echo(str(found))
     for trial in found.failures:
         click.echo(f"  not usable: {trial.failure}: {dict(trial.spec)}")
     if not found.kept:
-        click.echo("  it could not be written to the cache folder; see the log", err=True)
+        click.echo("  the result could not be written to the cache folder (see the log)", err=True)
 
 
 # --- arguments to tune with -------------------------------------------------------------------------------
 
 
 def _shapes(algorithm: Algorithm, size: str) -> list[Shape]:
-    """The operands' shapes for a size."""
+    """The shapes of the operands for a size."""
     try:
         numbers = tuple(int(part) for part in size.split("x"))
     except ValueError:
         numbers = ()
     if not numbers or min(numbers) < 1:
-        raise click.UsageError(f"{size!r} is not a size; positive numbers with an x between them are")
+        raise click.UsageError(f"{size!r} is not a size; positive integers joined by x are accepted")
     shapes = algorithm.shapes(numbers)
     if shapes is None:
         accepted = ", ".join(one.replace(" ", "x") for one in algorithm.accepted)
@@ -201,7 +201,7 @@ def _shapes(algorithm: Algorithm, size: str) -> list[Shape]:
 
 
 def arguments(device: Device, algorithm: Algorithm, size: str, dtype: str) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments of a call to tune with, on the device: numbers whose sums are exact in any order."""
+    """Arguments on the device for the call to tune. Their sums are exact in any order."""
     import numpy as np
 
     import pydp
@@ -209,35 +209,35 @@ def arguments(device: Device, algorithm: Algorithm, size: str, dtype: str) -> tu
     try:
         kind = np.dtype(dtype)
     except TypeError:
-        raise click.UsageError(f"{dtype!r} is not a dtype of NumPy's") from None
+        raise click.UsageError(f"{dtype!r} is not a NumPy dtype") from None
     if kind.kind not in algorithm.dtypes:
         words = {"b": "booleans", "i": "integers", "f": "floats", "c": "complex numbers"}
         accepted = [word for letter, word in words.items() if letter in algorithm.dtypes]
-        raise click.UsageError(f"{dtype!r} is not accepted; {', '.join(accepted[:-1])} and {accepted[-1]} are")
+        raise click.UsageError(f"{dtype!r} is not accepted; {', '.join(accepted[:-1])} and {accepted[-1]} are allowed")
     shapes = _shapes(algorithm, size)
     rng = np.random.default_rng(1)
     largest = max(math.prod(one) for one in shapes) * kind.itemsize
     if largest > device.profile.max_allocation:
         raise click.UsageError(
-            f"{size!r} is not accepted: an array of {largest} bytes; {device.profile.max_allocation} is the most there"
+            f"{size!r} needs an array of {largest} bytes; the device allows {device.profile.max_allocation}"
         )
     try:
         numbers = [_numbers(rng, one, kind, algorithm.numbers == "spread") for one in shapes]
-    except (ValueError, MemoryError) as error:  # NumPy has so many axes, and a host so much memory
+    except (ValueError, MemoryError) as error:  # too many axes for NumPy, or too little host memory
         raise click.UsageError(f"{size!r} is not accepted: {error}") from None
     if algorithm.numbers == "counts" and kind.kind == "i":
         numbers = [np.abs(one) for one in numbers]
     arrays = [pydp.field(one, device=device) for one in numbers]
     options: dict[str, Any] = {**algorithm.options, "device": device}
     fn = algorithm.function
-    if "out" in inspect.signature(fn).parameters:  # memory that is new at each call would cost more than some kernels
+    if "out" in inspect.signature(fn).parameters:  # new memory at each call would cost more than some kernels
         out = options["out"] = fn(*arrays, **options)
-        out[...] = 0  # not the result, or whoever writes nothing would pass
+        out[...] = 0  # else a candidate that writes nothing would pass the check
     return arrays, options
 
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, spread: bool) -> np.ndarray:
-    """Random numbers of a dtype: of its whole range where they are spread, else small whole ones."""
+    """Random numbers of a dtype: from its whole range if `spread`, else small integers."""
     import numpy as np
 
     if dtype.kind == "c":
@@ -252,7 +252,7 @@ def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, 
     return rng.integers(least, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
 
 
-# --- what has been tuned ----------------------------------------------------------------------------------
+# --- stored results ---------------------------------------------------------------------------------------
 
 
 def _list() -> None:
@@ -271,7 +271,7 @@ def _list() -> None:
             ratio = (
                 trial.failure if trial.ratio is None else f"{trial.ratio:.2f}" if trial.ratio < 1 else "1 (the best)"
             )
-            table.add_row(*(Text(word) for word in (name, str(trial.shape), ratio or "", spec)))  # no markup in them
+            table.add_row(*(Text(word) for word in (name, str(trial.shape), ratio or "", spec)))  # no markup
     Console().print(table if table.row_count else "nothing has been tuned")
 
 
@@ -293,7 +293,7 @@ def _import(path: Path) -> None:
         data = path.read_bytes()
     except OSError as error:
         raise click.ClickException(f"{path} cannot be read: {error.strerror or error}") from None
-    click.echo(f"{imported(data, str(path))} trial(s) taken over from {path}")
+    click.echo(f"{imported(data, str(path))} trial(s) imported from {path}")
 
 
 def _clear(which: str | None) -> None:

@@ -1,1 +1,1 @@
-"""Inside a work-group: how wide barriers have to be, and what each is run by."""
+"""Barriers inside a work-group: their widths, and the implementation of each on a device."""

@@ -1,8 +1,9 @@
-"""How a barrier of a given width is run on a device (SPEC S4): the cheapest way that has at least these lanes meet.
+"""Choose the cheapest implementation of a barrier of a given width on a device (SPEC S4).
 
-A barrier of width W has each aligned run of W lanes of a group meet, lanes numbered by their linear local id. In order:
-none, subgroup, warp (NVIDIA's subgroup, through PTX), named (NVIDIA's barrier of some of a group's warps), group.
-Whatever is chosen may have more lanes meet, never fewer: every lane of the group comes to every barrier.
+A barrier of width W synchronizes each aligned run of W lanes of a group; lanes are numbered by their linear local id.
+The implementations, cheapest first: none, subgroup, warp (NVIDIA's subgroup, through PTX), named (NVIDIA's barrier of
+some of a group's warps), group. An implementation may synchronize more lanes than needed, never fewer. Every lane of
+the group must reach every barrier.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _EXTRA = {"none": "none", "subgroup": "subgroup", "warp": "subgroup", "named": "
 
 @dataclass(frozen=True)
 class Lowering:
-    """kind: one of `KINDS`. width: how many lanes it has meet. reason: why it, and nothing cheaper."""
+    """kind: one of `KINDS`. width: the number of lanes that it synchronizes. reason: why nothing cheaper is used."""
 
     kind: str
     width: int
@@ -40,9 +41,9 @@ class Lowering:
 class Barriers:
     """The choice of barriers in one kernel.
 
-    size: lanes of the group; row: its length along dimension 0; subgroup: lanes of a subgroup where the kernel is sure
-    of them (it asks for that size, or the device has no other), else 0; choice: one of `CHOICES`, where all but "auto"
-    allow that one way beside the whole group.
+    size: lanes of the group. row: its length along dimension 0. subgroup: lanes of a subgroup if the size is certain
+    (the kernel requests it, or the device has no other), else 0. choice: one of `CHOICES`; a choice other than "auto"
+    allows only that implementation and the whole group's barrier.
 
     >>> Barriers(profile, size=64, row=64, subgroup=16).lowering(8).kind      # doctest: +SKIP
     'subgroup'
@@ -55,7 +56,7 @@ class Barriers:
     choice: str = "auto"
 
     def lowering(self, width: int) -> Lowering:
-        """The way to run a barrier of `width`, which divides the group's size."""
+        """The implementation of a barrier of `width`, which divides the group's size."""
         for kind in KINDS[:-1]:
             if self.choice in ("auto", _EXTRA[kind]):
                 found: Lowering | None = getattr(self, f"_{kind}")(width)
@@ -63,14 +64,14 @@ class Barriers:
                     return found
         asked = self.choice not in ("auto", "group")
         reason = "barriers is 'group'" if self.choice == "group" and width < self.size else self._why_group(width)
-        return Lowering("group", self.size, f"{reason} (where {self.choice!r} cannot be)" if asked else reason)
+        return Lowering("group", self.size, f"{reason}; {self.choice!r} is impossible" if asked else reason)
 
     def _none(self, width: int) -> Lowering | None:
         lockstep = self.profile.lockstep
         if width == 1:
             return Lowering("none", 1, "no lane needs another's memory")
         if width <= lockstep and lockstep % width == 0 and self.size % lockstep == 0:
-            return Lowering("none", lockstep, f"the device promises {lockstep} lanes in lockstep")
+            return Lowering("none", lockstep, f"the device runs {lockstep} lanes in lockstep")
         return None
 
     def _subgroup(self, width: int) -> Lowering | None:
@@ -85,41 +86,41 @@ class Barriers:
         return Lowering("warp", WARP, f"{width} divides warps of {WARP} lanes, which divide the group's {self.size}")
 
     def _named(self, width: int) -> Lowering | None:
-        """Runs of a power of two have ids of their own for each width: a slow run is never met by another width."""
+        """The barrier ids differ for each number of runs, so barriers of two widths never mix."""
         if not is_nvidia(self.profile):
             return None
         for runs in (_MOST_RUNS, _MOST_RUNS // 2, 2):
             count = self.size // runs
             if self.size % (runs * WARP) == 0 and count % width == 0:
-                return Lowering("named", count, f"{runs} hardware barriers of {count} lanes are enough for {width}")
+                return Lowering("named", count, f"{runs} hardware barriers of {count} lanes cover width {width}")
         return None
 
     def _why_group(self, width: int) -> str:
         if width == self.size:
-            return "all lanes need to meet"
+            return "the barrier is as wide as the group"
         if is_nvidia(self.profile):
-            return f"{width} lanes are neither a part of warps nor of 2, 4 or 8 runs of whole warps"
+            return f"{width} lanes divide neither warps nor 2, 4 or 8 runs of whole warps"
         if not self.profile.subgroup_sizes:
             return "the device has no subgroups whose layout is known"
         if not self.subgroup and self.profile.kind == "cpu" and self.choice == "auto":
-            return "on a CPU subgroups are worth it where they do without any barrier of the whole group"
+            return "on a CPU, subgroups pay off only if no barrier of the whole group remains"
         if not self.subgroup:
-            return f"rows of {self.row} lanes hold no whole subgroups, or no subgroup is as wide"
+            return f"rows of {self.row} lanes do not consist of whole subgroups, or no subgroup is wide enough"
         return f"{width} does not divide subgroups of {self.subgroup} lanes"
 
 
 def is_nvidia(profile: Profile) -> bool:
-    """Whether kernels are compiled to PTX, so that inline PTX can be used."""
+    """Whether kernels are compiled to PTX and may contain inline PTX."""
     return any(name.startswith("cl_nv_") for name in profile.extensions)
 
 
 def chooses_subgroup(profile: Profile) -> bool:
-    """Whether a kernel can ask for its subgroups' size."""
+    """Whether a kernel can request its subgroup size."""
     return "cl_intel_required_subgroup_size" in profile.extensions
 
 
 def subgroup_sizes(profile: Profile, row: int) -> tuple[int, ...]:
-    """The subgroup sizes of which a kernel with rows of `row` lanes can be sure that they are runs of lanes."""
+    """The subgroup sizes for which subgroups are certainly runs of lanes, with rows of `row` lanes."""
     if is_nvidia(profile):
         return ()
     sizes = profile.subgroup_sizes
@@ -129,18 +130,18 @@ def subgroup_sizes(profile: Profile, row: int) -> tuple[int, ...]:
 
 
 def why_not(mapping: str, choice: str, subgroup: int | None) -> str | None:
-    """Why a specialization's fields `mapping`, `barriers` and `subgroup` are wrong on any device, or None."""
+    """Why the fields `mapping`, `barriers` and `subgroup` are wrong on every device, or None."""
     if mapping not in ("vector", "simt"):
         return f"mapping is {mapping!r}; 'vector' and 'simt' are accepted"
     if choice not in CHOICES:
         return f"barriers is {choice!r}; {', '.join(map(repr, CHOICES))} are accepted"
     if mapping == "vector" and (choice not in ("auto", "group") or subgroup is not None):
-        return f"barriers is {choice!r} and subgroup {subgroup!r}; lanes that meet are of mapping 'simt' alone"
+        return f"barriers is {choice!r} and subgroup is {subgroup!r}; these apply only to mapping='simt'"
     return None
 
 
 def check_choice(profile: Profile, choice: str, subgroup: int | None, row: int, size: int) -> None:
-    """Raise InvalidArgument or UnsupportedOnDevice where a lowering or a subgroup size that was asked for cannot be."""
+    """Raise InvalidArgument or UnsupportedOnDevice if a requested lowering or subgroup size is impossible."""
     if choice not in CHOICES:
         raise InvalidArgument(f"spec barriers is {choice!r}; {', '.join(map(repr, CHOICES))} are accepted")
     sizes = subgroup_sizes(profile, row)
@@ -150,7 +151,7 @@ def check_choice(profile: Profile, choice: str, subgroup: int | None, row: int, 
         known = (WARP,) if is_nvidia(profile) and size % WARP == 0 else sizes
         if subgroup not in known:
             raise UnsupportedOnDevice(
-                f"spec subgroup is {subgroup}; with rows of {row} lanes this device has subgroups of "
+                f"spec subgroup is {subgroup}; with rows of {row} lanes, this device has subgroups of "
                 f"{' or '.join(map(str, known)) or 'no known size'}"
             )
     warps = is_nvidia(profile) and size % WARP == 0
@@ -159,7 +160,7 @@ def check_choice(profile: Profile, choice: str, subgroup: int | None, row: int, 
             f"spec barriers is 'subgroup'; this device has no subgroups of known layout in rows of {row} lanes"
         )
     if choice == "named" and not is_nvidia(profile):
-        raise UnsupportedOnDevice("spec barriers is 'named'; only NVIDIA devices have barriers of some of the warps")
+        raise UnsupportedOnDevice("spec barriers is 'named'; only NVIDIA devices have named barriers")
 
 
 Case = tuple[int | None, Lowering]
@@ -167,7 +168,7 @@ Need = tuple[Sequence[int], float]
 
 
 def merged(ways: Sequence[tuple[int, Lowering]]) -> list[Case]:
-    """Ways by the number that they are for numbers below, neighbours of one way made one; the last takes all others."""
+    """Merge neighbouring cases with equal lowerings. A case is (upper bound, lowering); the last has no bound."""
     cases: list[Case] = []
     for below, way in ways:
         if cases and (cases[-1][1].kind, cases[-1][1].width) == (way.kind, way.width):
@@ -177,19 +178,18 @@ def merged(ways: Sequence[tuple[int, Lowering]]) -> list[Case]:
 
 
 def texts(cases: Sequence[Case]) -> list[dict[str, object]]:
-    """Cases as wg_barrier.mako takes them."""
+    """Cases as parameters of wg_barrier.mako."""
     return [{"below": below, "kind": way.kind, "width": way.width} for below, way in cases]
 
 
 def rules_for(
     needs: Sequence[Need], profile: Profile, size: int, row: int, choice: str = "auto", subgroup: int | None = None
 ) -> Barriers:
-    """The rules with the largest subgroup that leaves the fewest barriers of the whole group.
+    """The rules with the fewest barriers of the whole group; among these, with the largest subgroup.
 
-    needs: for each barrier its widths and how much each of them counts. subgroup: given by the user, or None.
-    On CPUs a subgroup is a loop over vectors in the compiler's hands: one of fewer than four vectors of 32-bit lanes
-    that is not the whole group, or one whose barriers stand beside those of the whole group, costs what it saves or
-    more (bench/bench_barrier.py).
+    needs: (widths, weight) for each barrier. subgroup: the user's, or None. On CPUs, the compiler makes a loop over
+    vectors from a subgroup. Subgroups of fewer than four vectors of 32-bit lanes (unless they are the whole group) cost
+    at least as much as they save, and so do subgroups if barriers of the whole group remain (bench/bench_barrier.py).
     """
     if subgroup is not None:
         return Barriers(profile, size, row, subgroup, choice)
@@ -206,13 +206,15 @@ def rules_for(
 
 
 def whole_groups(needs: Sequence[Need], rules: Barriers) -> float:
-    """How many barriers, as far as they count, are run by the whole group."""
+    """The weighted number of barriers that the whole group runs."""
     return sum(each * sum(rules.lowering(width).kind == "group" for width in widths) for widths, each in needs)
 
 
 def build(rules: Barriers) -> dict[str, object]:
-    """Parameters of a template whose barriers follow `rules`: attribute (of the kernel), subgroups (enable the
-    extension), and cl_std where another OpenCL C is needed."""
+    """Template parameters for barriers that follow `rules`.
+
+    attribute: of the kernel. subgroups: whether to enable the extension. cl_std: if another OpenCL C is needed.
+    """
     lanes = rules.subgroup
     modern = bool(lanes) and rules.profile.cl_c_version >= (3, 0)
     asks = bool(lanes) and chooses_subgroup(rules.profile)

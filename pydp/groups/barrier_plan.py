@@ -1,7 +1,7 @@
-"""The barriers of a template's kernel: the width that each needs, how it is run, and how that is told (SPEC S4).
+"""The barriers of a template's kernel: the width that each needs, its implementation, and its description (SPEC S4).
 
-A template calls ``meet`` of wg_barrier.mako with a name for each of its barriers; its algorithm says here how many
-neighbouring lanes each must have meet: one number, or several by a number that the kernel has at hand (a loop's step).
+A template calls ``meet`` of wg_barrier.mako with a name for each barrier. Its algorithm gives the width of each: one
+number, or several that depend on a number in the kernel (the step of a loop).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydp.runtime.programs.program import Kernel, kernel
 _log = logging.getLogger("pydp")
 
 Widths = int | Sequence[tuple[int, int]]
-"""A barrier's width, or (number, width) pairs: the width for a number is that of the first pair it is not above."""
+"""A barrier's width, or (number, width) pairs: the first pair whose number is not below the kernel's number applies."""
 
 
 def meetings(
@@ -30,11 +30,10 @@ def meetings(
     subgroup: int | None = None,
     row: int | None = None,
 ) -> dict[str, object]:
-    """Parameters of a template for a group of `lanes`: ways (of each barrier, by its name) and what `build` gives.
+    """Template parameters for a group of `lanes`: "ways" (the cases of each barrier by name) and those of `build`.
 
-    needs: what each barrier needs, by its name. row: lanes along dimension 0, where not all lie there. choice,
-    subgroup: see :class:`pydp.groups.barrier.Barriers`; raises InvalidArgument or UnsupportedOnDevice where they
-    cannot be.
+    needs: the widths of each barrier by name. row: lanes along dimension 0; by default all. choice, subgroup: see
+    :class:`pydp.groups.barrier.Barriers`; raises InvalidArgument or UnsupportedOnDevice if they are impossible.
 
     >>> meetings(profile, 64, {"staged": 64, "merged": [(1, 2), (2, 4)]})["ways"]      # doctest: +SKIP
     """
@@ -62,7 +61,7 @@ def _same(one: Lowering, other: Lowering) -> bool:
 
 
 def _text(case: Case, widths: list[int]) -> dict[str, object]:
-    """A case as wg_barrier.mako takes it, with the widths that were asked for and the reason for `told`."""
+    """A case as parameters of wg_barrier.mako, with the needed widths and the reason for `told`."""
     below, way = case
     needs = ", ".join(map(str, dict.fromkeys(widths)))
     return {"below": below, "kind": way.kind, "width": way.width, "needs": needs, "reason": way.reason}
@@ -80,9 +79,10 @@ def built(
     subgroup: int | None = None,
     row: int | None = None,
 ) -> Kernel:
-    """The kernel of a template whose barriers have these needs, as `runtime.programs.program.kernel` builds it.
+    """Build the kernel of a template with these barriers, with `runtime.programs.program.kernel`.
 
-    Where NVIDIA's own barriers do not build and were not asked for, those of whole groups are used, with a log line.
+    If NVIDIA's own barriers do not build and the caller did not choose them, whole-group barriers are used, with one
+    line in the log.
     """
     ways = meetings(device.profile, lanes, needs, choice, subgroup, row)
     try:
@@ -90,12 +90,12 @@ def built(
     except BuildFailed:
         if choice != "auto" or not is_nvidia(device.profile):
             raise
-        _log.warning("barriers of warps do not build on %s; those of whole groups are used", device.name)
+        _log.warning("warp barriers do not build on %s; whole-group barriers are used", device.name)
         return kernel(device, template, name, {**params, **meetings(device.profile, lanes, needs, "group", None, row)})
 
 
 def told(ready: Kernel) -> list[str]:
-    """A sentence for each barrier of a kernel: its line in the text, the width asked for, how it is run, and why."""
+    """A sentence for each barrier of a kernel: its source line, its width, its implementation and the reason."""
     ways = ready.params.get("ways")
     if not isinstance(ways, Mapping):
         return []
@@ -113,10 +113,10 @@ def _how(cases: Sequence[Mapping[str, Any]]) -> str:
 
 
 def tree(lanes: int) -> dict[str, Widths]:
-    """What the barriers of wg_reduce.mako need, over `lanes` (a power of two).
+    """The widths of the barriers of wg_reduce.mako over `lanes` (a power of two).
 
-    In the turn of step s lane k takes what lane k + s has, so before it runs of 2 s lanes meet; after the last turn
-    all do.
+    In the iteration with step s, lane k reads the value of lane k + s, so runs of 2 s lanes must synchronize before it.
+    After the last iteration, all lanes must.
     """
     steps = [1 << turn for turn in range(lanes.bit_length() - 1)]
     turns = [(step, min(4 * step, lanes) if 2 * step < lanes else lanes) for step in steps]

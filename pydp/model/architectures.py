@@ -1,8 +1,8 @@
-"""A small table of architectures: what cannot be asked of a driver, and devices that are not there.
+"""A small table of architectures: properties that drivers do not report, and devices that are not present.
 
 Figures of a multiprocessor (`sm`: NVIDIA's SM, AMD's compute unit, Intel's Xe core, a CPU's core) come from the
-vendors' programming guides; those of a whole board (how many, clock, bandwidth) are one common board's of that
-architecture. They are estimates to choose by, not promises; a calibration replaces them where the device is there.
+vendors' programming guides. Figures of a whole board (multiprocessors, clock, bandwidth) are those of one common board
+of the architecture. They are estimates for choosing; if the device is present, a calibration replaces them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Architecture:
     """One architecture and one common board of it.
 
     name: the compiler's name of the target. vendor: "nvidia", "amd", "intel" or "cpu". warp: work-items that run
-    together. registers: 32-bit registers of a multiprocessor; registers_per_lane: the most that a work-item can have.
-    local, local_per_group: bytes of local memory of a multiprocessor, and the most that a group gets from OpenCL.
-    warps, blocks: warps and groups that it holds. lanes, lanes64: fused multiply-adds of float32 and float64 that it
-    starts in a cycle. sms, l2, clock, bandwidth: the board's multiprocessors, bytes of last-level cache, Hz and bytes
-    per second. latency: seconds of a memory access. note: the board, and the source.
+    together. registers: 32-bit registers per multiprocessor; registers_per_lane: the most per work-item. local: bytes
+    of local memory per multiprocessor; local_per_group: the most per group in OpenCL. warps, blocks: most resident
+    warps and groups per multiprocessor. lanes, lanes64: fused multiply-adds of float32 and float64 per cycle and
+    multiprocessor. sms, l2, clock, bandwidth: the board's multiprocessors, bytes of last-level cache, Hz, bytes per
+    second. latency: seconds of a memory access. note: the board, and the source.
     """
 
     name: str
@@ -87,7 +87,7 @@ def _xe(name: str, registers: int, warps: int, lanes64: int, board: tuple[str, i
 
 
 def _cpu(name: str, simd: int, registers: int, note: str) -> Architecture:
-    """A core with two vector multiply-adds a cycle; its 'registers' are those of one work-item."""
+    """A core with two vector multiply-adds per cycle; `registers` is per work-item."""
     lanes = 2 * simd // 4
     return Architecture(
         name, "cpu", 1, registers * simd // 4, registers * simd // 4, 32 * _KB, 32 * _KB, 1, 1, lanes, lanes // 2, 8,
@@ -132,7 +132,7 @@ TABLE = {item.name: item for item in _ALL}
 
 
 def by_name(name: str) -> Architecture:
-    """The table's entry of a target; InvalidArgument, which names the known ones, for another name."""
+    """The table's entry of a target. Raises InvalidArgument with the accepted names for an unknown name."""
     found = TABLE.get(name.lower().split(":")[0])
     if found is None:
         raise InvalidArgument(f"target {name!r} is not known; {', '.join(TABLE)} are accepted")
@@ -140,8 +140,10 @@ def by_name(name: str) -> Architecture:
 
 
 def architecture(profile: Profile, name: str = "") -> Architecture:
-    """The entry that fits a device best, by the device's `name` where it holds a target's, else by its profile, which
-    tells the target that :func:`by_target` has made it of."""
+    """The entry that fits a device best: by a target's name in `name`, else by the profile.
+
+    A profile from :func:`by_target` contains its target's name.
+    """
     words = [
         *name.lower().replace(":", " ").split(),
         *profile.sources.get("kind", "").removeprefix("table: ").split()[:1],
@@ -164,8 +166,11 @@ def architecture(profile: Profile, name: str = "") -> Architecture:
 
 
 def _akin(word: str) -> Architecture | None:
-    """The entry of a target of AMD's that the table lacks: the first of its series ("gfx90c": gfx900, for gfx90a has
-    twice the registers), else the last of its generation; None for other words."""
+    """A similar entry for an AMD target that the table lacks; None for other words.
+
+    It is the first of its series ("gfx90c": gfx900, because gfx90a has twice the registers), else the last of its
+    generation.
+    """
     if not re.fullmatch(r"gfx\d{1,2}[0-9a-f]{2}", word):
         return None
     generation = [entry for entry in _ALL if entry.name[:-2] == word[:-2]]
@@ -174,7 +179,7 @@ def _akin(word: str) -> Architecture | None:
 
 
 def architecture_of(device: Device) -> Architecture:
-    """The entry of a device: NVIDIA's drivers tell the compute capability, AMD's name the target."""
+    """The entry of a device. NVIDIA's drivers report the compute capability, AMD's the target's name."""
     import pyopencl as cl
 
     try:
@@ -188,7 +193,7 @@ def architecture_of(device: Device) -> Architecture:
 
 
 def structure_of(profile: Profile, entry: Architecture | None = None) -> Structure:
-    """Structure parameters (SPEC S5) of a device: the table's where a driver cannot be asked, else the profile's."""
+    """Structure parameters (SPEC S5) of a device: from the profile; those that no driver reports, from the table."""
     entry = entry if entry is not None else architecture(profile)
     local = max(entry.local, profile.local_bytes) if entry.vendor != "cpu" else profile.local_bytes
     return Structure(
@@ -206,13 +211,13 @@ def structure_of(profile: Profile, entry: Architecture | None = None) -> Structu
     )
 
 
-# Seconds to hand one group to a unit, and to launch a kernel; common figures, replaced by a calibration.
+# Seconds to start one group on a unit, and to launch a kernel. Common figures; a calibration replaces them.
 _GROUP_SECONDS = {"nvidia": 5e-9, "amd": 1e-8, "intel": 2e-8, "cpu": 3e-7}
 _LAUNCH_SECONDS = {"nvidia": 5e-6, "amd": 8e-6, "intel": 1e-5, "cpu": 1e-5}
 
 
 def rates_of(profile: Profile, entry: Architecture | None = None) -> Rates:
-    """The speeds of a device by the table: units and caches are the profile's, the rest its architecture's.
+    """Estimated rates of a device: units and caches from the profile, the rest from its architecture.
 
     >>> profile, _ = by_target("sm_80")
     >>> round(rates_of(profile).float32 * 108 / 1e12, 1)
@@ -221,7 +226,7 @@ def rates_of(profile: Profile, entry: Architecture | None = None) -> Rates:
     entry = entry if entry is not None else architecture(profile)
     units = profile.compute_units
     cpu = entry.vendor == "cpu"
-    # A desktop's memory for few cores, a server's for many; a GPU's board has the table's share for each unit.
+    # A CPU with few cores gets a desktop's bandwidth, one with many a server's. A GPU gets the board's share per unit.
     bandwidth = max(entry.bandwidth, 8e9 * units) if cpu else entry.bandwidth * units / entry.sms
     rate = 2.0 * entry.lanes * entry.clock
     return Rates(
@@ -243,7 +248,7 @@ def rates_of(profile: Profile, entry: Architecture | None = None) -> Rates:
 
 
 def by_target(name: str) -> tuple[Profile, Structure]:
-    """(profile, structure) of a device that is not there, by its compiler's name: "sm_90", "gfx90a", "xe_hpg".
+    """(profile, structure) of a device that is not present, by its compiler's name: "sm_90", "gfx90a", "xe_hpg".
 
     Raises InvalidArgument for an unknown name.
 

@@ -1,9 +1,9 @@
-"""The rates of a device, measured once by micro-kernels and kept in the cache folder per device and driver.
+"""Measure the rates of a device with micro-kernels and store them in the cache folder, per device and driver.
 
-Nothing here runs by itself when an algorithm is called: :func:`kept` only reads the result of an earlier
-:func:`calibrate`. The tuner and ``pydp bench --specializations`` calibrate; without a calibration the model uses the
-table of architectures. Background load only adds to the measured times. The first few processes therefore measure, and
-the best figures stay: a calibration made on a busy machine is improved by the next one.
+A call of an algorithm never measures: :func:`kept` only reads the result of an earlier :func:`calibrate`. The tuner and
+``pydp bench --specializations`` calibrate. Without a calibration, the model uses the table of architectures. Background
+load can only lengthen the measured times. The first few processes therefore all measure, and the best figures are
+kept: a later process improves a calibration made on a busy machine.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ __all__ = ["Meter", "best_of", "measured"]
 
 _TURNS = 5
 _STEPS, _ROUNDS = 32, 8
-_OPERATIONS = 2.0 * 4 * _STEPS  # of a work-item between two barriers
+_OPERATIONS = 2.0 * 4 * _STEPS  # per work-item between two barriers
 _PASSES = 4
-_LAUNCHES, _PAUSE = 25, 2e-3  # launches whose median counts, and seconds between them
+_LAUNCHES, _PAUSE = 25, 2e-3  # number of launches for a median, and seconds between them
 
 
 def best_of(one: Rates, other: Rates) -> Rates:
-    """The rates of two measurements of one device in which each figure was disturbed least."""
+    """Combine two measurements of one device: each figure from the less disturbed one."""
     faster = ("float32", "float64", "integer", "memory_read", "unit_memory", "unit_cache")
     found = {name: max(getattr(one, name), getattr(other, name)) for name in faster}
     found |= {name: min(getattr(one, name), getattr(other, name)) for name in ("launch", "group")}
-    # Barriers and slow lanes are parts of one time, which the peak of its own run was taken from; so are reading and
-    # writing of that of a copy.
+    # barrier and lane_slowdown were split from one measured time with the peak of the same run, so they are taken
+    # together. memory_read and memory_write were split from the time of a copy in the same way.
     lanes = min(one, other, key=_lane_seconds)
     slowdown = max(1.0, lanes.lane_slowdown * found["float32"] / lanes.float32) if lanes.lane_slowdown > 1 else 1.0
     copied = max(1.0 / (1.0 / each.memory_read + 1.0 / each.memory_write) for each in (one, other))
@@ -56,26 +56,29 @@ def best_of(one: Rates, other: Rates) -> Rates:
 
 
 def _written(read: float, copied: float) -> float:
-    """Bytes per second that are written, by those that are read and those that are copied."""
+    """Bytes per second of writing, from the rates of reading and copying."""
     return 1.0 / max(1.0 / copied - 1.0 / read, 0.25 / read)
 
 
 def _lane_seconds(rates: Rates) -> float:
-    """What a work-item of a group took in the measurement: its operations and one barrier."""
+    """Measured seconds of a work-item of a group: its operations and one barrier."""
     return rates.barrier + rates.lane_slowdown * _OPERATIONS / rates.float32
 
 
 def measured(device: Device) -> Rates:
-    """By the least times of a few passes over everything: a process's first one over its memory goes at half the speed
-    of the later ones, and for some milliseconds all threads of a driver may share a core. Not the best of each pass's
-    rates: where only its launches were disturbed, what is subtracted is too much, and its rates are too good."""
+    """Measure the rates, from the least times of a few passes.
+
+    One pass is not enough: the first pass over new memory runs at half the speed, and all threads of a driver may share
+    a core for some milliseconds. The best rate of each pass would be wrong: if only the launches of a pass were slow,
+    too much launch time would be subtracted, and its rates would be too good.
+    """
     meter = Meter(device)
-    found = [_pass(meter) for _ in range(meter.rounds)][-1]  # the meter remembers the least times
+    found = [_pass(meter) for _ in range(meter.rounds)][-1]  # the meter keeps the least times
     return replace(found, launch=meter.launch())
 
 
 def _pass(meter: Meter) -> Rates:
-    """The rates by the least times of this pass and those before it."""
+    """The rates from the least times of this pass and earlier ones."""
     device = meter.device
     base = rates_of(device.profile, architecture_of(device))
     launch, group = meter.groups()
@@ -103,7 +106,7 @@ def _pass(meter: Meter) -> Rates:
 
 
 class Meter:
-    """Runs the micro-kernels on one device."""
+    """Run the micro-kernels on one device."""
 
     def __init__(self, device: Device) -> None:
         import pyopencl as cl
@@ -118,7 +121,7 @@ class Meter:
         self.lanes_group = min(8 if self.quick else 128, device.profile.max_group_size)
         self.items = self.units * (1 if self.quick else 16) * self.group
         least = self.items * 8 * max(16, self.profile.simd_bytes)  # eight vectors for each work-item
-        self._least: dict[tuple[Any, ...], float] = {}  # seconds by what was run
+        self._least: dict[tuple[Any, ...], float] = {}  # least seconds by kernel, sizes and arguments
         self.nbytes = max(least, min(64 << 20, self.profile.max_allocation // 4) if not self.quick else 0)
         flags = cl.mem_flags.READ_WRITE
         self.buffers = [cl.Buffer(device.context, flags, self.nbytes) for _ in range(2)]
@@ -126,8 +129,7 @@ class Meter:
             cl.enqueue_copy(device.queue, buffer, np.zeros(self.nbytes, np.uint8))
 
     def seconds(self, kernel: Any, items: int, group: int, args: list[Any], turns: int = _TURNS) -> float:
-        """Least seconds of a launch until its end, of a few turns and those of earlier passes: what disturbs only
-        adds."""
+        """Least seconds of a launch, over `turns` runs and earlier passes. Background load only adds time."""
         took = min(self._once(kernel, items, group, args) for _ in range(2 if self.quick else 1 + turns))
         what = (kernel, items, group, *args)
         self._least[what] = took = min(took, self._least.get(what, took))
@@ -155,8 +157,10 @@ class Meter:
         return kernel(self.device, "calibrate.mako", name, params), width
 
     def launch(self) -> float:
-        """Seconds of a launch as programs meet it: after a pause, in which a driver's threads go to sleep. The median:
-        the least is that of threads that happen to be awake."""
+        """Median seconds of a launch after a pause, as in programs: the driver's threads sleep meanwhile.
+
+        The minimum would measure threads that happen to be awake.
+        """
         empty, _ = self._own("calibrate_empty")
         found = []
         for _ in range(1 if self.quick else _LAUNCHES):
@@ -165,7 +169,7 @@ class Meter:
         return statistics.median(found)
 
     def groups(self) -> tuple[float, float]:
-        """(least seconds of a launch, seconds to hand a group to a unit)."""
+        """(least seconds of a launch, seconds to start a group on a unit)."""
         empty, _ = self._own("calibrate_empty")
         many = 4 if self.quick else 512 * self.units
         one = self.seconds(empty, 1, 1, [self.buffers[1]], 9)
@@ -182,7 +186,7 @@ class Meter:
         return 2.0 * items * width * 12 * 4 * steps / max(took - launch, took / 2) / self.units
 
     def memory(self, launch: float) -> tuple[float, float, float]:
-        """Bytes per second: (read, copied, read by one unit alone)."""
+        """Bytes per second of (reading, copying, reading by one unit alone)."""
         reading, width = self._limit("limit_read", "float32", self.group)
         copying, _ = self._limit("limit_copy", "float32", self.group)
 
@@ -200,7 +204,7 @@ class Meter:
         return max(8, wanted if limit is None else min(wanted, limit // 2))
 
     def cache(self, launch: float) -> float:
-        """Bytes per second that a unit reads from its second-level cache."""
+        """Bytes per second of a unit that reads from its second-level cache."""
         made, width = self._own("calibrate_cache")
         each = max(8, min(self.profile.l2_bytes // 4, self.nbytes // self.units) // (4 * width) // 8 * 8)
         rounds = 1 if self.quick else 50
@@ -210,31 +214,30 @@ class Meter:
         return float(each * width * 4 * rounds / max(took - launch, took / 2))
 
     def lanes(self, launch: float, peak: float) -> tuple[float, float]:
-        """(seconds of a work-item at a barrier, how much slower than full vectors lanes calculate)."""
+        """(seconds of a work-item at a barrier, slowdown of lanes relative to full vectors)."""
         made, _ = self._own("calibrate_lanes")
         rounds = 1 if self.quick else _ROUNDS
         groups = 2 * self.units
         took = self.seconds(made, groups * self.lanes_group, self.lanes_group, [self.buffers[1], np.int32(rounds)])
         each = max(took - launch, took / 2) / (groups / self.units * self.lanes_group * rounds)
-        # What the multiply-adds do not account for, if they went as fast as vectors, is the barrier's, at most half.
+        # The barrier gets the time beyond that of vector multiply-adds, but at most half of the time.
         barrier = max(min(each / 2, each - _OPERATIONS / peak), 1e-12)
         return barrier, max(1.0, (each - barrier) * peak / _OPERATIONS)
 
 
 SCHEMA = "pydp-calibration-2"
-_KEY = "calibration"  # of a device's facts
-_DONE = "calibrated"  # this process has measured
-_TIMES = 3  # measurements that a file's rates are the best of before it is taken as it is
+_KEY = "calibration"  # key in a device's facts
+_DONE = "calibrated"  # key: this process has measured
+_TIMES = 3  # measurements to combine before a file is used without another one
 
 
 def path_of(device: Device) -> Path:
-    """The file that a device's calibration is kept in. Part of its name is how many units this process may use: the
-    rates are those of so many."""
+    """The file of a device's calibration. Its name has the number of units that this process may use."""
     return cache_dir() / "calibration" / f"{device.uid}-{device.profile.compute_units}.json"
 
 
 def kept(device: Device) -> Rates | None:
-    """The measured rates of a device, None where it was not calibrated; the file is read once in a process."""
+    """The measured rates of a device; None if it is not calibrated. A process reads the file once."""
     found = device.facts.get(_KEY)
     if found is None:
         data = read(path_of(device))
@@ -246,7 +249,7 @@ def kept(device: Device) -> Rates | None:
 
 
 def calibrated(device: Device) -> Rates:
-    """The kept rates; measured now where there are none, or where fewer than three processes have measured them."""
+    """The stored rates. They are measured now if fewer than three processes have measured them."""
     found = kept(device)
     if found is not None and (_DONE in device.facts or _times(device) >= _TIMES):
         return found
@@ -254,11 +257,13 @@ def calibrated(device: Device) -> Rates:
 
 
 def calibrate(device: Device) -> Rates:
-    """Measures the rates of a device (less than a second once the micro-kernels are built), keeps the best of them and
-    of those kept before, and forgets the choices that were made without them. A folder that cannot be written costs one
-    line in the log."""
+    """Measure the rates of a device, combine them with the stored ones, and store the result.
+
+    This takes less than a second once the micro-kernels are built. Cached choices are dropped, because they were made
+    without these rates. If the folder cannot be written, one line is logged.
+    """
     rates, before = measured(device), kept(device)
-    device.facts.pop(_KEY, None)  # what other processes have left since is in the file
+    device.facts.pop(_KEY, None)  # read the file again: other processes may have written it
     for known in (before, kept(device)):
         rates = rates if known is None else best_of(rates, known)
     times = _times(device)
@@ -270,31 +275,31 @@ def calibrate(device: Device) -> Rates:
 
 
 def _times(device: Device) -> int:
-    """How many measurements the kept file's rates are the best of; 0 where there are none."""
+    """The number of measurements combined in the stored file; 0 if there is no file."""
     data = read(path_of(device)) if kept(device) is not None else None
     try:
         return max(1, int(json.loads(data)["times"])) if data is not None else 0
-    except (ValueError, KeyError, TypeError, OverflowError):  # no count, or no number
+    except (ValueError, KeyError, TypeError, OverflowError):  # the count is missing or not a number
         return 1
 
 
 def dump(rates: Rates, driver: str, times: int = 1) -> bytes:
-    """The bytes of a calibration's file."""
+    """The bytes of a calibration file."""
     record: dict[str, Any] = {"schema": SCHEMA, "driver": driver, "rates": rates.as_dict(), "times": times}
     return (json.dumps({**record, "sum": _checksum(record)}, indent=1, sort_keys=True) + "\n").encode()
 
 
 def parse(data: bytes, driver: str) -> Rates | None:
-    """Rates of a file's bytes; None, with one line in the log, for damaged ones and for another driver's."""
+    """The rates in a file's bytes. For a damaged file or another driver, log one line and return None."""
     try:
         record = json.loads(data)
         found = record.pop("sum")
         if record["schema"] != SCHEMA or record["driver"] != driver or found != _checksum(record):
-            log_once("a kept calibration is of another driver or form, or damaged; it is not used")
+            log_once("a stored calibration has another driver or format, or is damaged; it is not used")
             return None
         return from_dict(record["rates"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        log_once(f"a kept calibration cannot be read ({type(error).__name__}); it is not used")
+        log_once(f"a stored calibration cannot be read ({type(error).__name__}); it is not used")
         return None
 
 

@@ -1,8 +1,8 @@
-"""Seconds of a candidate from its counts and the device's rates (SPEC S5, the third of five modules, for all families).
+"""Predict a candidate's time from its counts and the device's rates (SPEC S5, the third of five modules).
 
-A phase takes as long as the slowest of what runs side by side: arithmetic, the units' caches, memory; plus what does
-not overlap: launches, handing out groups, barriers, waiting for signals. On GPUs the time model of the structure and
-analysis parameters (formulas 3 to 14) bounds it from below too: it knows how many warps hide a memory access.
+Arithmetic, the units' caches and memory overlap: a phase takes as long as the slowest of them. Launches, group starts,
+barriers and waiting for signals do not overlap and are added. On GPUs, the time model (formulas 3 to 14) is also a
+lower bound: it knows how many warps hide a memory access.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pydp.model.structure import Analysis, Structure
 from pydp.model.time_model import gpu_time
 
 LIMITERS = ("memory", "compute", "latency", "launch")
-_OVERLAP_LOSS = 0.15  # of what the slowest part hides still shows: buffers between the parts are finite
+_OVERLAP_LOSS = 0.15  # share of the hidden time that still counts: buffers between the parts are finite
 
 
 class Cost(NamedTuple):
-    """Predicted seconds of one call, and the part of each limiter in them."""
+    """Predicted seconds of one call, in total and by limiter."""
 
     seconds: float
     memory: float
@@ -30,7 +30,7 @@ class Cost(NamedTuple):
 
     @property
     def parts(self) -> dict[str, float]:
-        """Seconds by the names of the limiters."""
+        """Seconds by limiter."""
         return dict(zip(LIMITERS, self[1:], strict=True))
 
     @property
@@ -41,13 +41,12 @@ class Cost(NamedTuple):
 
 
 def cost(counts: Counts, rates: Rates, structure: Structure | None = None) -> Cost:
-    """The predicted time of a call; with `structure` (of a GPU) by the formulas of SPEC S5 too."""
+    """The predicted time of a call. With `structure` (of a GPU), the formulas of SPEC S5 also apply."""
     return costs([counts], rates, structure)[0]
 
 
 def costs(candidates: Sequence[Counts], rates: Rates, structure: Structure | None = None) -> list[Cost]:
-    """`cost` of many candidates. Phases that several of them share are calculated once, for a first choice has a
-    millisecond for all of them."""
+    """`cost` of many candidates. Shared phases are computed once: a first choice has one millisecond in all."""
     known: dict[tuple[int, float], tuple[float, float, float, float]] = {}
     found = []
     for counts in candidates:
@@ -67,7 +66,7 @@ def costs(candidates: Sequence[Counts], rates: Rates, structure: Structure | Non
 
 
 def _parts(phase: Phase, peak: float, rates: Rates, structure: Structure | None) -> tuple[float, float, float, float]:
-    """Seconds that a phase adds to each of the limiters, in their order."""
+    """Seconds of a phase by limiter, in the order of `LIMITERS`."""
     _, groups, lanes, operations, efficiency, read, written, cached, balance, launches, barriers, signals, *_ = phase
     share = balance / rates.units
     calculating = operations / (peak * efficiency) * share
@@ -76,7 +75,7 @@ def _parts(phase: Phase, peak: float, rates: Rates, structure: Structure | None)
     if structure is not None:  # the last warp of a group may have idle lanes
         calculating *= -(-lanes // structure.warp_size) * structure.warp_size / lanes
     calculating = max(calculating, cached / rates.unit_cache * share)
-    # The busiest unit moves its share alone, all of them together share the memory.
+    # The busiest unit moves its share alone; all units together share the memory.
     alone = (read + written) * share / rates.unit_memory
     moving = max(read / rates.memory_read + written / rates.memory_write, alone)
     slowest = max(calculating, moving) + _OVERLAP_LOSS * min(calculating, moving)
@@ -88,9 +87,11 @@ def _parts(phase: Phase, peak: float, rates: Rates, structure: Structure | None)
 
 
 def analysis(phase: Phase, structure: Structure, slowdown: float) -> Analysis:
-    """The analysis parameters (SPEC S5) of a phase: instructions of one work-item, from totals. Groups take whole
-    warps: idle lanes of the last one count among the threads. slowdown: of the type that is computed with (see
-    `Rates.slowdown`); an instruction on it counts as so many of those that Comp_Cycle is the time of."""
+    """The analysis parameters (SPEC S5) of a phase: instructions of one work-item, from totals.
+
+    Groups take whole warps, so the threads include idle lanes of the last warp. slowdown: see `Rates.slowdown`. An
+    instruction on the type counts as so many float32 instructions, because Comp_Cycle is the time of one of those.
+    """
     items, warp = phase.work_items, structure.warp_size
     lanes = -(-phase.lanes // warp) * warp
     return Analysis(

@@ -1,8 +1,8 @@
-"""Analysis parameters of one candidate: what it does, counted without running it (SPEC S5, the second of five modules).
+"""Analysis parameters of one candidate, counted without running it (SPEC S5, the second of five modules).
 
-A family's ``counts(profile, problem, spec)`` gives :class:`Counts`: the stretches of work of a call, one after the
-other. All figures come from the template's own arithmetic. Operations are those of one scalar (a fused multiply-add
-counts two), sizes are bytes, and a *unit* is a core of a CPU or a multiprocessor of a GPU.
+A family's ``counts(profile, problem, spec)`` returns :class:`Counts`: the phases of a call, one after the other. All
+figures follow from the template's arithmetic. Operations are scalar (a fused multiply-add counts two), sizes are bytes,
+and a *unit* is a core of a CPU or a multiprocessor of a GPU.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from pydp.runtime.device.profile import Profile
 
 
 class Phase(NamedTuple):
-    """One stretch of work that does not overlap with the others; totals are those of all groups together.
+    """One part of the work that does not overlap with other parts. Totals are over all groups.
 
-    A tuple, for a first choice makes some hundred of them; `Counts` looks at their values.
+    It is a tuple for speed: a first choice makes about a hundred. `Counts` checks the values.
 
-    name: what it is, in a word or two.
-    groups, lanes: work-groups, and work-items of each.
-    operations: arithmetic operations, wasted ones (masked edges) included.
-    efficiency: the part of a unit's peak rate that the instructions can reach at most (0 to 1]: vectors filled, chains
-    of dependent ones not too long, registers sufficient.
-    read, written: bytes that come from and go to memory beyond a unit's own caches, with every re-read.
-    cached: bytes that move between a unit's second level of cache and its registers (on GPUs: local memory).
-    balance: the busiest unit's share of the work over a fair share, at least 1.
-    launches: kernel launches that begin here (0: the phase is part of the launch before).
-    barriers: group barriers that a group passes.
-    signals: messages from group to group that wait for one another (look-back, chains).
-    local_bytes: local memory of a group. registers: 32-bit registers of a work-item.
+    name: one or two words.
+    groups, lanes: work-groups, and work-items per group.
+    operations: arithmetic operations, including wasted ones (masked edges).
+    efficiency: the largest reachable share of a unit's peak rate, in (0, 1]: it counts unfilled vectors, long chains of
+    dependent instructions and missing registers.
+    read, written: bytes from and to memory beyond a unit's own caches, including repeated reads.
+    cached: bytes between a unit's second-level cache and its registers (on GPUs: local memory).
+    balance: the busiest unit's share of the work divided by a fair share, at least 1.
+    launches: kernel launches that begin here (0: the phase is part of the previous launch).
+    barriers: group barriers per group.
+    signals: messages between groups that wait for one another (look-back, chains).
+    local_bytes: local memory per group. registers: 32-bit registers per work-item.
     access: bytes of one memory access of a work-item.
     """
 
@@ -52,18 +52,18 @@ class Phase(NamedTuple):
 
     @property
     def work_items(self) -> int:
-        """Work-items in all."""
+        """Total number of work-items."""
         return self.groups * self.lanes
 
     @property
     def bytes(self) -> float:
-        """Bytes of memory, read and written."""
+        """Bytes read and written."""
         return self.read + self.written
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a call does, phase by phase; `dtype` names the type that is computed with ("float32").
+    """The phases of a call; `dtype` is the type of the computation ("float32").
 
     >>> Counts("float32", (Phase("copy", groups=8, read=4096.0, written=4096.0),)).bytes
     8192.0
@@ -98,7 +98,7 @@ class Counts:
 
     @property
     def main(self) -> Phase:
-        """The phase with the most operations, of equal ones the one that moves most."""
+        """The phase with the most operations; among equal ones, the one with the most bytes."""
         return max(self.phases, key=lambda phase: (phase.operations, phase.bytes))
 
     @property
@@ -118,17 +118,17 @@ class Counts:
 
     @property
     def local_bytes(self) -> int:
-        """The most local memory that a group of any phase takes."""
+        """The largest local memory of a group, over all phases."""
         return max(phase.local_bytes for phase in self.phases)
 
     @property
     def registers(self) -> int:
-        """The most 32-bit registers that a work-item of any phase takes."""
+        """The most 32-bit registers of a work-item, over all phases."""
         return max(phase.registers for phase in self.phases)
 
 
 def spread(pieces: int, units: int) -> float:
-    """The busiest unit's share over a fair one, when `pieces` equal pieces of work go to `units`.
+    """The busiest unit's share divided by a fair share, for `pieces` equal pieces of work on `units`.
 
     >>> spread(5, 2)
     1.2
@@ -139,8 +139,9 @@ def spread(pieces: int, units: int) -> float:
 
 
 def operations_per_cycle(profile: Profile, dtype: str) -> float:
-    """Operations that a core with two vector multiply-adds a cycle starts in one: what `Rates.operations` is over the
-    clock. Integers have no fused multiply-add.
+    """Operations per cycle of a core that starts two vector multiply-adds per cycle.
+
+    It equals `Rates.operations` divided by the clock. Integers have no fused multiply-add.
 
     >>> from pydp.model.architectures import by_target
     >>> operations_per_cycle(by_target("avx512")[0], "float32")
@@ -155,5 +156,5 @@ def operations_per_cycle(profile: Profile, dtype: str) -> float:
 
 
 def efficiency(profile: Profile, dtype: str, operations: float, cycles: float) -> float:
-    """The part of a core's peak at which `operations` take `cycles`."""
+    """The share of a core's peak rate if `operations` take `cycles`."""
     return max(1e-6, min(1.0, operations / (max(cycles, 1e-9) * operations_per_cycle(profile, dtype))))

@@ -1,4 +1,4 @@
-"""Explanations: what a call would run here, and why; `pydp.explain` asks functions for theirs."""
+"""Explanations of calls: what would run, and why. `pydp.explain` returns them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 @dataclass
 class Explanation:
-    """What would run: printable as it is.
+    """What a call would run. ``str()`` gives a readable text.
 
-    ``facts`` are named values (device, dtype, sizes, specialization, launch shape); ``choices`` are sentences, each
-    one decision with its reason; ``sources`` are the rendered kernels, by name.
+    facts: named values (device, dtype, sizes, specialization, launch shape). choices: sentences, each with one decision
+    and its reason. sources: the rendered kernels by name.
     """
 
     title: str
@@ -36,7 +36,7 @@ class Explanation:
 
 
 def sources_of(kernels: Iterable[Any]) -> dict[str, str]:
-    """The kernels' texts by their names; a second text of one name has a number behind it."""
+    """The sources of kernels by name; further sources with the same name get a number (" #2")."""
     found: dict[str, str] = {}
     for name, text in dict.fromkeys((one.name, one.source) for one in kernels):
         same = sum(known.partition(" #")[0] == name for known in found)
@@ -45,7 +45,7 @@ def sources_of(kernels: Iterable[Any]) -> dict[str, str]:
 
 
 class Given(SimpleNamespace):
-    """A call's arguments, by the names of the public function's parameters; those left out are at their defaults."""
+    """The arguments of a call by parameter name, including defaults."""
 
     def but(self, **changed: Any) -> Given:
         """The same call with some arguments changed."""
@@ -53,13 +53,12 @@ class Given(SimpleNamespace):
 
 
 def given(fn: Callable[..., Any], args: Sequence[Any], kw: Mapping[str, Any]) -> Given:
-    """A call's arguments by the names of the function's parameters, however they were given; TypeError where the
-    function does not take them."""
+    """The arguments of a call by parameter name. Raises TypeError if the function does not accept them."""
     bound = inspect.signature(fn).bind(*args, **kw)
     bound.apply_defaults()
     return Given(**bound.arguments)
 
 
 def explained_by(fn: Callable[..., Any], describe: Callable[[Given], Explanation]) -> None:
-    """Lets `explain` describe the calls of a public function; `describe` takes what a call of it was given."""
+    """Register `describe`, which explains calls of the public function `fn` from their arguments."""
     fn.__dict__["__pydp_explain__"] = describe

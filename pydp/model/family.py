@@ -1,8 +1,8 @@
-"""Kernel families, and the choices made from them.
+"""Kernel families, problems and choices.
 
-An algorithm describes one call as a :class:`Problem` and its policy as a :class:`Family`; the model and the tuner know
-nothing else about it. A specialization ("spec") is a frozen dataclass of the algorithm's own. A :class:`Choice` is the
-specialization that a call uses, with the reason.
+An algorithm describes one call as a :class:`Problem` and its policy as a :class:`Family`. The model and the tuner know
+nothing else about it. A specialization ("spec") is a frozen dataclass that the algorithm defines. A :class:`Choice` is
+the specialization that a call uses, with the reason.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _Spec = TypeVar("_Spec")
 
 @dataclass(frozen=True)
 class Problem:
-    """What a choice depends on, besides the device: the same description gets the same choice.
+    """A call as far as choices depend on it. On one device, equal problems get equal choices.
 
-    family: the family's name. dtype: what is computed with, as text ("float32", or "int32,float64" for keys and
+    family: the family's name. dtype: the type of the computation as text ("float32", or "int32,float64" for keys and
     values). sizes: the shape, or a class of shapes. flags: layout and variant words ("transposed_b", "exclusive").
     """
 
@@ -42,11 +42,11 @@ class Problem:
 class Family:
     """A family of kernels and its policy; all functions are pure.
 
-    ``default(profile, problem)`` is a good spec without measuring; ``space(profile, problem)`` is everything that is
-    looked at, what cannot run included, so that it can be told with its reason; ``check(profile, problem, spec)`` says
-    in one sentence why a spec cannot run there, or is None. ``counts(profile, problem, spec)`` are the analysis
-    parameters of a spec that can run, from arithmetic alone; a family without them cannot be ranked.
-    ``lengths(problem)`` are the problem's sizes as they are, where ``problem.sizes`` holds something else (logarithms).
+    ``default(profile, problem)``: a good spec without measurements. ``space(profile, problem)``: all specs that are
+    considered, including those that cannot run, so explanations can give the reason. ``check(profile, problem, spec)``:
+    one sentence on why a spec cannot run, or None. ``counts(profile, problem, spec)``: the analysis parameters of a
+    spec that can run, by arithmetic alone; a family without them cannot be ranked. ``lengths(problem)``: the sizes of
+    the problem, if ``problem.sizes`` holds something else (logarithms).
     """
 
     name: str
@@ -58,14 +58,15 @@ class Family:
     lengths: Callable[[Problem], tuple[int, ...]] | None = None
 
     def candidates(self, profile: Profile, problem: Problem) -> list[Any]:
-        """What is worth measuring there, all of which can run: the default first, then the space in its order."""
+        """The specs that can run: the default first, then the space in its order."""
         specs = dict.fromkeys((self.default(profile, problem), *self.space(profile, problem)))
         return [spec for spec in specs if self.check(profile, problem, spec) is None]
 
 
 def altered(spec: _Spec, **fields: Any) -> _Spec:
-    """`dataclasses.replace` for policies, which make dozens of specializations for a first choice: a copy with other
-    values of fields that it has.
+    """A faster `dataclasses.replace`: a copy with other values of existing fields, without checks.
+
+    Policies make dozens of specializations for a first choice.
 
     >>> altered(Problem("scan", "int32", (8,)), sizes=(9,))
     Problem(family='scan', dtype='int32', sizes=(9,), flags=())
@@ -80,7 +81,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Choice:
-    """A specialization, where it comes from ("caller", "tuned", "model", "default", "candidate") and why."""
+    """A specialization, its source ("caller", "tuned", "model", "default", "candidate") and the reason."""
 
     spec: Any
     source: str
@@ -88,7 +89,7 @@ class Choice:
 
 
 class ProblemFound(Exception):
-    """What `choose` raises where it was given an `SpecProbe`: the choice that a call depends on."""
+    """`choose` raises this for a `SpecProbe`. It has the family, device and problem of the call."""
 
     def __init__(self, family: Family, device: Device, problem: Problem) -> None:
         super().__init__(f"{problem} on {device.name!r}")
@@ -96,14 +97,14 @@ class ProblemFound(Exception):
 
 
 class SpecProbe:
-    """Given as ``spec=`` of a public function, it ends the call with `ProblemFound` before a kernel is built."""
+    """As ``spec=`` of a public function, it makes the call raise `ProblemFound` before a kernel is built."""
 
     def __repr__(self) -> str:
-        return f"<what can be chosen, asked by {id(self):x}>"  # plans are kept by it, and no two must be alike
+        return f"<SpecProbe {id(self):x}>"  # part of plan keys, so it must be unique
 
 
 class Key:
-    """What stands for a value in the key of a kept plan, equal to no plain value."""
+    """Stands for a value in the key of a cached plan; never equal to another type of value."""
 
     __slots__ = ("content",)
 
@@ -118,11 +119,14 @@ class Key:
 
 
 class Keyed:
-    """An argument of a kept plan with the key that stands for it. The plan is made from `value` and kept by `key`
-    alone: a function keeps all alive that it reads, which may be the user's largest objects."""
+    """An argument of a cached plan, with its key.
+
+    The plan is made from `value` and cached by `key` alone. A function as key would keep every object alive that it
+    refers to, also the user's largest ones.
+    """
 
     __slots__ = ("key", "value")
-    __hash__ = None  # type: ignore[assignment]  # so that none gets into a key
+    __hash__ = None  # type: ignore[assignment]  # must not become part of a key
 
     def __init__(self, value: Any, key: Key) -> None:
         self.value = value
@@ -130,8 +134,10 @@ class Keyed:
 
 
 def kept_plan(function: _Function) -> _Function:
-    """A decorator of functions of a device and of what can be hashed or is `Keyed`: results are kept in
-    ``device.plans``. They must not hold what a `Keyed` has for its value."""
+    """Decorator: cache the results of a function of a device and other arguments in ``device.plans``.
+
+    The other arguments must be hashable or `Keyed`. Results must not refer to the value of a `Keyed`.
+    """
 
     @functools.wraps(function)
     def found_or_made(device: Device, *arguments: Any) -> Any:
@@ -143,8 +149,7 @@ def kept_plan(function: _Function) -> _Function:
 
 
 def forget() -> None:
-    """Choose again from now on: called when what a provider knows has changed. Plans rest on choices and go too; the
-    kernels stay."""
+    """Drop all cached choices, and the plans made from them; kernels stay. Call it when a provider's data changes."""
     for device in known_devices():
         device.choices.clear()
         device.plans.clear()

@@ -1,6 +1,6 @@
-"""The choice without measurements: the model's pick, else that of a registered provider, else the family's default.
+"""The choice without measurements: the model's pick, else a registered provider's, else the family's default.
 
-The model's pick is the candidate with the least predicted time, by measured rates if the device is calibrated.
+The model picks the candidate with the least predicted time. It uses measured rates if the device is calibrated.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from pydp.model.family import Choice, forget
 from pydp.runtime.drivers.devices import Device
 from pydp.runtime.forks import fork_safe
 
-# Of a device's facts the pick made last, with what it was made for: a choice asks for it once for each measurement that
-# it is compared with, then for itself.
+# Key of a device's facts for the last pick and its arguments. One choice asks for the same pick several times: once for
+# each measurement that it is compared with, then for itself.
 _LAST = "the model's last pick"
 
 
 def model_pick(family: Family, device: Device, problem: Problem) -> tuple[Any, str] | None:
-    """(spec, reason) of the model for a problem, None for families without counts and for devices that it does not fit:
-    a simulator's time means nothing, and where loops are cut short the default alone is made for that."""
+    """(spec, reason) of the model's pick for a problem; None if the model does not apply.
+
+    It does not apply to families without counts, to simulators, and to devices that cut long loops: only the default
+    is made for those.
+    """
     if family.counts is None or device.profile.is_simulator or device.profile.loop_limit is not None:
         return None
     rates = kept(device)
@@ -49,7 +52,7 @@ def model_pick(family: Family, device: Device, problem: Problem) -> tuple[Any, s
 
 
 def predicted(family: Family, device: Device, problem: Problem, spec: Any) -> float | None:
-    """Seconds of a call by the model; None where `model_pick` knows nothing."""
+    """Predicted seconds of a call; None if the model does not apply (see `model_pick`)."""
     profile = device.profile
     if family.counts is None or profile.is_simulator or profile.loop_limit is not None:
         return None
@@ -65,8 +68,11 @@ def _own(family: Family, device: Device, problem: Problem, spec: Any, rates: Rat
 
 
 def model_told(family: Family, device: Device, problem: Problem, spec: Any) -> tuple[dict[str, object], list[str]]:
-    """(facts, sentences) for an explanation: what the model predicts for `spec`, what it ranks next, what cannot run;
-    on a GPU the figures of SPEC S5. Nothing is told of a family without counts."""
+    """(facts, sentences) for an explanation; both are empty for a family without counts.
+
+    They give the prediction for `spec`, the candidates ranked next, candidates that cannot run, and on a GPU the values
+    of SPEC S5.
+    """
     if family.counts is None or family.check(device.profile, problem, spec) is not None:
         return {}, []
     rates = kept(device)
@@ -74,7 +80,7 @@ def model_told(family: Family, device: Device, problem: Problem, spec: Any) -> t
     own = _own(family, device, problem, spec, rates)
     facts: dict[str, object] = {
         "predicted": f"{seconds_text(own.seconds)}, limited by {own.limiter}",
-        "rates": "measured" if rates is not None else "of the table of architectures; `pydp tune` measures them",
+        "rates": "measured" if rates is not None else "from the table of architectures; `pydp tune` measures them",
     }
     if device.profile.kind == "gpu":
         counts, entry = family.counts(device.profile, problem, spec), architecture_of(device)
@@ -89,7 +95,7 @@ def model_told(family: Family, device: Device, problem: Problem, spec: Any) -> t
 
 
 def _differs(one: Ranked, spec: Any) -> str:
-    """A candidate by the fields in which it differs from `spec`, with its prediction."""
+    """The fields in which a candidate differs from `spec`, with its prediction."""
     if not is_dataclass(one.spec) or isinstance(one.spec, type):
         return f"{one.spec}: {one.reason}"
     ours = asdict(spec)
@@ -99,12 +105,14 @@ def _differs(one: Ranked, spec: Any) -> str:
 
 Provider = Callable[[Family, Device, Problem], "Choice | None"]
 _providers: list[Provider] = []
-_lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may ask while its thread holds it
+_lock = fork_safe(threading.RLock())  # reentrant: a finalizer or a signal handler may take it again
 
 
 def add_provider(provider: Provider) -> None:
-    """Ask `provider` before the default, after the built-in ones and those added earlier; it returns None where it
-    knows nothing."""
+    """Add a provider. It is asked after the built-in ones and earlier additions, and before the default.
+
+    A provider returns None if it has no choice.
+    """
     with _lock:
         if provider not in _providers:
             _providers.append(provider)
@@ -112,15 +120,15 @@ def add_provider(provider: Provider) -> None:
 
 
 def by_model(family: Family, device: Device, problem: Problem) -> Choice | None:
-    """The model's pick as a choice; None where the model knows nothing."""
+    """The model's pick as a choice; None if the model does not apply."""
     found = model_pick(family, device, problem)
     return None if found is None else Choice(found[0], "model", found[1])
 
 
 def of_providers(family: Family, device: Device, problem: Problem, first: Sequence[Provider] = (by_model,)) -> Choice:
-    """What the first provider knows, `first` before those that were added, else the default.
+    """The choice of the first provider that has one that can run, else the default.
 
-    Raises UnsupportedOnDevice where no specialization can run.
+    The providers in `first` come before added ones. Raises UnsupportedOnDevice if no specialization can run.
     """
     profile = device.profile
     refused: list[str] = []
@@ -143,5 +151,5 @@ def of_providers(family: Family, device: Device, problem: Problem, first: Sequen
 
 
 def untuned(family: Family, device: Device, problem: Problem) -> Choice:
-    """What would be chosen if nothing had been measured: the model's pick, else the default."""
+    """The choice without measurements: the model's pick, else the default."""
     return of_providers(family, device, problem)

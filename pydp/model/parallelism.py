@@ -1,7 +1,7 @@
-"""The figures of the size and time models for a launch on a GPU, as text (SPEC S5), and figures with units.
+"""Text on the size and time models for a launch on a GPU (SPEC S5), and numbers with units.
 
-The time model bounds a candidate's predicted time (see :mod:`pydp.model.costs`). The text gives its figures for
-the main phase, and the group size that the closed form of the size model finds for the same work-items.
+The time model is a lower bound of a candidate's predicted time (see :mod:`pydp.model.costs`). The text has its values
+for the main phase, and the best group size for the same work-items by the closed form of the size model.
 """
 
 from __future__ import annotations
@@ -36,27 +36,33 @@ def seconds_text(seconds: float) -> str:
 
 
 def parallelism(counts: Counts, structure: Structure, rates: Rates) -> dict[str, str]:
-    """Sentences by name: "parallelism" has N, WMPD, WCPD and what admits no more warps, "time model" has T_M, T_C and
-    the formula that holds, "size model" the best group size for the same work-items."""
+    """Sentences by name.
+
+    "parallelism": N, WMPD, WCPD and the resource that limits the warps. "time model": T_M, T_C and the formula that
+    applies. "size model": the best group size for the same work-items.
+    """
     phase = counts.main
     program = analysis(phase, structure, rates.slowdown(counts.dtype))
     held, warps = wmpd(structure, program, phase.groups), warps_per_sm(structure, program)
     admitted = {
         "registers": wmpd_registers(structure, program),
         "local memory": wmpd_local(structure, program),
-        "the most warps that it holds": float(structure.max_warps_per_sm),
+        "the limit of warps": float(structure.max_warps_per_sm),
     }
     by = min(admitted, key=lambda name: admitted[name])
     if held < wmpd_resources(structure, program) * (1 - 1e-9):
-        by = "its groups"
+        by = "the number of groups"
     bound = is_memory_bound(structure, program, phase.groups)
-    formula = "(12), rounds of memory accesses" if bound else "(13), computing beside one memory access"
+    formula = "(12), rounds of memory accesses" if bound else "(13), computation overlaps one memory access"
     seconds = gpu_time(structure, program, phase.groups)
     best = closed_form(structure, program)
+    times = (
+        f"T_M = {seconds_text(memory_time(structure, program))}, T_C = {seconds_text(compute_time(structure, program))}"
+    )
     return {
-        "parallelism": f"N = {warps:.3g} warps a multiprocessor, WMPD = {held:.3g} of them side by side, by {by}; "
+        "parallelism": f"N = {warps:.3g} warps per multiprocessor; WMPD = {held:.3g} at once, limited by {by}; "
         f"WCPD = {wcpd(structure, program):.3g}",
-        "time model": f"T_M = {seconds_text(memory_time(structure, program))}, T_C = "
-        f"{seconds_text(compute_time(structure, program))} a warp: formula {formula}, at least {seconds_text(seconds)}",
-        "size model": f"groups of {best.best.block} work-items, {phase.lanes} run; case {best.case}, {best.reason}",
+        "time model": f"{times} per warp: formula {formula}, at least {seconds_text(seconds)}",
+        "size model": f"groups of {best.best.block} work-items are best, {phase.lanes} are used; "
+        f"case {best.case}, {best.reason}",
     }

@@ -1,4 +1,4 @@
-"""Candidates of any family in the order of their predicted time, without running one.
+"""Rank the candidates of a family by predicted time, without running them.
 
 for one in rank(FAMILY, device.profile, problem)[:5]:
     print(one.spec, one.seconds, one.limiter, one.reason)
@@ -18,13 +18,12 @@ from pydp.model.rates import Rates
 from pydp.model.structure import Structure
 from pydp.runtime.device.profile import Profile
 
-NEAR = 1.05  # predictions within this factor of the best are equal: then the default goes first
+NEAR = 1.05  # predictions within this factor of the best count as equal: then the default goes first
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """One candidate: predicted `seconds` of a call, what limits it ("memory", "compute", "latency", "launch"), and a
-    sentence about it. `cost` has the parts."""
+    """One candidate with its predicted `cost`. best: the best prediction, in seconds. spilling: a note on spills."""
 
     spec: Any
     cost: Cost
@@ -38,16 +37,16 @@ class Ranked:
 
     @property
     def limiter(self) -> str:
-        """What limits it most: "memory", "compute", "latency" or "launch"."""
+        """The largest part: "memory", "compute", "latency" or "launch"."""
         return self.cost.limiter
 
     @property
     def reason(self) -> str:
-        """A sentence about the prediction, beside the best one."""
+        """A sentence that compares the prediction with the best one."""
         return self.spilling + _reason(self.seconds, self.best, self.cost)
 
 
-_Costed = tuple[int, Any, Cost]  # registers that a work-item lacks, else 0; specialization; its cost
+_Costed = tuple[int, Any, Cost]  # registers needed, if a work-item has fewer, else 0; specialization; its cost
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,9 @@ def rank(
 ) -> list[Ranked]:
     """The candidates that can run, best first.
 
-    structure: of a GPU; by default that of the architecture `entry`, else of the profile. rates: by default the table's
-    estimate; a kept calibration is better. On GPUs, candidates that need more registers than a work-item has go last.
-    Raises InvalidArgument for a family without counts. A family without any candidate that can run gives an empty list.
+    structure: for a GPU; by default derived from `entry`, else from the profile. rates: by default estimated from the
+    table; a stored calibration is better. On GPUs, candidates that need more registers than a work-item has go last.
+    The list is empty if no candidate can run. Raises InvalidArgument for a family without counts.
     """
     best, ordered, most = _ordered(family, profile, problem, structure, rates, entry)
     return [Ranked(spec, by, best, _spilling(spills, most)) for spills, spec, by in ordered]
@@ -79,7 +78,7 @@ def rank(
 def first_of(
     family: Family, profile: Profile, problem: Problem, rates: Rates | None = None, entry: Architecture | None = None
 ) -> tuple[Ranked, int] | None:
-    """The first of `rank`, and how many there are: what a choice needs, within its millisecond."""
+    """(first of `rank`, number of candidates), faster than `rank`; None if no candidate can run."""
     best, ordered, most = _ordered(family, profile, problem, None, rates, entry)
     if not ordered:
         return None
@@ -95,7 +94,7 @@ def _ordered(
     rates: Rates | None,
     entry: Architecture | None,
 ) -> tuple[float, list[_Costed], int | None]:
-    """(the best prediction in seconds, every candidate in its order, the registers that a work-item of a GPU has)."""
+    """(best prediction in seconds, candidates in order, registers per work-item of a GPU)."""
     if family.counts is None:
         raise InvalidArgument(f"family {family.name!r} has no counts, so its candidates cannot be ranked")
     if rates is None:
@@ -112,7 +111,7 @@ def _ordered(
         return 0.0, found, most
     best = min([by.seconds for spills, _, by in found if not spills] or [by.seconds for _, _, by in found])
     order = sorted(found, key=lambda one: (one[0] > 0, one[2].seconds))
-    # Of equal predictions the default goes first.
+    # If predictions are equal, the default goes first.
     spills, spec, by = found[0]
     if spec == default and by.seconds <= NEAR * best and (not spills or order[0][0]):
         order.remove(found[0])
@@ -121,7 +120,7 @@ def _ordered(
 
 
 def rejected(family: Family, profile: Profile, problem: Problem) -> list[Rejected]:
-    """Everything that was looked at and cannot run there, with reasons."""
+    """The specs of the family's space that cannot run, with reasons."""
     found = []
     for spec in dict.fromkeys(family.space(profile, problem)):
         why = family.check(profile, problem, spec)
@@ -131,7 +130,7 @@ def rejected(family: Family, profile: Profile, problem: Problem) -> list[Rejecte
 
 
 def _spilling(registers: int, most: int | None) -> str:
-    return f"about {registers} registers, a work-item has {most}: they would spill; " if registers else ""
+    return f"needs about {registers} registers, a work-item has {most}: they would spill; " if registers else ""
 
 
 def _reason(seconds: float, best: float, by: Cost) -> str:

@@ -1,4 +1,4 @@
-"""How fast a device is: the figures that turn counts into seconds, estimated from a table or measured."""
+"""The rates of a device, which turn counts into seconds. They are measured, or estimated from a table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from pydp.errors import InvalidArgument
 class Rates:
     """Speeds of one device; a *unit* is a core of a CPU or a multiprocessor of a GPU.
 
-    units: how many there are. float32, float64, integer: operations per second of one unit with full vectors (a fused
+    units: number of units. float32, float64, integer: operations per second of one unit with full vectors (a fused
     multiply-add counts two). memory_read, memory_write: bytes per second of the whole device beyond the units' own
-    caches. unit_memory: bytes per second that one unit alone can move. unit_cache: bytes per second between a unit's
-    second-level cache (GPUs: local memory) and its registers. launch: seconds that one kernel launch costs.
-    group: seconds to hand one group to a unit (T_allo). barrier: seconds that one work-item of a group costs at a
-    group barrier. lane_slowdown: how many times slower than full vectors a unit runs groups of more than one
-    work-item (1 on GPUs). signal: seconds from one group's message to another that waits for it. source: where
-    they come from.
+    caches. unit_memory: bytes per second of one unit alone. unit_cache: bytes per second between a unit's second-level
+    cache (GPUs: local memory) and its registers. launch: seconds per kernel launch. group: seconds to start one group
+    on a unit (T_allo). barrier: seconds per work-item at a group barrier. lane_slowdown: how many times slower than
+    full vectors a unit runs groups of more than one work-item (1 on GPUs). signal: seconds until a message of one group
+    reaches another group that waits for it. source: where the rates come from.
     """
 
     units: int
@@ -45,7 +44,7 @@ class Rates:
                 raise InvalidArgument(f"{item.name} is {value!r}; a positive number is accepted")
 
     def operations(self, dtype: str) -> float:
-        """Operations per second of a unit on `dtype` (its name: of pairs the slowest kind, records as integers)."""
+        """Operations per second of a unit on `dtype` (a name). Pairs count as the slowest kind, records as integers."""
         if "float64" in dtype or "complex128" in dtype:
             return self.float64
         if "float" in dtype or "complex" in dtype:
@@ -53,17 +52,17 @@ class Rates:
         return self.integer / 2 if "64" in dtype else self.integer
 
     def slowdown(self, dtype: str) -> float:
-        """How many times as long as a float32 multiply-add two operations on `dtype` take; Comp_Cycle is of float32."""
+        """The time of two operations on `dtype`, relative to a float32 multiply-add. (Comp_Cycle is for float32.)"""
         return self.float32 / self.operations(dtype)
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as JSON takes them."""
+        """The rates as a JSON-compatible dict."""
         return asdict(self)
 
 
 def from_dict(values: Mapping[str, Any]) -> Rates:
-    """Rates of their JSON form; InvalidArgument where a figure is missing, unknown or no positive number."""
+    """The inverse of `Rates.as_dict`. Raises InvalidArgument for a missing, unknown or non-positive figure."""
     names = {item.name for item in fields(Rates)}
     if set(values) != names or not isinstance(values.get("source"), str) or isinstance(values.get("units"), float):
-        raise InvalidArgument(f"rates have {sorted(set(values) ^ names)} missing or too many, or of a wrong type")
+        raise InvalidArgument(f"rates have missing or unknown figures {sorted(set(values) ^ names)}, or a wrong type")
     return Rates(**values)

@@ -1,14 +1,14 @@
-"""Which group sizes are allowed, and the closed form of the best one (SPEC S5, the last two of five modules).
+"""The allowed group sizes, and the closed form of the best one (SPEC S5, the last two of five modules).
 
-Constraints: minimum <= dBlock <= maximum; dBlock a multiple of warpSize; dGrid >= N_SMs (where the work suffices for
-it). The Karush-Kuhn-Tucker conditions of the time model under them have three cases:
+Constraints: minimum <= dBlock <= maximum; dBlock a multiple of warpSize; dGrid >= N_SMs (if there is
+enough work). The Karush-Kuhn-Tucker conditions of the time model under them have three cases:
 
-    N < WMPD   T grows with dGrid alone: a bound of the constraints                                          (20)
+    N < WMPD   T only grows with dGrid: a bound of the constraints                                           (20)
     N > WMPD   the interior minimum, or the lower bound, or the upper bound                              (23 a, b, c)
     N = WMPD   up to the turning point dGrid = N_SMs * N_Max_Active_Blocks_per_SM, as for N < WMPD           (24)
 
-T is continuous but for steps where a case begins, and convex or monotonic between them. So the best of all allowed
-sizes is next to one of a handful of points: the bounds, the points where the cases change, the interior minimum.
+T is continuous except for steps where a case begins, and convex or monotonic between them. The best allowed size is
+therefore next to one of a few points: the bounds, the points where the case changes, the interior minimum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pydp.model.time_model import Prediction, is_memory_bound, predict, wmpd
 
 @dataclass(frozen=True)
 class Solution:
-    """The best group size: `best` of the model, the case of the conditions that it falls under, and its reason."""
+    """The best group size: its prediction, the number of its case of the conditions, and the reason."""
 
     best: Prediction
     case: str
@@ -32,12 +32,12 @@ class Solution:
 
 
 def block_range(device: Structure, program: Analysis) -> tuple[int, int]:
-    """The least and the most warps of a group. dGrid >= N_SMs is kept where the smallest group can keep it."""
+    """The least and most warps per group. dGrid >= N_SMs holds if the smallest group can satisfy it."""
     least = math.ceil(device.min_block / device.warp_size)
     most = device.max_block // device.warp_size
     if most < least:
         raise InvalidArgument(
-            f"no multiple of {device.warp_size} lies between {device.min_block} and {device.max_block} work-items"
+            f"no multiple of {device.warp_size} is between {device.min_block} and {device.max_block} work-items"
         )
     room = program.threads // (device.sms * device.warp_size)
     fitting = int(min(most, wmpd_resources(device, program)))
@@ -45,13 +45,13 @@ def block_range(device: Structure, program: Analysis) -> tuple[int, int]:
 
 
 def exhaustive(device: Structure, program: Analysis) -> Prediction:
-    """The best of all allowed group sizes; of equal ones the largest group."""
+    """The best of all allowed group sizes; the largest one if several are equal."""
     least, most = block_range(device, program)
     return _best(device, program, range(least, most + 1))
 
 
 def closed_form(device: Structure, program: Analysis) -> Solution:
-    """The same by the conditions: only the sizes next to the points where an optimum can lie are looked at."""
+    """The best group size by the conditions: only sizes next to possible optima are evaluated."""
     least, most = block_range(device, program)
     warps = {
         n
@@ -65,12 +65,12 @@ def closed_form(device: Structure, program: Analysis) -> Solution:
 
 
 def turning_point(device: Structure) -> int:
-    """dGrid = N_SMs * N_Max_Active_Blocks_per_SM: from there on groups wait for a place."""
+    """dGrid = N_SMs * N_Max_Active_Blocks_per_SM: with more groups, some are not resident at first."""
     return device.sms * device.max_active_blocks_per_sm
 
 
 def interior_minimum(device: Structure, program: Analysis) -> float:
-    """dGrid where T(g) = g * T_allo + T_M * N * g / P + (T_C / Mem_insts) * (P / g - 1) is least; infinite for none."""
+    """The dGrid with the least T(g) = g * T_allo + T_M * N * g / P + (T_C / Mem_insts) * (P / g - 1); else infinite."""
     memory, compute = memory_time(device, program), compute_time(device, program)
     parallel = device.max_active_blocks_per_sm * program.threads / device.warp_size
     slope = device.t_allo + memory * warps_per_sm(device, program) / parallel
@@ -80,7 +80,7 @@ def interior_minimum(device: Structure, program: Analysis) -> float:
 
 
 def _points(device: Structure, program: Analysis) -> Iterator[float]:
-    """Warps of a group at which a case changes, or a convex piece has its minimum."""
+    """Warps per group where the case changes, or where a convex piece has its minimum."""
     per_warp = program.threads / device.warp_size
     yield per_warp / turning_point(device)
     # P / g = WMPD_M, and P / g = N (which is the turning point again)
@@ -97,7 +97,7 @@ def _best(device: Structure, program: Analysis, warps: range | list[int]) -> Pre
 
 
 def _case(device: Structure, program: Analysis, best: Prediction, least: int, most: int) -> tuple[str, str]:
-    """The number of the conditions' case that the optimum falls under, and what it means."""
+    """The case of the conditions for the optimum, and its meaning."""
     count = best.block // device.warp_size
     warps, parallel = best.warps, wmpd(device, program, best.grid)
     if is_memory_bound(device, program, best.grid):
@@ -107,5 +107,5 @@ def _case(device: Structure, program: Analysis, best: Prediction, least: int, mo
             return "23c", "memory bound: the most, smallest groups are best, the constraints' upper bound of groups"
         return "23a", "memory bound: more groups cost memory parallelism, fewer leave a longer compute tail"
     if math.isclose(warps, parallel, rel_tol=1e-9):
-        return "24", "all groups are resident: up to the turning point only handing them out costs"
-    return "20", "computing hides memory: only handing groups out costs, so the fewest groups are best"
+        return "24", "all groups are resident: up to the turning point, only starting groups costs time"
+    return "20", "computation hides memory: only starting groups costs time, so the fewest groups are best"

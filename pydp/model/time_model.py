@@ -1,18 +1,18 @@
 """The time of a launch as a function of its number of groups (SPEC S5, the third of five modules).
 
-The source's formula (12) is lost; it is of the Hong-Kim family (ISCA 2009), whose memory-bound case is used here:
+The source's formula (12) is lost. It belongs to the Hong-Kim family (ISCA 2009), whose memory-bound case is used here:
 
     T_GPU = T_M * N / WMPD + (T_C / Mem_insts) * (WMPD - 1)                                              (12)
 
-N / WMPD rounds, each as long as one warp's memory time, then the compute tail of the warps that share the last
-round, a memory instruction's part of T_C for each but the first. It is one expression for WCPD above and below WMPD.
-(Where an SM has resources for less than one warp, no other shares the round.)
+The first term is N / WMPD rounds, each as long as one warp's memory time. The second term is the compute tail of the
+warps in the last round: for each warp except the first, the part of T_C for one memory instruction. The expression is
+the same for WCPD above and below WMPD. (If an SM has resources for less than one warp, no other warp shares the round.)
 
-What follows for the number of groups g = dGrid, N_Threads being given (dBlock = N_Threads / g, N constant):
+For the number of groups g = dGrid with given N_Threads (dBlock = N_Threads / g, N constant) this means:
 
-* below the turning point g0 = N_SMs * N_Max_Active_Blocks_per_SM every group is resident: WMPD = min(WMPD_M, N), which
+* Below the turning point g0 = N_SMs * N_Max_Active_Blocks_per_SM, every group is resident: WMPD = min(WMPD_M, N), which
   does not depend on g, and T grows by T_allo for each group;
-* above it WMPD = min(WMPD_M, P / g) with P = N_Max_Active_Blocks_per_SM * N_Threads / warpSize. Where P / g is the
+* Above it, WMPD = min(WMPD_M, P / g) with P = N_Max_Active_Blocks_per_SM * N_Threads / warpSize. If P / g is the
   smaller one,  T(g) = g * T_allo + T_M * N * g / P + (T_C / Mem_insts) * (P / g - 1):  the first two terms grow with g,
   the last falls as 1 / g. T is convex ("a parabola opening upward") with its minimum at
   g* = sqrt((T_C / Mem_insts) * P / (T_allo + T_M * N / P)).
@@ -32,7 +32,7 @@ def active_blocks(device: Structure, grid: float) -> float:
 
 
 def wmpd(device: Structure, program: Analysis, grid: float) -> float:
-    """WMPD = min(WMPD_M, N_Active_Blocks_per_SM * dBlock / warpSize): warps that wait for memory side by side."""
+    """WMPD = min(WMPD_M, N_Active_Blocks_per_SM * dBlock / warpSize): warps that wait for memory at once."""
     block = program.threads / grid
     return min(wmpd_resources(device, program), active_blocks(device, grid) * block / device.warp_size)
 
@@ -49,7 +49,7 @@ def is_memory_bound(device: Structure, program: Analysis, grid: float) -> bool:
 
 
 def gpu_time(device: Structure, program: Analysis, grid: float) -> float:
-    """(12) where memory bounds, else (13)  T_GPU = N * T_C + T_M."""
+    """(12) if the launch is memory bound, else (13)  T_GPU = N * T_C + T_M."""
     memory, compute = memory_time(device, program), compute_time(device, program)
     warps = warps_per_sm(device, program)
     if not is_memory_bound(device, program, grid):
@@ -65,7 +65,7 @@ def total_time(device: Structure, program: Analysis, grid: float) -> float:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says of one launch: groups, work-items of a group, seconds, and what limits it."""
+    """The model's prediction for one launch: groups, work-items per group, seconds, warps, and the limiter."""
 
     grid: float
     block: int
@@ -77,7 +77,7 @@ class Prediction:
 
 
 def predict(device: Structure, program: Analysis, block: int) -> Prediction:
-    """The model at groups of `block` work-items."""
+    """The prediction for groups of `block` work-items."""
     grid = program.threads / block
     seconds = total_time(device, program, grid)
     if init_time(device, grid) > seconds / 2:
@@ -98,5 +98,5 @@ def predict(device: Structure, program: Analysis, block: int) -> Prediction:
 
 
 def _at_most(left: float, right: float) -> bool:
-    """left <= right, but for the last bits of two ways to compute the same number."""
+    """left <= right, with a tolerance for rounding."""
     return left <= right or math.isclose(left, right, rel_tol=1e-12)

@@ -1,1 +1,1 @@
-"""Targets that are not present: kernels compiled for GPUs, and what their compilers report."""
+"""Targets that are not present: compile kernels for GPUs and read the compilers' reports."""

@@ -1,8 +1,8 @@
-"""Compiling kernels for GPUs that are not there: clang with libclc makes machine code or PTX, ptxas reads the latter.
+"""Compile kernels for GPUs that are not present: clang with libclc makes machine code or PTX; ptxas reads the PTX.
 
     resources_of("gfx90a", source, ["-cl-std=CL1.2"])["scan"].registers
 
-The answers are kept on disk by the content of the source, the options and the compilers.
+The results are cached on disk, keyed by the source, the options and the compilers.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from pydp.runtime.programs import disk_bound
 from pydp.runtime.programs.files import atomic_write, cache_dir, log_once, read
 from pydp.runtime.programs.template import render
 
-# Versions of clang that are used: the offline tests pass with 19 and 22. Up to 16 they do not: 64-bit atomics of
-# NVIDIA's GPUs become calls of a library, some targets are not known, and registers spill that today's drivers keep.
+# Supported versions of clang; the offline tests pass with 19 and 22. They fail up to 16: 64-bit atomics of NVIDIA GPUs
+# become library calls, some targets are unknown, and kernels spill registers that today's drivers do not spill.
 VERSIONS = range(19, 23)
-PACKAGES = "clang-19 libclc-15"  # apt's names of a pair that works (libclc-19 takes Mesa's OpenCL away on Debian 12)
-_SECONDS = 120  # after which a compiler is given up
-_FORMAT = 3  # of the kept answers
+PACKAGES = "clang-19 libclc-15"  # apt packages that work together (libclc-19 removes Mesa's OpenCL on Debian 12)
+_SECONDS = 120  # time limit of one compiler run
+_FORMAT = 3  # of the cached results
 _FOLDERS = ("/usr/lib/clc", "/usr/lib64/clc", "/usr/share/clc", "/usr/local/share/clc", "/usr/local/lib/clc")
 _TRIPLES = {"nvidia": "nvptx64-nvidia-nvcl", "amd": "amdgcn-amd-amdhsa"}
 _CAPTURED: dict[str, Any] = {
@@ -45,13 +45,13 @@ _CAPTURED: dict[str, Any] = {
     "timeout": _SECONDS,
     "check": False,
 }
-_answers = BoundedCache(256)  # what was found of compilers; that nothing was is not kept, for it may be installed yet
+_answers = BoundedCache(256)  # found compilers; a missing one is not cached, because it may be installed later
 _LIBRARIES = {"nvidia": ("nvptx64--nvidiacl.bc",), "amd": ("amdgcn--amdhsa.bc", "amdgcn-amd-amdhsa.bc")}
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A clang and the file of OpenCL C's functions (libclc) that go together for a target."""
+    """A clang and the library file of OpenCL C functions (libclc) that work together for a target."""
 
     clang: str
     libclc: str
@@ -61,7 +61,7 @@ class Toolchain:
 
     @functools.cached_property
     def identity(self) -> tuple[str, ...]:
-        """What tells it from other versions at the same places."""
+        """A key that differs for other versions at the same paths."""
         try:
             file = os.stat(self.libclc)
             stamp = f"{file.st_size} {file.st_mtime_ns}"
@@ -71,14 +71,14 @@ class Toolchain:
 
 
 def vendor_of(target: str) -> str:
-    """ "nvidia" for sm_90 and its like, "amd" for gfx90a and its like, "" for other names."""
+    """The vendor of a target: "nvidia" for names like sm_90, "amd" for names like gfx90a, else ""."""
     if re.fullmatch(r"sm_\d+[a-z]?", target):
         return "nvidia"
     return "amd" if re.fullmatch(r"gfx[0-9a-f]+", target) else ""
 
 
 def clangs() -> tuple[tuple[int, str], ...]:
-    """(version, path) of every clang on the path, the newest first, supported or not."""
+    """(version, path) of every clang on the PATH, newest first, supported or not."""
     named = {version: shutil.which(f"clang-{version}") for version in range(VERSIONS.stop + 20, 2, -1)}
     found = [(version, path) for version, path in named.items() if path]
     plain = shutil.which("clang")
@@ -89,14 +89,14 @@ def clangs() -> tuple[tuple[int, str], ...]:
 
 
 def libraries(vendor: str) -> tuple[str, ...]:
-    """The files of OpenCL C's functions for a vendor's GPUs; none where libclc is not installed."""
+    """The libclc files for a vendor's GPUs; empty if libclc is not installed."""
     folders = (*_FOLDERS, *sorted(glob.glob("/usr/lib/llvm-*/share/clc"), reverse=True))
     paths = [Path(folder) / name for folder in folders for name in _LIBRARIES[vendor]]
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if path.exists()))
 
 
 def _once_found(look: Callable[..., Any], *arguments: Any) -> Any:
-    """``look(*arguments)``, which is kept unless it is empty or a `Reason`."""
+    """``look(*arguments)``, cached unless it is empty or a `Reason`."""
     key = (look, *arguments)
     found = _answers.find(key)
     if found is None:
@@ -107,8 +107,10 @@ def _once_found(look: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def assemblers() -> tuple[str, ...]:
-    """Every ptxas that is here: of NVIDIA's Python packages, on the path, of CUDA's folders. A newer one does not know
-    the oldest GPUs any more, so each may be needed."""
+    """Every ptxas found: in NVIDIA's Python packages, on the PATH, in CUDA's folders.
+
+    A new ptxas does not support the oldest GPUs, so each of them may be needed.
+    """
     found: tuple[str, ...] = _once_found(_assemblers)
     return found
 
@@ -122,14 +124,16 @@ def _assemblers() -> tuple[str, ...]:
 
 
 class Reason(str):
-    """Why nothing compiles for a target."""
+    """A sentence on why no compiler works for a target."""
 
     __slots__ = ()
 
 
 def toolchain(target: str) -> Toolchain | Reason:
-    """The newest supported clang, with a libclc that it can read, that compiles for `target`; else why none does, in
-    one sentence with what to install."""
+    """The newest supported clang that compiles for `target`, with a libclc that it can read.
+
+    If there is none, a `Reason` that says what to install.
+    """
     found: Toolchain | Reason = _once_found(_toolchain, target)
     return found
 
@@ -137,7 +141,7 @@ def toolchain(target: str) -> Toolchain | Reason:
 def _toolchain(target: str) -> Toolchain | Reason:
     vendor = vendor_of(target)
     if not vendor:
-        return Reason(f"there is no compiler for {target} here; names such as sm_90 and gfx90a are accepted")
+        return Reason(f"no compiler for {target} is known; names such as sm_90 and gfx90a are accepted")
     install = f"install clang {VERSIONS.start} to {VERSIONS.stop - 1} and a libclc that is no newer (apt: {PACKAGES})"
     here = clangs()
     supported = [path for version, path in here if version in VERSIONS]
@@ -157,7 +161,7 @@ def _toolchain(target: str) -> Toolchain | Reason:
 
 
 def _fault(tools: Toolchain, target: str) -> str | None:
-    """Why a small kernel does not compile, by the compiler's first words; None where it does."""
+    """The first compiler error for a small kernel; None if it compiles."""
     params = {"mode": "group", "size": 64, "int64": True, "fp64": True, "sizes": [], "attribute": "", "cl_std": "CL1.2"}
     probe = render("probe.mako", params)
     try:
@@ -171,7 +175,7 @@ def _fault(tools: Toolchain, target: str) -> str | None:
 
 
 def missing(target: str) -> str | None:
-    """Why nothing can be compiled for `target` here, in one sentence; None where it can."""
+    """One sentence on why nothing can be compiled for `target` here; None if it can."""
     tools = toolchain(target)
     return tools if isinstance(tools, Reason) else None
 
@@ -179,11 +183,11 @@ def missing(target: str) -> str | None:
 def resources_of(
     target: str, source: str, options: Sequence[str] = (), extensions: Sequence[str] = ()
 ) -> dict[str, Resources]:
-    """Compile OpenCL C for a GPU that need not be here: the resources of each kernel, by name.
+    """Compile OpenCL C for a GPU that need not be present; return the resources of each kernel by name.
 
-    target: "sm_90", "gfx90a" and so on. options: the compiler's, as OpenCL drivers take them. extensions: OpenCL
-    extensions that the target's driver has beyond those that clang knows of. Raises BuildFailed with the compiler's
-    words, UnsupportedOnDevice where clang, libclc or the target is not known.
+    target: "sm_90", "gfx90a" and so on. options: compiler options as for OpenCL drivers. extensions: OpenCL extensions
+    of the target's driver that clang does not enable by itself. Raises BuildFailed with the compiler's log;
+    UnsupportedOnDevice if clang, libclc or the target is missing.
     """
     tools = toolchain(target)
     if isinstance(tools, Reason):
@@ -206,7 +210,7 @@ def resources_of(
 
 
 def _kept(path: Path) -> dict[str, Resources] | None:
-    """The answer on disk; None where there is none that can be read."""
+    """The cached result on disk; None if there is none or it cannot be read."""
     data = read(path)
     if data is None:
         return None
@@ -220,12 +224,12 @@ def _kept(path: Path) -> dict[str, Resources] | None:
 
 
 def _given(target: str) -> str:
-    """Functions of OpenCL C that libclc lacks."""
+    """OpenCL C functions that libclc lacks."""
     return render("offline_functions.mako", {"vendor": vendor_of(target)})
 
 
 def _first_line(clang: str) -> str:
-    """What a compiler says of its version; empty where it cannot be run."""
+    """The first line of a compiler's version text; empty if it cannot be run."""
     return str(_once_found(_asked_version, clang))
 
 
@@ -242,7 +246,7 @@ def _command(tools: Toolchain, target: str, options: Sequence[str], extensions: 
     architecture = f"-march={_once_found(_known, tools.clang, target)}" if vendor == "nvidia" else f"-mcpu={target}"
     command = [tools.clang, "-x", "cl", "-target", _TRIPLES[vendor], architecture, "-O3", "-S", "-w", "-nogpulib"]
     internal = ["-finclude-default-header", "-mlink-builtin-bitcode", tools.libclc]
-    # A libclc whose code objects have a number of their own does not go with another clang's.
+    # Else a libclc with another code object version cannot be linked.
     internal += ["-mcode-object-version=none"] if vendor == "amd" else []
     internal += [f"-cl-ext={','.join('+' + name for name in extensions)}"] if extensions else []
     for word in internal:
@@ -251,7 +255,7 @@ def _command(tools: Toolchain, target: str, options: Sequence[str], extensions: 
 
 
 def _known(clang: str, target: str) -> str:
-    """The target, or for one of NVIDIA's that clang is too old for the newest it knows: PTX goes to later GPUs too."""
+    """The target; if clang is too old for an NVIDIA target, the newest one it knows: PTX also runs on later GPUs."""
     command = [clang, "-x", "cl", "-target", _TRIPLES["nvidia"], f"-march={target}", "-nogpulib", "-S", "-o", "-", "-"]
     done = _run(command, "", clang, target, "")
     if "unknown target CPU" not in done.stderr:
@@ -269,7 +273,7 @@ def _compile(tools: Toolchain, target: str, given: str, source: str, command: li
 
 
 def _assembly(tools: Toolchain, target: str, given: str, source: str, command: list[str]) -> str:
-    """The text that clang makes of a source. Raises BuildFailed."""
+    """The assembly or PTX of a source. Raises BuildFailed."""
     done = _run([*command, "-o", "-", "-"], given + source, tools, target, source)
     if done.returncode:
         raise _failed(tools, target, source, done.stderr)
@@ -280,7 +284,7 @@ def _assembly(tools: Toolchain, target: str, given: str, source: str, command: l
 
 
 def _assembled(tools: Toolchain, target: str, source: str, ptx: str) -> dict[str, Resources] | None:
-    """What ptxas says; None where none of those that are here knows the target or this PTX."""
+    """The report of ptxas; None if no installed ptxas supports the target or this PTX version."""
     with tempfile.TemporaryDirectory(prefix="pydp-") as folder:
         path = Path(folder) / "kernel.ptx"
         path.write_text(ptx)
@@ -294,10 +298,10 @@ def _assembled(tools: Toolchain, target: str, source: str, ptx: str) -> dict[str
 
 
 def _unresolved(assembly: str) -> Iterator[str]:
-    """Functions that are called and nowhere defined."""
+    """Functions that are called but not defined."""
     defined = set(re.findall(r"\.type\s+(\S+?),@", assembly))
     named = re.findall(r"\.func\s*(?:\([^)]*\))?\s*([\w$]+)\s*(?:\([^)]*\))?[^;{]*([;{])", assembly)
-    bodies = {name for name, end in named if end == "{"}  # those that are large are declared first, and not inlined
+    bodies = {name for name, end in named if end == "{"}  # large functions are not inlined; they are declared first
     yield from (name for name, end in named if end == ";" and name not in bodies)
     called = re.findall(r"([\w$.]+)@(?:gotpcrel|rel)32", assembly)
     yield from (name for name in called if name not in defined)

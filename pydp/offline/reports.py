@@ -1,4 +1,4 @@
-"""What compilers say of a kernel's resources: ptxas' report, AMD's assembly, and an estimate from plain PTX."""
+"""Read the resources of a kernel from ptxas' report or AMD's assembly, or estimate them from PTX."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Resources:
-    """What one work-item or one group of a compiled kernel takes.
+    """The resources of a compiled kernel.
 
-    registers: 32-bit registers of a work-item. scalar_registers: AMD's registers of a whole wavefront. local_bytes:
-    local memory of a group. scratch_bytes: memory of a work-item for what registers do not hold (spills, and private
-    arrays that are indexed by values). spilled_bytes: the spills among them. code_bytes: of machine code, 0 where
-    unknown. waves: wavefronts on a SIMD that AMD's compiler counts with, 0 where unknown. source: who says so.
+    registers: 32-bit registers per work-item. scalar_registers: AMD's registers per wavefront. local_bytes: local
+    memory per group. scratch_bytes: private memory per work-item (spills, and arrays with computed indexes).
+    spilled_bytes: the spills in it. code_bytes: size of the machine code, 0 if unknown. waves: wavefronts per SIMD that
+    AMD's compiler assumes, 0 if unknown. source: the origin of the figures.
     """
 
     kernel: str
@@ -37,7 +37,7 @@ class Resources:
 
 
 def of_ptxas(report: str) -> dict[str, Resources]:
-    """The kernels of what ``ptxas -v`` prints."""
+    """The kernels in the output of ``ptxas -v``."""
     found = {}
     for block in re.split(r"Compiling entry function", report)[1:]:
         named = re.match(r"\s*'([^']+)'", block)
@@ -70,7 +70,7 @@ def _first(pattern: str, text: str) -> int:
 
 
 def of_assembly(text: str) -> dict[str, Resources]:
-    """The kernels of an assembly text for AMD's GPUs."""
+    """The kernels in an assembly text for AMD GPUs."""
     spills = dict(_spills(text))
     found = {}
     for block in re.split(r"^\s*\.amdhsa_kernel\s+", text, flags=re.MULTILINE)[1:]:
@@ -83,7 +83,7 @@ def of_assembly(text: str) -> dict[str, Resources]:
             _first(r"; (?:Total)?NumSgprs: (\d+)", info),
             _first(r"; LDSByteSize: (\d+)", info),
             scratch,
-            4 * spills.get(name, 0) if scratch else 0,  # else other registers hold them
+            4 * spills.get(name, 0) if scratch else 0,  # without scratch memory, they are in other registers
             _first(r"; codeLenInByte = (\d+)", info),
             _first(r"; Occupancy: (\d+)", info),
             "the assembly",
@@ -92,7 +92,7 @@ def of_assembly(text: str) -> dict[str, Resources]:
 
 
 def _spills(text: str) -> Iterator[tuple[str, int]]:
-    """(kernel, vector registers spilled) from the metadata at an assembly's end."""
+    """(kernel, spilled vector registers) from the metadata at the end of an assembly."""
     metadata = text.partition(".amdgpu_metadata")[2]
     for block in re.split(r"^  - ", metadata, flags=re.MULTILINE)[1:]:
         name = re.search(r"^    \.name:\s+(\S+)", block, flags=re.MULTILINE)
@@ -103,13 +103,13 @@ def _spills(text: str) -> Iterator[tuple[str, int]]:
 # --- PTX without ptxas ---------------------------------------------------------------------------------------
 
 _NO_RESULT = ("st.", "st ", "bra", "bar", "ret", "red.", "membar", "fence", "exit", "prefetch", "trap", "brx", "call")
-_ABI_REGISTERS = 4  # what ptxas takes beside a program's own values, by comparison
+_ABI_REGISTERS = 4  # registers that ptxas adds to a program's own values, by comparison
 
 
 def of_ptx(text: str) -> dict[str, Resources]:
-    """The kernels of a PTX text, estimated: registers are the most values that live at one point of the program.
+    """Estimated resources of the kernels in a PTX text. The registers are the most values alive at one point.
 
-    ptxas orders instructions anew, so its count differs, mostly by less than a quarter; spills cannot be told.
+    ptxas reorders instructions, so its count differs, mostly by less than a quarter. Spills cannot be estimated.
     """
     found = {}
     for match in re.finditer(r"\.entry\s+([\w$]+)\s*\([^)]*\)[^{]*\{", text):
@@ -132,14 +132,14 @@ def of_ptx(text: str) -> dict[str, Resources]:
 
 
 def _register_words(body: str) -> dict[str, int]:
-    """32-bit registers that one of each declared kind takes; predicates have registers of their own."""
+    """32-bit registers per value of each declared kind; predicates have separate registers."""
     kinds = re.findall(r"\.reg\s+\.(\w+)\s+(%\w+?)<", body)
     return {name: 0 if kind == "pred" else 2 if kind.endswith("64") else 1 for kind, name in kinds}
 
 
 @dataclass
 class _Block:
-    """Instructions of a straight piece: (registers written, registers read) of each; where it may go on."""
+    """A basic block: (registers written, registers read) of each instruction, and its possible successors."""
 
     steps: list[tuple[set[str], set[str]]]
     targets: list[str]
@@ -180,7 +180,7 @@ def _add(blocks: list[_Block], text: str, words: dict[str, int]) -> None:
 
 
 def _most_alive(blocks: list[_Block], words: dict[str, int]) -> int:
-    """The most registers that hold values needed later, over all points: the usual backward data flow."""
+    """The most live registers over all points, by the usual backward data-flow analysis."""
     place = {label: number for number, block in enumerate(blocks) for label in block.labels}
     after: list[list[int]] = [
         [place[t] for t in block.targets if t in place]

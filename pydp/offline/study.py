@@ -1,4 +1,4 @@
-"""What would run on a GPU that is not there: candidates, the model's ranking, and the compiler's word on the best.
+"""Explain what would run on a GPU that is not present: candidates, the model's ranking, and compiler reports.
 
     print(study("sm_90", pydp.matmul, a, b))
 
@@ -26,17 +26,17 @@ from pydp.offline.target import Launch, Target, dry_run
 from pydp.runtime.device.profile import Profile
 from pydp.tuning.choose import Choice, ProblemFound, SpecProbe, choose
 
-_GRANULE = 8  # registers of a work-item are handed out in multiples of this
+_GRANULE = 8  # registers per work-item are allocated in multiples of this
 
 
 def target_of(name: str) -> Target:
-    """The target of a compiler's name, such as "sm_90", "gfx90a" or "avx512". Raises InvalidArgument for others."""
+    """The target with a compiler's name, such as "sm_90", "gfx90a" or "avx512". Raises InvalidArgument for others."""
     entry = by_name(name)
     return Target(entry.name, entry.vendor, by_target(name)[0])
 
 
 def asked(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Family, Problem] | None:
-    """What ``call(*args, **kw)`` chooses from; None for a function that chooses nothing."""
+    """The family and problem of ``call(*args, **kw)``; None for a function without specializations."""
     try:
         dry_run(target, call, *args, **{**kw, "spec": SpecProbe()})
     except ProblemFound as found:
@@ -51,9 +51,12 @@ def asked(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> tu
 
 @dataclass(frozen=True)
 class Compiled:
-    """One kernel of a call, compiled. warps: of a multiprocessor, resident at once in whole groups, of `most`;
-    limiter: what admits no more ("registers", "local memory", "groups", "warps"). faults: sentences on what must not
-    be: spills, scratch memory, more than the target has."""
+    """One compiled kernel of a call.
+
+    warps: resident warps of a multiprocessor, in whole groups, of at most `most`. limiter: the resource that limits
+    them ("registers", "local memory", "groups", "warps"). faults: sentences on spills, scratch memory and exceeded
+    limits.
+    """
 
     name: str
     groups: int
@@ -76,7 +79,7 @@ class Compiled:
 
 
 def judged(launch: Launch, profile: Profile, entry: Architecture, structure: Structure) -> Compiled:
-    """Compile the kernel of a launch and hold it against the target's limits."""
+    """Compile the kernel of a launch and check it against the target's limits."""
     found, group = launch.kernel.resources, launch.group
     warps, limiter = occupancy(_possible(found, entry), group, structure)
     faults = tuple(faults_of(found, group, profile, entry, structure))
@@ -86,7 +89,7 @@ def judged(launch: Launch, profile: Profile, entry: Architecture, structure: Str
 def compiled_kernels(
     launches: list[Launch], profile: Profile, entry: Architecture, structure: Structure
 ) -> tuple[Compiled, ...]:
-    """The kernels of a call's launches, each once, at its first launch."""
+    """Each kernel of a call once, with its first launch."""
     first: dict[tuple[str, str, int], Launch] = {}
     for one in launches:
         first.setdefault((one.kernel.name, one.kernel.source, one.group), one)
@@ -94,7 +97,7 @@ def compiled_kernels(
 
 
 def occupancy(found: Resources, group: int, structure: Structure) -> tuple[int, str]:
-    """(warps resident on a multiprocessor in whole groups, what admits no more), by formula (3).
+    """(resident warps of a multiprocessor in whole groups, what limits them), by formula (3).
 
     >>> found = Resources("f", 64, 0, 16384, 0, 0, 0, 0, "")
     >>> occupancy(found, 256, by_target("sm_80")[1])
@@ -114,24 +117,24 @@ def occupancy(found: Resources, group: int, structure: Structure) -> tuple[int, 
 
 
 def _possible(found: Resources, entry: Architecture) -> Resources:
-    """An estimate with no more registers than a work-item has: compilers keep to those, or spill."""
+    """Limit an estimate to the registers of a work-item, as compilers do."""
     if not found.source.startswith("an estimate"):
         return found
     return replace(found, registers=min(found.registers, entry.registers_per_lane))
 
 
 def _whole(groups: float, structure: Structure) -> int:
-    """Whole groups, where an infinity stands for as many as there may be."""
+    """The number of whole groups; infinity becomes the largest possible number."""
     return int(min(groups * (1 + 1e-9), structure.max_warps_per_sm * structure.warp_size))
 
 
 def faults_of(found: Resources, group: int, profile: Profile, entry: Architecture, structure: Structure) -> list[str]:
-    """Sentences on what a kernel takes beyond its target's registers, memory and group size; none for a good one."""
+    """Sentences on spills and on exceeded limits of the target; empty for a good kernel."""
     faults = []
     if found.spilled_bytes:
         faults.append(f"{found.spilled_bytes} bytes of registers spill")
-    elif found.scratch_bytes and found.source != "an estimate from the PTX":  # ptxas often finds registers for them
-        faults.append(f"{found.scratch_bytes} bytes of private arrays lie in memory, not in registers")
+    elif found.scratch_bytes and found.source != "an estimate from the PTX":  # ptxas often puts them into registers
+        faults.append(f"{found.scratch_bytes} bytes of private arrays are in memory, not in registers")
     if found.registers > entry.registers_per_lane and not found.source.startswith("an estimate"):
         faults.append(f"{found.registers} registers, a work-item has {entry.registers_per_lane}")
     if found.local_bytes > profile.local_bytes:
@@ -148,10 +151,13 @@ def faults_of(found: Resources, group: int, profile: Profile, entry: Architectur
 
 @dataclass(frozen=True)
 class Candidate:
-    """One specialization: predicted seconds and limiter (None where its family has no counts), a sentence, its kernels
-    where they were compiled, the seconds predicted with the compiler's registers and local memory of the kernel that
-    does most in place of the estimates, and those registers, and the reason why it is not taken (None for the one that
-    runs)."""
+    """One specialization.
+
+    seconds, limiter: the prediction; None if the family has no counts. reason: a sentence. kernels: its kernels, if
+    they were compiled. compiled_registers: registers of the main phase's kernel. compiled_seconds: the prediction with
+    the registers and local memory of that kernel instead of the estimates. not_taken: why another candidate runs; None
+    for the one that runs.
+    """
 
     spec: Any
     seconds: float | None
@@ -164,14 +170,17 @@ class Candidate:
 
     @property
     def faults(self) -> list[str]:
-        """What its kernels take that they must not."""
+        """The faults of its kernels."""
         return [f"{one.name}: {fault}" for one in self.kernels or () for fault in one.faults]
 
 
 @dataclass(frozen=True)
 class Study:
-    """What :func:`study` finds. `runs`: the candidate that would run; `others`: ranked, best first, with reasons;
-    `impossible`: what cannot run there; `compiler`: why nothing was compiled, or None; `figures`: those of SPEC S5."""
+    """The result of :func:`study`.
+
+    runs: the candidate that would run. others: the other candidates with reasons, best first. impossible: specs that
+    cannot run on the target, with reasons. compiler: why nothing was compiled, or None. figures: the values of SPEC S5.
+    """
 
     target: Target
     entry: Architecture
@@ -185,10 +194,10 @@ class Study:
 
 
 def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: Any) -> Study:
-    """Candidates of ``call(*args, **kw)`` for a target, ranked; the choice and the best `top` compiled.
+    """Rank the candidates of ``call(*args, **kw)`` for a target; compile the choice and the best `top`.
 
     name: "sm_90", "gfx90a", ... call: a public function of pydp; the values of NumPy arguments are not read. Raises
-    what the call itself raises for wrong arguments, InvalidArgument for an unknown target.
+    InvalidArgument for an unknown target, and for wrong arguments the same errors as the call.
 
     >>> study("gfx90a", pydp.scan, np.zeros(1 << 20, "f4")).runs.limiter          # doctest: +SKIP
     'memory'
@@ -198,7 +207,7 @@ def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: A
     compiler = missing(target.name)
     found = asked(target, call, *args, **kw)
     if found is None:
-        only = Candidate(None, None, None, f"{call.__name__} has one way to run this call")
+        only = Candidate(None, None, None, f"{call.__name__} has only one way to run this call")
         only = only if compiler else workshop.compiled(only, None)
         return Study(target, workshop.entry, None, None, only, (), (), compiler)
     family, problem = found
@@ -221,7 +230,7 @@ def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: A
 
 
 def _ranked(family: Family, profile: Profile, problem: Problem, entry: Architecture) -> list[Candidate]:
-    """The candidates by the model, in the family's own order where it has no counts."""
+    """The candidates in the model's order, or in the family's order if it has no counts."""
     if family.counts is None:
         able = family.candidates(profile, problem)
         return [Candidate(spec, None, None, "not ranked: its family has no counts") for spec in able]
@@ -241,7 +250,7 @@ class _Workshop:
     kw: dict[str, Any]
 
     def compiled(self, one: Candidate, found: tuple[Family, Problem] | None) -> Candidate:
-        """The candidate with its kernels and a new prediction; with a reason against it where it does not compile."""
+        """The candidate with its kernels and a new prediction; if it does not compile, with that reason."""
         options = self.kw if one.spec is None else {**self.kw, "spec": one.spec}
         launches = dry_run(self.target, self.call, *self.args, **options)
         try:
@@ -255,9 +264,9 @@ class _Workshop:
     def _told(
         self, family: Family, problem: Problem, spec: Any, kernels: tuple[Compiled, ...]
     ) -> tuple[float, int] | None:
-        """(the model's seconds with what the compiler says of the main phase's kernel, that kernel's registers)."""
+        """(predicted seconds with the compiled resources of the main phase's kernel, registers of that kernel)."""
         profile = self.target.profile
-        if family.counts is None or profile.kind != "gpu" or not kernels:  # none: nothing is left to calculate
+        if family.counts is None or profile.kind != "gpu" or not kernels:  # no kernels: nothing to compute
             return None
         counts = family.counts(profile, problem, spec)
         own = _kernel_of(counts.main, kernels)
@@ -268,15 +277,18 @@ class _Workshop:
 
 
 def _kernel_of(phase: Phase, kernels: tuple[Compiled, ...]) -> Resources:
-    """What the kernel of a phase takes: among those launched in its shape, if any, the one whose local memory is the
-    nearest to the phase's, of equal ones that with the most registers."""
+    """The resources of a phase's kernel.
+
+    Among the kernels with the phase's launch shape (else among all), it is the one with the closest local memory; if
+    several are equal, the one with the most registers.
+    """
     same = [one.resources for one in kernels if (one.groups, one.group) == (phase.groups, phase.lanes)]
     able = same or [one.resources for one in kernels]
     return min(able, key=lambda one: (abs(one.local_bytes - phase.local_bytes), -one.registers))
 
 
 def _unlisted(family: Family, profile: Profile, problem: Problem, workshop: _Workshop, choice: Choice) -> Candidate:
-    """A caller's specialization that is not among the candidates, by the model."""
+    """The prediction for a caller's specialization that is not among the candidates."""
     if family.counts is None:
         return Candidate(choice.spec, None, None, choice.reason)
     structure = workshop.structure if profile.kind == "gpu" else None
@@ -285,7 +297,7 @@ def _unlisted(family: Family, profile: Profile, problem: Problem, workshop: _Wor
 
 
 def _refused(one: Candidate, runs: Candidate, given: bool) -> Candidate:
-    """The candidate with the reason why another runs; `given`: by the caller."""
+    """The candidate with the reason why another one runs. given: the caller chose that one."""
     if one.not_taken is not None:
         return one
     why = "; ".join(one.faults)
@@ -297,7 +309,7 @@ def _refused(one: Candidate, runs: Candidate, given: bool) -> Candidate:
 
 
 def compiled_text(one: Candidate) -> str:
-    """The prediction with the compiler's figures as the end of a sentence, empty where there is none."""
+    """The end of a sentence: the prediction with the compiled resources; empty if there is none."""
     if one.compiled_seconds is None:
         return ""
-    return f"; {seconds_text(one.compiled_seconds)} with the {one.compiled_registers} registers that the compiler takes"
+    return f"; {seconds_text(one.compiled_seconds)} with the compiled {one.compiled_registers} registers"

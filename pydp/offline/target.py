@@ -1,10 +1,10 @@
-"""Devices that are not there: kernels are rendered and compiled for them, calls are planned and noted, nothing runs.
+"""Devices that are not present: kernels are rendered and compiled, launches are recorded, nothing runs.
 
     target = Target("gfx90a", "amd", profile)
     for launch in dry_run(target, pydp.scan, x):
         print(launch.kernel.name, launch.group, launch.kernel.resources.registers)
 
-The plans of all algorithms work with a target as with any device, for they only ask for its profile and for kernels.
+A target works with the plans of all algorithms, because plans only use a device's profile and kernels.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from pydp.runtime.programs.program import Kernel, complete_options
 
 
 class Target(Device):
-    """A device that is not there: a profile under a compiler's name for it ("sm_90", "gfx90a").
+    """A device that is not present: a profile with a compiler's name ("sm_90", "gfx90a").
 
-    It can be explained and compiled for. What would run on it raises UnsupportedOnDevice.
+    It can be used to explain and compile. Running anything raises UnsupportedOnDevice.
     """
 
     is_target = True
@@ -56,22 +56,22 @@ class Target(Device):
 
     @property
     def context(self) -> Any:
-        """None can be had: raises UnsupportedOnDevice."""
-        raise UnsupportedOnDevice(f"{self.name} is a target to compile for, it is not here: nothing can run on it")
+        """Raises UnsupportedOnDevice: a target has no context."""
+        raise UnsupportedOnDevice(f"{self.name} is a target to compile for; nothing can run on it")
 
     @property
     def queue(self) -> Any:
-        """What notes launches."""
+        """The recorder of launches."""
         return self.recorder
 
     @property
     def reason(self) -> str | None:
         """Why it cannot be used."""
-        return "a target to compile for, not a device that is here"
+        return "a target to compile for, not a device of this machine"
 
     @property
     def extensions(self) -> tuple[str, ...]:
-        """OpenCL extensions that its compiler must know."""
+        """OpenCL extensions that its compiler must support."""
         profile = self.profile
         atomics = ("cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics")
         return (
@@ -83,11 +83,11 @@ class Target(Device):
     def unbuilt(
         self, template: str, name: str, params: Mapping[str, object], source: str, options: Sequence[str]
     ) -> TargetKernel:
-        """A kernel that is rendered, and compiled where its resources are asked for."""
+        """A rendered kernel that is compiled when its resources are needed."""
         return TargetKernel(self, name, template, params, source, options)
 
     def planned(self, inputs: Mapping[str, object], out: Any) -> TargetCall:
-        """A call whose launches are noted."""
+        """A call whose launches are recorded."""
         return TargetCall.planned(inputs, self, out)
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class Target(Device):
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch that would have been: its kernel and sizes."""
+    """A recorded launch: its kernel and sizes."""
 
     kernel: TargetKernel
     global_size: tuple[int, ...]
@@ -114,22 +114,22 @@ class Launch:
 
 
 class Recorder:
-    """Stands for a target's queue: notes launches while it is told to."""
+    """The queue of a target: records launches during `dry_run`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.launches: list[Launch] | None = None
 
     def note(self, launch: Launch | None) -> None:
-        """Add a launch (None: a command without a kernel). Raises UnsupportedOnDevice where none are noted."""
+        """Record a launch (None: a command without a kernel). Raises UnsupportedOnDevice outside of `dry_run`."""
         if self.launches is None:
-            raise UnsupportedOnDevice(f"{self.name} is a target to compile for, it is not here: nothing can run on it")
+            raise UnsupportedOnDevice(f"{self.name} is a target to compile for; nothing can run on it")
         if launch is not None:
             self.launches.append(launch)
 
 
 class TargetKernel(Kernel):
-    """A kernel rendered for a target, compiled when its resources are asked for."""
+    """A kernel rendered for a target; it is compiled when its resources are needed."""
 
     __slots__ = ("_device", "options")
 
@@ -156,7 +156,7 @@ class TargetKernel(Kernel):
         assert isinstance(self._device, Target)
         found = resources_of(self._device.name, self.source, self.options, self._device.extensions)
         if self.name not in found:
-            raise InvalidArgument(f"{self.template} has no kernel {self.name!r}; {', '.join(found)} are there")
+            raise InvalidArgument(f"{self.template} has no kernel {self.name!r}; it has {', '.join(found)}")
         return found[self.name]
 
     @property
@@ -166,7 +166,7 @@ class TargetKernel(Kernel):
 
     @property
     def private_bytes(self) -> int:
-        """Bytes of private memory per work-item that registers do not hold."""
+        """Bytes of private memory per work-item outside registers."""
         return self.resources.scratch_bytes
 
     @property
@@ -182,27 +182,27 @@ class TargetKernel(Kernel):
         args: Sequence[object],
         wait_for: Any = (),
     ) -> Any:
-        """Note the launch; one of no work-items is nothing."""
+        """Record the launch, unless it has no work-items."""
         sizes = tuple(int(size) for size in global_size), local_size and tuple(int(size) for size in local_size)
         queue.note(None if 0 in sizes[0] else Launch(self, *sizes))
         return None
 
 
 class Absent:
-    """Stands for memory of a target."""
+    """A placeholder for memory of a target."""
 
     def __init__(self, size: int) -> None:
         self.size = size
 
 
 class TargetCall(Call):
-    """A call on a target: arguments have shapes and types, but no memory; launches are noted."""
+    """A call on a target: arguments have shapes and types but no memory; launches are recorded."""
 
     __slots__ = ()
 
     @classmethod
     def planned(cls, inputs: Mapping[str, object], target: Target, out: Any) -> TargetCall:
-        """`Call.begin` for a target. Raises InvalidArgument for arguments that lie on a device."""
+        """`Call.begin` for a target. Raises InvalidArgument for arguments on a device."""
         call = cls.__new__(cls)
         call._scratch, call._used, call._waits, call._host = [], [], [], None
         call._outs = [] if out is None else [out]
@@ -210,7 +210,7 @@ class TargetCall(Call):
         for name, value in call._values.items():
             if not isinstance(value, np.ndarray):
                 kind = type(value).__name__
-                raise InvalidArgument(f"{name} is a {kind}, which lies on a device; NumPy arrays go with a target")
+                raise InvalidArgument(f"{name} is a {kind} on a device; a target accepts NumPy arrays")
         call.event, call._serial, call.blocking = None, False, False
         call.kind, call.device, call.queue = "numpy", target, target.queue
         return call
@@ -218,7 +218,7 @@ class TargetCall(Call):
     def input(self, name: str) -> Operand:
         """An input's operand without memory, in the machine's byte order."""
         if name not in self._values:
-            raise InvalidArgument(f"{name} is None; NumPy arrays go with a target")
+            raise InvalidArgument(f"{name} is None; a target accepts NumPy arrays")
         value = self._values[name]
         dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
         even = not any(stride % dtype.itemsize for stride in value.strides)
@@ -226,11 +226,11 @@ class TargetCall(Call):
         return Operand(name, Absent(value.nbytes), 0, value.shape, strides, dtype)
 
     def inout(self, name: str) -> Operand:
-        """As `input`."""
+        """Same as `input`."""
         return self.input(name)
 
     def output(self, shape: Sequence[int], dtype: Any, name: str = "out", keep: bool = False) -> Operand:
-        """An output without memory; its result is zeros that take no memory."""
+        """An output without memory; its result is a broadcast zero."""
         shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
         given = self._outs.pop(0) if self._outs else None
         if given is not None:
@@ -240,11 +240,11 @@ class TargetCall(Call):
         return Operand(name, memory, 0, shape, c_strides(shape), dtype, None, result)
 
     def enqueue(self, command: Any, *args: Any, **options: Any) -> Any:
-        """Nothing but a look whether launches are noted."""
+        """Do nothing; raises UnsupportedOnDevice outside of `dry_run`."""
         self.queue.note(None)
 
     def scratch(self, nbytes: int) -> Any:
-        """Memory that is not there."""
+        """A placeholder for scratch memory."""
         return Absent(nbytes)
 
     def fetch(self, operand: Operand) -> np.ndarray:
@@ -253,7 +253,7 @@ class TargetCall(Call):
 
 
 def dry_run(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> list[Launch]:
-    """The launches of ``call(*args, device=target, **kw)``, a public function of pydp; values are taken for zeros."""
+    """The launches of ``call(*args, device=target, **kw)``; `call` is a public function. Values count as zeros."""
     recorder = target.recorder
     recorder.launches = []
     try:

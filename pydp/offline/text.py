@@ -1,4 +1,4 @@
-"""The text of a study of a target: what would run there, what the compiler says, what was rejected and why."""
+"""The text of a study of a target: what would run, the compiler's report, and what was rejected and why."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from pydp.offline.study import Study, compiled_text
 
-_MOST = 12  # of a list; the rest is counted
+_MOST = 12  # items shown of a list; the others are counted
 
 
 def text_of(title: str, study: Study) -> str:
-    """A page of text on what :func:`pydp.offline.study.study` found."""
+    """The result of :func:`pydp.offline.study.study` as text."""
     head = f"{title} for {study.target.name}, {study.entry.note.partition(';')[0]}"
     lines = [head, "-" * len(head), *_facts(study), "", *_kernels(study)]
     if study.others:
-        lines += ["", "rejected, best prediction first (what differs from the specialization above)"]
+        lines += ["", "rejected, best prediction first (only the fields that differ from the specialization above)"]
         lines += _listed([f"{_difference(one.spec, study.runs.spec)}: {one.not_taken}" for one in study.others])
     if study.impossible:
-        lines += ["", "rejected, as they cannot run there"]
+        lines += ["", "rejected because they cannot run on this target"]
         lines += _listed([f"{_difference(spec, study.runs.spec)}: {why}" for spec, why in study.impossible])
     return "\n".join(lines)
 
@@ -44,17 +44,17 @@ def _aligned(facts: list[tuple[str, object]]) -> list[str]:
 
 
 def _kernels(study: Study) -> list[str]:
-    """What the compiler says of the kernels that would run."""
+    """The compiler's report on the kernels that would run."""
     if study.compiler is not None:
         return [f"not compiled: {study.compiler}"]
     if study.runs.not_taken is not None:
         return [study.runs.not_taken]
     if not study.runs.kernels:
-        return ["no kernel runs: there is nothing to do"]
+        return ["no kernel runs: there is nothing to compute"]
     lines = ["its kernels, compiled"]
     for one in study.runs.kernels:
         lines.append(f"  - {one}")
-        lines += [f"    at fault: {fault}" for fault in one.faults]
+        lines += [f"    fault: {fault}" for fault in one.faults]
     return lines
 
 

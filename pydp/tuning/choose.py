@@ -1,7 +1,7 @@
-"""Choosing a specialization: the caller's, else what a provider knows (tuned, modelled), else the default.
+"""Choose a specialization: the caller's, else a provider's (tuned, modelled), else the default.
 
-Choices are kept per device and problem, so that the second call with the same description costs one look-up. Every
-few seconds, and only when something is chosen, the stores of measured specializations are looked at again.
+Choices are cached per device and problem, so the second call with the same description costs one look-up. A call that
+chooses also checks, every few seconds, whether the stores of measured specializations have changed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydp.tuning.tuned import changed, mistyped, provide
 
 __all__ = ["Choice", "ProblemFound", "SpecProbe", "add_provider", "choose", "forget", "kept_plan", "untuned"]
 
-_LOOK_SECONDS = 2.0  # between two looks at whether stored measurements have changed
+_LOOK_SECONDS = 2.0  # between two checks for changed measurements
 
 
 def _tuned(family: Family, device: Device, problem: Problem) -> Choice | None:
@@ -36,11 +36,12 @@ _next_look = 0.0
 def choose(family: Family, device: Device, problem: Problem, spec: Any = None) -> Choice:
     """The specialization of `family` for `problem` on `device`.
 
-    spec: None; an instance of the family's spec type; or a mapping of names to values that replace those of the
-    choice without it, of the default where they do not go with that; where the other mapping is asked for, those of
-    that mapping's default.
-    Raises InvalidArgument for unknown names and for a spec that cannot run there, naming what is accepted;
-    UnsupportedOnDevice where no specialization can; Asked for an `SpecProbe`.
+    spec: None; an instance of the family's spec type; or a mapping of field names to values. A mapping replaces
+    fields of the specialization that is chosen without it. If the result cannot run, it replaces fields of the
+    default. If it asks for the other mapping ("vector", "simt"), it replaces fields of that mapping's default.
+
+    Raises InvalidArgument for unknown names and for a spec that cannot run on the device; UnsupportedOnDevice if no
+    specialization can run; ProblemFound for a `SpecProbe`.
     """
     if spec is not None:
         if isinstance(spec, SpecProbe):
@@ -56,7 +57,7 @@ def choose(family: Family, device: Device, problem: Problem, spec: Any = None) -
 
 
 def _look() -> None:
-    """Forgets the choices where stored measurements have changed, of another process's tuning for example."""
+    """Drop the cached choices if stored measurements have changed, for example because another process tuned."""
     global _next_look
     _next_look = time.monotonic() + _LOOK_SECONDS
     if changed():
@@ -68,11 +69,11 @@ def _of_caller(family: Family, device: Device, problem: Problem, spec: Any) -> C
         names = [field.name for field in dataclasses.fields(family.spec_type) if field.init]
         unknown = [name for name in spec if name not in names]
         if unknown:
-            raise InvalidArgument(f"spec= of {family.name} has no {unknown[0]!r}; {', '.join(names)} are accepted")
+            raise InvalidArgument(f"spec of {family.name} has no field {unknown[0]!r}; {', '.join(names)} are accepted")
         return Choice(_replaced(family, device, problem, spec), "caller", "given as spec=")
     if not isinstance(spec, family.spec_type):
         raise InvalidArgument(
-            f"spec={spec!r} is not accepted; None, a {family.spec_type.__name__} or a mapping of its fields is"
+            f"spec is {spec!r}; None, a {family.spec_type.__name__} or a mapping of its fields is accepted"
         )
     why = _why_not(family, device, problem, spec)
     if why is not None:
@@ -81,14 +82,15 @@ def _of_caller(family: Family, device: Device, problem: Problem, spec: Any) -> C
 
 
 def _why_not(family: Family, device: Device, problem: Problem, spec: Any) -> str | None:
-    """Why a caller's specialization cannot run; families compare its values, so their types come first."""
+    """Why a caller's specialization cannot run. Types are checked first, because families compare the values."""
     return mistyped(spec) or family.check(device.profile, problem, spec)
 
 
 def _replaced(family: Family, device: Device, problem: Problem, fields: Mapping[str, Any]) -> Any:
-    """The chosen spec with some of its fields replaced; the default's where they do not go with the chosen one's.
+    """The chosen spec with some fields replaced; if that cannot run, the default with these fields replaced.
 
-    Where the other mapping is asked for, its default's come first: fields of both mean different things in each.
+    If `fields` asks for the other mapping, that mapping's default is tried first: the same field means different
+    things in the two mappings.
     """
     profile = device.profile
     bases = [choose(family, device, problem).spec, family.default(profile, problem)]

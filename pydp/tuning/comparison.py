@@ -1,9 +1,10 @@
-"""Times of specializations over a baseline's, sampled in turns, so that whatever else the machine does meets all alike.
+"""Ratios of the times of specializations to the time of a baseline.
 
-A short call has two times: in a row, where the next one is enqueued while it runs, and where each one is waited for.
-They need not agree: a kernel that takes a tenth longer may keep a driver's threads awake for the next call, and win in
-a row alone. A specialization counts by the way in which it does worse, so that the best one slows no program down, and
-one that is about as fast as the baseline in either way is not far ahead or far behind by chance.
+Samples alternate between the specializations, so that background load affects all of them equally. A short call is
+timed back to back (the next call is enqueued while it runs) and one at a time (each call is waited for). The two times
+may disagree: a kernel that is a tenth slower may keep a driver's threads awake for the next call, and be faster only
+back to back. The worse of the two ratios counts. The best specialization then slows no program down, and chance alone
+makes none look far better or worse than the baseline.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from typing import Any, NamedTuple
 
 __all__ = ["Ratio", "Samples", "hopeless", "ratios", "rounds", "slower"]
 
-_SLOWER = 1.01  # of the baseline's time: who takes more, and more than noise, is slower
-_EXCUSED = 0.05  # of the baseline's time: noise excuses no more
-_HOPELESS = 1.3  # times the best ratio so far: who is above it after two rounds is not timed further
+_SLOWER = 1.01  # times the baseline's time: more than this, plus noise, is slower
+_EXCUSED = 0.05  # times the baseline's time: the most that is taken for noise
+_HOPELESS = 1.3  # times the best ratio so far: above it after two rounds, timing stops
 
-# Seconds by way of calling (in a row; each waited for, where calls are short), by specialization, by round.
+# Seconds by mode (back to back; for short calls also one at a time), by specialization, by round.
 Samples = Sequence[Sequence[Sequence[float]]]
 
 
 class Ratio(NamedTuple):
-    """A specialization's time over the baseline's: in a row, where each call is waited for (the same for long calls),
-    and how far each of the two may be off."""
+    """Ratio of a specialization's time to the baseline's.
+
+    in_a_row: timed back to back. waited: timed one call at a time; equal to `in_a_row` for long calls. noises: the
+    uncertainty of the two ratios.
+    """
 
     in_a_row: float
     waited: float
@@ -35,27 +39,27 @@ class Ratio(NamedTuple):
 
     @property
     def worse(self) -> float:
-        """What it counts by."""
+        """The ratio that counts."""
         return max(self.in_a_row, self.waited)
 
     @property
     def ahead(self) -> bool:
-        """Whether it is faster than the baseline by more than noise, in a row and waited for."""
+        """Whether it is faster than the baseline by more than noise in both modes."""
         return self.in_a_row + self.noises[0] < 1 and self.waited + self.noises[1] < 1
 
     @property
     def behind(self) -> bool:
-        """Whether it is slower than the baseline by more than noise, in a row or waited for."""
+        """Whether it is slower than the baseline by more than noise in either mode."""
         ways = zip((self.in_a_row, self.waited), self.noises, strict=True)
         return any(ratio > _SLOWER + min(noise, _EXCUSED) for ratio, noise in ways)
 
 
 def rounds(sample: Callable[[Any, bool], float], specs: Sequence[Any], short: bool) -> Iterator[Samples]:
-    """Goes round `specs`, the baseline first, without end; what has been sampled, after each round.
+    """Sample `specs`, the baseline first, in endless rounds; yield all samples after each round.
 
-    sample: seconds of a call with a specialization; whether each is waited for. short: both ways are sampled. Rounds
-    have random orders, and every other one that of the round before in reverse: whoever always comes after the same
-    one, or more often early in a round, would differ by that.
+    sample: a function of a specialization and of whether each call is waited for; it returns seconds of one call.
+    short: sample both modes. The order is random in every other round, and reversed in the next one. A fixed order
+    would favour a specialization by its predecessor or by its place in the round.
     """
     chance = random.Random(0)
     ways = (False, True) if short else (False,)
@@ -73,7 +77,7 @@ def rounds(sample: Callable[[Any, bool], float], specs: Sequence[Any], short: bo
 
 
 def ratios(times: Samples) -> list[Ratio]:
-    """Those of all but the baseline: medians of the rounds' ratios, each way by itself."""
+    """The ratio of each specialization except the baseline: medians of the ratios of all rounds, for each mode."""
     found = []
     for place in range(1, len(times[0])):
         by_way = [_compared(own[place], own[0]) for own in times]
@@ -83,17 +87,17 @@ def ratios(times: Samples) -> list[Ratio]:
 
 
 def hopeless(times: Samples, best: float) -> bool:
-    """Whether the second of two is slower than the best ratio so far by so much that no more rounds are needed."""
+    """Whether the second of two specializations is so much slower than the best ratio so far that timing can stop."""
     return any(min(own[1]) > _HOPELESS * best * max(own[0]) for own in times)
 
 
 def slower(specs: Sequence[Any], found: Sequence[Ratio]) -> dict[Any, Ratio]:
-    """Those that are slower than the baseline by more than noise, in a row or waited for."""
+    """The specializations that are slower than the baseline by more than noise, in either mode."""
     return {spec: ratio for spec, ratio in zip(specs, found, strict=True) if ratio.behind}
 
 
 def _compared(times: Sequence[float], others: Sequence[float]) -> tuple[float, float]:
-    """The median ratio of paired times, and twice the standard error of that median, by the spread of the middle."""
+    """The median ratio of paired times, and twice its standard error, estimated from the median deviation."""
     found = [one / other for one, other in zip(times, others, strict=True)]
     middle = statistics.median(found)
     spread = 1.4826 * statistics.median(abs(ratio - middle) for ratio in found)

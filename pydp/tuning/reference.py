@@ -1,6 +1,6 @@
-"""What the result of a public function must be, by NumPy: tuned candidates are checked against it.
+"""Reference results from NumPy for public functions; tuned candidates are checked against them.
 
-Where NumPy has no such function (user operators, segments), the result without tuning is the reference.
+If NumPy has no such function (user operators, segments), the untuned result is the reference.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from pydp.runtime.field.field import Field
 from pydp.runtime.placement import Array
 
-_DEPTH = 1 << 17  # additions in a row that a result may be rounded by; longer sums are cut into parts
+_DEPTH = 1 << 17  # sequential additions that may round a result; longer sums are split
 UFUNCS: dict[str, Any] = {
     "+": np.add, "min": np.minimum, "max": np.maximum, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor,
 }  # fmt: skip
@@ -23,15 +23,17 @@ _WIDER = {"float16": np.float64, "float32": np.float64, "complex64": np.complex1
 
 @dataclass(frozen=True)
 class Expected:
-    """Right values, and how far from them each element may lie: 0 for exact ones, an array or a number."""
+    """Reference values and the absolute tolerance: 0 for exact comparison, a number, or an array per element."""
 
     values: np.ndarray
     tolerance: Any = 0
 
 
 def placed(value: Any) -> Any:
-    """A pyopencl Array as a Field on its memory, for its own `get` and `set` take contiguous elements alone; anything
-    else as it is."""
+    """A pyopencl Array as a Field on its memory; any other value unchanged.
+
+    `get` and `set` of a pyopencl Array accept only contiguous elements.
+    """
     return Field.wrap(value) if isinstance(value, Array) else value
 
 
@@ -46,30 +48,32 @@ def hosts(result: Any) -> list[np.ndarray]:
 
 
 def checked_by(fn: Callable[..., Any], reference: Callable[..., list[Expected] | None]) -> None:
-    """Declare the reference of a public function. It takes the arguments of a call, without those that only say where
-    the call runs and where its result goes, and raises TypeError, ValueError or LookupError for those that NumPy's
-    function does not take."""
+    """Declare the reference of a public function.
+
+    The reference takes the arguments of a call, without the device, the queue and `out`. It raises TypeError,
+    ValueError or LookupError for arguments that NumPy's function does not accept.
+    """
     fn.__dict__["__pydp_reference__"] = reference
 
 
 def expected(fn: Callable[..., Any], args: tuple[Any, ...], kw: dict[str, Any]) -> list[Expected] | None:
     """NumPy's result of ``fn(*args, **kw)``; None if NumPy has no such function.
 
-    The arguments are read before the call, which may write over them.
+    The arguments are read before the call, because the call may overwrite them.
     """
     maker = getattr(fn, "__pydp_reference__", None)
     plain = {key: value for key, value in kw.items() if key not in ("out", "device", "queue", "wait_for", "strategy")}
     if maker is None:
         return None
     try:
-        with np.errstate(all="ignore"):  # what overflows is as it is
+        with np.errstate(all="ignore"):  # overflow is part of the result
             return maker(*args, **plain)
-    except (TypeError, ValueError, LookupError):  # arguments that it does not take
+    except (TypeError, ValueError, LookupError):  # arguments that NumPy does not accept
         return None
 
 
 def alike(values: list[np.ndarray]) -> list[Expected]:
-    """The values of another run as the reference: equal integers, floats within the rounding of long sums."""
+    """The values of another run as the reference: integers exactly, floats within the rounding of long sums."""
     found = []
     for one in values:
         if one.dtype.kind in "fc" and one.size:
@@ -82,8 +86,11 @@ def alike(values: list[np.ndarray]) -> list[Expected]:
 
 
 def unlike(values: np.ndarray) -> np.ndarray:
-    """Values of the same shape and dtype none of which passes for the one in its place: other bytes where those of an
-    element are compared (a byte that is not 0 is True), no number where a tolerance counts."""
+    """Values of the same shape and dtype that all differ from the given ones.
+
+    Floats become NaN (NaN and infinities become 0), because a tolerance applies to them. Other types change every
+    byte, also as booleans: zero bytes become nonzero and the others become zero.
+    """
     if values.dtype.kind in "fc":
         return np.where(np.isfinite(values), values.dtype.type(np.nan), values.dtype.type(0))
     others = (np.frombuffer(values.tobytes(), np.uint8) == 0).view(np.uint8)
@@ -92,7 +99,7 @@ def unlike(values: np.ndarray) -> np.ndarray:
 
 
 def difference(got: list[np.ndarray], want: list[Expected]) -> str | None:
-    """In one sentence, how a result differs from what is expected; None where it does not."""
+    """One sentence on how a result differs from the expected one; None if it does not."""
     if len(got) != len(want):
         return f"{len(got)} arrays instead of {len(want)}"
     for values, right in zip(got, want, strict=True):
@@ -109,9 +116,12 @@ def difference(got: list[np.ndarray], want: list[Expected]) -> str | None:
 
 
 def _wrong(got: np.ndarray, right: Expected) -> np.ndarray | None:
-    """Where elements are wrong; None where all bytes are the same. Where there is an infinite value the tolerance is
-    infinite too, so that only finite ones are compared by it; which parts of a complex number infinities leave no
-    number depends on how it was multiplied."""
+    """A mask of wrong elements; None if all bytes are equal.
+
+    The tolerance applies to finite values only, because it is infinite for infinite ones. Which part of a complex
+    number is NaN after a product with infinities depends on how it was multiplied, so non-finite complex numbers match
+    one another, as NaN matches NaN.
+    """
     want = right.values
     if got.tobytes() == want.tobytes():
         return None
@@ -125,24 +135,25 @@ def _wrong(got: np.ndarray, right: Expected) -> np.ndarray | None:
 
 
 def wide(x: np.ndarray) -> np.ndarray:
-    """The array in the type that a reference is computed in."""
+    """The array in the type in which references are computed."""
     return x.astype(_WIDER.get(x.dtype.name, x.dtype), copy=False)
 
 
 def eps(dtype: np.dtype) -> float:
-    """The relative rounding of a float or complex type."""
+    """The machine epsilon of a float or complex type."""
     return float(np.finfo(dtype).eps)
 
 
 def rounding(x: np.ndarray) -> np.ndarray:
-    """How far the running sums along the last axis may lie off by rounding, in whatever order they are added up.
+    """A bound of the rounding error of the running sums along the last axis, for any order of additions.
 
-    Each addition rounds by the size of its sum. Sums of neighbours are differences of two running sums, sums of every
-    few elements lie about as far off as the norm, and none is larger than the magnitudes' sum: that one alone would
-    let sums of numbers of both signs be anything. Whole numbers are added up exactly as long as the type holds them.
+    Each addition rounds relative to its sum. The sum of a run of elements is the difference of two running sums; the
+    sum of every n-th element is about as large as the norm; no sum is larger than the sum of magnitudes. The sum of
+    magnitudes alone would be too weak a bound for numbers of both signs. Integers add up exactly while the type can
+    represent them.
     """
     values = wide(x)
-    with np.errstate(all="ignore"):  # in place: arrays may take a good part of the host's memory
+    with np.errstate(all="ignore"):  # in place: arrays may fill much of the host's memory
         most: np.ndarray = np.abs(values)
         norm = most * most
         np.add.accumulate(most, axis=-1, out=most)

@@ -1,9 +1,9 @@
 """The order in which a tuner tries specializations.
 
-The model's best few come first. Then a local search climbs from the best one found: coordinate descent, one field at a
-time, to neighbouring values; whenever it stands still, the next few of the model's ranking are tried. It ends when
-the ranking does. (The tuning libraries that there are bring their own runners of kernels and want numbers that a space
-of linked fields does not have; what is needed of their strategies is these few lines.)
+The first few of the model's ranking come first. Then a local search starts at the best one found: coordinate descent
+to neighbouring values, one field at a time. When it finds no improvement, the next few of the ranking are tried. The
+search ends at the end of the ranking. (Existing tuning libraries bring their own kernel runners and need independent
+numeric parameters; the fields here depend on one another.)
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import itertools
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-FIRST, NEXT = 8, 4  # of the ranking: tried before the first climb, and between two climbs
-STEP = 0.99  # a candidate is a better place to climb from where its time is below this share of the best one's
+FIRST, NEXT = 8, 4  # candidates of the ranking tried before the first local search, and between two
+STEP = 0.99  # a candidate counts as an improvement below this share of the best time
 
 
 def search(ranked: Sequence[Any], neighbours: Callable[[Any], Sequence[Any]]) -> Generator[Any, float | None, None]:
-    """Yields each specialization to try, once; is sent its time over some common unit, None where it failed.
+    """A generator of the specializations to try, each once. Send it the relative time of each, or None if it failed.
 
     >>> steps = search([8, 1], lambda spec: [spec - 1] if spec > 5 else [])
     >>> [next(steps), *(steps.send(float(time)) for time in (5, 8, 4, 3))]
@@ -46,9 +46,12 @@ def search(ranked: Sequence[Any], neighbours: Callable[[Any], Sequence[Any]]) ->
 
 
 def neighbourhood(candidates: Sequence[Any], check: Callable[[Any], str | None]) -> Callable[[Any], list[Any]]:
-    """The function from a specialization to its neighbours: one field changed, to the next smaller or larger number
-    among the candidates', to half or twice its own, or to another word. Fields that no two candidates differ in stay,
-    and what `check` gives a reason against is left out."""
+    """A function that returns the neighbours of a specialization.
+
+    A neighbour differs in one field: the next smaller or larger number among the candidates', half or twice its own
+    number, or another word. Fields that are equal in all candidates never change. Neighbours that `check` rejects are
+    left out.
+    """
     values: dict[str, list[Any]] = {}
     for field in dataclasses.fields(candidates[0]) if candidates else ():
         found = list(dict.fromkeys(getattr(spec, field.name) for spec in candidates))

@@ -1,4 +1,4 @@
-"""Shape classes: problems so alike that one tuned specialization serves them all."""
+"""Shape classes: groups of similar problems that share one tuned specialization."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from pydp.model.family import Problem
 
-NEAR = 2.0  # doublings or halvings of one size up to which another class's measurement is worth taking
+NEAR = 2.0  # most doublings or halvings of one size at which another class's result applies
 
 
 @dataclass(frozen=True)
 class ShapeClass:
-    """What one measurement stands for: kernel family, dtype, sizes rounded up to powers of two, and sorted flags.
+    """The key of a measurement: kernel family, dtype, sizes rounded up to powers of two, and sorted flags.
 
     >>> str(ShapeClass("matmul", "float32", (1024, 1024, 64), ("batch",)))
     'matmul float32 1024x1024x64 batch'
@@ -30,8 +30,11 @@ class ShapeClass:
         return " ".join((self.kernel, self.dtype, shape, *self.flags))
 
     def distance(self, other: ShapeClass) -> float | None:
-        """Doublings of sizes between two classes, all sizes together; None where one must not serve the other: another
-        kernel, dtype or flag, a size that is 0 in one only, or more than NEAR doublings of one size."""
+        """The sum of doublings between the sizes of two classes; None if one cannot replace the other.
+
+        That is the case for another kernel, dtype or flag, a size that is 0 in only one of them, or more than NEAR
+        doublings of one size.
+        """
         if (self.kernel, self.dtype, self.flags) != (other.kernel, other.dtype, other.flags):
             return None
         if len(self.sizes) != len(other.sizes):
@@ -47,29 +50,29 @@ class ShapeClass:
         return total
 
     def fields(self) -> dict[str, Any]:
-        """The class as plain values; `from_fields` is the way back."""
+        """The class as JSON-compatible values; `from_fields` is the inverse."""
         return {"kernel": self.kernel, "dtype": self.dtype, "sizes": list(self.sizes), "flags": list(self.flags)}
 
     @staticmethod
     def from_fields(values: Mapping[str, Any]) -> ShapeClass:
-        """The class of its plain values; ValueError where one is of another type or a name is missing or unknown."""
+        """The inverse of `fields`. Raises ValueError for a wrong type and for a missing or unknown name."""
         if set(values) != {"kernel", "dtype", "sizes", "flags"}:
             raise ValueError(f"a shape class has kernel, dtype, sizes and flags, not {sorted(values)}")
         names = [values["kernel"], values["dtype"], *values["flags"]]
         sizes = list(values["sizes"])
         whole = all(type(size) is int and 0 <= size < 1 << 64 for size in sizes)
         if not whole or not all(type(name) is str for name in names):
-            raise ValueError("names are texts and sizes are whole numbers below 2**64")
+            raise ValueError("names must be strings and sizes integers from 0 to 2**64 - 1")
         return ShapeClass(values["kernel"], values["dtype"], tuple(sizes), tuple(values["flags"]))
 
 
 def size_class(size: int) -> int:
-    """The power of two nearest above or at `size`, 0 for 0: sizes within a factor of two are one class."""
+    """The smallest power of two not below `size`; 0 for 0."""
     return 1 << (size - 1).bit_length() if size > 0 else 0
 
 
 def shape_class(problem: Problem, sizes: tuple[int, ...] | None = None) -> ShapeClass:
-    """The class that a problem belongs to. `sizes`: its lengths, where the problem itself has something else.
+    """The class of a problem. `sizes`: its lengths, if ``problem.sizes`` holds something else.
 
     >>> str(shape_class(Problem("matmul", "float32", (1000, 700, 64), ("batch",))))
     'matmul float32 1024x1024x64 batch'

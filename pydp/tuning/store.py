@@ -1,9 +1,10 @@
 """The store of measured specializations: one JSON file for each device and driver, in the user's cache folder.
 
-A file is replaced as a whole, under a lock that is held for milliseconds and waited for at most two seconds; readers
-take no lock and see the old file or the new one. Every trial carries a checksum of its own. What cannot be read
-(truncated, flipped bits, a version of another time, a file that is not ours) is a miss and one line in the log; what
-cannot be written (a read-only or full disk, a lock that is held) is kept for this process and one line in the log.
+A file is replaced as a whole under a lock. The lock is held for milliseconds; a writer waits for it for at most two
+seconds. Readers take no lock and see the old file or the new one. Every trial has its own checksum. An unreadable file
+(truncated, damaged, of another version, of another user) counts as a miss and writes one line to the log. If a file
+cannot be written (a read-only or full disk, a held lock), the results are kept for this process, with one line in the
+log.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from pydp.tuning.shape_class import ShapeClass
 
 SCHEMA = "pydp-tuned-1"
 LOCK_SECONDS = 2.0
-TUNED, TUNING = "tuned", "tuning"  # folders: what won, and what has been tried in searches that are not at their end
-_MOST_UNSAVED = 1 << 14  # trials, and classes, that a process keeps where they cannot be written
+TUNED, TUNING = "tuned", "tuning"  # folders: winners, and the trials of unfinished searches
+_MOST_UNSAVED = 1 << 14  # trials, and classes, that a process keeps if they cannot be written
 _NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate of one shape class, as measured.
+    """The measurement of one candidate of one shape class.
 
-    spec: the specialization's fields. ratio: its time over the untuned choice's of the same run (below 1 is faster; 1
-    for the untuned choice itself), None where it failed: then `failure` says why. The result of a trial with a ratio
-    was verified. imported: the name of the file that it was imported from; "" if it was measured on this machine.
+    spec: the specialization's fields. ratio: its time divided by the untuned choice's time in the same run (below 1 is
+    faster; 1 for the untuned choice itself), or None if it failed. failure: the reason of a failure. The result of a
+    trial with a ratio was verified. imported: the name of the imported file; "" if measured on this machine.
     """
 
     shape: ShapeClass
@@ -48,7 +49,7 @@ class Trial:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What a later trial of the same candidate replaces."""
+        """The key of the trial: a later trial of the same candidate replaces it."""
         return str(self.shape), spec_text(self.spec)
 
 
@@ -56,53 +57,53 @@ Trials = dict[tuple[str, str], Trial]
 
 
 def spec_text(spec: Mapping[str, Any]) -> str:
-    """A specialization's fields as one text, the same for the same fields."""
+    """A specialization's fields as text; equal fields give equal text."""
     return json.dumps(dict(spec), sort_keys=True)
 
 
 class Store:
-    """The trials of one device. `name` is the file's; `about` tells what the device is."""
+    """The trials of one device. `name` is the file's name; `about` describes the device."""
 
     def __init__(self, name: str, about: Mapping[str, str], folder: Path | None = None) -> None:
         if not _NAME.match(name):
-            raise InvalidArgument(f"the device's name {name!r} is not accepted; letters, digits, '.', '_' and '-' are")
+            raise InvalidArgument(f"the store's name is {name!r}; letters, digits, '.', '_' and '-' are accepted")
         self.name = name
         self.about = dict(about)
         self.path = (folder if folder is not None else cache_dir() / TUNED) / f"{name}.json"
-        self._lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may choose by the store within
+        self._lock = fork_safe(threading.RLock())  # reentrant: a finalizer or a signal handler may read the store
         self._stamp: tuple[int, int, int] | None = None
         self._trials: Trials = {}
-        self._settled: dict[ShapeClass, object] = {}  # classes whose trials of the file go, which is not on disk yet
-        self._unsaved: Trials = {}  # those that come then
+        self._settled: dict[ShapeClass, object] = {}  # classes whose trials in the file are to be removed
+        self._unsaved: Trials = {}  # trials to be added then
 
     def trials(self, shape: ShapeClass | None = None) -> list[Trial]:
-        """What is known, of one shape class or of all."""
+        """The trials of one shape class, or of all."""
         with self._lock:
             self._refresh()
             found = self._merged()
         return [trial for trial in found.values() if shape is None or trial.shape == shape]
 
     def best(self, shape: ShapeClass) -> Trial | None:
-        """The fastest verified trial of a shape class; of equal ones the first."""
+        """The fastest verified trial of a shape class; the first one if several are equal."""
         measured = [trial for trial in self.trials(shape) if trial.ratio is not None]
         return min(measured, key=lambda trial: trial.ratio or 0.0, default=None)
 
     def add(self, trials: Iterable[Trial]) -> bool:
-        """Keeps trials beside those of other processes; False where they are only kept for this process."""
+        """Add trials to those of other processes. Return False if they are kept for this process only."""
         return self._change(None, trials)
 
     def settle(self, shape: ShapeClass, trials: Iterable[Trial]) -> bool:
-        """Keeps trials in the place of all earlier ones of their shape class; False as in `add`."""
+        """Replace all trials of a shape class. Return False if they are kept for this process only."""
         return self._change(shape, trials)
 
     def keep(self) -> bool:
-        """Whether all of this process's trials are on disk; where some are not, writes them now if that goes by now."""
+        """Try again to write unsaved trials. Return whether all trials of this process are on disk."""
         with self._lock:
             waiting = bool(self._unsaved or self._settled)
         return not waiting or self.add([])
 
     def _change(self, gone: ShapeClass | None, trials: Iterable[Trial]) -> bool:
-        """gone: a class whose earlier trials go first."""
+        """Add trials; first remove the earlier trials of class `gone`."""
         found = list(trials)
         with self._lock:
             if gone is not None:
@@ -122,14 +123,14 @@ class Store:
         try:
             lock = FileLock(f"{self.path}.lock", timeout=LOCK_SECONDS, poll_interval=0.002, mode=0o600)
             with lock:
-                if not self._refresh(anew=True):  # what others have measured is not written over unread
+                if not self._refresh(anew=True):  # read first, so that results of other processes are not lost
                     return False
                 settled, unsaved, merged = dict(self._settled), dict(self._unsaved), self._merged()
                 saved = atomic_write(self.path, dump(self.about, merged.values()))
         except Timeout:
             log_once(f"{self.path} is locked for over {LOCK_SECONDS:.0f} s; results are kept for this process only")
             return False
-        except (OSError, NotImplementedError) as error:  # the latter is filelock's where a file system has no locks
+        except (OSError, NotImplementedError) as error:  # filelock raises the latter if a file system has no locks
             reason = getattr(error, "strerror", None) or error
             log_once(f"cannot keep files in {self.path.parent}: {reason}; going on without")
             return False
@@ -155,19 +156,19 @@ class Store:
         return {**kept, **self._unsaved}
 
     def _refresh(self, anew: bool = False) -> bool:
-        """Reads the file where it has changed since, or `anew` in any case; False where it is there and cannot be."""
+        """Read the file if it has changed, or always with `anew`. Return False if it exists but cannot be read."""
         now = stamp(self.path)
         if now == self._stamp and not anew:
             return True
         data = read(self.path) if now is not None else None
         _, found = parse(data, str(self.path)) if data is not None else ({}, [])
         self._trials = {trial.identity: trial for trial in found}
-        self._stamp = now if data is not None else None  # what could not be read is tried again: it may stay the same
+        self._stamp = now if data is not None else None  # read an unreadable file again next time
         return data is not None or stamp(self.path) is None
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
-    """What differs between two versions of a file; None where there is none."""
+    """A value that differs between two versions of a file; None if there is no file."""
     try:
         state = path.stat()
     except OSError:
@@ -176,18 +177,18 @@ def stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def load(path: Path, *, of_package: bool = False) -> tuple[dict[str, str], list[Trial]]:
-    """(about, trials) of a store's file, of the cache or of the package; empty for one that is not read."""
+    """(about, trials) of a store's file in the cache or in the package; empty if it is not read."""
     data = read(path, of_package=of_package)
     return parse(data, str(path)) if data is not None else ({}, [])
 
 
 def dump(about: Mapping[str, str], trials: Iterable[Trial]) -> bytes:
-    """The bytes of a store's file, the same for the same trials."""
+    """The bytes of a store's file; equal trials give equal bytes."""
     return (json.dumps(document(about, trials), indent=1, sort_keys=True) + "\n").encode()
 
 
 def document(about: Mapping[str, str], trials: Iterable[Trial]) -> dict[str, Any]:
-    """A store as JSON has it."""
+    """A store as a JSON document."""
     records = [_record(trial) for trial in sorted(trials, key=lambda trial: trial.identity)]
     return {"schema": SCHEMA, "about": _signed(about), "trials": records}
 
@@ -198,7 +199,7 @@ def _record(trial: Trial) -> dict[str, Any]:
 
 
 def parse(data: bytes, name: str) -> tuple[dict[str, str], list[Trial]]:
-    """(about, trials) of a store's bytes. What is damaged or foreign is left out, with one line in the log."""
+    """(about, trials) of a store's bytes. Damaged or foreign parts are left out, with one line in the log."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -208,7 +209,7 @@ def parse(data: bytes, name: str) -> tuple[dict[str, str], list[Trial]]:
 
 
 def parse_document(found: Any, name: str) -> tuple[dict[str, str], list[Trial]]:
-    """(about, trials) of a store as JSON has it."""
+    """(about, trials) of a store's JSON document."""
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         log_once(f"{name} is not of the form {SCHEMA}; it is not used", level=logging.INFO)
         return {}, []
@@ -223,7 +224,7 @@ def parse_document(found: Any, name: str) -> tuple[dict[str, str], list[Trial]]:
 
 
 def _trial(record: Any) -> Trial | None:
-    """A trial of its JSON form; None where the checksum or a type is wrong."""
+    """The trial of a JSON record; None if the checksum or a type is wrong."""
     values = _unsigned(record)
     if values is None:
         return None
@@ -245,13 +246,13 @@ def _signed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unsigned(values: Any) -> dict[str, Any] | None:
-    """The values without their checksum; None where it is wrong or missing."""
+    """The values without their checksum; None if it is wrong or missing."""
     if not isinstance(values, dict):
         return None
     kept = {name: value for name, value in values.items() if name != "sum"}
     try:
         return kept if values.get("sum") == _checksum(kept) else None
-    except RecursionError:  # lists in lists, as deep as they can just be read
+    except RecursionError:  # lists nested almost as deeply as the parser allows
         return None
 
 

@@ -1,4 +1,4 @@
-"""Trying one specialization of a call: run it within a time limit, check its result, time it beside another."""
+"""Try one specialization of a call: run it within a time limit, check its result, compare its time with another."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from pydp.tuning.comparison import Ratio, Samples, hopeless, ratios, rounds
 from pydp.tuning.shape_class import size_class
 from pydp.tuning.tuned import shape_of
 
-LIMIT = 30.0  # seconds for building and running a candidate, on top of what the untuned call needs 50 times
-_SAMPLE = 2e-3  # seconds of one sample at least: shorter calls are repeated within it
-WARM = 2e-2  # seconds of a call from which on it touches more than caches hold
+LIMIT = 30.0  # seconds to build and run a candidate, plus 50 times the untuned call's time
+_SAMPLE = 2e-3  # least seconds of one sample: shorter calls are repeated within it
+WARM = 2e-2  # calls of at least so many seconds use more memory than caches hold
 _ROUNDS, _RACE_SECONDS = 7, 1.0
-_SHORT_SECONDS = 0.4  # of a race of short calls: a sample of theirs scatters by a fifth, so that seven tell nothing
-_STOPPING = 5.0  # seconds that an interrupted candidate may take to give up
-_SHARES = (0.55, 0.8)  # of a class's largest size: where a winner must not be slower either
+_SHORT_SECONDS = 0.4  # least time to compare short calls: their samples scatter by 20%, so seven are too few
+_STOPPING = 5.0  # seconds that an interrupted candidate may take to stop
+_SHARES = (0.55, 0.8)  # of a class's largest size: a winner must not be slower there either
 _Result = TypeVar("_Result")
 _threads: WeakSet[threading.Thread] = WeakSet()  # of `within`
 
@@ -43,7 +43,7 @@ class WrongResult(PydpError):
 
 
 class TooLong(PydpError):
-    """A candidate did not come to an end. `stuck`: nor afterwards, so that the device may not be usable."""
+    """A candidate did not end in time. `stuck`: it still runs, so the device may be unusable."""
 
     def __init__(self, message: str, stuck: bool) -> None:
         super().__init__(message)
@@ -51,15 +51,14 @@ class TooLong(PydpError):
 
 
 def within(seconds: float, work: Callable[[], _Result], late: threading.Event | None = None) -> _Result:
-    """``work()``, done by another thread and waited for at most `seconds`, then once more as long for it to give up,
-    which it does when it finds `late` set.
+    """Run ``work()`` in another thread and wait for at most `seconds`.
 
-    Raises TooLong, and what `work` raises. The thread of work that does not end is left behind until the interpreter
-    ends.
+    After that, set `late` and wait once more for `seconds`: work that checks `late` stops. Raises TooLong, and every
+    exception of `work`. If the work does not end, its thread remains until the interpreter exits.
     """
     found: list[_Result] = []
     failed: list[BaseException] = []
-    ended = threading.Event()  # Ctrl-C within a thread's `join` makes some Pythons take the thread for ended
+    ended = threading.Event()  # some Pythons take a thread for ended after Ctrl-C in `join`
 
     def run() -> None:
         try:
@@ -83,7 +82,7 @@ def within(seconds: float, work: Callable[[], _Result], late: threading.Event | 
     thread.start()
     try:
         in_time = _waited(ended, seconds)
-    except BaseException:  # Ctrl-C: nothing goes on behind the caller's back, where `out` is restored, or at the end
+    except BaseException:  # Ctrl-C: the work must not continue while the caller restores `out` or exits
         wait_again(_STOPPING)
         raise
     if not in_time:
@@ -98,24 +97,24 @@ def _stop_threads() -> None:
     """Raise SystemExit in the threads that were left behind and wait for them, for `_STOPPING` seconds at most.
 
     Before 3.14, Python ends a daemon thread by unwinding its stack when the thread returns from a C call after the
-    interpreter has ended. That aborts the process where there are C++ frames on the stack, as in calls of pyopencl.
+    interpreter has ended. That aborts the process if there are C++ frames on the stack, as in calls of pyopencl.
     """
     deadline = time.monotonic() + _STOPPING
     for thread in list(_threads):
         while thread.is_alive() and time.monotonic() < deadline:
-            # Again and again: it is lost where a finalizer runs in the thread.
+            # Repeat: the exception is lost if a finalizer runs in the thread.
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
             thread.join(0.1)
 
 
 def _waited(ended: threading.Event, seconds: float) -> bool:
-    """Whether it ends within so many seconds; a function of its own, for tests have other clocks."""
+    """Whether it ends within so many seconds. Tests replace this function to use another clock."""
     return ended.wait(seconds)
 
 
 @dataclass
 class Subject:
-    """A call of a public function, to be made with any specialization. `out` is restored before a run is checked."""
+    """A call of a public function that can be made with any specialization. `out` is restored before each check."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...]
@@ -125,9 +124,9 @@ class Subject:
         name = getattr(self.fn, "__name__", repr(self.fn))
         describe = getattr(self.fn, "__pydp_explain__", None)
         if not callable(self.fn) or describe is None:
-            raise InvalidArgument(f"{name} cannot be tuned; a function of pydp that takes spec= is")
+            raise InvalidArgument(f"{name} cannot be tuned; a pydp function that takes spec= is accepted")
         if self.kw.get("spec") is not None:
-            raise InvalidArgument("spec= is what tuning looks for; it is not accepted here")
+            raise InvalidArgument("spec= is not accepted here, because tuning looks for it")
         self.kw = {key: value for key, value in self.kw.items() if key != "spec"}
         self.late = threading.Event()
         self.limit = LIMIT
@@ -136,20 +135,20 @@ class Subject:
         except ProblemFound as asked:
             self.family, self.device, self.problem = asked.family, asked.device, asked.problem
         except (TypeError, InvalidArgument) as error:
-            # Where the call itself is wrong, that is what to tell; it is not made, which might change arrays.
+            # If the call itself is wrong, `describe` raises that error, without a run that might change arrays.
             describe(given(self.fn, self.args, self.kw))
-            raise InvalidArgument(f"{name} has no specializations to choose from") from error
+            raise InvalidArgument(f"{name} has no specializations to tune") from error
         else:
-            raise InvalidArgument(f"this call of {name} has nothing to choose: it needs no kernel of its family")
+            raise InvalidArgument(f"this call of {name} cannot be tuned: it runs no kernel that has specializations")
         out = self.kw.get("out")
         self._outs = [one for one in (out if isinstance(out, tuple) else (out,)) if one is not None]
         self._before = [reference.host(one) for one in self._outs]
         self.want: list[reference.Expected] | None = None
 
     def run(self, spec: Any = None) -> Any:
-        """The call's result, complete."""
+        """Make the call and wait for its result."""
         if self.late.is_set():
-            raise TooLong("its time is over", stuck=False)
+            raise TooLong("the time limit is over", stuck=False)
         result = self.fn(*self.args, **self.kw, spec=spec)
         for one in result if isinstance(result, tuple) else (result,):
             if hasattr(one, "finish"):  # a pyopencl Array
@@ -159,12 +158,12 @@ class Subject:
         return result
 
     def restore(self) -> None:
-        """Writes into `out` what it held at first."""
+        """Write the original contents into `out`."""
         for one, values in zip(self._outs, self._before, strict=True):
             _write(one, values)
 
     def _wipe(self) -> None:
-        """Puts what is no result into an `out` that the call does not read, or whoever writes nothing would pass."""
+        """Fill write-only `out` arrays with wrong values. Else a candidate that writes nothing would pass."""
         if np.any(np.asarray(self.kw.get("beta", 0)) != 0):
             return
         read = (*self.args, *(value for name, value in self.kw.items() if name != "out"))
@@ -176,17 +175,17 @@ class Subject:
             _write(one, reference.unlike(right if right is not None and fits else self._before[place]))
 
     def tried(self, work: Callable[[], _Result]) -> _Result:
-        """What `work` with this subject gives, within the limit; raises as `within` does."""
+        """The result of `work` within the time limit; raises as `within` does."""
         return within(self.limit, work, self.late)
 
     def values(self, spec: Any) -> list[np.ndarray]:
-        """Copies of the results on the host, of a run that found nothing of them in an `out` that it only writes."""
+        """Run and copy the results to the host. An `out` that is only written holds wrong values before the run."""
         self.restore()
         self._wipe()
         return reference.hosts(self.run(spec))
 
     def prepare(self, baseline: Any) -> None:
-        """Learns what the result must be and how long the untuned call takes; WrongResult where the result is wrong."""
+        """Find the reference result and the untuned call's time. Raises WrongResult if the untuned result is wrong."""
         name = getattr(self.fn, "__name__", "")
         self.restore()
         self.want = reference.expected(self.fn, self.args, self.kw)
@@ -195,26 +194,28 @@ class Subject:
             self.want = reference.alike(got)
         wrong = reference.difference(got, self.want)
         if wrong is not None:
-            raise WrongResult(f"the untuned result of {name} is not NumPy's, so nothing is tuned: {wrong}")
+            raise WrongResult(f"the untuned result of {name} differs from NumPy's, so it is not tuned: {wrong}")
         once = min(self._seconds(baseline, 1, waiting=False) for _ in range(2))
         self._warm = once < WARM
         self._inner = max(1, min(200, math.ceil(_SAMPLE / max(once, 1e-6))))
         self.limit = LIMIT + 50 * once
 
     def verify(self, spec: Any) -> None:
-        """Raises WrongResult where the specialization's result is not the right one."""
+        """Raise WrongResult if the specialization's result is wrong."""
         assert self.want is not None  # `prepare` comes first
         wrong = reference.difference(self.values(spec), self.want)
         if wrong is not None:
             raise WrongResult(f"wrong result: {wrong}")
 
     def seconds(self, spec: Any) -> float:
-        """The time of one call, the median of five samples."""
+        """Seconds of one call: the median of five samples."""
         return statistics.median(self._sample(spec, waiting=False) for _ in range(5))
 
     def _sample(self, spec: Any, waiting: bool) -> float:
-        """Seconds of one call, after one that is not timed: what another specialization left, in the caches or of
-        threads asleep, is not this one's."""
+        """Seconds of one call, after one warm-up call.
+
+        The warm-up removes effects of the specialization before it, such as cold caches and sleeping threads.
+        """
         if self._warm:
             self.run(spec)
         return self._seconds(spec, self._inner, waiting)
@@ -230,9 +231,9 @@ class Subject:
         return (time.perf_counter() - start) / inner
 
     def race(self, spec: Any, baseline: Any, best: float = 1.0) -> Ratio:
-        """The time of a specialization over the baseline's; both have been run before.
+        """The ratio of a specialization's time to the baseline's; both have been run before.
 
-        best: the best ratio so far; who is far behind it is not timed as long.
+        best: the best ratio so far. A specialization that is much slower is timed for fewer rounds.
         """
         least = _SHORT_SECONDS if self._inner > 1 else 0.0
 
@@ -244,15 +245,17 @@ class Subject:
         return self._timed([baseline, spec], enough)[0]
 
     def final(self, specs: Sequence[Any], baseline: Any, seconds: float) -> list[Ratio]:
-        """The time of each over the baseline's, from so many seconds of rounds.
+        """The ratio of each specialization's time to the baseline's.
 
-        At least five rounds; of short calls, which scatter most, as many as there is time for.
+        Rounds continue for `seconds`, and for at least five rounds.
         """
         return self._timed([baseline, *specs], lambda done, spent, _: done >= 5 and spent >= seconds)
 
     def _timed(self, specs: Sequence[Any], enough: Callable[[int, float, Samples], bool]) -> list[Ratio]:
-        """The ratios of all but the first, from as many rounds as it takes: `enough` is given their number, the seconds
-        spent and the samples."""
+        """The ratios of all but the first.
+
+        Rounds continue until `enough` is true for their number, the seconds spent and the samples.
+        """
         began = time.perf_counter()
         turns = rounds(self._sample, specs, short=self._inner > 1)
         for done, times in enumerate(turns, 1):
@@ -262,7 +265,7 @@ class Subject:
 
 
 def _write(one: Any, values: np.ndarray) -> None:
-    """Replaces the elements of an `out`, whatever its strides."""
+    """Replace the elements of an `out` with any strides."""
     if isinstance(one, np.ndarray):
         one[...] = values
     elif hasattr(one, "set"):
@@ -273,7 +276,7 @@ def _may_share(one: Any, other: Any) -> bool:
     """Whether an `out` and another argument may share memory."""
     mine, theirs = home_of(one), home_of(other)
     if mine is None and theirs is None:
-        return np.may_share_memory(one, other)  # which takes whatever NumPy makes an array of, without a copy or with
+        return np.may_share_memory(one, other)  # accepts everything that NumPy can convert to an array
     if mine is None or theirs is None:
         return False
     buffers = (reference.placed(value)._storage.buffer for value in (one, other))
@@ -281,10 +284,12 @@ def _may_share(one: Any, other: Any) -> bool:
 
 
 def resized(subject: Subject, share: float) -> Subject | None:
-    """The same call at another size of the shape class: every axis longer than 8 has about `share` of the class's
-    largest length, its elements repeated or cut off. None where that is no call of the same class."""
+    """The same call at another size of the shape class; None if the result is not a call of the same class.
 
-    made: dict[int, Any] = {}  # by what they are made of: an `out` may be an input too
+    Every axis longer than 8 gets about `share` of the class's largest length: its elements are repeated or cut off.
+    """
+
+    made: dict[int, Any] = {}  # by the id of the original: an `out` may also be an input
 
     def other(value: Any) -> Any:
         if not hasattr(value, "shape") or not hasattr(value, "dtype") or not value.shape:
@@ -297,7 +302,7 @@ def resized(subject: Subject, share: float) -> Subject | None:
             made[id(value)] = values if isinstance(value, np.ndarray) else field(values, device=subject.device)
         return made[id(value)]
 
-    subject.restore()  # what is computed in place has been computed over and over
+    subject.restore()  # repeated runs have changed an in-place array
     try:
         found = Subject(subject.fn, tuple(map(other, subject.args)), {k: other(v) for k, v in subject.kw.items()})
     except (PydpError, MemoryError):
@@ -306,8 +311,10 @@ def resized(subject: Subject, share: float) -> Subject | None:
 
 
 def elsewhere(subject: Subject, baseline: Any) -> Iterator[tuple[float, Subject]]:
-    """The same call at other sizes of the shape class, with their shares of its largest, ready to be compared with the
-    baseline; without those that are no calls of the class, or do not fit the memory."""
+    """The same call at other sizes of the shape class, prepared, each with its share of the class's largest size.
+
+    Sizes that are not in the class or do not fit into memory are left out.
+    """
     for share in _SHARES:
         other = resized(subject, share)
         if other is None:

@@ -1,8 +1,7 @@
-"""What has been measured, for the choosing layer: the user's stores first, then those that pydp is shipped with.
+"""Look up measured specializations: first in the user's stores, then in the stores shipped with pydp.
 
-A measurement serves the shape class that it was made for and classes near it, on the device that it was made on and on
-devices of the same driver and architecture that are about as large. Nothing is read before the first choice; the files
-are read again when one of them has changed.
+A measurement applies to its own shape class and to near ones, on its own device and on devices of about the same size
+with the same driver and architecture. The files are read at the first choice, and again when one of them has changed.
 """
 
 from __future__ import annotations
@@ -34,16 +33,18 @@ if TYPE_CHECKING:
 
 EXPORT = "pydp-tuned-export-1"
 STARTER = Path(__file__).parent / "starter"
-_SLOWER = 1.1  # a measurement made elsewhere is not taken where the model finds it slower than its own pick by more
-_SHARE, _SMALL = 0.55, 64  # the model looks at a class's smaller sizes too: lengths above _SMALL times _SHARE
-_USERS, _SHIPPED = 0, 1  # ranks of stores: the user's come first
+_SLOWER = 1.1  # a result of another class or device is rejected if the model predicts more times its own pick
+_SHARE, _SMALL = 0.55, 64  # the model also checks a smaller size: lengths above _SMALL, times _SHARE
+_USERS, _SHIPPED = 0, 1  # ranks of stores: the user's first
 _ALIKE = ("driver", "kind", "architecture")  # two devices must share these; sizes may differ by a factor of two
 _SIZES = ("units", "l2_bytes", "local_bytes")
 
 
 def provide(family: Family, device: Device, problem: Problem) -> tuple[Any, str] | None:
-    """(spec, reason) of the nearest measurement that can run; None where nothing near has been measured, or nothing
-    that was beat the choice without measuring."""
+    """(spec, reason) of the nearest measurement that can run.
+
+    None if nothing near was measured, or if no measurement was faster than the untuned choice.
+    """
     here = shape_of(family, problem)
     for found in _nearest(device, here):
         trial, exact = found.trial, found.own and found.trial.shape == here
@@ -59,20 +60,20 @@ def provide(family: Family, device: Device, problem: Problem) -> tuple[Any, str]
 
 
 def _confirmed(family: Family, device: Device, problem: Problem, found: _Found) -> tuple[Any, str]:
-    """The choice without measuring, where measuring found no better one."""
+    """The untuned choice, confirmed by a measurement that found nothing faster."""
     choice = untuned(family, device, problem)
     return choice.spec, f"{found.source}: nothing beats the {choice.source}'s choice; {choice.reason}"
 
 
 def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> bool:
-    """Whether the model, where there is one, does not object to a measurement that was made elsewhere."""
+    """Whether the model accepts a measurement of another class or device. True if the family has no model."""
     if predicted(family, device, problem, spec) is None:
         return True
     ours = untuned(family, device, problem).spec
     if spec == ours:
         return True
     problems = [problem]
-    if family.lengths is None:  # the sizes are lengths: blocks that suit the largest may leave units idle at others
+    if family.lengths is None:  # the sizes are lengths: blocks for the largest may leave units idle at others
         sizes = tuple(int(_SHARE * size) | 1 if size > _SMALL else size for size in problem.sizes)
         problems.append(dataclasses.replace(problem, sizes=sizes))
     for one in problems:
@@ -82,12 +83,12 @@ def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> b
     return True
 
 
-# --- what is known ---------------------------------------------------------------------------------------
+# --- known measurements -----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class _Found:
-    """A measurement with where it comes from."""
+    """A measurement and its origin."""
 
     trial: Trial
     about: Mapping[str, str]
@@ -97,7 +98,7 @@ class _Found:
 
     @property
     def source(self) -> str:
-        """Who measured what where, in a few words."""
+        """The origin of the measurement, in a few words."""
         device = f"{self.about.get('device')!r}{'' if self.own else ', a device like this one'}"
         if self.shipped:
             return f"shipped with pydp for {device}, measured for {self.trial.shape}"
@@ -107,7 +108,7 @@ class _Found:
 
 
 class _Library:
-    """The stores of other devices, and those shipped, as they were when they were read; `folder` is the user's."""
+    """The stores of other devices and the shipped stores, as they were when read. `folder` is the user's."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -120,12 +121,12 @@ class _Library:
 
 
 _library: _Library | None = None
-_stores = BoundedCache(32, weak=True)  # by their files
-_lock = fork_safe(threading.RLock())  # a finalizer or a signal handler may ask while its thread holds it
+_stores = BoundedCache(32, weak=True)  # keyed by file
+_lock = fork_safe(threading.RLock())  # reentrant: a finalizer or a signal handler may take it again
 
 
 def store_of(device: Device) -> Store:
-    """The user's store of a device. Part of its name is how many units this process may use, as they decide too."""
+    """The user's store of a device. Its name contains the number of units that this process may use."""
     folder = cache_dir() / TUNED
     path = folder / f"{device.uid}-{device.profile.compute_units}.json"
     found: Store = _stores.make(path, Store, path.stem, about(device), folder)
@@ -133,7 +134,7 @@ def store_of(device: Device) -> Store:
 
 
 def about(device: Device) -> dict[str, str]:
-    """What a store's file says of its device."""
+    """The description of a device in a store's file."""
     profile = device.profile
     return {
         "device": device.name,
@@ -148,7 +149,7 @@ def about(device: Device) -> dict[str, str]:
 
 
 def changed() -> bool:
-    """Whether the files differ from what was read; then they are read again at the next choice."""
+    """Whether the files have changed since they were read. If so, the next choice reads them again."""
     global _library
     with _lock:
         library = _library
@@ -159,7 +160,7 @@ def changed() -> bool:
 
 
 def reread() -> None:
-    """Read the files again at the next choice."""
+    """Let the next choice read the files again."""
     global _library
     with _lock:
         _library = None
@@ -178,8 +179,10 @@ def _known() -> _Library:
 
 
 def _nearest(device: Device, here: ShapeClass) -> list[_Found]:
-    """The measurements that may serve a class, the nearest first: the user's before those shipped, this device's
-    before others', its own class before others."""
+    """The measurements that may apply to a class, nearest first.
+
+    The user's come before shipped ones, then this device's before others', then its own class before others.
+    """
     return sorted(_matching(device, here), key=lambda found: found.order)
 
 
@@ -197,8 +200,11 @@ def _matching(device: Device, here: ShapeClass) -> Iterator[_Found]:
 
 
 def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float | None:
-    """How different two devices are, by what their stores say; None where one's measurements must not serve the other:
-    another driver or architecture, or a size that differs by more than a factor of two."""
+    """The distance of two devices, from the descriptions in their stores.
+
+    None if measurements of one must not apply to the other: another driver or architecture, or a size that differs by
+    more than a factor of two.
+    """
     if any(mine.get(name) != theirs.get(name) for name in _ALIKE):
         return None
     apart = sum(0.25 for name in ("device", "driver_version") if mine.get(name) != theirs.get(name))
@@ -219,12 +225,12 @@ def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float |
 
 
 def shelves() -> list[tuple[dict[str, str], list[Trial]]]:
-    """(about, trials) of every store of the user's."""
+    """(about, trials) of all stores of the user."""
     return [stores.load(path) for path in listed(cache_dir() / TUNED, "*.json")]
 
 
 def exported() -> tuple[bytes, int]:
-    """Every store of the user's as one file, for `imported` on another machine; and how many trials there are."""
+    """(file, number of trials): all stores of the user as one file, for `imported` on another machine."""
     found = [(path.stem, *stores.load(path)) for path in listed(cache_dir() / TUNED, "*.json")]
     plain = {name: (theirs, [_with_source(one, "") for one in trials]) for name, theirs, trials in found if trials}
     documents = {name: stores.document(theirs, trials) for name, (theirs, trials) in plain.items()}
@@ -233,8 +239,10 @@ def exported() -> tuple[bytes, int]:
 
 
 def imported(data: bytes, name: str) -> int:
-    """Adds what `exported` gave to the user's stores, each trial with the name of its file; how many trials.
-    InvalidArgument for anything else."""
+    """Add the trials of a file from `exported` to the user's stores; return their number.
+
+    Each trial gets the name of the file. Raises InvalidArgument for data of another form.
+    """
     try:
         found = json.loads(data)
         wrong = not isinstance(found, dict) or found.get("schema") != EXPORT or not isinstance(found["stores"], dict)
@@ -247,23 +255,23 @@ def imported(data: bytes, name: str) -> int:
         theirs, trials = stores.parse_document(document, f"{name} ({stem})")
         trials = [_with_source(one, Path(name).name) for one in trials]
         if trials and not Store(stem, theirs, cache_dir() / TUNED).add(trials):
-            raise PydpError(f"{cache_dir() / TUNED} cannot be written, so nothing more is taken over")
+            raise PydpError(f"{cache_dir() / TUNED} cannot be written; the import stopped")
         count += len(trials)
     _renewed()
     return count
 
 
 def _with_source(trial: Trial, name: str) -> Trial:
-    """A trial as imported from a file of this name; "" as measured here."""
+    """A copy of a trial marked as imported from a file of this name; "" marks it as measured here."""
     return dataclasses.replace(trial, imported=name)
 
 
 def clear(device: Device | None = None) -> int:
-    """Removes what was tuned and what was tried, of one device or of all; how many files. What is shipped stays."""
+    """Remove the user's results and journals of one device or of all; return the number of files."""
     pattern = f"{device.uid}-*" if device is not None else "*"
     count = 0
     for folder in (TUNED, TUNING):
-        for path in listed(cache_dir() / folder, f"{pattern}.json"):  # locks stay: another may hold one
+        for path in listed(cache_dir() / folder, f"{pattern}.json"):  # lock files stay: another process may hold one
             try:
                 path.unlink()
             except OSError as error:
@@ -274,7 +282,7 @@ def clear(device: Device | None = None) -> int:
 
 
 def _renewed() -> None:
-    """Choose by what the files hold now."""
+    """Drop all caches, so later choices use the files as they are now."""
     _stores.clear()
     reread()
     forget()
@@ -289,12 +297,12 @@ def shape_of(family: Family, problem: Problem) -> ShapeClass:
 
 
 def fields_of(spec: Any) -> dict[str, Any]:
-    """A specialization's fields as plain values; `rebuild` is the way back."""
+    """A specialization's fields as JSON-compatible values; `rebuild` is the inverse."""
     return {field.name: getattr(spec, field.name) for field in dataclasses.fields(spec) if field.init}
 
 
 def rebuild(spec_type: type, fields: Mapping[str, Any]) -> Any:
-    """The specialization of its fields; None where a name is unknown or missing, or a value is of another type."""
+    """The specialization with these fields; None if a name is unknown or missing, or a value has the wrong type."""
     hints = _hints(spec_type)
     wanted = {field.name: field for field in dataclasses.fields(spec_type) if field.init}
     if not set(fields) <= set(wanted) or not all(_fits(value, hints[name]) for name, value in fields.items()):
@@ -306,7 +314,7 @@ def rebuild(spec_type: type, fields: Mapping[str, Any]) -> Any:
 
 
 def mistyped(spec: Any) -> str | None:
-    """In one sentence, the first field of a specialization whose value is not of its type; None where all are."""
+    """One sentence on the first field of a specialization with a value of the wrong type; None if there is none."""
     spec_type: type = type(spec)
     for name, value in fields_of(spec).items():
         hint = _hints(spec_type)[name]
@@ -321,7 +329,7 @@ def _hints(spec_type: type) -> dict[str, Any]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a JSON value is of an annotated type: int, float, str, bool, None, or a choice of these."""
+    """Whether a JSON value has an annotated type: int, float, str, bool, None, or a union of these."""
     return type(value) in _types(hint)
 
 

@@ -1,8 +1,8 @@
-"""``pydp.tune``: the fastest specialization of a call on this machine, found by trying, checked and kept.
+"""``pydp.tune``: find the fastest specialization of a call on this machine by measurement, and store it.
 
-What was tried is written down at once (folder ``tuning`` of the cache), so that a search goes on where it was stopped
-or killed; what won goes to the store (folder ``tuned``), from which later calls of the same shape class choose. Several
-processes may tune at the same time.
+Each trial is written at once to a journal (folder ``tuning`` of the cache), so a stopped or killed search can continue.
+The winner goes to the store (folder ``tuned``), which later calls of the same shape class use. Several processes may
+tune at the same time.
 """
 
 from __future__ import annotations
@@ -30,23 +30,26 @@ from pydp.tuning.tuned import fields_of, rebuild, reread, shape_of, store_of
 
 __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
 
-# A trial that has not come to its end: the process by its number and its start, and its machine.
+# An unfinished trial: its process (id and start time) and its machine.
 _RUNNING = re.compile(r"begun( again)?(?: by process (\d+)(?:-(\d+))? of (.*))?\Z")
-_STOPPED = "stopped"  # one that its own process gave up, as Ctrl-C does
+_STOPPED = "stopped"  # by its own process, for example after Ctrl-C
 _ENDED = "the process ended twice while it ran"
 _WORTH = 0.985  # a winner's time is at most this share of the untuned choice's
-_FAST, _AT_ONCE = 16, 8  # candidates that are timed at other sizes
+_FAST, _AT_ONCE = 16, 8  # candidates that are also timed at other sizes
 _FINALISTS, _FINAL_SECONDS, _AGAIN_SECONDS = 3, 3.0, 0.5
 
 
 class Stuck(PydpError):
-    """A candidate never came to an end; it is noted and will not be tried again, but this process cannot go on."""
+    """A candidate did not end. It will not be tried again, but this process cannot continue."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a search is: candidates tried, how many the ranking has (a climb adds some), the best time so far over the
-    untuned choice's, seconds spent, and seconds that it may take."""
+    """The progress of a search.
+
+    tried: candidates tried. ranked: candidates in the ranking; the local search adds some. best: the best ratio so far
+    to the untuned choice's time. spent, budget: seconds.
+    """
 
     tried: int
     ranked: int
@@ -57,10 +60,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What tuning found: `spec` and its time over the untuned choice's (1: nothing beat it by more than noise).
+    """The result of tuning.
 
-    tried: candidates measured or failed; failures: those that could not be used, with the reason. kept: whether the
-    result is on disk. known: it had been found before, nothing was run.
+    spec: the best specialization. ratio: its time divided by the untuned choice's; 1 if nothing beat that by more than
+    noise. tried: number of candidates that were measured or failed. failures: unusable candidates with reasons. kept:
+    whether the result is on disk. known: whether the result was found earlier, so that nothing was run.
     """
 
     shape: ShapeClass
@@ -86,22 +90,23 @@ def tune(
     progress: Callable[[Progress], None] | None = None,
     **kw: Any,
 ) -> Tuning:
-    """Looks for the fastest specialization of ``fn(*args, **kw)`` and keeps it for calls of the same shape class.
+    """Find the fastest specialization of ``fn(*args, **kw)`` and store it for calls of the same shape class.
 
-    fn: a function of pydp that takes ``spec=``, with the call's own arguments, which are not changed (an `out` gets its
-    old contents back). budget: seconds to search for; what has begun then is finished, and the best are timed once
-    more, here and at other sizes: that takes up to half a minute of short calls, some hundreds of long ones, and what
-    is still to be built. again: search although the class was tuned before. progress: called before each candidate.
+    fn: a pydp function that takes ``spec=``, followed by the arguments of a call. They are not changed; an `out` gets
+    its old contents back. budget: seconds of search. When it is over, the current candidate is finished, and the best
+    ones are timed again, here and at other sizes. This takes up to half a minute for short calls, several hundred calls
+    for long ones, and the builds that are still needed. again: search even if the class was tuned before. progress:
+    called before each candidate.
 
-    A candidate's time counts only if its result is NumPy's, or that of the untuned call where NumPy has no such
-    function. What fails or takes too long is kept with the reason and not tried again. A search that was interrupted
-    goes on at the next call; one with `again` begins anew. Short calls count by the worse of two ratios to the untuned
-    choice, of calls in a row and of calls that are each waited for. The winner is stored if it beats the untuned choice
-    by more than noise in both ways, and is right and slower in neither at two other sizes of the class; else the
-    untuned choice is stored as the best, so that tuning slows no call down.
+    A candidate's time counts only if its result equals NumPy's, or the untuned call's if NumPy has no such function.
+    Candidates that fail or take too long are recorded with the reason and not tried again. An interrupted search
+    continues at the next call; with `again` it starts anew. Short calls are timed back to back and one at a time; the
+    worse of the two ratios to the untuned choice counts. The winner is stored if it beats the untuned choice by more
+    than noise in both modes, and is correct and not slower at two other sizes of the class. Otherwise the untuned
+    choice is stored as the best. Tuning therefore slows no call down.
 
-    Raises InvalidArgument where there is nothing to choose, WrongResult (a PydpError) where the untuned result is not
-    NumPy's, Stuck (a PydpError) where a candidate never ends.
+    Raises InvalidArgument if the call has no specializations to tune; WrongResult (a PydpError) if the untuned result
+    differs from NumPy's; Stuck (a PydpError) if a candidate does not end.
 
     >>> pydp.tune(pydp.matmul, a, b, budget=30)          # doctest: +SKIP
     """
@@ -111,7 +116,7 @@ def tune(
 
 
 def journal_of(store: Store) -> Store:
-    """What has been tried in searches that are not at their end, of the device of `store`."""
+    """The trials of unfinished searches on the device of `store`."""
     return Store(store.name, store.about, cache_dir() / TUNING)
 
 
@@ -126,7 +131,7 @@ class _Search:
         self.failures: list[Trial] = []
 
     def result(self, again: bool) -> Tuning:
-        """The finished search's; at once where the class is tuned."""
+        """Run the search; if the class is tuned, return the stored result."""
         before = self.store.best(self.shape)
         spec = rebuild(self.family.spec_type, before.spec) if before is not None else None
         usable = spec is not None and self.family.check(self.device.profile, self.problem, spec) is None
@@ -137,7 +142,7 @@ class _Search:
         self.earlier = self.store.trials(self.shape)
         try:
             found = self._run([] if again else [one for one in self.store.trials(self.shape) if one.ratio is None])
-        except Stuck:  # nothing can be asked of the device any more
+        except Stuck:  # the device may be unusable
             raise
         except BaseException:
             self.subject.restore()
@@ -146,7 +151,7 @@ class _Search:
         return found
 
     def _ranking(self) -> list[Any]:
-        """The candidates, the untuned choice first, the others in the model's order where it fits the device."""
+        """The candidates: the untuned choice, then the others, in the model's order if the model fits the device."""
         family, device, problem = self.family, self.device, self.problem
         if self.modelled:
             found = [one.spec for one in rank(family, device.profile, problem, rates=kept(device))]
@@ -177,12 +182,12 @@ class _Search:
         return self._settled()
 
     def _ratio(self, spec: Any) -> float | None:
-        """A candidate's time over the baseline's: as known, else as measured now; None where it failed."""
+        """The ratio of a candidate's time to the baseline's, known or measured now; None if it failed."""
         if spec in self.ratios:
             return self.ratios[spec]
         fields = fields_of(spec)
         known = self.known.get(spec_text(fields))
-        if known is not None and _lost(known) is not None:  # another process may have come to its end with it since
+        if known is not None and _lost(known) is not None:  # another process may have finished it since
             known = self._written(known)
         lost = _lost(known)
         if known is not None and lost is None:
@@ -199,12 +204,12 @@ class _Search:
         try:
             return self._noted(spec, self._write(self._tried(spec, fields)))
         except (KeyboardInterrupt, SystemExit):
-            if self._written(begun) == begun:  # else it has come to its end with another process
+            if self._written(begun) == begun:  # else another process has finished it
                 self._write(known or Trial(self.shape, fields, None, _STOPPED))
             raise
 
     def _written(self, trial: Trial) -> Trial | None:
-        """What the journal says by now of a trial's candidate."""
+        """The current entry of the journal for a trial's candidate."""
         found = self.journal.trials(self.shape)
         return next((one for one in found if one.identity == trial.identity), None)
 
@@ -217,12 +222,12 @@ class _Search:
             self.failures.append(trial)
             return None
         self.ratios[spec] = trial.ratio
-        # The best one so far has been timed again, and may have turned out to be none.
+        # The best one so far was timed again and may not be the best any more.
         self.best = min(self.best, self.baseline.spec, spec, key=self.ratios.__getitem__)
         return trial.ratio
 
     def _tried(self, spec: Any, fields: dict[str, Any]) -> Trial:
-        """One candidate, run, checked and timed beside the best so far."""
+        """Run, check and time one candidate, and compare it with the best so far."""
         subject, best, base = self.subject, self.best, self.baseline.spec
 
         def work() -> float:
@@ -230,7 +235,7 @@ class _Search:
             ratio = subject.race(spec, base, self.ratios[best]).worse
             if ratio >= self.ratios[best]:
                 return ratio
-            # Whoever wins a race has had some luck: it counts what both need when they are timed again.
+            # The winner of one comparison may have been lucky: time both again.
             pair = [spec] if best == base else [spec, best]
             again = [measured.worse for measured in subject.final(pair, base, _AGAIN_SECONDS)]
             self.ratios[best] = again[-1] if best != base else 1.0
@@ -242,13 +247,13 @@ class _Search:
             trial = Trial(self.shape, fields, None, str(error))
             if error.stuck:
                 self._write(trial)
-                raise Stuck(f"{spec} gave {error} and still runs; start again, the search goes on without it") from None
+                raise Stuck(f"{spec}: {error} and still runs; start again to continue without it") from None
             return trial
         except Exception as error:
             return Trial(self.shape, fields, None, _reason(error))
 
     def _fast_everywhere(self, specs: list[Any]) -> list[Any]:
-        """Those that are right and not slower than the untuned choice at other sizes of the shape class too."""
+        """The specializations that are correct, and not slower than the untuned choice, at other sizes of the class."""
         base = self.baseline.spec
         for _, other in elsewhere(self.subject, base) if specs else ():
             right = [spec for spec in specs if self._right(other, spec)]
@@ -259,7 +264,7 @@ class _Search:
         return specs
 
     def _right(self, other: Subject, spec: Any) -> bool:
-        """Whether a specialization is right at another size of the class; noted as a failure where it is not."""
+        """Whether a specialization is correct at another size of the class; if not, record the failure."""
         try:
             other.tried(lambda: other.verify(spec))
         except Exception as error:
@@ -267,17 +272,17 @@ class _Search:
             self.failures.append(self._write(trial))
             self.ratios.pop(spec, None)
             if isinstance(error, TooLong) and error.stuck:
-                raise Stuck(f"{spec} gave {error} at another size and still runs; start again") from None
+                raise Stuck(f"{spec}: {error} at another size and still runs; start again") from None
             return False
         return True
 
     def _settled(self) -> Tuning:
-        """The last race of the best few against the untuned choice; stores what it comes to."""
+        """Compare the best few with the untuned choice for the last time, and store the result."""
         base = self.baseline.spec
         best = sorted(self.ratios, key=lambda spec: self.ratios[spec])
         fast = [spec for spec in best if spec != base and self.ratios[spec] < _WORTH]
         finalists: list[Any] = []
-        for first in range(0, _FAST, _AT_ONCE):  # the next ones, where all that are faster have a fault of this kind
+        for first in range(0, _FAST, _AT_ONCE):  # try the next ones if all of these fail
             finalists = finalists or self._fast_everywhere(fast[first : first + _AT_ONCE])[:_FINALISTS]
         winner, ratio = base, 1.0
         if finalists:
@@ -291,7 +296,7 @@ class _Search:
         for one in theirs:
             if one.ratio is not None and one.ratio < ratio:
                 winner, ratio = rebuild(self.family.spec_type, one.spec), one.ratio
-        if kept:  # else what was tried serves the next search
+        if kept:  # else the next search uses the journal
             self.journal.settle(self.shape, [])
         reread()
         forget()
@@ -299,7 +304,7 @@ class _Search:
         return Tuning(self.shape, self.device.name, winner, ratio, tried, self.failures, kept)
 
     def _meanwhile(self) -> list[Trial]:
-        """What other processes have found for the class since this search began: they may have had more time."""
+        """Results of other processes for the class since this search began. They may have searched longer."""
 
         def usable(spec: Any) -> bool:
             return spec is not None and self.family.check(self.device.profile, self.problem, spec) is None
@@ -309,8 +314,10 @@ class _Search:
 
 
 def _lost(trial: Trial | None) -> int | None:
-    """How many processes have ended while they ran a trial; None where it came to its end. One that may still run
-    (its process lives, or is another machine's) is not lost."""
+    """How many processes have ended while they ran a trial; None if the trial is finished.
+
+    A process that may still run (it is alive, or on another machine) does not count.
+    """
     if trial is None or trial.failure == _STOPPED:
         return 0
     found = _RUNNING.match(trial.failure or "")
@@ -322,23 +329,24 @@ def _lost(trial: Trial | None) -> int | None:
 
 
 def _lives(process: int, start: str | None) -> bool:
-    """Whether a process of this machine runs, and is the one that began at `start`: numbers are given again, and the
-    first process of a container always has the same."""
-    if os.name != "posix":  # elsewhere there is no asking without harming it
+    """Whether a process of this machine is alive and began at `start`.
+
+    The id alone is not enough: ids are reused, and the first process of a container always has the same id.
+    """
+    if os.name != "posix":  # other systems have no harmless check
         return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):  # another user's; or no number of a process at all
+    except (OSError, OverflowError):  # another user's process, or not a process id
         return True
     now = _start(process)
     return now is None or (now != "" and start in (None, now))
 
 
 def _start(process: int) -> str | None:
-    """When a process of this machine began, in its clock's ticks; "" for one that has ended and is not waited for yet;
-    None where that cannot be told."""
+    """The start time of a process of this machine, in clock ticks; "" for a zombie; None if unknown."""
     try:
         state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return "" if state in "ZX" else fields[18]

@@ -62,12 +62,12 @@ def test_wrong_words(tmp_path: Path) -> None:
     assert "File exists" in _said("--json", str(tmp_path / "file" / "a.json"), code=1)
     assert "is not in the range" in _said("--specializations", "--seconds", "-1", code=2)
     pytest.importorskip("matplotlib")
-    assert "is no name of a picture" in _said("--plot", str(tmp_path / "a.frob"), code=1)
+    assert "is not a picture file name" in _said("--plot", str(tmp_path / "a.frob"), code=1)
 
 
 def test_families_without_specializations(device: Any, tmp_path: Path) -> None:
     words = ["--specializations", "-d", device.driver]
-    assert "barrier: no specializations of it are measured" in _said("barrier", *words, code=2)
+    assert "barrier: its specializations are not measured" in _said("barrier", *words, code=2)
     path = tmp_path / "junk.json"
     path.write_text("junk")
     assert "is not of the form" in _said("scan", *words, "--json", str(path), code=1)

@@ -44,7 +44,8 @@ def test_known_choices(rules, widths, kinds):
 def test_reasons_do_not_depend_on_who_chose():
     """Whole groups may be the default of a kernel: nobody has asked for them then."""
     found = Barriers(CHOOSES, 64, 64, choice="group")
-    assert [found.lowering(width).reason for width in (8, 64)] == ["barriers is 'group'", "all lanes need to meet"]
+    reasons = [found.lowering(width).reason for width in (8, 64)]
+    assert reasons == ["barriers is 'group'", "the barrier is as wide as the group"]
 
 
 def test_a_named_barrier_of_64_of_1024_lanes_is_widened_to_128():
@@ -90,7 +91,7 @@ def test_sizes_that_a_kernel_can_be_sure_of():
         (PLAIN, "warp", None, InvalidArgument, "'warp'.*'auto', 'group', 'none', 'subgroup', 'named'"),
         (PLAIN, "subgroup", None, UnsupportedOnDevice, "no subgroups of known layout"),
         (PLAIN, "named", None, UnsupportedOnDevice, "NVIDIA"),
-        (CHOOSES, "auto", 12, UnsupportedOnDevice, "is 12; with rows of 64 lanes .* 8 or 16 or 32 or 64"),
+        (CHOOSES, "auto", 12, UnsupportedOnDevice, "is 12; with rows of 64 lanes, .* 8 or 16 or 32 or 64"),
         (CHOOSES, "auto", "16", InvalidArgument, "'16'; a positive integer"),
         (CHOOSES, "auto", True, InvalidArgument, "True; a positive integer"),
     ],

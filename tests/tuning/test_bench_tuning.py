@@ -41,8 +41,8 @@ def test_what_is_faster_in_a_row_alone_is_no_rival_but_named(measured: Any) -> N
     row = measured([ToySpec(8), ToySpec(4, "late", 0.012)], ToySpec(8), 1.0)
     assert row.ratios == {"untuned": 1.0, "best of all": 1.0}
     told = re.fullmatch(
-        "2 candidates, wait=4 mode=late seconds=0.012 takes (.*) of the tuned time in a row, "
-        "but (.*) of it where each call is waited for",
+        "2 candidates, wait=4 mode=late seconds=0.012 takes (.*) of the tuned time back to back, "
+        "but (.*) of it one at a time",
         row.notes,
     )
     assert told is not None and float(told[1]) < 0.8 and float(told[2]) == 2
@@ -69,8 +69,8 @@ def test_the_worse_of_both_ways_counts_for_the_best(measured: Any) -> None:
     row = measured([ToySpec(8), ToySpec(4, "late", 0.003), ToySpec(7)], ToySpec(7), 7 / 8)
     assert row.ratios == {"untuned": pytest.approx(8 / 7), "best of all": 1.0}
     told = re.fullmatch(
-        "3 candidates, wait=4 mode=late seconds=0.003 takes (.*) of the tuned time in a row, "
-        "but 1.000 of it where each call is waited for",
+        "3 candidates, wait=4 mode=late seconds=0.003 takes (.*) of the tuned time back to back, "
+        "but 1.000 of it one at a time",
         row.notes,
     )
     assert told is not None and float(told[1]) < 0.7

@@ -83,7 +83,7 @@ def test_the_callers_own(toy: Any) -> None:
     assert choose(_family(), toy, PROBLEM, Spec(8, 1)) == Choice(Spec(8, 1), "caller", "given as spec=")
     assert choose(_family(), toy, PROBLEM, {"group": 16}).spec == Spec(16, 3)
     assert choose(_family(), toy, PROBLEM, {}).spec == Spec(64, 3)
-    with pytest.raises(InvalidArgument, match=r"has no 'tile'; group, items are accepted"):
+    with pytest.raises(InvalidArgument, match=r"has no field 'tile'; group, items are accepted"):
         choose(_family(), toy, PROBLEM, {"tile": 3})
     with pytest.raises(InvalidArgument, match="group 1024 is above 256"):
         choose(_family(), toy, PROBLEM, {"group": 1024})

@@ -377,7 +377,7 @@ def test_export_import_clear(toys: Any, tmp_path: Path, monkeypatch: pytest.Monk
             imported(wrong, "file")
     outside = json.loads(data)
     outside["stores"] = {"../../x": next(iter(outside["stores"].values()))}
-    with pytest.raises(InvalidArgument, match="is not accepted"):
+    with pytest.raises(InvalidArgument, match="are accepted"):
         imported(json.dumps(outside).encode(), "file")
     assert not (tmp_path / "x.json").exists()
 

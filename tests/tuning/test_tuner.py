@@ -106,9 +106,9 @@ def test_the_callers_arrays_stay(toys: Any) -> None:
 def test_what_cannot_be_tuned(toys: Any) -> None:
     for wrong, match in (
         (lambda: tune(len, [1]), "len cannot be tuned"),
-        (lambda: tune(toy.double, X, device=toys, spec={"wait": 1}), "spec= is what tuning looks for"),
-        (lambda: tune(toy.double, X[:0], device=toys), "this call of double has nothing to choose"),
-        (lambda: tune(toy.unspecialized, X), "unspecialized has no specializations to choose from"),
+        (lambda: tune(toy.double, X, device=toys, spec={"wait": 1}), "spec= is not accepted here"),
+        (lambda: tune(toy.double, X[:0], device=toys), "this call of double cannot be tuned"),
+        (lambda: tune(toy.unspecialized, X), "unspecialized has no specializations to tune"),
         (lambda: tune(toy.double, X, device=toys, budget=0), "budget is 0; a positive number"),
         (lambda: tune(toy.double, X, device=toys, budget=True), "budget is True"),
     ):

@@ -33,7 +33,7 @@ def test_a_wrong_result_at_another_size_is_noted(toys: Any, monkeypatch: pytest.
 
 def test_a_wrong_default_is_told(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toy.double, "__pydp_reference__", lambda x: [trial.reference.Expected(3 * x)], raising=False)
-    with pytest.raises(trial.WrongResult, match="untuned result of double is not NumPy's, so nothing is tuned: 9 of"):
+    with pytest.raises(trial.WrongResult, match="double differs from NumPy's, so it is not tuned: 9 of"):
         tune(toy.double, X, device=toys)
 
 
