@@ -96,6 +96,6 @@ def test_explanations_of_gpus_tell_the_figures_of_the_models() -> None:
     structure = by_target("xe_hpg")[1]
     program = analysis(counts.main, structure, rates_of(found.target.profile).slowdown(counts.dtype))
     n = counts.main.work_items / (structure.warp_size * structure.sms)
-    assert f"N = {n:.3g} warps a multiprocessor" in text and f"WCPD = {wcpd(structure, program):.3g}" in text
+    assert f"N = {n:.3g} warps per multiprocessor" in text and f"WCPD = {wcpd(structure, program):.3g}" in text
     for word in ("WMPD = ", "T_M = ", "T_C = ", "formula (1", "size model", "case "):
         assert word in text, word
