@@ -304,7 +304,7 @@ class Plan:
         except BuildFailed:
             if not lowered.uses_ptx or spec.barriers != "auto":
                 raise
-            _log.warning("warp barriers do not build on %s; whole-group barriers are used instead", device.name)
+            _log.warning("warp barriers do not build on %s; whole-group barriers are used", device.name)
             self.lowered = lowered = lower(made_from, device, replace(spec, barriers="group"), flat, shared, watched)
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         self.runs = _runs(lowered.arguments)
