@@ -199,7 +199,12 @@ TABLE = (
         "unsigned comparisons with a work-item id may be folded incorrectly: kernels use ids as int or long",
     ),
     # --- rusticl ---------------------------------------------------------------------------------------------
-    Quirk("rusticl", "commands that another queue waits for do not start without a flush", {"flush_before_wait": True}),
+    Quirk(
+        "rusticl",
+        "commands that another queue waits for do not start without a flush",
+        {"flush_before_wait": True},
+        shown_by="tests/runtime/test_program.py",
+    ),
     Quirk(
         "rusticl",
         "all loops of a work-item end after 65,535 iterations, without an error",
