@@ -51,7 +51,7 @@ def test_large_tiles_of_products(device: Any, m: int, k: int, method: str) -> No
     for right in (b, np.asfortranarray(b)):
         assert np.array_equal(pydp.matmul(a, right, spec=spec), a @ b)
     limit = device.profile.loop_limit
-    text = f"keep to loops of {limit} iterations"
+    text = f"because the driver ends loops after {limit} iterations"
     assert (text in str(pydp.explain(pydp.matmul, a, b, spec=spec))) == (limit is not None)
 
 
