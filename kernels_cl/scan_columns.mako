@@ -1,7 +1,7 @@
 ## Scan along an axis with adjacent columns: every work-item scans some columns.
 ## Launch: one work-item for each `width` columns of each slab, in whole work-groups.
 ## Element k of column c of slab o is at offset + o * outer + k * step + c (for x, y and h).
-## Parameters: those of scan_common (rows and nested False, units 0), exclusive, start_value, width (columns of a
+## Parameters: see scan_common (rows and nested False, units 0), exclusive, start_value, width (columns of a
 ## work-item; 1 on GPUs, where adjacent work-items scan adjacent columns), vector (elements of a vector, 0: scalar;
 ## divides width), combine_vector, convert_vector.
 <%namespace name="common" file="scan_common.mako"/>

@@ -2,7 +2,7 @@
 ## A work-item reduces its partition while it reads it from memory (only after the last head), publishes the aggregate,
 ## looks up the prefix, and scans the partition while it is still in the cache.
 ## Launch: one work-group of one work-item per partition of `part` elements.
-## Parameters: those of scan_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass
+## Parameters: see scan_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass
 ## of reduce-then-scan; "alone": no partition needs a prefix), exclusive, start_value (the first value of an exclusive
 ## scan without init), total (store the last inclusive prefix), vector (elements of a vector, 0: scalar),
 ## combine_vector, identity, convert_vector, nontemporal, keeps (in place; see wg_lookback).

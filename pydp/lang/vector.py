@@ -106,7 +106,7 @@ def local_field(*extents: Any, dtype: Any = None) -> Any:
     """An uninitialized array in local memory, shared by the lanes of a group.
 
     ``local_field(np.float32, 16, 16)`` or ``local_field((16, 16), np.float32)``; the extents are constants.
-    Unlike those of arguments, its indexes have no bounds check at run time. Translation and launch refuse an index
+    Its indexes have no bounds check at run time, unlike indexes of arguments. Translation and launch refuse an index
     that is out of bounds by constants, by grid indexes, or by scalar arguments (checked for the first values of each
     magnitude). ``pydp.checked()`` reports an out-of-bounds index that depends on data; outside checked mode, it may
     read or overwrite any memory of the process.
@@ -116,7 +116,7 @@ def local_field(*extents: Any, dtype: Any = None) -> Any:
 
 
 def private_field(*extents: Any, dtype: Any = None) -> Any:
-    """An uninitialized array, private to one lane. Arguments and bounds checks are those of :func:`local_field`."""
+    """An uninitialized array, private to one lane. Arguments and bounds checks: see :func:`local_field`."""
     _on_lanes_only("private_field")
 
 

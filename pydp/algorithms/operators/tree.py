@@ -1,6 +1,6 @@
 """The typed tree of an operator expression: C types, nodes and type rules.
 
-The rules are those of OpenCL C: small integers are promoted to int, operands of different types follow the usual
+The rules of OpenCL C apply: small integers are promoted to int, operands of different types follow the usual
 arithmetic conversions, scalars are widened to vectors. Functions that make nodes raise :class:`Refused` without a
 column; the parser adds it.
 """

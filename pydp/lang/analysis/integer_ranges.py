@@ -117,7 +117,7 @@ class _Passes:
         self.block(self.function.body)
 
     def _thresholds(self) -> list[int]:
-        """Where ranges of loops are widened to: the numbers that stand in the function, and those of the launch."""
+        """The bounds that ranges of loops are widened to: literals of the function and numbers of the launch."""
         found = {0, -1, 1, *INT32_RANGE, *_INDEX_RANGE}
         for statement in ir.statements(self.function.body):
             for one in ir.expressions(statement):

@@ -24,7 +24,7 @@ from pydp.lang.vector import fma
 
 
 class Calls(Expressions):
-    """All calls except those of user functions."""
+    """All calls except calls of user functions."""
 
     @abstractmethod
     def inline(self, function: FunctionType, node: ast.Call) -> Value: ...
