@@ -30,7 +30,7 @@ def meetings(
     subgroup: int | None = None,
     row: int | None = None,
 ) -> dict[str, object]:
-    """Template parameters for a group of `lanes`: "ways" (the cases of each barrier by name), and the result of `build`.
+    """Template parameters for a group of `lanes`: "ways" (the cases of each barrier by name) and the result of `build`.
 
     needs: the widths of each barrier by name. row: lanes along dimension 0; by default all. choice, subgroup: see
     :class:`pydp.groups.barrier.Barriers`; raises InvalidArgument or UnsupportedOnDevice if they are impossible.
