@@ -150,6 +150,15 @@ ${T} lane_rint_${T}(${T} a) {
     const ${T} nearest = (rest > (${T})0.5f) ? down + (${T})1 : ((rest == (${T})0.5f) ? even : down);
     return (fabs(a) < limit) ? copysign(nearest, a) : a;
 }
+% elif kind == "ctz":
+// OpenCL C 1.2 has no ctz.
+${T} lane_ctz_${T}(${T} a) {
+    return popcount((${T})(~a & (a - (${T})1)));
+}
+% elif kind == "rotate":
+${T} lane_rotate_${T}(${T} a, ${T} count) {
+    return rotate(a, (${T})(count & (${T})${h["bits"] - 1}));
+}
 % elif kind in ("magnitude", "difference"):
 // abs and abs_diff: one driver's own functions are undefined for the smallest integer and for differences that
 // overflow.
@@ -168,12 +177,21 @@ u${T} lane_difference_${T}(${T} a, ${T} b) {
 }
 % endif
 % elif kind == "mad_sat":
-// For longs: one driver's own function returns the smallest long for a product of 0 and a negative number.
+// Two drivers' own functions are wrong for some products.
+<%
+    N = T if plain else "u" + T  # the unsigned type of the same size
+    last = h["bits"] - 1
+%>\
 ${T} lane_mad_sat_${T}(${T} a, ${T} b, ${T} c) {
-    const ${U} low = as_${U}(a) * as_${U}(b), sum = low + as_${U}(c);
-    const ${U} carry = (sum < low) ? (${U})1 : (${U})0, sign = as_${U}(c >> (${T})63);
-    const ${T} high = as_${T}(as_${U}(mul_hi(a, b)) + sign + carry), whole = as_${T}(sum);
-    return (high == (whole >> (${T})63)) ? whole : ((${order(T)}(high) < ${order(T)}((${T})0)) ? (${T})LONG_MIN : (${T})LONG_MAX);
+    const ${N} low = (${N})(as_${N}(a) * as_${N}(b)), sum = (${N})(low + as_${N}(c));
+    const ${N} carry = (sum < low) ? (${N})1 : (${N})0;
+% if plain:
+    return ((${N})(mul_hi(a, b) + carry) == (${N})0) ? sum : (${T})${(1 << h["bits"]) - 1}${"UL" if base == "ulong" else "u"};
+% else:
+    const ${T} high = as_${T}((${N})(as_${N}(mul_hi(a, b)) + as_${N}((${T})(c >> (${T})${last})) + carry)), whole = as_${T}(sum);
+    const ${T} largest = (${T})${(1 << last) - 1}${"L" if base == "long" else ""}, end = (${order(T)}(high) < ${order(T)}((${T})0)) ? (${T})(-largest - (${T})1) : largest;
+    return (high == (${T})(whole >> (${T})${last})) ? whole : end;
+% endif
 }
 % elif kind == "pow":
 ${T} lane_pow_${T}(${T} base, ${T} exponent) {

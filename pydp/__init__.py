@@ -37,7 +37,8 @@ _HOMES = {
     "atomic_min": "pydp.lang.vector",
     "atomic_max": "pydp.lang.vector",
     "where": "pydp.lang.vector",
-    "fma": "pydp.lang.vector",
+    "fma": "pydp.math",
+    "math": "pydp.math",
     "record": "pydp.lang.vector",
     "checked": "pydp.lang.execute.checked",
     "forall": "pydp.algorithms.forall",
@@ -70,7 +71,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pydp' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
+    module = importlib.import_module(home)
+    value = module if home == f"pydp.{name}" else getattr(module, name)
     globals()[name] = value
     return value
 

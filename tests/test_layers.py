@@ -14,12 +14,12 @@ ROOT = Path(__file__).parent.parent / "pydp"
 
 # A module imports from its own line or from lines below it.
 LAYERS = {
-    "pydp": ["cli", "compat", "algorithms", "lang", "offline", "tuning", "model", "groups", "runtime", "local_memory",
-             "space", "dtypes", "errors"],
+    "pydp": ["cli", "compat", "algorithms", "math", "lang", "offline", "tuning", "model", "groups", "runtime",
+             "local_memory", "space", "dtypes", "errors"],
     "pydp.algorithms": ["explain", "forall histogram sort transpose", "matmul reduce", "scan",
                         "registry", "lookback", "operators", "arguments iteration_budget"],
     "pydp.lang": ["operator", "compile", "opencl", "analysis", "barriers", "execute", "frontend", "vector", "source",
-                  "ir"],
+                  "ir", "intrinsics", "numpy_math"],
     "pydp.runtime": ["field", "call", "placement", "arrays", "drivers", "memory", "programs", "device", "bounded",
                      "forks"],
 }  # fmt: skip

@@ -16,7 +16,7 @@ PUBLIC = """
 BuildFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError
 UnsupportedOnDevice VectorError argsort atomic_add atomic_and atomic_max atomic_min atomic_or atomic_sub
 atomic_xor bincount checked device devices empty explain extent field fma forall full grid group_barrier
-histogram index local_field matmul private_field project read_only record reduce scan section sort sort_by_key
+histogram index local_field math matmul private_field project read_only record reduce scan section sort sort_by_key
 tile transpose tune using vector where zeros
 """.split()
 

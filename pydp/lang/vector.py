@@ -18,8 +18,8 @@ The language
                 ``continue``, ``return`` (without a value in the function that forall runs)
     numbers     Python's operators, exact in 64 bits for Python integers (indexes, counters, literals, arguments);
                 abs min max round int float bool divmod pow; casts such as ``np.float32(x)``;
-                most functions of math, and NumPy functions with one result; ``x if c else y``, :func:`where`,
-                :func:`fma`. min and max propagate NaN, like numpy.minimum
+                most functions of math, and NumPy functions with one result; :mod:`pydp.math` (popcount, rotate, fma
+                and others); ``x if c else y``, :func:`where`. min and max propagate NaN, like numpy.minimum
     records     ``r.x`` or ``r["x"]``, ``r.x = v``, ``A[i].x = v``, ``dtype(x=..., y=...)``, :func:`record`; assigning
                 copies. An array member is a tuple of its items: ``r.v[k]``, ``r.m[i, j]``, ``A[i].v[k] = x``,
                 ``A[i].v = (x, y, z)``, ``r.v + s.v`` (elementwise); out of bounds, reads give 0, writes are dropped
@@ -38,7 +38,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
@@ -55,7 +54,6 @@ __all__ = [
     "atomic_or",
     "atomic_sub",
     "atomic_xor",
-    "fma",
     "group_barrier",
     "local_field",
     "private_field",
@@ -174,33 +172,6 @@ def atomic_xor(array: Any, index: Any, value: Any) -> Any:
 def where(condition: Any, yes: Any, no: Any) -> Any:
     """`yes` if the condition is true, else `no`."""
     return yes if condition else no
-
-
-def fma(a: Any, b: Any, c: Any) -> Any:
-    """Compute a * b + c with one rounding, in the common type of the three (Python numbers: float64)."""
-    dtype = np.result_type(a, b, c)
-    if dtype.kind != "f":
-        dtype = np.dtype(np.float64)
-    values = [float(value) for value in (a, b, c)]
-    if not all(np.isfinite(values)):
-        return dtype.type(values[0] * values[1] + values[2])
-    exact = Fraction(values[0]) * Fraction(values[1]) + Fraction(values[2])
-    return dtype.type(_rounded(exact, dtype) if exact else values[0] * values[1] + values[2])
-
-
-def _rounded(exact: Fraction, dtype: np.dtype[Any]) -> Any:
-    """An exact value rounded to `dtype`, ties to even."""
-    try:
-        with np.errstate(over="ignore"):
-            first = dtype.type(float(exact))
-    except OverflowError:
-        return np.inf if exact > 0 else -np.inf
-    if dtype == np.float64 or not np.isfinite(first):
-        return first
-    near = [first, np.nextafter(first, dtype.type(np.inf)), np.nextafter(first, dtype.type(-np.inf))]
-    finite = [value for value in near if np.isfinite(value)]
-    last = {value: int(value.view(f"u{dtype.itemsize}")) & 1 for value in finite}
-    return min(finite, key=lambda value: (abs(Fraction(float(value)) - exact), last[value]))
 
 
 def record(dtype: Any, *values: Any, **members: Any) -> Any:

@@ -78,7 +78,7 @@ def test_rint_in_an_operator_is_stored(device: Any) -> None:
 @pytest.mark.host
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8"])
 def test_one_lane_and_many_are_cast_alike(kind: str) -> None:
-    from pydp.lang.ir.numpy_math import cast
+    from pydp.lang.numpy_math import cast
 
     with np.errstate(over="ignore"):
         x = np.array(VALUES, kind)

@@ -35,7 +35,7 @@ DEEPEST = 128
 _AS_DEPTH = 2
 _MACRO_DEPTH = 3
 _ROUNDINGS = {"_rte": "rint", "_rtp": "ceil", "_rtn": "floor", "_rtz": "trunc"}
-_OWN = {"abs": "magnitude", "abs_diff": "difference", "mad_sat": "mad_sat"}  # helpers for signed integers
+_OF_SIGNED = {"abs": "magnitude", "abs_diff": "difference"}  # helpers for signed integers
 _EXTREMES = {"min": ["minimum"], "max": ["maximum"], "clamp": ["maximum", "minimum"]}
 _PLAIN = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _REMAINDERS = ("fmod", "remainder")
@@ -156,8 +156,8 @@ class Expressions:
             return self._convert(node, parts[0])
         pairs = zip(parts, node.children, node.takes, strict=True)
         kept = [self._converted(part, child.type, wanted) for part, child, wanted in pairs]
-        if name in _OWN and node.takes[0].is_signed and (name != "mad_sat" or node.takes[0].size == 8):
-            return self._helper(_OWN[name], str(node.takes[0]), kept)
+        if name == "mad_sat" or (name in _OF_SIGNED and node.takes[0].is_signed):
+            return self._helper(_OF_SIGNED.get(name, name), str(node.takes[0]), kept)
         if name in _EXTREMES and node.type.name == "long":
             found = kept[0]
             for other, kind in zip(kept[1:], _EXTREMES[name], strict=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pydp.lang import ir
 
 EXTREMES = ("minimum", "maximum")
+BY_VALUE = (*EXTREMES, "abs")  # functions of integers' values; others are functions of the bits of their type
 
 
 class ExactChoices:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.analysis.exact_choices import ExactChoices, is_met
+from pydp.lang.analysis.exact_choices import BY_VALUE, ExactChoices, is_met
 from pydp.lang.analysis.intervals import (
     INT32_RANGE,
     OPERATIONS,
@@ -409,11 +409,12 @@ class _Passes:
         return _result(value, expr)
 
     def _math(self, expr: ir.Math) -> Range | None:
-        values = [self.whole(one) for one in expr.values]
+        by_value = expr.name in BY_VALUE or expr.dtype.kind not in "iu"
+        values = [self.whole(one) if by_value else self.of(one) for one in expr.values]
         if expr.dtype.kind not in "iu":
             return None
         known = [value for value in values if value is not None]
-        if len(known) < len(values) or expr.name not in ("minimum", "maximum", "abs"):
+        if len(known) < len(values) or not by_value:
             return limits(expr.dtype)
         if expr.name == "abs":
             low, high = known[0]

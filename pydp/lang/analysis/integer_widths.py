@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.analysis.exact_choices import ExactChoices
+from pydp.lang.analysis.exact_choices import BY_VALUE, ExactChoices
 from pydp.lang.ir.types import BOOL, INT32, INT64, UINT64
 
 _Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
@@ -187,7 +187,8 @@ class _Widening(_Rewriting):
         if expr.weak:
             dtype = INT64 if expr.dtype == INT32 else expr.dtype
             return replace(self.inside(expr, lambda inner: self.typed(inner, dtype)), dtype=dtype)
-        whole = isinstance(expr, ir.Math) or (isinstance(expr, ir.Binary) and expr.op in _WHOLE)
+        named = expr.name if isinstance(expr, ir.Math) else expr.op if isinstance(expr, ir.Binary) else ""
+        whole = named in BY_VALUE or named in _WHOLE
         met = any(
             (isinstance(inner, ir.Cast) and inner.met) or self.choices.holds(inner) for inner in ir.children(expr)
         )

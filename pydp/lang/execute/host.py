@@ -18,7 +18,7 @@ from pydp.lang import ir
 from pydp.lang.execute import host_memory
 from pydp.lang.execute.host_evaluate import Chunk, Evaluator, Parameters
 from pydp.lang.execute.host_values import Mask, is_uniform, mask_and, mask_andnot, mask_or, normalize, plain
-from pydp.lang.ir.numpy_math import ATOMIC
+from pydp.lang.intrinsics import ATOMIC
 
 LANES_AT_ONCE = 1 << 17  # temporaries of so many 4-byte values stay in a core's second-level cache
 FIELD_BYTES = 64 << 20  # of local and private fields of all lanes that run together

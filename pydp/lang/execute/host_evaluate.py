@@ -11,7 +11,8 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.execute import host_memory
 from pydp.lang.execute.host_values import Affine, Mask, affine, combine_affine, is_uniform, mask_and, plain
-from pydp.lang.ir.numpy_math import BINARY, COMPARE, MATH, UNARY, cast
+from pydp.lang.intrinsics import BINARY, COMPARISONS, FUNCTIONS, UNARY
+from pydp.lang.numpy_math import cast
 
 Parameters = Mapping[int, Any] | Sequence[Any]
 
@@ -143,7 +144,7 @@ class Evaluator:
         value = self.evaluate(expression.value)
         if expression.op == "neg" and isinstance(value, Affine):
             return combine_affine("mul", value, -1, expression.dtype)
-        return UNARY[expression.op](plain(value))
+        return UNARY[expression.op].numpy(plain(value))
 
     def binary(self, expression: ir.Binary) -> Any:
         left, right = self.evaluate(expression.left), self.evaluate(expression.right)
@@ -154,7 +155,7 @@ class Evaluator:
                 if value is not None:
                     return value
             left, right = plain(left), plain(right)
-        return BINARY[expression.op](left, right)
+        return BINARY[expression.op].numpy(left, right)
 
     def compare(self, expression: ir.Compare) -> Any:
         left, right = self.evaluate(expression.left), self.evaluate(expression.right)
@@ -165,7 +166,7 @@ class Evaluator:
         left, right = plain(left), plain(right)
         if left.dtype.names is not None:
             return (left == right) if expression.op == "eq" else (left != right)
-        return COMPARE[expression.op](left, right)
+        return COMPARISONS[expression.op].numpy(left, right)
 
     def logical(self, expression: ir.Logical) -> Any:
         left = self.evaluate(expression.left)
@@ -190,7 +191,7 @@ class Evaluator:
         return value if value.dtype == dtype else cast(value, dtype)
 
     def math(self, expression: ir.Math) -> Any:
-        value = MATH[expression.name](*(plain(self.evaluate(v)) for v in expression.values))
+        value = FUNCTIONS[expression.name].numpy(*(plain(self.evaluate(v)) for v in expression.values))
         return value if value.dtype == expression.dtype else value.astype(expression.dtype)
 
     def member(self, expression: ir.Member) -> Any:

@@ -16,11 +16,7 @@ from pydp.lang import ir
 from pydp.lang.execute.lane_events import Access, Event
 from pydp.lang.execute.lane_signature import Signature, signature
 from pydp.lang.execute.symbolic_values import Known, Value, apply, binary, cast, compare, merge, same, symbol, unary
-from pydp.lang.ir.numpy_math import MATH
-
-_ROUNDED_ALIKE = frozenset(  # by every device; of cbrt(27) some give a little less than 3
-    "floor ceil trunc rint fma fmod copysign isnan isinf isfinite abs minimum maximum".split()
-)
+from pydp.lang.intrinsics import FUNCTIONS
 
 
 class Evaluator:
@@ -134,8 +130,8 @@ class Evaluator:
         return cast(self.evaluate(e.value), e.dtype)
 
     def of_math(self, e: ir.Math) -> Value:
-        alike = e.name in _ROUNDED_ALIKE or (e.name == "sqrt" and e.dtype.itemsize == 8)
-        compute = MATH[e.name] if alike else None
+        row = FUNCTIONS[e.name]
+        compute = row.numpy if row.is_exact(e.values[0].dtype) else None  # of cbrt(27) some devices make less than 3
         return apply(e.name, compute, [self.evaluate(v) for v in e.values], e.dtype)
 
     def of_member(self, e: ir.Member) -> Value:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from pydp.lang.ir import numpy_math as host_math
-from pydp.lang.ir.numpy_math import BINARY, COMPARE, UNARY
+from pydp.lang import numpy_math
+from pydp.lang.intrinsics import BINARY, COMPARISONS, UNARY
 
 Symbols = tuple[tuple[Any, int], ...]
 
@@ -95,16 +95,16 @@ def binary(op: str, left: Value, right: Value, dtype: np.dtype[Any]) -> Value:
     if left is None or right is None:
         return None
     if left.is_exact and right.is_exact and not _differs(op, dtype):
-        return Known(BINARY[op](left.lanes, right.lanes))
+        return Known(BINARY[op].numpy(left.lanes, right.lanes))
     if dtype.kind in "iu":
         if op in ("add", "sub"):
             factor = -1 if op == "sub" else 1
-            return Known(BINARY[op](left.lanes, right.lanes), _add(left.symbols, right.symbols, factor))
+            return Known(BINARY[op].numpy(left.lanes, right.lanes), _add(left.symbols, right.symbols, factor))
         if op == "mul" or (op == "shl" and right.is_exact and right.is_uniform and 0 <= int(right.lanes) < 31):
             one, other = (left, right) if not left.is_exact else (right, left)
             if other.is_exact and other.is_uniform:
                 factor = int(other.lanes) if op == "mul" else 1 << int(other.lanes)
-                return Known(BINARY[op](left.lanes, right.lanes), _scaled(one, factor))
+                return Known(BINARY[op].numpy(left.lanes, right.lanes), _scaled(one, factor))
     return _uniform_symbol(op, (left, right), dtype)
 
 
@@ -126,7 +126,7 @@ def compare(op: str, left: Value, right: Value) -> Value:
     if left.symbols == right.symbols and (left.is_exact or (left.lanes.dtype.kind in "iu" and ordered)):
         if left.lanes.dtype.names is not None:
             return None
-        return Known(COMPARE[op](left.lanes, right.lanes))
+        return Known(COMPARISONS[op].numpy(left.lanes, right.lanes))
     return _uniform_symbol(op, (left, right), np.dtype(np.bool_))
 
 
@@ -135,9 +135,9 @@ def unary(op: str, value: Value, dtype: np.dtype[Any]) -> Value:
     if value is None:
         return None
     if value.is_exact:
-        return Known(UNARY[op](value.lanes))
+        return Known(UNARY[op].numpy(value.lanes))
     if op == "neg" and dtype.kind in "iu":
-        return Known(UNARY[op](value.lanes), _scaled(value, -1))
+        return Known(UNARY[op].numpy(value.lanes), _scaled(value, -1))
     return _uniform_symbol(op, (value,), dtype)
 
 
@@ -146,7 +146,7 @@ def cast(value: Value, dtype: np.dtype[Any]) -> Value:
     if value is None:
         return None
     if value.is_exact:
-        return Known(host_math.cast(value.lanes, dtype))
+        return Known(numpy_math.cast(value.lanes, dtype))
     given = value.lanes.dtype
     wraps_alike = given.kind in "iu" and dtype.kind in "iu" and dtype.itemsize == given.itemsize
     if wraps_alike or (dtype.kind in "iu" and dtype.itemsize > given.itemsize and _keeps_order(given)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -12,24 +11,11 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.frontend.state import Base
 from pydp.lang.frontend.values import Constant, Items, Number, Value, describe
+from pydp.lang.intrinsics import BINARY, BITWISE, COMPARISONS, SHIFTS, SYMBOLS, UNARY
 from pydp.lang.ir.types import BOOL, FLOAT32, INT64, NoCommonType, Type, as_real, common, is_integer, quotient
 
-SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
-    "shl": "<<", "shr": ">>", "and": "&", "or": "|", "xor": "^",
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
-}  # fmt: skip
-_PYTHON: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "shl": operator.lshift,
-    "shr": operator.rshift, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
-    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq,
-    "ne": operator.ne,
-}  # fmt: skip
-_SIGNS: dict[str, Callable[[Any], Any]] = {"neg": operator.neg, "pos": operator.pos, "invert": operator.invert}
-_NUMPY = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
-_BITS = ("and", "or", "xor")
-_SHIFTS = ("shl", "shr")
+_FOLDED = ("add", "sub", "mul")
+_PYTHON = {row.name: row.python for table in (BINARY, COMPARISONS) for row in table.values()}
 
 
 def known(number: Number) -> Any:
@@ -85,19 +71,19 @@ class Arithmetic(Base):
             return self._power(left, right, node)
         if op == "truediv":
             kind = self._typed(quotient, left, right, node)
-        elif op in _BITS and left.expr.dtype == right.expr.dtype == BOOL:
+        elif op in BITWISE and left.expr.dtype == right.expr.dtype == BOOL:
             kind = Type(BOOL)
         else:
             kind = self._typed(common, self.counted(left), self.counted(right), node)
-        if op in (*_BITS, *_SHIFTS) and kind.dtype.kind == "f":
+        if op in (*BITWISE, *SHIFTS) and kind.dtype.kind == "f":
             self.fail(f"{SYMBOLS[op]} needs integers, not {left.type} and {right.type}", node)
         return self._combined(op, left, right, kind, node)
 
     def _combined(self, op: str, left: Number, right: Number, kind: Type, node: ast.AST) -> Number:
         first, second = self.met(left, kind, node), self.met(right, kind, node)
-        if isinstance(first, ir.Const) and isinstance(second, ir.Const) and op in _NUMPY and not kind.plain:
+        if isinstance(first, ir.Const) and isinstance(second, ir.Const) and op in _FOLDED and not kind.plain:
             with np.errstate(all="ignore"):
-                folded = _NUMPY[op](np.asarray(first.value, kind.dtype), np.asarray(second.value, kind.dtype))
+                folded = BINARY[op].numpy(np.asarray(first.value, kind.dtype), np.asarray(second.value, kind.dtype))
             return Number(ir.Const(kind.dtype, folded.item()), kind.plain)
         if kind.dtype.kind != "f":
             if op == "add" and _is_zero(first):
@@ -210,7 +196,7 @@ class Arithmetic(Base):
         number = self.counted(number)
         value = known(number)
         if value is not None:
-            return self.literal(_SIGNS[op](value), node)
+            return self.literal(UNARY[op].python(value), node)
         if op == "pos":
             return number
         if op == "neg" and isinstance(number.expr, ir.Const):

@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from pydp.errors import InvalidArgument
 from pydp.lang import ir
 from pydp.lang.frontend.arithmetic import known
 from pydp.lang.frontend.expressions import Expressions
-from pydp.lang.frontend.known_functions import ARITY, TABLE, TESTS, fold
+from pydp.lang.frontend.known_functions import fold
 from pydp.lang.frontend.values import Constant, Items, Number, Value, View, arguments_text, describe
 from pydp.lang.frontend.vectors import components, member_name
 from pydp.lang.frontend.view_lowering import Element
-from pydp.lang.ir.types import BOOL
-from pydp.lang.vector import fma
+from pydp.lang.intrinsics import BY_ID, FUNCTIONS, Function, result_dtype
+from pydp.lang.ir.types import BOOL, INT64
 
 
 class Calls(Expressions):
@@ -73,10 +74,10 @@ class Calls(Expressions):
             return self._record(target, node)
         if isinstance(target, type | np.dtype) and _is_scalar_type(target):
             return self._cast(np.dtype(target), self._one(node), node)
-        if id(target) in TABLE:
-            return self._function(*TABLE[id(target)], node)
+        if id(target) in BY_ID:
+            return self._function(*BY_ID[id(target)], node)
         if isinstance(inner, FunctionType):
-            if home in ("pydp", "numpy", "math"):
+            if home in ("pydp", "numpy", "math") and inner.__module__ != "pydp.math":
                 self.fail(f"{home}.{name} is not supported in a vector function", node)
             return self.inline(inner, node)
         if target is print:
@@ -122,8 +123,9 @@ class Calls(Expressions):
     # --- functions of numbers
 
     def _function(self, kind: str, name: str, node: ast.Call) -> Value:
-        if kind == "math":
-            return self.math(name, self._numbers(node, ARITY.get(name, 1) if name != "log" else 1, *_extra(name)), node)
+        if kind == "function":
+            counts = (1, 2) if name == "log" else (FUNCTIONS[name].arity,)
+            return self.function(name, self._numbers(node, *counts), node)
         if kind == "operator":
             left, right = self._only(node, 2)
             return self.operate(name, left, right, node)
@@ -134,7 +136,7 @@ class Calls(Expressions):
             return self._minimax(name, node)
         if kind == "to_integer":
             number = self._one(node)
-            whole = number if number.expr.dtype.kind != "f" else self.math(name, [number], node)
+            whole = number if number.expr.dtype.kind != "f" else self.function(name, [number], node)
             return self.plain_integer(whole, node)
         if kind == "logical":
             return self._logical(name, node)
@@ -156,24 +158,48 @@ class Calls(Expressions):
         result: Value = method(name, numbers, node)
         return result
 
-    def math(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        """A function of floating-point arguments; integers are converted by rule 5 of pydp.lang.ir.types."""
+    def function(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
+        """A function of the table of intrinsics; its rule says what becomes of the arguments' types."""
         if name == "log" and len(numbers) == 2:
-            first, second = (self.math("log", [number], node) for number in numbers)
+            first, second = (self.function("log", [number], node) for number in numbers)
             return self.binary("truediv", first, second, node)
+        row = FUNCTIONS[name]
         values = tuple(known(number) for number in numbers)
         if None not in values:
-            folded = fold(name, values)
+            try:
+                folded = fold(name, values)
+            except InvalidArgument as error:
+                self.fail(str(error), node)
             if folded is not None:
                 return self.literal(folded, node)
+        if row.rule not in ("real", "test"):
+            return self._integer_function(row, numbers, node)
         reals = [self.real(number, node) for number in numbers]
         kind = reals[0].type
         for other in reals[1:]:
             kind = self.common_type(Number(ir.Const(kind.dtype, 0.0), kind.plain), other, node)
         exprs = tuple(self.convert(number, kind.dtype, node) for number in reals)
-        if name in TESTS:
+        if row.rule == "test":
             return Number(ir.Math(BOOL, name, exprs))
         return Number(ir.Math(kind.dtype, name, exprs), kind.plain)
+
+    def _integer_function(self, row: Function, numbers: list[Number], node: ast.AST) -> Number:
+        """A function of integers: weak ones take the type of the typed ones, or become int64."""
+        numbers = [self.counted(number) for number in numbers]
+        deciding = numbers[:1] if row.rule == "double" else numbers
+        typed = [number for number in deciding if not number.plain]
+        dtype = typed[0].expr.dtype if typed else INT64
+        for other in typed[1:]:
+            dtype = self.common_type(Number(ir.Const(dtype, 0)), other, node).dtype
+        for number in numbers:
+            refusal = row.refusal(number.expr.dtype if number.expr.dtype.kind == "f" else dtype)
+            if refusal:
+                self.fail(refusal, node)
+        dtypes = [dtype] * row.arity if row.rule != "double" else [dtype, np.dtype(f"u{dtype.itemsize}")]
+        pairs = zip(numbers, dtypes, strict=True)
+        exprs = tuple(self.convert(number, one, node) for number, one in pairs)
+        result = Number(ir.Math(result_dtype(row.rule, dtype), row.name, exprs))
+        return result if typed else self.plain_integer(result, node)
 
     def _minimax(self, name: str, node: ast.Call) -> Number:
         values = self._only(node, *range(1, 33))
@@ -208,7 +234,7 @@ class Calls(Expressions):
 
     def _call_round(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
         number = numbers[0]
-        rounded = number if number.expr.dtype.kind != "f" else self.math(name, [number], node)
+        rounded = number if number.expr.dtype.kind != "f" else self.function(name, [number], node)
         return self.plain_integer(rounded, node) if _is_builtin(node, "round") else rounded
 
     def _call_absolute(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
@@ -317,13 +343,6 @@ class Calls(Expressions):
 
     # --- pydp's own functions
 
-    def _pydp_fma(self, node: ast.Call) -> Value:
-        numbers = self._numbers(node, 3)
-        values = [known(number) for number in numbers]
-        if None not in values:
-            return self.literal(float(fma(*values)), node)
-        return self.math("fma", numbers, node)
-
     def _pydp_where(self, node: ast.Call) -> Value:
         condition, yes, no = self._only(node, 3)
         return self.chosen(self.truth(condition, node), yes, no, node)
@@ -362,10 +381,6 @@ class Calls(Expressions):
         if not isinstance(place.expr, ir.Const):
             self.fail("the axis of a projection must be a constant", node)
         return self.project(view, place.expr.value, self.index_number(index, "an index", node).expr, node)
-
-
-def _extra(name: str) -> tuple[int, ...]:
-    return (2,) if name == "log" else ()
 
 
 def _is_builtin(node: ast.AST, name: str) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 
 from pydp.dtypes import vector_parts
 from pydp.lang import ir
-from pydp.lang.frontend.arithmetic import SYMBOLS
 from pydp.lang.frontend.values import Number, Value
 from pydp.lang.frontend.view_lowering import Views
+from pydp.lang.intrinsics import SYMBOLS
 
 
 def member_name(dtype: np.dtype[Any], name: str) -> str | None:

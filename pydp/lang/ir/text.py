@@ -6,12 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydp.lang import ir
-
-_SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "shl": "<<",
-    "shr": ">>", "and": "&", "or": "|", "xor": "^", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
-    "ne": "!=",
-}  # fmt: skip
+from pydp.lang.intrinsics import SYMBOLS, UNARY
 
 
 def ir_text(function: ir.Function | ir.ValueFunction) -> str:
@@ -102,7 +97,7 @@ def expr_text(expr: ir.Expr) -> str:
 
 
 def _pair(expr: Any) -> str:
-    return f"({expr_text(expr.left)} {_SIGNS.get(expr.op, expr.op)} {expr_text(expr.right)})"
+    return f"({expr_text(expr.left)} {SYMBOLS.get(expr.op, expr.op)} {expr_text(expr.right)})"
 
 
 def _logical(expr: ir.Logical) -> str:
@@ -117,7 +112,6 @@ def _call(name: str, values: Sequence[ir.Expr]) -> str:
     return f"{name}({', '.join(expr_text(value) for value in values)})"
 
 
-_UNARY = {"neg": "-", "invert": "~", "not": "not "}
 _WRITERS: dict[type, Callable[[Any], str]] = {
     ir.Const: lambda e: f"{e.value}:{e.dtype}" if e.dtype.kind == "f" else f"{e.value}",
     ir.Read: lambda e: str(e.variable.name),
@@ -127,7 +121,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     ir.GlobalIndex: lambda e: f"global[{e.axis}]",
     ir.GridExtent: lambda e: f"grid.extent[{e.axis}]",
     ir.ArrayExtent: lambda e: f"{e.array.name}.extent[{e.axis}]",
-    ir.Unary: lambda e: f"({_UNARY[e.op]}{expr_text(e.value)})",
+    ir.Unary: lambda e: f"({UNARY[e.op].symbol}{expr_text(e.value)})",
     ir.Binary: _pair,
     ir.Compare: _pair,
     ir.Logical: _logical,

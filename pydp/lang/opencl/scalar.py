@@ -19,25 +19,11 @@ import numpy as np
 from pydp import dtypes
 from pydp.errors import InvalidArgument
 from pydp.lang import ir
+from pydp.lang.intrinsics import BINARY, BITWISE, COMPARISONS, FUNCTIONS
 from pydp.lang.ir import Item
 from pydp.lang.opencl.c_text import Block, constant, from_memory, identifier, private_type, to_memory, unsigned_type
 
 Helper = tuple[str, str]
-
-_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_BITS = {"and": "&", "or": "|", "xor": "^"}
-_ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}
-# Names of ir.Math whose OpenCL function has the same name and the same meaning for floats.
-# fmt: off
-_SAME = frozenset([
-    "sqrt", "rsqrt", "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
-    "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil",
-    "trunc", "rint", "hypot", "copysign", "fmod", "erf", "cbrt", "isnan", "isinf", "fma",
-])
-# fmt: on
-# Of integers and bools: "" is the operand itself. The front end makes floats of them first, where Python does.
-_OF_INTEGERS = {"floor": "", "ceil": "", "trunc": "", "rint": "", "isnan": "0", "isinf": "0", "isfinite": "1"}
-_ABS = {"f": "fabs", "u": "", "b": ""}
 
 
 class ScalarC:
@@ -118,15 +104,14 @@ class ScalarC:
 
     def combine(self, op: str, left: str, right: str, dtype: np.dtype[Any]) -> str:
         """The text of Binary(op) of two operands' texts."""
-        c_type = private_type(dtype)
-        if op in _BITS:
-            text = f"({left} {_BITS[op]} {right})"
+        c_type, sign = private_type(dtype), BINARY[op].c
+        if op in BITWISE:
+            text = f"({left} {sign} {right})"
             text = text if dtype.itemsize >= 4 else f"(({c_type}){text})"
             return self.kept(text, dtype) if op == "and" else text
         if op == "pow" and dtype.kind == "f":
             return f"pow({left}, {right})"
-        if op in _ARITHMETIC:
-            sign = _ARITHMETIC[op]
+        if sign:
             if dtype.kind == "f" or (dtype.kind == "u" and dtype.itemsize >= 4):
                 return f"({left} {sign} {right})"
             wide = unsigned_type(dtype)
@@ -155,7 +140,7 @@ class ScalarC:
         if dtype == np.int64 and expr.op not in ("eq", "ne"):
             left, right = self.helper("order", "long", left), self.helper("order", "long", right)
         if dtype.names is None:
-            return f"({left} {_SIGNS[expr.op]} {right})"
+            return f"({left} {COMPARISONS[expr.op].c} {right})"
         first = self.block.temporary(dtypes.c_name(dtype), left)
         second = self.block.temporary(dtypes.c_name(dtype), right)
         same = " && ".join(f"{first}{member} == {second}{member}" for member in leaf_members(dtype))
@@ -221,20 +206,17 @@ class ScalarC:
 
     def function_of(self, name: str, values: list[str], dtype: np.dtype[Any]) -> str:
         """The text of Math(name) of operands' texts; `dtype` is theirs."""
-        if name in ("minimum", "maximum"):
-            return self.helper(name, private_type(dtype), *values)
-        if name == "rint" and dtype.kind == "f":  # one driver's own function makes no value of some constants
-            return self.helper("rint", dtypes.c_name(dtype), *values)
-        if name == "abs":
-            signed = dtype.kind == "i"
-            return self.helper("abs", dtypes.c_name(dtype), *values) if signed else f"{_ABS[dtype.kind]}({values[0]})"
-        if dtype.kind != "f" and name in _OF_INTEGERS:
-            return _OF_INTEGERS[name] or values[0]
-        if name == "isfinite":
-            return f"(isfinite({values[0]}) != 0)"
-        if dtype.kind != "f" or name not in _SAME:
-            raise InvalidArgument(f"{name} of {dtype} is not known; {', '.join(sorted(_SAME))} of floats are accepted")
-        return f"{name}({', '.join(values)})"
+        row = FUNCTIONS.get(name)
+        form = row.c_form(dtype) if row is not None else None
+        if row is None or form is None:
+            raise InvalidArgument(row.refusal(dtype) if row is not None else f"{name} is not a function of the table")
+        kind, _, function = form.rpartition(" ")
+        if form in ("", "0", "1"):
+            return form or values[0]
+        if kind == "lane":
+            return self.helper(function, private_type(dtype), *values)
+        text = f"{function}({', '.join(typed_operand(one, dtype) for one in values)})"
+        return f"({text} != 0)" if row.rule == "test" else text
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -258,6 +240,11 @@ class ScalarC:
         for member, value in zip(dtype.names, values, strict=True):
             self.block.line(f"{name}{member_text([member])} = {to_memory(value, dtype.fields[member][0])};")
         return name
+
+
+def typed_operand(text: str, dtype: np.dtype[Any]) -> str:
+    """An operand of an overloaded function: narrow integers become ints in C's arithmetic."""
+    return text if dtype.itemsize >= 4 or dtype.kind == "f" else f"({private_type(dtype)})({text})"
 
 
 _Writer = Callable[[ScalarC, Any], str]

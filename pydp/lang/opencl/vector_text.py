@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from pydp import dtypes
+from pydp.errors import InvalidArgument
+from pydp.lang.intrinsics import BINARY, COMPARISONS, FUNCTIONS
 from pydp.lang.opencl.c_text import constant, private_type
 from pydp.lang.opencl.scalar import Helper
 
 BOOL = np.dtype(np.bool_)
 _INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long"}
-_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_SYMBOLS = {"and": "&", "or": "|", "xor": "^", "add": "+", "sub": "-", "mul": "*", "truediv": "/"}
-_TESTS = frozenset(("isnan", "isinf", "isfinite"))
 
 
 class StripText:
@@ -81,8 +80,8 @@ class StripText:
 
     def binary(self, op: str, left: str, right: str, dtype: np.dtype[Any], by: int | None = None) -> str:
         """Binary(op); `by` is the right operand where it is a constant integer."""
-        if op in _SYMBOLS:
-            return f"({left} {_SYMBOLS[op]} {right})"
+        if BINARY[op].c:
+            return f"({left} {BINARY[op].c} {right})"
         if by is not None:
             short = self._by_constant(op, left, by, dtype)
             if short is not None:
@@ -113,7 +112,7 @@ class StripText:
         size = 4 if dtype == BOOL else dtype.itemsize
         if dtype == np.int64 and op not in ("eq", "ne"):
             left, right = self.helper("order", dtype, left), self.helper("order", dtype, right)
-        return self.to_mask(f"{left} {_SIGNS[op]} {right}", size)
+        return self.to_mask(f"{left} {COMPARISONS[op].c} {right}", size)
 
     def cast(self, value: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
         if source == target:
@@ -128,21 +127,20 @@ class StripText:
 
     def function(self, name: str, values: list[str], dtype: np.dtype[Any]) -> str:
         """Math(name) of operands of `dtype`."""
-        if name in ("minimum", "maximum"):
-            return self.helper(name, dtype, *values)
-        if name in _TESTS:
-            if dtype.kind != "f":
-                return self.splat("1" if name == "isfinite" else "0", BOOL)
-            return self.to_mask(f"{name}({values[0]})", dtype.itemsize)
-        if name == "abs":
-            if dtype.kind == "f":
-                return f"fabs({values[0]})"
-            return self.helper("abs", dtype, *values) if dtype.kind == "i" else values[0]
-        if dtype.kind != "f":  # rounding of integers
+        form = FUNCTIONS[name].c_form(dtype)
+        if form is None:
+            raise InvalidArgument(FUNCTIONS[name].refusal(dtype))
+        kind, _, function = form.rpartition(" ")
+        if form in ("0", "1"):
+            return self.splat(form, BOOL)
+        if not form:
             return values[0]
-        if name == "fmod":
-            return self.by_lane(name, dtype, *values)
-        return f"{name}({', '.join(values)})"
+        if kind == "lane":
+            return self.helper(function, dtype, *values)
+        if kind == "each":
+            return self.by_lane(function, dtype, *values)
+        text = f"{function}({', '.join(values)})"
+        return self.to_mask(text, dtype.itemsize) if FUNCTIONS[name].rule == "test" else text
 
     def load(self, text: str, dtype: np.dtype[Any]) -> str:
         """Stored elements as private values."""

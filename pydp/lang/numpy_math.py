@@ -1,4 +1,4 @@
-"""NumPy forms of the operators and functions of the typed form, with the same results lane by lane."""
+"""Functions of vector functions that NumPy lacks, for arrays and NumPy scalars of one type, and conversions."""
 
 from __future__ import annotations
 
@@ -14,56 +14,39 @@ TINY = float(np.finfo(np.float32).tiny)
 EXACT_PRODUCT = (1e-140, 1e140)  # magnitudes whose float64 products and their errors neither overflow nor vanish
 
 
-def _power(left: Any, right: Any) -> Any:
-    if np.asarray(left).dtype.kind in "iu":
-        right = np.maximum(right, np.zeros((), np.asarray(right).dtype))  # lanes that are not active may hold any
-    return np.power(left, right)
-
-
-BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "truediv": np.true_divide,
-    "floordiv": np.floor_divide,
-    "mod": np.remainder,
-    "pow": _power,
-    "shl": np.left_shift,
-    "shr": np.right_shift,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
-UNARY: dict[str, Callable[[Any], Any]] = {"neg": np.negative, "invert": np.invert, "not": np.logical_not}
-ATOMIC = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-
-
-def _erf(x: Any) -> Any:
+def _by_element(function: Callable[[float], float], x: Any) -> Any:
     values = np.asarray(x)
-    results = np.array([math.erf(v) for v in values.ravel().tolist()], np.float64)
-    return results.reshape(values.shape).astype(values.dtype)
+    results = np.array([function(v) for v in values.ravel().tolist()], np.float64)
+    return results.reshape(values.shape).astype(values.dtype)[()]
 
 
-def _exp10(x: Any) -> Any:
+def erf(x: Any) -> Any:
+    """The error function."""
+    return _by_element(math.erf, x)
+
+
+def erfc(x: Any) -> Any:
+    """1 - erf(x)."""
+    return _by_element(math.erfc, x)
+
+
+def fdim(x: Any, y: Any) -> Any:
+    """x - y, 0 where x is not larger, NaN where one of them is."""
+    return np.where(np.isnan(x) | np.isnan(y) | (x > y), x - y, np.zeros((), np.asarray(x).dtype))[()]
+
+
+def isnormal(x: Any) -> Any:
+    """Whether x is neither 0, subnormal, infinite nor NaN."""
+    return np.isfinite(x) & (np.abs(x) >= np.finfo(np.asarray(x).dtype).tiny)
+
+
+def exp10(x: Any) -> Any:
+    """10 to the power of x."""
     return np.power(np.asarray(10, np.asarray(x).dtype), x)
 
 
-def _rsqrt(x: Any) -> Any:
+def rsqrt(x: Any) -> Any:
+    """1 / sqrt(x)."""
     return np.true_divide(np.asarray(1, np.asarray(x).dtype), np.sqrt(x))
 
 
@@ -160,21 +143,99 @@ def cast(value: Any, dtype: np.dtype[Any]) -> Any:
     return result if np.ndim(value) else result[()]
 
 
-MATH: dict[str, Callable[..., Any]] = {
-    "rsqrt": _rsqrt,
-    "exp10": _exp10,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-    "erf": _erf,
-    "fma": fma,
-}
-_SAME_NAME = """
-    sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh floor ceil trunc rint hypot copysign fmod cbrt
-    isnan isinf isfinite abs minimum maximum
-"""
-MATH.update((name, getattr(np, name)) for name in _SAME_NAME.split())
+# --- integers -------------------------------------------------------------------------------------------------------
+
+
+def _bits(x: Any) -> int:
+    return 8 * np.asarray(x).dtype.itemsize
+
+
+def _unsigned(x: Any) -> Any:
+    """The same bits as an unsigned integer."""
+    return np.asarray(x).view(f"u{np.asarray(x).dtype.itemsize}")
+
+
+def popcount(x: Any) -> Any:
+    """The number of bits that are 1."""
+    bits = _unsigned(x).astype(np.uint64)
+    for shift, mask in ((1, 0x5555555555555555), (2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F)):
+        bits = (bits & np.uint64(mask)) + ((bits >> np.uint64(shift)) & np.uint64(mask))
+    for shift in (8, 16, 32):
+        bits = bits + (bits >> np.uint64(shift))
+    return (bits & np.uint64(127)).astype(np.asarray(x).dtype)[()]
+
+
+def clz(x: Any) -> Any:
+    """The number of zero bits before the highest 1."""
+    bits = _unsigned(x)
+    shift = 1
+    while shift < _bits(x):
+        bits = bits | (bits >> bits.dtype.type(shift))
+        shift *= 2
+    return (_bits(x) - popcount(bits)).astype(np.asarray(x).dtype)[()]
+
+
+def ctz(x: Any) -> Any:
+    """The number of zero bits below the lowest 1."""
+    bits = _unsigned(x)
+    return popcount(~bits & (bits - bits.dtype.type(1))).astype(np.asarray(x).dtype)[()]
+
+
+def rotate(x: Any, n: Any) -> Any:
+    """x rotated to the left by n bits, modulo its number of bits."""
+    bits, size = _unsigned(x), _bits(x)
+    left = _unsigned(n) & bits.dtype.type(size - 1)
+    right = (bits.dtype.type(size) - left) & bits.dtype.type(size - 1)
+    return ((bits << left) | (bits >> right)).astype(np.asarray(x).dtype)[()]
+
+
+def _saturated(result: Any, over: Any, down: Any) -> Any:
+    """A wrapped result, and the ends of its type where it went over: the smallest value where `down`."""
+    limits = np.iinfo(result.dtype)
+    ends = np.where(down, result.dtype.type(limits.min), result.dtype.type(limits.max))
+    return np.where(over, ends, result)[()]
+
+
+def add_sat(x: Any, y: Any) -> Any:
+    """x + y, saturated."""
+    x, y = np.asarray(x), np.asarray(y)
+    result = x + y
+    over = result < x if x.dtype.kind == "u" else ((x ^ result) & (y ^ result)) < 0
+    return _saturated(result, over, x < 0)
+
+
+def sub_sat(x: Any, y: Any) -> Any:
+    """x - y, saturated."""
+    x, y = np.asarray(x), np.asarray(y)
+    result = x - y
+    if x.dtype.kind == "u":
+        return _saturated(result, x < y, True)
+    return _saturated(result, ((x ^ y) & (x ^ result)) < 0, x < 0)
+
+
+def mul_hi(x: Any, y: Any) -> Any:
+    """The upper half of the bits of x * y."""
+    x, y = np.asarray(x), np.asarray(y)
+    exact = (x.astype(object) * y.astype(object)) >> _bits(x)
+    return np.asarray(exact, object).astype(x.dtype)[()]
+
+
+def mad_sat(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c, saturated."""
+    a, b, c = np.asarray(a), np.asarray(b), np.asarray(c)
+    exact = np.asarray(a.astype(object) * b.astype(object) + c.astype(object), object)
+    low, high = (np.asarray(int(end), object) for end in (np.iinfo(a.dtype).min, np.iinfo(a.dtype).max))
+    return np.asarray(np.minimum(np.maximum(exact, low), high)).astype(a.dtype)[()]
+
+
+def abs_diff(x: Any, y: Any) -> Any:
+    """abs(x - y), unsigned."""
+    first, second = _unsigned(x), _unsigned(y)
+    return np.where(x > y, first - second, second - first)[()]
+
+
+def upsample(high: Any, low: Any) -> Any:
+    """(high << bits) | low, of twice the bits."""
+    bits, high = _bits(high), np.asarray(high)
+    wide = np.dtype(f"{high.dtype.kind}{2 * high.dtype.itemsize}")
+    return ((high.astype(wide) << wide.type(bits)) | np.asarray(low).astype(wide))[()]
