@@ -10,7 +10,7 @@ import pydp
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang.compile import FieldType, translate
 from pydp.lang.execute import checked, host_memory
-from pydp.lang.numpy_math import ATOMIC
+from pydp.lang.intrinsics import ATOMIC
 
 WAYS = ("default", "simt", "vector", "host")
 
