@@ -52,7 +52,7 @@ typedef float real;
 <%
     kind, T, base, W, U, width = h["kind"], h["type"], h["base"], h["wide"], h["unsigned"], h["width"]
     v = "" if width == 1 else str(width)
-    floating, plain = base in ("half", "float", "double"), base[0] == "u"
+    floating, plain = base in ("half", "float", "double", "real"), base[0] == "u"
 %>\
 % if kind == "floordiv" and floating:
 <%
