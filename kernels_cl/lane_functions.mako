@@ -167,6 +167,29 @@ u${T} lane_difference_${T}(${T} a, ${T} b) {
     return (${order(T)}(a) < ${order(T)}(b)) ? up : down;
 }
 % endif
+% elif kind in ("add_sat", "sub_sat"):
+// For signed integers: one driver wraps the result of its own functions if the arguments are constants.
+<%
+    V = f"(u{T})" if width == 1 else f"as_u{T}"
+    largest = f"{(1 << h['bits'] - 1) - 1}{'L' if base == 'long' else ''}"
+%>\
+${T} lane_${kind}_${T}(${T} a, ${T} b) {
+    const ${T} whole = as_${T}((u${T})(${V}(a) ${"+" if kind == "add_sat" else "-"} ${V}(b)));
+    const ${T} wrapped = (${T})((a ^ whole) & ${"(b ^ whole)" if kind == "add_sat" else "(a ^ b)"});
+    const ${T} limit = (${T})((a >> (${T})${h["bits"] - 1}) ^ (${T})${largest});
+    return (${order(T)}(wrapped) < ${order(T)}((${T})0)) ? limit : whole;
+}
+% elif kind == "fdim":
+// One driver's own function of two constant infinities returns NaN.
+${T} lane_fdim_${T}(${T} a, ${T} b) {
+    return (a <= b) ? (${T})0 : a - b;
+}
+% elif kind.startswith("native_"):
+// One driver's own functions return no defined value for a constant NaN.
+${T} lane_${kind}_${T}(${T} a) {
+    const ${T} found = ${kind}((a == a) ? a : (${T})1);
+    return (a == a) ? found : a;
+}
 % elif kind == "mad_sat":
 // For longs: one driver's own function returns the smallest long for a product of 0 and a negative number.
 ${T} lane_mad_sat_${T}(${T} a, ${T} b, ${T} c) {

@@ -131,6 +131,30 @@ def test_floats_become_integers_as_numpy_makes_them(device: Any) -> None:
     assert got["l"].tolist() == [int(n) if abs(n) < 2.0**63 else I64.min for n in x.tolist()]
 
 
+@pytest.mark.parametrize("name", ["char", "short", "int", "long", "char2", "int4", "long3"])
+def test_saturated_sums_of_constants(device: Any, name: str) -> None:
+    """One driver folds its own functions of constants to the wrapped sum."""
+    scalar, member = name.rstrip("0123456789"), "" if name[-1].isalpha() else ".y"
+    low, high = int(np.iinfo(INTEGERS[scalar]).min), int(np.iinfo(INTEGERS[scalar]).max)
+    pairs = [(high, 7), (low, -1), (low, low), (high, high), (high, low), (0, low), (-1, low), (5, -9), (-5, high)]
+    members: list[Any] = [*((f"m{n}", "i8") for n in range(2 * len(pairs) + 2)), ("x", "i8"), ("y", "i8")]
+    op, want = {"x": "b.x", "y": "b.y"}, []
+    x = np.zeros((2, len(pairs)), np.dtype(members))
+    for left, right in pairs:
+        first, second = (f"({name})(({scalar})({one if one != I64.min else 'LONG_MIN'}))" for one in (left, right))
+        for sign in ("add", "sub"):
+            total = left + right if sign == "add" else left - right
+            want.append(min(max(total, low), high))
+            op[f"m{len(want) - 1}"] = f"{sign}_sat({first}, {second}){member} + (b.x ? 0 : 0)"
+    values = 2 * len(pairs)
+    x["x"], x["y"] = np.array(pairs).T
+    for n, sign in enumerate(("add", "sub")):
+        op[f"m{values + n}"] = f"{sign}_sat(({name})(({scalar})b.x), ({name})(({scalar})b.y)){member}"
+    got = _combined(*x, op)
+    assert [int(got[f"m{n}"][0]) for n in range(values)] == want
+    assert got[f"m{values}"].tolist() == want[::2] and got[f"m{values + 1}"].tolist() == want[1::2]
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -141,6 +165,11 @@ def test_floats_become_integers_as_numpy_makes_them(device: Any) -> None:
         ("floor(-0.5f)", -1),
         ("rint((a - a) * 0.0f + 3.5f)", 4),
         ("(rint((a - a) * NAN) == 0.0f ? 1.0f : 2.0f)", 2),
+        ("fdim(-INFINITY, -INFINITY)", 0),
+        ("fdim(3.5f, -1.5f)", 5),
+        ("(isnan(fdim(NAN, 1.0f)) ? 1.0f : 2.0f)", 1),
+        *((f"(isnan(native_{name}(NAN)) ? 1.0f : 2.0f)", 1) for name in ("exp", "sqrt", "cos", "recip")),
+        ("native_sqrt(4.0f)", 2),
         ("(rint(INFINITY) == INFINITY ? 1.0f : 2.0f)", 1),
     ],
 )

@@ -35,8 +35,15 @@ DEEPEST = 128
 _AS_DEPTH = 2
 _MACRO_DEPTH = 3
 _ROUNDINGS = {"_rte": "rint", "_rtp": "ceil", "_rtn": "floor", "_rtz": "trunc"}
-_OWN = {"abs": "magnitude", "abs_diff": "difference", "mad_sat": "mad_sat"}  # helpers for signed integers
+_OWN = {  # helpers for signed integers
+    "abs": "magnitude",
+    "abs_diff": "difference",
+    "add_sat": "add_sat",
+    "mad_sat": "mad_sat",
+    "sub_sat": "sub_sat",
+}
 _EXTREMES = {"min": ["minimum"], "max": ["maximum"], "clamp": ["maximum", "minimum"]}
+_OF_NUMBERS = ("native_exp", "native_log", "native_sqrt", "native_rsqrt", "native_sin", "native_cos", "native_recip")
 _PLAIN = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _REMAINDERS = ("fmod", "remainder")
 _REMAINDER_ROUNDS = 278
@@ -171,8 +178,8 @@ class Expressions:
             return _shuffled(node, kept)
         if name == "dot" and node.takes[0].width == 1:  # one driver has no dot of halves
             return _between("*", *kept)
-        if name == "rint":
-            return self._helper("rint", _c_type(node.type), kept)
+        if name in ("rint", "fdim") or name in _OF_NUMBERS:
+            return self._helper(name, _c_type(node.type), kept)
         depth = _AS_DEPTH if name.startswith("as_") else 1
         return _C(f"{name}({_listed(kept)})", POSTFIX, _depth(kept) + depth)
 
