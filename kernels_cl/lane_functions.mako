@@ -184,10 +184,16 @@ ${T} lane_${kind}_${T}(${T} a, ${T} b) {
 ${T} lane_fdim_${T}(${T} a, ${T} b) {
     return (a <= b) ? (${T})0 : a - b;
 }
-% elif kind.startswith("native_"):
-// One driver's own functions return no defined value for a constant NaN.
+% elif kind == "number_pow":
+// pow of floats: one driver's own function returns no defined value for the constants 1 and NaN.
+${T} lane_${kind}_${T}(${T} a, ${T} b) {
+    const ${T} found = pow(a, (b == b) ? b : (${T})1), unknown = (a == (${T})1) ? a : b;
+    return (b == b) ? found : unknown;
+}
+% elif kind.startswith("number_"):
+// A function that returns NaN for NaN: one driver's own functions return no defined value for a constant NaN.
 ${T} lane_${kind}_${T}(${T} a) {
-    const ${T} found = ${kind}((a == a) ? a : (${T})1);
+    const ${T} found = ${kind.removeprefix("number_")}((a == a) ? a : (${T})1);
     return (a == a) ? found : a;
 }
 % elif kind == "mad_sat":

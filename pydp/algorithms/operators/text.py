@@ -43,7 +43,10 @@ _OWN = {  # helpers for signed integers
     "sub_sat": "sub_sat",
 }
 _EXTREMES = {"min": ["minimum"], "max": ["maximum"], "clamp": ["maximum", "minimum"]}
-_OF_NUMBERS = ("native_exp", "native_log", "native_sqrt", "native_rsqrt", "native_sin", "native_cos", "native_recip")
+_OF_NUMBERS = tuple(  # they return NaN for NaN; one driver's own functions have no value for a constant NaN
+    "exp exp2 exp10 expm1 sinh cosh tanh native_exp native_log native_sqrt native_rsqrt native_sin native_cos "
+    "native_recip".split()
+)
 _PLAIN = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _REMAINDERS = ("fmod", "remainder")
 _REMAINDER_ROUNDS = 278
@@ -178,8 +181,10 @@ class Expressions:
             return _shuffled(node, kept)
         if name == "dot" and node.takes[0].width == 1:  # one driver has no dot of halves
             return _between("*", *kept)
-        if name in ("rint", "fdim") or name in _OF_NUMBERS:
+        if name in ("rint", "fdim"):
             return self._helper(name, _c_type(node.type), kept)
+        if name in _OF_NUMBERS or name == "pow":
+            return self._helper(f"number_{name}", _c_type(node.type), kept)
         depth = _AS_DEPTH if name.startswith("as_") else 1
         return _C(f"{name}({_listed(kept)})", POSTFIX, _depth(kept) + depth)
 
