@@ -52,7 +52,7 @@ typedef float real;
 <%
     kind, T, base, W, U, width = h["kind"], h["type"], h["base"], h["wide"], h["unsigned"], h["width"]
     v = "" if width == 1 else str(width)
-    floating, plain = base in ("half", "float", "double"), base[0] == "u"
+    floating, plain = base in ("half", "float", "double", "real"), base[0] == "u"
 %>\
 % if kind == "floordiv" and floating:
 <%
@@ -176,6 +176,35 @@ u${T} lane_difference_${T}(${T} a, ${T} b) {
     return (${order(T)}(a) < ${order(T)}(b)) ? up : down;
 }
 % endif
+% elif kind in ("add_sat", "sub_sat"):
+// For signed integers: one driver wraps the result of its own functions if the arguments are constants.
+<%
+    V = f"(u{T})" if width == 1 else f"as_u{T}"
+    largest = f"{(1 << h['bits'] - 1) - 1}{'L' if base == 'long' else ''}"
+%>\
+${T} lane_${kind}_${T}(${T} a, ${T} b) {
+    const ${T} whole = as_${T}((u${T})(${V}(a) ${"+" if kind == "add_sat" else "-"} ${V}(b)));
+    const ${T} wrapped = (${T})((a ^ whole) & ${"(b ^ whole)" if kind == "add_sat" else "(a ^ b)"});
+    const ${T} limit = (${T})((a >> (${T})${h["bits"] - 1}) ^ (${T})${largest});
+    return (${order(T)}(wrapped) < ${order(T)}((${T})0)) ? limit : whole;
+}
+% elif kind == "fdim":
+// One driver's own function of two constant infinities returns NaN.
+${T} lane_fdim_${T}(${T} a, ${T} b) {
+    return (a <= b) ? (${T})0 : a - b;
+}
+% elif kind == "number_pow":
+// pow of floats: one driver's own function returns no defined value for the constants 1 and NaN.
+${T} lane_${kind}_${T}(${T} a, ${T} b) {
+    const ${T} found = pow(a, (b == b) ? b : (${T})1), unknown = (a == (${T})1) ? a : b;
+    return (b == b) ? found : unknown;
+}
+% elif kind.startswith("number_"):
+// A function that returns NaN for NaN: one driver's own functions return no defined value for a constant NaN.
+${T} lane_${kind}_${T}(${T} a) {
+    const ${T} found = ${kind.removeprefix("number_")}((a == a) ? a : (${T})1);
+    return (a == a) ? found : a;
+}
 % elif kind == "mad_sat":
 // Two drivers' own functions are wrong for some products.
 <%

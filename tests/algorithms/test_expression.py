@@ -242,6 +242,40 @@ def test_text_that_is_compiled(text: str, dtype: Any, want: str | None) -> None:
         assert _c(text, dtype).startswith("((float2)(")
 
 
+@pytest.mark.parametrize("number", ["3.40282347e+38f", "1.7976931348623157e308", "65519.0h", "0x1.fffffep127f"])
+def test_the_largest_numbers_are_accepted_as_c_rounds_them(number: str) -> None:
+    assert _c(f"a + {number}", "f4") == f"(a + {number})"
+
+
+@pytest.mark.parametrize("number", ["3.4028236e38f", "1.7976931348623159e308", "65520.0h", "0x1p128f", "0x1p1024"])
+def test_numbers_that_round_to_infinity_are_refused(number: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"column 5: .* is too large; numbers up to .* are accepted"):
+        operator_text(f"a + {number}", "float32")
+
+
+def test_a_literal_that_only_a_uint_holds_takes_its_type() -> None:
+    assert "(rotate(a, (uint)3000000000))" in _c("rotate(a, 3000000000)", "u4")
+    assert _c("a + 3000000000", cltypes.uint4) == "(a + (uint4)((uint)3000000000))"
+    assert _c("a + 3000000000", "u4") == "(as_long((ulong)a + 3000000000UL))"  # C's type
+    with pytest.raises(InvalidArgument, match="ranks no higher"):
+        operator_text("a + 3000000000L", cltypes.uint4)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = b", "'=' (an assignment) is not accepted"),
+        ("a++ + b", "'++' (an increment) is not accepted"),
+        ("max(a)", "max is given 1 argument; 2 are accepted"),
+        ("abs(a, b, a)", "abs is given 3 arguments; 1 is accepted"),
+    ],
+)
+def test_errors_name_the_fault(text: str, message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        operator_text(text, "int32")
+    assert message in str(caught.value)
+
+
 def test_operators_bind_as_in_c() -> None:
     levels = {symbol: level for level, row in enumerate(expressions.LEVELS) for symbol in row}
     for first in levels:

@@ -73,6 +73,19 @@ OF_INTS = {
     "a < b && b != 0 || !a ? a : b": lambda x, y: np.where(((x < y) & (y != 0)) | (x == 0), x, y),
     "max(a, 0) + min(b, 10)": _wide(lambda x, y: np.maximum(x, 0) + np.minimum(y, 10)),
     "((int4)(a, b, 1, 2)).odd.x": lambda x, y: y,
+    "shuffle((int2)(a, b), (uint4)(3, 2, 1, 0)).x": lambda x, y: y,
+    "shuffle2((int2)(a, b), (int2)(b, 7), (uint2)(5, 7)).x": lambda x, y: y,
+    "clamp(a, 10, 5)": lambda x, y: np.full_like(x, 5),
+    "clamp((char)a, (char)10, (char)5)": lambda x, y: np.full_like(x, 5),
+    "((int2)clamp((short2)((short)a), 10, 5).y).x": lambda x, y: np.full_like(x, 5),
+    "mul24(a & 0x7fffff, b & 0x7fffff) < 0 ? 1 : 0": _wide(
+        lambda x, y: ((x & 0x7FFFFF) * (y & 0x7FFFFF)).astype(np.int32) < 0
+    ),
+    "mad24(a & 255, 7, INT_MAX - 5) > INT_MAX - 5 ? 1 : 0": _wide(
+        lambda x, y: ((x & 255) * 7 + I32.max - 5).astype(np.int32) > I32.max - 5
+    ),
+    "mul24((uint)a & 0xffffffu, 0xffffffu)": _wide(lambda x, y: (x & 0xFFFFFF) * 0xFFFFFF),
+    "mad24((int2)(a & 255), (int2)(b & 255), (int2)(b)).y": _wide(lambda x, y: (x & 255) * (y & 255) + y),
     "a > b ? a : a == b ? 0 : b": lambda x, y: np.where(x == y, 0, np.maximum(x, y)),
 }
 
@@ -118,6 +131,33 @@ def test_floats_become_integers_as_numpy_makes_them(device: Any) -> None:
     assert got["l"].tolist() == [int(n) if abs(n) < 2.0**63 else I64.min for n in x.tolist()]
 
 
+OF_NAN = "exp exp2 exp10 expm1 sinh cosh tanh native_exp native_log native_sqrt native_cos native_recip".split()
+
+
+@pytest.mark.parametrize("name", ["char", "short", "int", "long", "char2", "int4", "long3"])
+def test_saturated_sums_of_constants(device: Any, name: str) -> None:
+    """One driver folds its own functions of constants to the wrapped sum."""
+    scalar, member = name.rstrip("0123456789"), "" if name[-1].isalpha() else ".y"
+    low, high = int(np.iinfo(INTEGERS[scalar]).min), int(np.iinfo(INTEGERS[scalar]).max)
+    pairs = [(high, 7), (low, -1), (low, low), (high, high), (high, low), (0, low), (-1, low), (5, -9), (-5, high)]
+    members: list[Any] = [*((f"m{n}", "i8") for n in range(2 * len(pairs) + 2)), ("x", "i8"), ("y", "i8")]
+    op, want = {"x": "b.x", "y": "b.y"}, []
+    x = np.zeros((2, len(pairs)), np.dtype(members))
+    for left, right in pairs:
+        first, second = (f"({name})(({scalar})({one if one != I64.min else 'LONG_MIN'}))" for one in (left, right))
+        for sign in ("add", "sub"):
+            total = left + right if sign == "add" else left - right
+            want.append(min(max(total, low), high))
+            op[f"m{len(want) - 1}"] = f"{sign}_sat({first}, {second}){member} + (b.x ? 0 : 0)"
+    values = 2 * len(pairs)
+    x["x"], x["y"] = np.array(pairs).T
+    for n, sign in enumerate(("add", "sub")):
+        op[f"m{values + n}"] = f"{sign}_sat(({name})(({scalar})b.x), ({name})(({scalar})b.y)){member}"
+    got = _combined(*x, op)
+    assert [int(got[f"m{n}"][0]) for n in range(values)] == want
+    assert got[f"m{values}"].tolist() == want[::2] and got[f"m{values + 1}"].tolist() == want[1::2]
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -128,6 +168,15 @@ def test_floats_become_integers_as_numpy_makes_them(device: Any) -> None:
         ("floor(-0.5f)", -1),
         ("rint((a - a) * 0.0f + 3.5f)", 4),
         ("(rint((a - a) * NAN) == 0.0f ? 1.0f : 2.0f)", 2),
+        ("fdim(-INFINITY, -INFINITY)", 0),
+        ("fdim(3.5f, -1.5f)", 5),
+        ("(isnan(fdim(NAN, 1.0f)) ? 1.0f : 2.0f)", 1),
+        *((f"(isnan({name}(NAN)) ? 1.0f : 2.0f)", 1) for name in OF_NAN),
+        ("pow(1.0f, NAN)", 1),
+        ("pow(3.0f, 2.0f)", 9),
+        ("(isnan(pow(2.0f, NAN)) ? 1.0f : 2.0f)", 1),
+        ("exp(0.0f) + tanh(0.0f) + native_exp(0.0f)", 2),
+        ("native_sqrt(4.0f)", 2),
         ("(rint(INFINITY) == INFINITY ? 1.0f : 2.0f)", 1),
     ],
 )
@@ -181,7 +230,8 @@ def test_conversions_of_values(device: Any, kind: str, rounding: str) -> None:
     op |= {f"v_{name}": f"convert_{name}2{rounding}({pair}).y" for name in INTEGERS}
     op |= {f"s_{name}": f"convert_{name}2_sat{rounding}({pair}).y" for name in INTEGERS}
     got = _combined(x, x, op | {"f": "a.f"})
-    rounded = ROUNDED[rounding](values.astype("f8"))
+    with np.errstate(invalid="ignore"):  # NumPy's NaN of float16 signals
+        rounded = ROUNDED[rounding](values.astype("f8"))
     for name in INTEGERS:
         assert got[f"m_{name}"].tolist() == _whole(rounded, name), name
         assert got[f"v_{name}"].tolist() == _whole(rounded, name, saturate=False), name
@@ -266,7 +316,48 @@ def test_vectors_and_their_components(device: Any) -> None:
         np.testing.assert_array_equal(np.stack([got[n] for n in ("s0", "s1", "s2", "s3")], 1), want.astype(np.int32))
 
 
+EXTREMES = {
+    "max(a.f, b.f)": np.maximum,
+    "min(a.f, b.f)": np.minimum,
+    "max(b.f, 1)": lambda x, y: np.maximum(y, 1),
+    "min((float2)(1, a.f), (float2)(2, b.f)).y": np.minimum,
+    "clamp(a.f, -1.0f, 2.5f)": lambda x, y: np.clip(x, -1, np.float32(2.5)),
+    "clamp(a.f, b.f, 1)": lambda x, y: np.minimum(np.maximum(x, y), 1),
+    "max(a.i, 1.5)": lambda x, y: np.full_like(x, 3),
+    "(float)min(a.i * NAN, 1.5)": lambda x, y: np.full_like(x, np.nan),
+    "max(1.5, 0.5) + a.i * 0": lambda x, y: np.full_like(x, 1.5),
+}
+
+
+def test_extremes_of_floats_propagate_nan(device: Any) -> None:
+    numbers = np.array([np.nan, np.inf, -np.inf, 0, 1, -2.5, 3e38], np.float32)
+    x, y = (one.ravel() for one in np.meshgrid(numbers, numbers))
+    members: list[Any] = [("f", "f4"), ("i", "i4"), *((f"m{n}", "f4") for n in range(len(EXTREMES)))]
+    rows = np.zeros((2, x.size), np.dtype(members))
+    rows["f"], rows["i"] = (x, y), 3
+    got = _combined(*rows, {"f": "b.f", "i": "b.i"} | {f"m{n}": text for n, text in enumerate(EXTREMES)})
+    for n, (text, function) in enumerate(EXTREMES.items()):
+        np.testing.assert_array_equal(got[f"m{n}"], function(x, y), text)
+
+
+@pytest.mark.parametrize("text", ["dot((half)a, (half)2)", "(float)shuffle((half2)(a, a * 2), (ushort2)(1, 6)).x"])
+def test_halves_that_one_driver_has_no_function_for(device: Any, text: str) -> None:
+    if not device.profile.fp16:
+        pytest.skip("the device has no fp16")
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(_combined(x, x, f"{text} + b * 0"), 2 * x)
+
+
 OF_VECTORS = {
+    "shuffle((int2)(1 + b.x, 2 + b.x), (uint4)(3, 2, 1, 4)) + a*0": [2, 1, 2, 1],
+    "shuffle2((int2)(1, 2), (int2)(3, 4), (uint4)(3, 6, 1, 4)) + a*0": [4, 3, 2, 1],
+    "(int4)((int2)(shuffle((char2)(1, 2), (uchar2)(131, 2)).x), (int2)3) + a*0": [2, 2, 3, 3],
+    "as_int4(nan((int4)5 + b)) & 0x7fffffff": 0x7FC00005,
+    "as_int4(nan(b + 5)) & 0x7fffffff": 0x7FC00005,
+    "(int4)(as_int(nan(5 + b.x))) & 0x7fffffff": 0x7FC00005,
+    "(int4)(as_int(nan((uchar)(5 + b.x)))) & 0x7fffffff": 0x7FC00005,
+    "(int4)(isnan(nan((int3)5).z)) + a*0": 1,
+    "a * 0 + (as_int4((uint4)7u > 3000000000) + 1)": 1,
     "(int4)INT_MIN / 4294967295u + a*0": I32.min,
     "(int4)INT_MIN % 4294967295u + a*0": 0,
     "((int4)7 / 4294967295u) + a*0": -7,
@@ -286,7 +377,8 @@ def test_a_literal_beside_a_vector_is_one_of_its_elements(device: Any, text: str
     """An unsigned literal beside a signed vector may be -1, by which the smallest integer has no quotient in C."""
     x = np.zeros(5, cltypes.int4)
     got = _written(x, text)[1:]
-    assert [got[name].tolist() for name in ("s0", "s1", "s2", "s3")] == [[OF_VECTORS[text]] * 4] * 4
+    want = np.full(4, OF_VECTORS[text]).tolist()
+    assert [got[name].tolist() for name in ("s0", "s1", "s2", "s3")] == [[one] * 4 for one in want]
 
 
 @pytest.mark.parametrize(

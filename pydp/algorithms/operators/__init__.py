@@ -18,10 +18,12 @@ An expression is OpenCL C without side effects and pointers. It may contain
 * the built-in functions of values (`pydp.algorithms.operators.calls` lists them).
 
 Types follow C: small integers are promoted to int; complex numbers are vectors of two. Cases that are undefined in C
-are defined here: integers wrap; integer division and remainder by zero give 0; floats convert to integers as in vector
-functions; ``_sat`` conversions turn NaN to 0. Literals such as 1.5 are double, or float on a device without double;
-``as_TYPE`` always takes them as double. Anything else raises InvalidArgument with the column. The limits are 4,096
-characters, 1,000 operands and operators, and 128 nested brackets (the generated C source counts too).
+are defined here: integers wrap; integer division and remainder by zero give 0; floats convert to integers as in
+vector functions; ``_sat`` conversions turn NaN to 0; ``min``, ``max`` and ``clamp`` propagate NaN, and ``clamp(x,
+low, high)`` is ``min(max(x, low), high)``, as in NumPy; ``mul24`` and ``mad24`` multiply all 32 bits. Literals such
+as 1.5 are double, or float on a device without double; ``as_TYPE`` always takes them as double. Anything else raises
+InvalidArgument with the column. The limits are 4,096 characters, 1,000 operands and operators, and 128 nested
+brackets (the generated C source counts too).
 """
 
 from __future__ import annotations

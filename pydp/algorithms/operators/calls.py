@@ -50,7 +50,10 @@ def _signature(name: str, arguments: Sequence[Node]) -> Signature:
         )
     rule, count = _BUILTINS.get(name, (_converted, 1))
     if len(arguments) != count:
-        raise Refused(f"{name} is given {len(arguments)} arguments; {count} are accepted")
+        given = len(arguments)
+        raise Refused(
+            f"{name} is given {given} argument{'s' * (given > 1)}; {count} {'are' if count > 1 else 'is'} accepted"
+        )
     for one in arguments:
         if one.type.record is not None:
             raise Refused(f"{name} is given {one.type}; numbers and vectors are accepted")

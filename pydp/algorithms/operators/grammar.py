@@ -56,9 +56,10 @@ _FLOAT = re.compile(
     r"(?P<digits>(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+"
     r"|0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)(?P<suffix>[fFhH]?)\Z"
 )
-_FLOAT_TYPES = {
-    suffix: (name, float(np.finfo(kind).max))
-    for suffix, name, kind in (("", "real", "f8"), ("f", "float", "f4"), ("h", "half", "f2"))
+_FLOAT_TYPES: dict[str, tuple[str, type[np.floating]]] = {
+    "": ("real", np.float64),
+    "f": ("float", np.float32),
+    "h": ("half", np.float16),
 }
 _CONSTANTS = {
     **dict.fromkeys(("INFINITY", "NAN", "MAXFLOAT", "M_PI_F", "M_E_F"), "float"),
@@ -67,9 +68,11 @@ _CONSTANTS = {
 _DOUBLES = {"M_PI": "3.141592653589793", "M_E": "2.718281828459045"}  # some devices do not define these names
 _WHY = {
     **dict.fromkeys(("[", "]"), "a subscript"),
-    **dict.fromkeys(("++", "--", "="), "a change of a value"),
     **dict.fromkeys(("//", "/*"), "a comment"),
-    **dict.fromkeys(("\n", "\r"), "a line end"),
+    **dict.fromkeys(("\n", "\r"), "a line break"),
+    "=": "an assignment",
+    "++": "an increment",
+    "--": "a decrement",
     "->": "a pointer",
     ";": "the end of a statement",
 }
@@ -313,13 +316,15 @@ def _literal(word: str) -> Node:
     if not number:
         raise Refused(f"{quoted(word)} is not a number in C; numbers such as 10, 0x1F, 7u, 1.5, 2e-3f are accepted")
     digits, suffix = number["digits"].lower(), number["suffix"].lower()
-    name, largest = _FLOAT_TYPES[suffix]
+    name, kind = _FLOAT_TYPES[suffix]
     try:
         value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
     except OverflowError:
         value = float("inf")
-    if value > largest:
-        raise Refused(f"{quoted(word)} is too large; numbers up to {largest} are accepted as {Type(name)}")
+    with np.errstate(over="ignore"):
+        too_large = np.isinf(kind(value))
+    if too_large:
+        raise Refused(f"{quoted(word)} is too large; numbers up to {np.finfo(kind).max!s} are accepted as {Type(name)}")
     return Node("literal", digits + suffix, (), Type(name))
 
 
@@ -332,5 +337,5 @@ def _integer(word: str, digits: str, suffix: str) -> Node:
     for name, written in (("int", ""), ("uint", "u"), ("long", "L"), ("ulong", "UL")):
         fits = in_range(value, name) and ("u" not in suffix or name[0] == "u") and ("l" not in suffix or "long" in name)
         if fits and not (base == 10 and name[0] == "u" and "u" not in suffix):
-            return Node("literal", f"{value}{written}", (), Type(name))
+            return Node("literal", f"{value}{written if suffix or name != 'long' else ''}", (), Type(name))
     raise Refused(f"{quoted(word)} is too large; integers that fit a long, or with the suffix u a ulong, are accepted")

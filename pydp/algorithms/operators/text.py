@@ -35,8 +35,17 @@ DEEPEST = 128
 _AS_DEPTH = 2
 _MACRO_DEPTH = 3
 _ROUNDINGS = {"_rte": "rint", "_rtp": "ceil", "_rtn": "floor", "_rtz": "trunc"}
-_OF_SIGNED = {"abs": "magnitude", "abs_diff": "difference"}  # helpers for signed integers
+_OF_SIGNED = {  # helpers for signed integers
+    "abs": "magnitude",
+    "abs_diff": "difference",
+    "add_sat": "add_sat",
+    "sub_sat": "sub_sat",
+}
 _EXTREMES = {"min": ["minimum"], "max": ["maximum"], "clamp": ["maximum", "minimum"]}
+_OF_NUMBERS = tuple(  # they return NaN for NaN; one driver's own functions have no value for a constant NaN
+    "exp exp2 exp10 expm1 sinh cosh tanh native_exp native_log native_sqrt native_rsqrt native_sin native_cos "
+    "native_recip".split()
+)
 _PLAIN = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _REMAINDERS = ("fmod", "remainder")
 _REMAINDER_ROUNDS = 278
@@ -154,17 +163,27 @@ class Expressions:
             self.rounds += _REMAINDER_ROUNDS * node.type.width
         if name.startswith("convert_"):
             return self._convert(node, parts[0])
+        if name == "nan":
+            return self._not_a_number(node, parts[0])
         pairs = zip(parts, node.children, node.takes, strict=True)
         kept = [self._converted(part, child.type, wanted) for part, child, wanted in pairs]
         if name == "mad_sat" or (name in _OF_SIGNED and node.takes[0].is_signed):
             return self._helper(_OF_SIGNED.get(name, name), str(node.takes[0]), kept)
-        if name in _EXTREMES and node.type.name == "long":
+        if name in _EXTREMES:
             found = kept[0]
             for other, kind in zip(kept[1:], _EXTREMES[name], strict=True):
-                found = self._helper(kind, str(node.type), [found, other])
+                found = self._helper(kind, _c_type(node.type), [found, other])
             return found
-        if name == "rint":
-            return self._helper("rint", _c_type(node.type), kept)
+        if name in ("mul24", "mad24"):
+            return _product(node.type, kept)
+        if name in ("shuffle", "shuffle2"):
+            return _shuffled(node, kept)
+        if name == "dot" and node.takes[0].width == 1:  # one driver has no dot of halves
+            return _between("*", *kept)
+        if name in ("rint", "fdim"):
+            return self._helper(name, _c_type(node.type), kept)
+        if name in _OF_NUMBERS or name == "pow":
+            return self._helper(f"number_{name}", _c_type(node.type), kept)
         depth = _AS_DEPTH if name.startswith("as_") else 1
         return _C(f"{name}({_listed(kept)})", POSTFIX, _depth(kept) + depth)
 
@@ -180,6 +199,13 @@ class Expressions:
         if "_sat" in node.symbol:
             return self._helper(f"{_c_type(own)}_to_sat", str(node.type), [part])
         return self._converted(part, own, node.type)
+
+    def _not_a_number(self, node: Node, part: _C) -> _C:
+        """nan by its bits: some drivers have no nan for vectors."""
+        own, bits = node.children[0].type, node.takes[0]
+        part = _as(bits, part) if own.width > 1 else self._converted(part, own, bits)
+        quiet = {2: "0x7e00", 4: "0x7fc00000u", 8: "0x7ff8000000000000UL"}[bits.size]
+        return _as(node.type, _between("|", part, _C(f"({bits})({quiet})", PREFIX, 1)))
 
     def _converted(self, part: _C, own: Type, wanted: Type) -> _C:
         """Convert a value to another type; a scalar fills all components of a vector."""
@@ -208,7 +234,7 @@ class Expressions:
         if node.kind == "literal" and node.type.width == signed.width:
             return _C(node.symbol.rstrip("uUL") + ("u" if wanted.size == 4 else "UL"))
         if signed.width > 1:  # a scalar is already widened
-            return _C(f"as_{wanted}({part.text})", POSTFIX, part.depth + _AS_DEPTH)
+            return _as(wanted, part)
         inner = part.within(PREFIX)
         return _C(f"({wanted}){inner.text}", PREFIX, max(inner.depth, 1))
 
@@ -224,8 +250,32 @@ class Expressions:
         return _C(f"lane_{kind}_{c_type}({_listed(parts)})", POSTFIX, _depth(parts) + 1)
 
 
+def _as(wanted: Type, part: _C) -> _C:
+    return _C(f"as_{wanted}({part.text})", POSTFIX, part.depth + _AS_DEPTH)
+
+
 def _signed(wrapped: _C, signed: Type) -> _C:
-    return _C(f"as_{signed}({wrapped.text})", POSTFIX, wrapped.depth + _AS_DEPTH, "", wrapped)
+    return replace(_as(signed, wrapped), wrapped=wrapped)
+
+
+def _product(own: Type, parts: Sequence[_C]) -> _C:
+    """mul24 and mad24 in unsigned arithmetic: for one driver, an overflow of its own functions is undefined."""
+    left, right, *added = [_as(own.unsigned, part) if own.is_signed else part for part in parts]
+    found = _between("*", left, right)
+    for one in added:
+        found = _between("+", found, one)
+    return _signed(found, own) if own.is_signed else found
+
+
+def _shuffled(node: Node, parts: Sequence[_C]) -> _C:
+    """shuffle and shuffle2: one driver does not ignore the high bits of a constant mask, and has none for halves."""
+    *values, mask = parts
+    own, by = node.takes[0], node.takes[-1]
+    mask = _between("&", mask, _C(f"({by})({own.width * len(values) - 1})", PREFIX, 1))
+    if own.name == "half":
+        values = [_as(own.of("ushort"), value) for value in values]
+    found = _C(f"{node.symbol}({_listed([*values, mask])})", POSTFIX, _depth([*values, mask]) + 1)
+    return _as(node.type, found) if own.name == "half" else found
 
 
 def _before(symbol: str, part: _C) -> _C:
