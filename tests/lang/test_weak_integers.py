@@ -631,6 +631,52 @@ def test_casts_wrap(device: Any, way: str) -> None:
         assert o.tolist() == [int(held(q + lane, np.int32)) for lane in range(LANES)]
 
 
+NOTHING = 0
+
+
+def made_of_choices(i, q, a, kind, added):
+    x = min(a, q * (i + 1))
+    t = max(q * (i + 1), a) if a > 3 else q * (i - 1)
+    u = x
+    u += 0
+    return (kind(x), kind(t), x + added, added + t, x - 0, t >> 0, u, abs(x), abs(t))
+
+
+def int32_of_choices(idx, o, q, a):
+    found = made_of_choices(idx[0], q, a[idx], np.int32, NOTHING)
+    for k in range(9):
+        o[idx[0], k] = found[k]
+
+
+def uint32_of_choices(idx, o, q, a):
+    found = made_of_choices(idx[0], q, a[idx], np.uint32, NOTHING)
+    for k in range(9):
+        o[idx[0], k] = found[k]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+def test_operations_that_change_nothing_convert_a_choice(device: Any, way: str, dtype: Any) -> None:
+    """A cast to the type that a choice has, and the addition of 0, convert as any other arithmetic does."""
+    fn = int32_of_choices if dtype == np.int32 else uint32_of_choices
+    a = np.array([7, 0, 2**31 - 1, 3, 100, 1], dtype)
+    for q in (3, 2**31 - 1, 1000) if dtype == np.uint32 else (3, 2**31 - 1, -(2**31), -5):
+        o = np.zeros((LANES, 9), np.int64)
+        run(device, way, LANES, fn, o, q, a)
+        want = [made_of_choices(i, q, int(a[i]), int, 0) for i in range(LANES)]
+        assert o.tolist() == np.array(want, np.int64).astype(dtype).astype(np.int64).tolist(), q
+
+
+def sizes_of_choices(idx, o, a, q):
+    o[idx] = abs(min(a[idx], q // (idx[0] + 1)))
+
+
+def test_sizes_of_choices_of_unsigned_integers(device: Any, way: str) -> None:
+    for q in (-3, -(2**31) - 1, 2**33):
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, sizes_of_choices, o, np.full(LANES, 7, np.uint32), q)
+        assert o.tolist() == [abs(min(7, q // (i + 1))) for i in range(LANES)], q
+
+
 def meets_a_sum(idx, o, q, a):
     o[idx] = a[idx] * (2 * q + 1)
 
