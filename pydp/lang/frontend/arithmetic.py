@@ -178,7 +178,8 @@ class Arithmetic(Base):
         kind = self.common_type(left, right, node)
         for number, other in ((left, right), (right, left)):
             value = known(number)
-            if isinstance(value, int) and is_integer(other.expr.dtype) and not _in_range(value, kind.dtype):
+            held = INT64 if other.plain else kind.dtype
+            if isinstance(value, int) and is_integer(other.expr.dtype) and not _in_range(value, held):
                 if may_exceed(other) and _in_range(value, INT64):
                     left, right = (Number(self.convert(one, INT64, node)) for one in (left, right))
                     return Number(ir.Compare(BOOL, op, left.expr, right.expr))
