@@ -276,7 +276,9 @@ def test_a_spec_may_have_a_group_that_is_not_hashable(device, group):
         assert out.tolist() == list(range(1, 9))
     else:
         with pytest.raises(InvalidArgument, match=r"group is array\(\[4\]\)"):
-            pydp.forall(8, scale, np.arange(8.0), 2, device=device, spec=forall_plan.ForallSpec("simt", group))
+            pydp.forall(
+                8, scale, np.arange(8, dtype=np.int32), 2, device=device, spec=forall_plan.ForallSpec("simt", group)
+            )
 
 
 def test_a_long_list_is_not_printed_whole(device):
