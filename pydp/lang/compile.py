@@ -289,8 +289,16 @@ def _record_of(value: Items, work: Translator, tree: ast.AST) -> Number:
     numbers = _numbers_in(value, work, tree)
     if not numbers:
         work.fail("the function returns an empty tuple; a number, a record or a tuple of them is accepted", tree)
-    dtype = np.dtype([(f"f{place}", number.expr.dtype) for place, number in enumerate(numbers)], align=True)
-    return Number(ir.MakeRecord(dtype, tuple(work.convert(number, number.expr.dtype, tree) for number in numbers)))
+    dtypes = [_own_type(number) for number in numbers]
+    dtype = np.dtype([(f"f{place}", own) for place, own in enumerate(dtypes)], align=True)
+    items = (work.convert(number, own, tree) for number, own in zip(numbers, dtypes, strict=True))
+    return Number(ir.MakeRecord(dtype, tuple(items)))
+
+
+def _own_type(number: Number) -> np.dtype[Any]:
+    """The type of a result if the caller names none: Python integers have 64 bits."""
+    dtype = number.expr.dtype
+    return INT64 if number.plain and dtype == INT32 else dtype
 
 
 def _numbers_in(value: Value, work: Translator, tree: ast.AST) -> list[Number]:
@@ -318,7 +326,7 @@ def _translate_value(
         if result is None and isinstance(value, Items):
             value = _record_of(value, work, tree)
         number = work.as_number(value, tree)
-        wanted = number.expr.dtype if result is None else result
+        wanted = _own_type(number) if result is None else result
         expr = work.convert(number, wanted, tree)
         if not shared.changed:
             break

@@ -266,6 +266,21 @@ def test_wrong_options_are_refused_on_the_host_too(device, options, message):
     assert (a == 1).all()
 
 
+@pytest.mark.parametrize("group", [[4], np.array([4])], ids=["list", "array"])
+def test_a_spec_may_have_a_group_that_is_not_hashable(device, group):
+    if isinstance(group, list):
+        out = np.zeros(8, np.int32)
+        pydp.forall(
+            8, lift, np.arange(8, dtype=np.int32), out, device=device, spec=forall_plan.ForallSpec("simt", group)
+        )
+        assert out.tolist() == list(range(1, 9))
+    else:
+        with pytest.raises(InvalidArgument, match=r"group is array\(\[4\]\)"):
+            pydp.forall(
+                8, scale, np.arange(8, dtype=np.int32), 2, device=device, spec=forall_plan.ForallSpec("simt", group)
+            )
+
+
 def test_a_long_list_is_not_printed_whole(device):
     with pytest.raises(InvalidArgument, match=r"argument 0 is \[0, 1, .*\.\.\.\]; arrays") as caught:
         pydp.forall((4,), scale, list(range(100_000)), 2)

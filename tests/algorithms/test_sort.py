@@ -200,6 +200,16 @@ def test_tuples_of_other_elements(device: Any) -> None:
     assert np.array_equal(by_second, sorted(x[0].tolist(), key=lambda v: v % 5))
 
 
+def test_keys_that_are_python_integers_have_64_bits(device: Any) -> None:
+    x = np.array([3, 5, 1, 4, 2], np.int32)
+    for key in (
+        lambda a: int(a) * 2000000000,
+        lambda a: (a > 2) * 2000000000 + (a > 3) * 2000000000,
+        lambda a: (int(a) * -1500000000, a),
+    ):
+        assert pydp.sort(x, key=key, device=device).tolist() == sorted(x.tolist(), key=key)
+
+
 def test_wrong_keys(device: Any) -> None:
     x = _records(9)
     for key, says in (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -103,3 +105,64 @@ def test_functions_that_are_gone_are_let_go_of() -> None:
     found = made()
     gc.collect()
     assert found() is None
+
+
+def filler(value: Any) -> Callable[..., Any]:
+    def fill(idx, o):
+        o[idx] = value
+
+    return fill
+
+
+def filled(fn: Callable[..., Any]) -> int:
+    o = np.zeros(1, np.int64)
+    pydp.forall(1, fn, o, device="host")
+    return int(o[0])
+
+
+def test_copied_attributes_are_no_fingerprint() -> None:
+    """functools.wraps copies the attributes of a function, which include its fingerprint, to another of equal code."""
+    first = filler(1)
+    assert filled(first) == 1
+    assert filled(functools.wraps(first)(filler(2))) == 2
+    assert filled(first) == 1
+
+
+OFFSET = 1
+
+
+def plus_offset(x):
+    return x + OFFSET
+
+
+def plus_ten(x):
+    return x + 10
+
+
+PAIR = (0, (plus_offset,))
+MARKED = pydp.vector(plus_offset)
+
+
+def by_default(idx, o, function=plus_offset):
+    o[idx] = function(5)
+
+
+def by_tuple(idx, o):
+    o[idx] = PAIR[1][0](5)
+
+
+def by_mark(idx, o):
+    o[idx] = MARKED(5)
+
+
+@pytest.mark.parametrize("fn", [by_default, by_tuple, by_mark], ids=lambda one: one.__name__)
+def test_functions_in_defaults_and_tuples_are_watched(fn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for offset in (1, 2, 2**40, 1):
+        monkeypatch.setattr(sys.modules[__name__], "OFFSET", offset)
+        assert filled(fn) == 5 + offset
+
+
+def test_functions_of_marked_functions_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert filled(by_mark) == 5 + OFFSET
+    monkeypatch.setattr(MARKED, "function", plus_ten)
+    assert filled(by_mark) == 15

@@ -631,6 +631,104 @@ def test_casts_wrap(device: Any, way: str) -> None:
         assert o.tolist() == [int(held(q + lane, np.int32)) for lane in range(LANES)]
 
 
+NOTHING = 0
+
+
+def made_of_choices(i, q, a, kind, added):
+    x = min(a, q * (i + 1))
+    t = max(q * (i + 1), a) if a > 3 else q * (i - 1)
+    u = x
+    u += 0
+    return (kind(x), kind(t), x + added, added + t, x - 0, t >> 0, u, abs(x), abs(t))
+
+
+def int32_of_choices(idx, o, q, a):
+    found = made_of_choices(idx[0], q, a[idx], np.int32, NOTHING)
+    for k in range(9):
+        o[idx[0], k] = found[k]
+
+
+def uint32_of_choices(idx, o, q, a):
+    found = made_of_choices(idx[0], q, a[idx], np.uint32, NOTHING)
+    for k in range(9):
+        o[idx[0], k] = found[k]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32])
+def test_operations_that_change_nothing_convert_a_choice(device: Any, way: str, dtype: Any) -> None:
+    """A cast to the type that a choice has, and the addition of 0, convert as any other arithmetic does."""
+    fn = int32_of_choices if dtype == np.int32 else uint32_of_choices
+    a = np.array([7, 0, 2**31 - 1, 3, 100, 1], dtype)
+    for q in (3, 2**31 - 1, 1000) if dtype == np.uint32 else (3, 2**31 - 1, -(2**31), -5):
+        o = np.zeros((LANES, 9), np.int64)
+        run(device, way, LANES, fn, o, q, a)
+        want = [made_of_choices(i, q, int(a[i]), int, 0) for i in range(LANES)]
+        assert o.tolist() == np.array(want, np.int64).astype(dtype).astype(np.int64).tolist(), q
+
+
+def sizes_of_choices(idx, o, a, q):
+    o[idx] = abs(min(a[idx], q // (idx[0] + 1)))
+
+
+def test_sizes_of_choices_of_unsigned_integers(device: Any, way: str) -> None:
+    for q in (-3, -(2**31) - 1, 2**33):
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, sizes_of_choices, o, np.full(LANES, 7, np.uint32), q)
+        assert o.tolist() == [abs(min(7, q // (i + 1))) for i in range(LANES)], q
+
+
+def with_captured(number: int) -> Callable[..., Any]:
+    """A function of the captured integer."""
+
+    def work(idx, o, q, a):
+        i = idx[0]
+        s = number
+        if i > 2:
+            s = s + i
+        o[i, 0] = (q + number) + a[i]
+        o[i, 1] = (q + s) - i + a[i]
+        o[i, 2] = q + number + i
+        o[i, 3] = (i + number) // 3
+        o[i, 4] = (i - q <= number) + 2 * (i + number > number) + 4 * (number != i)
+        o[i, 5] = number if i == 1 else i
+
+    return work
+
+
+def test_the_value_of_a_captured_integer_chooses_no_type(device: Any, way: str) -> None:
+    """Sums of equal values with a typed integer are the same, whatever the captured integer is; as for arguments."""
+    a = np.array([5, 2**31 - 1, -(2**31), 2**31 - 100, 0, 2**31 - 5], np.int32)
+    lanes = range(LANES)
+    for number in (2**31 - 1, 2**31, 2**32 + 7, -(2**31) - 1):
+        q = 100 - number
+        o = np.zeros((LANES, 6), np.int64)
+        run(device, way, LANES, with_captured(number), o, q, a)
+        assert o[:, 0].tolist() == [int(held(int(a[i]) + 100, np.int32)) for i in lanes], number
+        moved = [int(held(int(a[i]) + 100 + (0 if i > 2 else -i), np.int32)) for i in lanes]
+        assert o[:, 1].tolist() == moved, number
+        assert o[:, 2].tolist() == [100 + i for i in lanes]
+        assert o[:, 3].tolist() == [(i + number) // 3 for i in lanes]
+        want = [(i - q <= number) + 2 * (i + number > number) + 4 * (number != i) for i in lanes]
+        assert o[:, 4].tolist() == want
+        assert o[:, 5].tolist() == [number if i == 1 else i for i in lanes]
+        if number >= 2**31:
+            with pytest.raises(InvalidArgument, match=f"is {number}, which does not fit int32"):
+                run(device, way, LANES, with_captured(number), o, 0, a)
+
+
+def literals_of_64_bits(idx, o):
+    i = idx[0]
+    o[i, 0] = i + 2**63
+    o[i, 1] = 2**63 + i
+    o[i, 2] = 2**63 + (i - 5)
+
+
+def test_literals_beyond_int64_on_either_side(device: Any, way: str) -> None:
+    o = np.zeros((LANES, 3), np.uint64)
+    run(device, way, LANES, literals_of_64_bits, o)
+    assert o.tolist() == [[2**63 + i, 2**63 + i, 2**63 + i - 5] for i in range(LANES)]
+
+
 def meets_a_sum(idx, o, q, a):
     o[idx] = a[idx] * (2 * q + 1)
 

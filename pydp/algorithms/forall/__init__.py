@@ -55,9 +55,10 @@ def forall(
     tuples of numbers. `fn` changes arrays in place. Arrays may share memory (arrays of different types that do are run
     with the mapping "simt"). Python integers from -2**63 to 2**63 - 1 are accepted. Arithmetic on Python integers and
     indexes is exact in 64 bits; the result wraps only when it is stored in a narrower type. A Python integer combined
-    with a 32- or 64-bit integer of an array takes the array's type and must fit it. A conditional expression, `min`,
-    `max`, or a variable assigned from both keeps the value; it is converted by arithmetic with an array's integers or
-    by a store.
+    with a 32- or 64-bit integer of an array takes the array's type, and so does a literal or captured integer with one
+    of 8 or 16 bits. Literals, arguments, and their sums, differences and products must fit this type; other values
+    wrap. A conditional expression, `min`, `max`, or a variable assigned from both keeps the value; it is converted by
+    arithmetic with an array's integers, a cast or a store.
     group: the extents of a group; needed if `fn` uses ``idx.group``, ``idx.local``, local fields or barriers.
     If the last group extends beyond the grid, its lanes outside the grid take part in barriers and use local fields,
     but write nothing to the arguments. A function that writes once per group (sums, bins) needs a grid of whole groups.

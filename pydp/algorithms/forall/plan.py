@@ -266,6 +266,10 @@ def _coarse(extent: tuple[int, ...]) -> tuple[int, ...]:
 
 def _spec_key(spec: Any) -> Any:
     if not isinstance(spec, Mapping):
+        try:
+            hash(spec)
+        except TypeError:  # a list as the group
+            return repr(spec)
         return spec if isinstance(spec, ForallSpec) else repr(spec)
     return tuple(sorted((repr(name), repr(value)) for name, value in spec.items()))
 

@@ -127,6 +127,8 @@ class _Rewriting:
 
 class _Narrowing(_Rewriting):
     def expr(self, expr: ir.Expr) -> ir.Expr:
+        if isinstance(expr, ir.Const) and expr.dtype == INT32 and not -(1 << 31) <= expr.value < 1 << 31:
+            return replace(expr, value=int(np.int64(expr.value).astype(INT32)))  # the low bits of a weak integer
         if isinstance(expr, ir.Cast) and expr.dtype == expr.value.dtype:
             return self.expr(expr.value)
         return self.inside(expr, self.expr)

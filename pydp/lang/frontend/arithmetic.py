@@ -87,9 +87,9 @@ class Arithmetic(Base):
             return Number(ir.Const(kind.dtype, folded.item()), kind.plain)
         if kind.dtype.kind != "f":
             if op == "add" and _is_zero(first):
-                return Number(second, kind.plain)
+                return self.settled(Number(second, kind.plain))
             if op in ("add", "sub", "shl", "shr") and _is_zero(second):
-                return Number(first, kind.plain)
+                return self.settled(Number(first, kind.plain))
         return Number(ir.Binary(kind.dtype, op, first, second, kind.plain), kind.plain)
 
     def counted(self, number: Number) -> Number:
@@ -164,8 +164,9 @@ class Arithmetic(Base):
         kind = self.common_type(left, right, node)
         for number, other in ((left, right), (right, left)):
             value = known(number)
-            if isinstance(value, int) and is_integer(other.expr.dtype) and not _in_range(value, kind.dtype):
-                if _may_exceed(other) and _in_range(value, INT64):
+            held = INT64 if other.plain else kind.dtype
+            if isinstance(value, int) and is_integer(other.expr.dtype) and not _in_range(value, held):
+                if may_exceed(other) and _in_range(value, INT64):
                     left, right = (Number(self.convert(one, INT64, node)) for one in (left, right))
                     return Number(ir.Compare(BOOL, op, left.expr, right.expr))
                 pair = (value, 0) if number is left else (0, value)
@@ -215,6 +216,10 @@ class Arithmetic(Base):
 
     # --- explicit conversions
 
+    def settled(self, number: Number) -> Number:
+        """Convert a number to its own type if it may hold the value of a weak integer that exceeds it."""
+        return Number(ir.Cast(number.expr.dtype, number.expr)) if may_exceed(number) else number
+
     def real(self, number: Number, node: ast.AST) -> Number:
         """The number converted to a floating-point type."""
         if number.expr.dtype.names:
@@ -251,10 +256,10 @@ def _is_zero(expr: ir.Expr) -> bool:
     return isinstance(expr, ir.Const) and expr.value == 0
 
 
-def _may_exceed(number: Number) -> bool:
+def may_exceed(number: Number) -> bool:
     """Whether a 32-bit typed integer may hold the value of a weak one that exceeds its type (see exact_choices)."""
     choice = isinstance(number.expr, ir.Read | ir.Select | ir.Math)
-    return choice and not number.plain and number.expr.dtype.itemsize == 4
+    return choice and not number.plain and number.expr.dtype.kind in "iu" and number.expr.dtype.itemsize == 4
 
 
 def _in_range(value: int, dtype: np.dtype[Any]) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pydp.errors import InvalidArgument
 from pydp.lang import ir
-from pydp.lang.frontend.arithmetic import known
+from pydp.lang.frontend.arithmetic import known, may_exceed
 from pydp.lang.frontend.expressions import Expressions
 from pydp.lang.frontend.known_functions import fold
 from pydp.lang.frontend.values import Constant, Items, Number, Value, View, arguments_text, describe
@@ -244,7 +244,7 @@ class Calls(Expressions):
             return self.literal(abs(value), node)
         if number.expr.dtype.names:
             self.fail("a record has no absolute value; use a member of it", node)
-        if number.expr.dtype.kind == "u":
+        if number.expr.dtype.kind == "u" and not may_exceed(number):
             return number
         return Number(ir.Math(number.expr.dtype, "abs", (number.expr,), number.plain), number.plain)
 
@@ -304,7 +304,7 @@ class Calls(Expressions):
     def _cast(self, dtype: np.dtype[Any], number: Number, node: ast.AST) -> Number:
         if dtype.names or dtype.kind not in "biuf" or dtype.itemsize > 8:
             self.fail(f"a cast to {dtype} is not supported; bool, integers and floats of up to 64 bits are", node)
-        return Number(self.convert(number, dtype, node))
+        return self.settled(Number(self.convert(number, dtype, node)))
 
     def _record(self, dtype: np.dtype[Any], node: ast.Call, skip: int = 0) -> Number:
         """dtype(x=..., ...): every member by position or by name."""

@@ -267,6 +267,8 @@ class Base(ABC):
             return Number(ir.Const(BOOL, value))
         if isinstance(value, float):
             return Number(ir.Const(FLOAT32, value), True)
+        if _fits(value, INT64) and not self.values_only:
+            return Number(ir.Const(self.index_dtype, value), True)  # the type does not depend on the value
         for dtype in (self.index_dtype, INT64, UINT64):
             if _fits(value, dtype):
                 return Number(ir.Const(dtype, value), True)
@@ -288,14 +290,16 @@ class Base(ABC):
         if (expr.dtype.names or dtype.names) and expr.dtype != dtype:
             self.fail(f"{number.type} cannot be converted to {'a record' if dtype.names else dtype}", node)
         if isinstance(expr, ir.Const) and not dtype.names:
-            return self._convert_constant(number, expr, dtype, node)
+            return self._convert_constant(number, expr, dtype, node, weak)
         if expr.dtype == dtype:
             return ir.Cast(dtype, expr, weak) if number.plain != weak and is_integer(dtype) else expr
         if number.plain and expr.dtype.kind == "f" and dtype == FLOAT64:
             return self._widened(expr)
         return ir.Cast(dtype, expr, weak)
 
-    def _convert_constant(self, number: Number, expr: ir.Const, dtype: np.dtype[Any], node: ast.AST) -> ir.Expr:
+    def _convert_constant(
+        self, number: Number, expr: ir.Const, dtype: np.dtype[Any], node: ast.AST, weak: bool
+    ) -> ir.Expr:
         value = expr.value
         if dtype == BOOL:
             return ir.Const(dtype, bool(value))
@@ -311,7 +315,7 @@ class Base(ABC):
                 return ir.Cast(dtype, expr)
             return ir.Const(dtype, int(value))
         value = int(value)
-        if _fits(value, dtype):
+        if _fits(value, dtype) or (weak and dtype == expr.dtype):
             return ir.Const(dtype, value)
         if number.plain:
             self.fail(_misfit(value, dtype), node)

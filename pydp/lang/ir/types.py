@@ -13,10 +13,12 @@ Python number: a literal, a loop counter, an index, a plain argument, and what i
    conditional, minimum or maximum of both has the typed one's type, and so has a variable that both are assigned to,
    but the value is not converted: arithmetic with typed integers wraps, a wider destination takes it as it is.
 3. Plain integers are integers of 64 bits: nothing wraps before that, and a type that they are stored or cast to keeps
-   their low bits. Where rule 2 compares widths, they count as the index type (int32, int64 for large arrays; a literal
-   beyond it is int64). Kernels compute them in 32 bits where only the low bits are needed, or where a launch's numbers
-   and extents show that 32 bits hold the values (see `lang.analysis.integer_ranges`): the results are the same, and
-   one or two kernels serve all values of an argument. int(x) of a float is exact where it fits the index type.
+   their low bits. Where rule 2 compares widths, they count as the index type (int32, int64 for large arrays), whatever
+   their values. Three exceptions: int(x) of a uint32 or of a 64-bit integer counts as int64, a literal of 2**63 or more
+   as uint64, and in a function of values (an operator, a key) a literal beyond int32 as int64. Kernels compute them in
+   32 bits where only the low bits are needed, or where a launch's numbers and extents show that 32 bits hold the values
+   (see `lang.analysis.integer_ranges`): the results are the same, and one or two kernels serve all values of an
+   argument. int(x) of a float is exact where it fits the index type.
    Plain floats are float32, and float64 where they meet float64: a variable that only ever holds plain floats is
    stored as float64 as soon as some use of it needs that.
 4. Booleans with numbers count as plain integers; bool & bool is bool, bool + bool is an integer.
@@ -83,8 +85,8 @@ def common(left: Type, right: Type) -> Type:
 def _both_plain(left: Type, right: Type) -> Type:
     if left.dtype.kind == right.dtype.kind:
         wide = max(left.dtype, right.dtype, key=lambda dtype: dtype.itemsize)
-    else:
-        wide = left.dtype if left.dtype.kind == "f" else right.dtype
+    else:  # a float, else uint64: a literal of 2**63 or more
+        wide = max(left.dtype, right.dtype, key=lambda dtype: "iuf".index(dtype.kind))
     return Type(wide, True, left.literal and right.literal)
 
 

@@ -28,7 +28,7 @@ def fingerprint(fn: Any) -> int:
     """The number of the content of `fn`: equal for equal content, different after a free name changes its value."""
     function = getattr(fn, "function", fn)
     kept = getattr(function, "__dict__", {}).get(_KEPT)
-    if kept is not None and kept[0] is function.__code__:
+    if kept is not None and kept[0] is function:  # functools.wraps copies the attributes of another function
         for look, where, name, found in kept[1]:
             if look(where, name) is not found:
                 break
@@ -42,7 +42,7 @@ def _renewed(function: FunctionType) -> int:
     number: int = _numbers.make(key, next, _next)
     guards: list[_Guard] = []
     _watch(function, guards, set())
-    function.__dict__[_KEPT] = (function.__code__, guards, number)
+    function.__dict__[_KEPT] = (function, guards, number)
     return number
 
 
@@ -53,7 +53,7 @@ def _watch(function: FunctionType, guards: list[_Guard], seen: set[FunctionType]
     seen.add(function)
     guards.append((_attribute, function, "__code__", function.__code__))
     guards.append((_attribute, function, "__defaults__", function.__defaults__))
-    _watch_tables(function.__defaults__, guards)
+    _watch_value(function.__defaults__, guards, seen)
     for chain in names._free_chains(function):
         value = names.look_up(function, chain[0])
         guards.append((names.look_up, function, chain[0], value))
@@ -64,21 +64,24 @@ def _watch(function: FunctionType, guards: list[_Guard], seen: set[FunctionType]
                 break
             holder, value = value, getattr(value, name, names.MISSING)
             guards.append((_attribute, holder, name, value))
-        _watch_tables(value, guards)
-        inner = getattr(value, "function", value)
-        if isinstance(inner, FunctionType) and (inner.__module__ or "").split(".")[0] not in names._FIXED_MODULES:
-            _watch(inner, guards, seen)
+        _watch_value(value, guards, seen)
 
 
-def _watch_tables(value: Any, guards: list[_Guard]) -> None:
-    """Add guards for the content of arrays, records and user objects, which may change in place."""
+def _watch_value(value: Any, guards: list[_Guard], seen: set[FunctionType]) -> None:
+    """Add guards for functions, and for the content of arrays, records and user objects, which may change in place."""
+    inner = value if isinstance(value, type) else getattr(value, "function", value)
     if isinstance(value, tuple):
         for item in value:
-            _watch_tables(item, guards)
+            _watch_value(item, guards, seen)
     elif isinstance(value, np.ndarray | np.void):
         key = names.array_key(value)
         guards.append((_content, value, key, key))
-    elif not isinstance(getattr(value, "function", value), int | float | str | FunctionType):
+    elif isinstance(inner, FunctionType):
+        if inner is not value:
+            guards.append((_attribute, value, "function", inner))
+        if (inner.__module__ or "").split(".")[0] not in names._FIXED_MODULES:
+            _watch(inner, guards, seen)
+    elif not isinstance(inner, int | float | str):
         key = names.attributes_key(value)
         if key:
             guards.append((_attributes, value, key, key))
