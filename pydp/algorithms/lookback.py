@@ -46,7 +46,7 @@ class _State(QueueMemory):
                 self.busy = True
                 if nbytes > self.nbytes or self.tag >= last_tag:
                     size = max(nbytes, self.nbytes, _SMALLEST)
-                    self.buffer = None
+                    self.buffer, self.nbytes = None, 0  # also right if the allocation fails
                     self.buffer = _cleared(device, size)
                     self.nbytes, self.tag = size, 0
                 self.tag += 1

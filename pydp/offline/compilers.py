@@ -217,7 +217,7 @@ def _kept(path: Path) -> dict[str, Resources] | None:
     kinds: dict[str, Any] = {field.name: str if field.type == "str" else int for field in dataclasses.fields(Resources)}
     try:
         found = [Resources(**{name: kind(item[name]) for name, kind in kinds.items()}) for item in json.loads(data)]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         log_once(f"{path} is damaged ({error}); compiling its kernel again")
         return None
     return {one.kernel: one for one in found}

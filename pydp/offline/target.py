@@ -10,7 +10,6 @@ A target works with the plans of all algorithms, because plans only use a device
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -51,7 +50,6 @@ class Target(Device):
         self._context = None
         self._queue = None
         self._profile = profile
-        self._lock = threading.RLock()
         self.recorder = Recorder(name)
 
     @property

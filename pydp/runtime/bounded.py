@@ -41,14 +41,13 @@ _PATIENCE = 60.0  # seconds; resolves a deadlock of threads that wait for each o
 
 
 class _Making:
-    """A value that a thread is making; the thread holds the lock `done` until the value is made."""
+    """A value that a thread is making; the thread holds the lock `done` meanwhile."""
 
     __slots__ = ("__weakref__", "done", "thread")
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
         self.done = threading.Lock()
-        self.done.acquire()
 
 
 class BoundedCache:
@@ -66,7 +65,7 @@ class BoundedCache:
         self._recent: dict[Hashable, Any] = {}  # never replaced: `get` is a method of this dict
         self._waiting: dict[Hashable, Any] = {}
         self._living: WeakValueDictionary[Hashable, Any] | None = WeakValueDictionary() if weak else None
-        # Weak: if an interrupt ends `make` at any line, its _Making disappears with the frame.
+        # Weak: the _Making disappears with the frame of `make`. If an exception keeps the frame, `done` is free.
         self._making: WeakValueDictionary[Hashable, _Making] = WeakValueDictionary()
         self._epoch = 0  # number of calls of `clear`
         self._lock = threading.RLock()  # reentrant: a finalizer may use the cache while this thread holds the lock
@@ -92,28 +91,25 @@ class BoundedCache:
         if found is not ABSENT:
             return found
         own = _Making()
-        while True:
-            with self._lock:
-                found = self._found(key, gone)
-                if found is not ABSENT:
-                    return found
-                making, epoch = self._making.setdefault(key, own), self._epoch
-            if making is own:
-                break
-            if making.thread == threading.get_ident() or not making.done.acquire(timeout=_PATIENCE):
-                return maker(*arguments)
-            making.done.release()
-        try:
+        with own.done:  # released in C code, so an interrupt at any line leaves it free
+            while True:
+                with self._lock:
+                    found = self._found(key, gone)
+                    if found is not ABSENT:
+                        return found
+                    making, epoch = self._making.get(key), self._epoch
+                    if making is None or not making.done.locked():  # none, or one that an exception has ended
+                        self._making[key] = making = own
+                if making is own:
+                    break
+                if making.thread == threading.get_ident() or not making.done.acquire(timeout=_PATIENCE):
+                    return maker(*arguments)
+                making.done.release()
             value = maker(*arguments)
             with self._lock:
                 if epoch == self._epoch:
                     gone += self._keep(key, value)
             return value
-        finally:
-            with self._lock:
-                if self._making.get(key) is own:
-                    del self._making[key]
-            own.done.release()
 
     def find(self, key: Hashable, default: Any = None) -> Any:
         """The value of `key`, which counts as a use; the default if there is none."""

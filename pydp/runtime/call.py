@@ -13,6 +13,7 @@ event.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -22,7 +23,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, PydpError
 from pydp.runtime import placement
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.data import FieldData
@@ -261,18 +262,34 @@ class Call:
         """Enqueue a kernel; an Operand among the arguments is replaced by its buffer. The first launch waits for the
         pending uses of the arguments and for `wait_for`; each later launch runs after the previous one."""
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
-        event = kernel.enqueue(self.queue, global_size, local_size, buffers, self._waits)
+        try:
+            event = self.event = kernel.enqueue(self.queue, global_size, local_size, buffers, self._waits)
+        except BaseException as error:
+            self._cover_command(error)
+            raise
         self._waits = self._next_waits(event) if self._serial else []
-        self.event = event
         return event
 
     def enqueue(self, command: Any, *args: Any, **options: Any) -> cl.Event:
         """Call one of pyopencl's `enqueue_...` functions, in order with the launches."""
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
-        event = hold(command(self.queue, *buffers, wait_for=self._waits or None, **options))
+        try:
+            event = self.event = hold(command(self.queue, *buffers, wait_for=self._waits or None, **options))
+        except BaseException as error:
+            self._cover_command(error)
+            raise
         self._waits = self._next_waits(event) if self._serial else []
-        self.event = event
         return event
+
+    def _cover_command(self, error: BaseException) -> None:
+        """Make `event` cover the command that raised `error`. The driver may already have it if a signal handler raised
+        the error (Ctrl-C); the command's own event is then lost."""
+        if isinstance(error, (cl.Error, PydpError)) or self.device.is_target:
+            return
+        with contextlib.suppress(cl.Error):
+            self.event = cl.enqueue_marker(self.queue)
+            if self._serial:
+                held_queues.hold(self.device, self.queue, self.event)
 
     def _next_waits(self, event: cl.Event) -> list[cl.Event]:
         """The wait list of the command that follows `event` on an out-of-order queue."""
@@ -352,21 +369,24 @@ class Call:
         scratch, self._scratch = self._scratch, []
         for buffer in scratch:
             give(buffer, self.event)
-        self._host = None
+        self._host, self._used = None, []
 
     def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
-        # Only a call that failed part-way has host arguments or scratch left. Globals may be gone, as in Storage.
-        host, scratch = getattr(self, "_host", None), getattr(self, "_scratch", ())
-        if host is None and not scratch:
+        # Only a call that failed part-way has memory of arguments or scratch left. Globals may be gone, as in Storage.
+        host, scratch, event = getattr(self, "_host", None), getattr(self, "_scratch", ()), getattr(self, "event", None)
+        used = () if event is None else self._used
+        if host is None and not scratch and not used:
             return
         if releases.forbidden:
             releases.kept.append(self)
             return
-        if host is not None and self.blocking and self.event is not None:
-            self.event.wait()  # commands may still use NumPy's memory
+        if host is not None and self.blocking and event is not None:
+            event.wait()  # commands may still use NumPy's memory
         if not is_finalizing():
+            for storage, _ in used:
+                storage.note(event, self.queue, True)
             for buffer in scratch:
-                later(buffer, self.event)
+                later(buffer, event)
 
 
 def memory_of(buffer: Any) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import functools
 import gc
 import os
 import sys
@@ -41,10 +42,12 @@ class Releases:
     __slots__ = ("forbidden", "kept")
 
     def __init__(self) -> None:
-        self.forbidden = 0  # number of forks in progress; always above 0 in a child without a driver
+        self.forbidden: list[None] = []  # an entry per fork in progress; never empty in a child without a driver
         self.kept: list[Any] = []
 
 
+LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")  # choose drivers for a loader
+VENDORS = Path("/etc/OpenCL/vendors")  # where loaders look without them
 releases = Releases()
 _used = False  # whether this process has used a driver
 _lost = False  # whether it was forked from a process that had used a driver
@@ -90,14 +93,7 @@ def reset(lock: Any) -> None:
         lock._at_fork_reinit()
 
 
-def _before() -> None:
-    # In the child, thread-local data of other threads is dropped before `_in_child` runs. Another thread may use OpenCL
-    # for the first time during the fork, so this does not depend on `_used`.
-    releases.forbidden += 1
-
-
 def _in_parent() -> None:
-    releases.forbidden -= 1
     if not releases.forbidden:
         kept, releases.kept = releases.kept, []
         for one in kept:
@@ -112,8 +108,8 @@ def _in_child() -> None:
     if _lost:
         return
     _lost = _used or _driver_is_loaded()
-    releases.forbidden = int(_lost)
     if not _lost:
+        releases.forbidden.clear()
         return
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(releases.kept))  # outlives the interpreter
     for function in _on_loss:
@@ -129,17 +125,27 @@ def _driver_is_loaded() -> bool:
     """
     if "pyopencl" not in sys.modules:
         return False
-    folder = Path(os.environ.get("OCL_ICD_VENDORS") or "/etc/OpenCL/vendors")
-    libraries = set()
-    for path in folder.glob("*.icd"):
-        with contextlib.suppress(OSError, ValueError):
-            libraries.add(os.path.basename(path.read_text().strip()))
+    libraries = _libraries_of_loader()
     try:
         mapped = Path("/proc/self/maps").read_text(errors="replace").splitlines()
     except OSError:
         return False
     names = {os.path.basename(line.split(maxsplit=5)[5]) for line in mapped if line.count("/")}
     return any(one and name.startswith(one) for one in libraries for name in names)
+
+
+def _libraries_of_loader() -> set[str]:
+    """The file names of the libraries that a loader may load. A variable holds folders, .icd files or libraries."""
+    given = [value for name in LOADER_VARIABLES for value in os.environ.get(name, "").split(os.pathsep) if value]
+    libraries = set()
+    for place in (*map(Path, given), VENDORS):
+        files = [place] if place.suffix == ".icd" else list(place.glob("*.icd"))
+        for path in files:
+            with contextlib.suppress(OSError, ValueError):
+                libraries.add(os.path.basename(path.read_text().strip()))
+        if not files:
+            libraries.add(place.name)
+    return libraries
 
 
 def _keep_all() -> None:
@@ -168,4 +174,9 @@ def _skip_exit_handlers() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+    # In the child, thread-local data of other threads is dropped before `_in_child` runs. Another thread may use OpenCL
+    # for the first time during the fork, so this does not depend on `_used`. Ctrl-C cannot interrupt these C functions;
+    # a fork that is counted only before or only after would make finalizers keep everything.
+    os.register_at_fork(before=functools.partial(releases.forbidden.append, None))
+    os.register_at_fork(after_in_parent=releases.forbidden.pop)
+    os.register_at_fork(after_in_parent=_in_parent, after_in_child=_in_child)

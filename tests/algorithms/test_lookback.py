@@ -15,6 +15,7 @@ import pytest
 import pydp
 from pydp.algorithms import lookback
 from pydp.dtypes import c_name
+from pydp.errors import OutOfResources
 from pydp.runtime.call import Call
 from pydp.runtime.programs.program import kernel
 from pydp.runtime.programs.template import add_folder
@@ -131,4 +132,20 @@ def test_slots_may_be_taken_by_what_interrupts_their_taking(device: Any, monkeyp
     monkeypatch.setattr(lookback, "_cleared", interrupted)
     first, second = (lookback.descriptors(call, 10, 4) for _ in range(2))
     assert nested[0][0] is not first[0] and first[0] is second[0] and first[1] != second[1]
+    call.finish()
+
+
+def test_slots_after_an_allocation_that_failed(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = cl.CommandQueue(device.context, device.cl)
+    call = Call.begin({"x": pydp.zeros(3, np.int32)}, queue=queue)
+    lookback.descriptors(call, 10, 4)
+
+    def failing(device: Any, nbytes: int) -> Any:
+        raise OutOfResources(f"{nbytes} bytes")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lookback, "_cleared", failing)
+        with pytest.raises(OutOfResources):
+            lookback.descriptors(call, 1 << 20, 4)
+    assert isinstance(lookback.descriptors(call, 10, 4)[0], cl.Buffer)
     call.finish()

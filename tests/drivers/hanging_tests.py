@@ -52,6 +52,10 @@ def test_crashes() -> None:
     os.abort()
 
 
+def test_leaves_with_status_0() -> None:
+    os._exit(0)
+
+
 def test_a_kernel_never_ends(endless: Any) -> None:
     device = pydp.device()
     needs.endless_loops(device)

@@ -23,6 +23,7 @@ NAMES = (
     "is_stopped",
     "disarms_what_watches_inside",
     "crashes",
+    "leaves_with_status_0",
     "a_kernel_never_ends",
     "fails",
 )
@@ -72,6 +73,10 @@ def test_a_process_that_does_not_end_itself(ended: Any) -> None:
 
 def test_a_process_that_crashes(ended: Any) -> None:
     _check(ended["crashes"], "::test_crashes", "ended with status 134", "last kernel", *SCAN)
+
+
+def test_a_process_that_ends_well_before_its_tests(ended: Any) -> None:
+    _check(ended["leaves_with_status_0"], "::test_leaves_with_status_0", "ended with status 0", "last kernel", *SCAN)
 
 
 def test_a_kernel_that_never_ends(ended: Any) -> None:

@@ -1,8 +1,9 @@
 """Run a command that runs pytest, and end it where it hangs: watch.py COMMAND [ARGUMENT]...
 
-The status is the command's, 1 where it was ended. Where it ended in the middle of a test (by a time limit, a crash), or
-had to be ended, the test and the last kernel that was enqueued are told: its template, the parameters that it was
-rendered with, sizes, device and driver. See tests/hang_watch.py, which must be loaded there.
+The status is the command's; 1 where it had to be ended, or gave 0 before all tests had run. Where it ended in the
+middle of a test (by a time limit, a crash), or had to be ended, the test and the last kernel that was enqueued are
+told: its template, the parameters that it was rendered with, sizes, device and driver. See tests/hang_watch.py, which
+must be loaded there.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ def main(command: list[str]) -> int:
             signal.signal(number, lambda number, _: _signal_group(child.pid, number))
         status = _watched(child, record)
         task, launch = run_record.read(record)
-        if status and task and task["task"] != run_record.ENDING:
+        if task and task["task"] != run_record.ENDING:
             print(f"ended with status {status} in: {task['task']}\nlast kernel: {launch}", file=sys.stderr, flush=True)
+            return status or 1  # not all tests have run
     return status
 
 

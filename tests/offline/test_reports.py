@@ -224,7 +224,8 @@ def test_answers_are_kept_and_damaged_ones_made_again(cache: Path, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(offline, "_compile", lambda *_: pytest.fail("compiled again"))
         assert offline.resources_of("gfx90a", SUM) == first
-    for damaged in (b"", b"[", b"[1]", b'[{"kernel": 3}]', kept.replace(b'"registers": ', b'"registers": "x", "r": ')):
+    texts = [b"", b"[", b"[1]", b'[{"kernel": 3}]', kept.replace(b'"registers": ', b'"registers": "x", "r": ')]
+    for damaged in (*texts, kept.replace(b'"registers": ', b'"registers": Infinity, "r": '), b"[" * 100000):
         path.write_bytes(damaged)
         assert offline.resources_of("gfx90a", SUM) == first
     assert path.read_bytes() == kept and json.loads(kept)[0]["kernel"] == "sum"

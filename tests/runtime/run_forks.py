@@ -6,6 +6,8 @@ A child that does not end is killed after a minute; that is a failure.
 from __future__ import annotations
 
 import atexit
+import ctypes
+import functools
 import gc
 import logging  # noqa: F401 - has hooks of forks; imported by one, they would run by half
 import multiprocessing
@@ -244,7 +246,7 @@ def while_another_thread_uses_opencl_first() -> None:
 
     late_hooks.append(use)
     child(lambda: refused(right))
-    assert not late_hooks and forks.releases.forbidden == 0 and not forks.releases.kept
+    assert not late_hooks and not forks.releases.forbidden and not forks.releases.kept
     right()
     child(lambda: refused(right))
 
@@ -364,6 +366,70 @@ def locks_of_another_thread() -> None:
         done.set()
         thread.join()
     right()
+
+
+@way
+def locks_of_rendering_and_files() -> None:
+    """The child of a process without a driver renders and keeps files; another thread holds the locks."""
+    from pydp.runtime import forks
+    from pydp.runtime.programs import disk_bound, template
+
+    locked, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with template._lookup()._mutex, disk_bound._lock:
+            locked.set()
+            done.wait()
+
+    def work() -> None:
+        assert not forks._lost
+        assert template.render("offline_functions.mako", {"vendor": "amd"})
+        disk_bound.written(Path(folder, "failed", "file"), 1)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    locked.wait()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "failed").mkdir()
+            child(work)
+    finally:
+        done.set()
+        thread.join()
+
+
+def interrupts_at(when: str) -> None:
+    """Ctrl-C when a hook of pydp begins: finalizers release again afterwards."""
+    register = os.register_at_fork
+    # Functions of `signal` raise at once. After this one, the next hook that is not in C raises.
+    interrupt = functools.partial(getattr(ctypes.CDLL(None), "raise"), int(signal.SIGINT))
+
+    def register_behind_an_interrupt(**hooks: Callable[[], None]) -> None:
+        if when == "after_in_parent":  # these run in the order of registration
+            register(after_in_parent=interrupt)
+        register(**hooks)
+        if when == "before":  # and these in reverse
+            register(before=interrupt)
+
+    assert "pydp.runtime.forks" not in sys.modules
+    os.register_at_fork = register_behind_an_interrupt
+    from pydp.runtime import forks
+
+    raised = []
+    sys.unraisablehook = lambda found: raised.append(found.exc_type)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    child(lambda: None)
+    assert KeyboardInterrupt in raised and not forks.releases.forbidden, (raised, forks.releases.forbidden)
+
+
+@way
+def interrupts_before_the_fork() -> None:
+    interrupts_at("before")
+
+
+@way
+def interrupts_after_the_fork() -> None:
+    interrupts_at("after_in_parent")
 
 
 @way

@@ -253,9 +253,10 @@ def test_threads_find_the_value_of_their_key(bound: int) -> None:
     assert len(cache) <= bound and not cache._making
 
 
-def test_an_interrupt_at_any_line_leaves_no_attempt_behind() -> None:
+@pytest.mark.parametrize("kept_error", [False, True])
+def test_an_interrupt_at_any_line_leaves_no_attempt_behind(kept_error: bool) -> None:
     lines = {line for *_, line in BoundedCache.make.__code__.co_lines() if line}
-    interrupted = 0
+    interrupted, held = 0, None
     for stop in sorted(lines):
         cache, made = BoundedCache(4), []
 
@@ -270,16 +271,17 @@ def test_an_interrupt_at_any_line_leaves_no_attempt_behind() -> None:
         sys.settrace(interrupt)
         try:
             cache.make("key", made.append, 1)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             interrupted += 1
+            held = error if kept_error else None  # keeps the frame, as sys.last_value does
         finally:
             sys.settrace(before)
-        assert not cache._making, stop
+        assert kept_error or not cache._making, stop
         kept = len(cache)
         cache.make("key", made.append, 2)
         cache.make("key", made.append, 3)
         assert made in ([1], [2], [1, 2]) and (made == [1]) == bool(kept), (stop, made)
-    assert interrupted > 8
+    assert interrupted > 8 and isinstance(held, KeyboardInterrupt) == kept_error
 
 
 def test_evicted_values_are_released_without_the_lock() -> None:

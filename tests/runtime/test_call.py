@@ -401,6 +401,48 @@ def test_a_failed_call_leaves_numpy_memory_alone(device: Device) -> None:
         assert (data == 7).all()
 
 
+def test_an_interrupted_launch_is_waited_for(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the driver takes a command: its event is lost, but it uses NumPy's memory."""
+    from pydp.runtime.programs.program import Kernel
+
+    twice(np.zeros(3, np.int32))
+    enqueue = Kernel.enqueue
+
+    def interrupted(self: Kernel, *args: Any) -> cl.Event:
+        enqueue(self, *args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Kernel, "enqueue", interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        twice(np.zeros(1 << 16, np.int32))
+    call = next(one.frame.f_locals["call"] for one in raised.traceback if "call" in one.frame.f_locals)
+    assert isinstance(call.event, cl.Event)
+
+    def copied(*args: Any, **options: Any) -> cl.Event:
+        cl.enqueue_copy(*args, **options)
+        raise KeyboardInterrupt
+
+    call = Call.begin({"x": np.zeros(3, np.int32)})
+    with pytest.raises(KeyboardInterrupt):
+        call.enqueue(copied, np.zeros(4, np.uint8), pydp.zeros(1, np.int32)._storage.buffer)
+    assert isinstance(call.event, cl.Event)
+
+
+def test_memory_of_a_failed_call_is_in_use(device: Device) -> None:
+    """It does not return to the pool of the device's queue while the caller's queue may use it."""
+    from pydp.runtime.arrays.elementwise import apply
+
+    queue = cl.CommandQueue(device.context, device.cl)
+    field = pydp.zeros(1 << 16, np.int32, device=device)
+    call = Call.begin({"x": field}, queue=queue)
+    x, y = call.input("x"), call.output(field.shape, field.dtype)
+    apply(call, "add", [x, x], y)
+    storages, last = [x.owner, y.owner], call.event
+    del call
+    for storage in storages:
+        assert storage.queue is queue and storage.event is last and storage.waits(device.queue) != []
+
+
 def test_more_memory_than_the_device_has(device: Device) -> None:
     if device.profile.is_simulator:
         pytest.skip("the simulator takes any size and allocates it at once")

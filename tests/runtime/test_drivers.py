@@ -33,7 +33,7 @@ def vendors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     system.mkdir()
     (prefix / "etc" / "OpenCL" / "vendors").mkdir(parents=True)
     (prefix / "lib").mkdir()
-    monkeypatch.setattr(drivers, "_SYSTEM", system)
+    monkeypatch.setattr(drivers, "VENDORS", system)
     monkeypatch.setattr(drivers.sys, "prefix", str(prefix))
     monkeypatch.setattr(drivers.sys, "base_prefix", str(prefix))
     monkeypatch.setattr(drivers.site, "getuserbase", lambda: str(prefix / "user"))
@@ -203,7 +203,7 @@ def test_where_no_folder_can_be_made_the_systems_drivers_are_seen(
     with drivers._icd_folder(FILES) as folder:
         assert folder is None
     (vendors / "vendors" / "a.icd").write_text("liba.so.1\n")
-    for name in drivers._LOADER_VARIABLES:
+    for name in drivers.LOADER_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(drivers, "_enumerate", lambda: [os.environ.get("OCL_ICD_VENDORS", "none")])
     assert drivers._query() == ["none"]
@@ -247,7 +247,7 @@ def test_the_users_choice_is_left_alone(variable: str, vendors: Path, monkeypatc
     seen: list[str | None] = []
     monkeypatch.setattr(drivers, "_enumerate", lambda: seen.append(os.environ.get("OCL_ICD_VENDORS")) or [])
     (vendors / "vendors" / "a.icd").write_text("liba.so.1\n")
-    for name in drivers._LOADER_VARIABLES:
+    for name in drivers.LOADER_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     drivers._query()
     assert seen[0] is not None

@@ -105,22 +105,23 @@ def test_threads_share_one_build_and_do_not_mix_arguments(device: Device, monkey
     assert len(builds) == 1
 
 
-@pytest.mark.parametrize("step", ["_set_objects", "_set_values", "_enqueue"])
+@pytest.mark.parametrize("step", ["set_objects", "set_values", "_enqueue"])
 def test_a_launch_may_be_interrupted_by_one_of_the_same_kernel(
     device: Device, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """As a finalizer or a signal handler does, which runs in the thread that holds the kernel's lock."""
+    """As a finalizer or a signal handler does, which runs in the same thread."""
     like = np.zeros(16, np.int32)
     inner, outer = _buffer(device, like), _buffer(device, like)
     fill = kernel(device, "program.mako", "fill", PARAMS)
-    before, nested = getattr(fill, step), []
+    owner = fill if step == "_enqueue" else fill._idle[-1]
+    before, nested = getattr(owner, step), []
 
     def interrupted(*args: Any) -> Any:
-        monkeypatch.setattr(fill, step, before)
+        monkeypatch.setattr(owner, step, before)
         nested.append(fill.enqueue(device.queue, (8,), (8,), [inner, np.int32(20), np.int64(4)]))
         return before(*args)
 
-    monkeypatch.setattr(fill, step, interrupted)
+    monkeypatch.setattr(owner, step, interrupted)
     fill.enqueue(device.queue, (16,), (8,), [outer, np.int32(10), np.int64(0)])
     assert len(nested) == 1
     assert _read(device, inner, like).tolist() == [0] * 4 + [23] * 8 + [0] * 4
@@ -135,7 +136,7 @@ def test_a_launch_that_fails_leaves_the_kernel_to_the_next(device: Device, monke
     fill = kernel(device, "program.mako", "fill", PARAMS)
     with pytest.raises(cl.LogicError):
         fill.enqueue(device.queue, (16,), (8,), [buffer, np.int32(4), np.int8(0)])  # 8 bytes are expected
-    monkeypatch.setattr(program.Kernel, "_enqueue_copy", None)
+    monkeypatch.setattr(program.Kernel, "_another_launcher", None)
     fill.enqueue(device.queue, (16,), (8,), [buffer, np.int32(4), np.int64(0)])
     assert _read(device, buffer, like).tolist() == [7] * 16
 
@@ -146,20 +147,54 @@ def test_a_call_may_be_interrupted_by_the_same_call(device: Device, monkeypatch:
     enqueue, nested = program.Kernel.enqueue, []
 
     def watched(self: program.Kernel, *args: Any) -> cl.Event:
-        set_objects = self._set_objects
+        launcher = self._idle[-1]
+        set_objects = launcher.set_objects
 
         def interrupted(pairs: list[object]) -> None:
             set_objects(pairs)
             monkeypatch.undo()
-            self._set_objects = set_objects
+            launcher.set_objects = set_objects
             nested.append(second + 1)
 
-        self._set_objects = interrupted
+        launcher.set_objects = interrupted
         return enqueue(self, *args)
 
     monkeypatch.setattr(program.Kernel, "enqueue", watched)
     result = first + 1
     assert (result.get() == 4).all() and (nested[0].get() == 6).all() and len(nested) == 1
+
+
+def test_launches_that_interrupt_each_other_crosswise(device: Device) -> None:
+    """As finalizers do in two threads: each launch of one kernel is interrupted by one of the other kernel."""
+    like = np.zeros(16, np.int32)
+    fills = [kernel(device, "program.mako", "fill", {**PARAMS, "add": add}) for add in (100, 200)]
+    inside, ended = threading.Barrier(2), []
+
+    def launch(fill: program.Kernel) -> list[int]:
+        buffer = _buffer(device, like)
+        fill.enqueue(device.queue, (16,), (8,), [buffer, np.int32(5), np.int64(0)])
+        return _read(device, buffer, like).tolist()
+
+    def work(own: program.Kernel, other: program.Kernel) -> None:
+        launcher = own._idle[-1]
+        set_objects = launcher.set_objects
+
+        def interrupted(pairs: list[object]) -> None:
+            launcher.set_objects = set_objects
+            set_objects(pairs)
+            inside.wait()
+            ended.append((other, launch(other)))
+
+        launcher.set_objects = interrupted
+        ended.append((own, launch(own)))
+
+    threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in (fills, fills[::-1])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    expected = {fills[0]: [105] * 16, fills[1]: [205] * 16}
+    assert len(ended) == 4 and all(expected[fill] == values for fill, values in ended)
 
 
 def test_kernels_in_use_outlive_their_eviction(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

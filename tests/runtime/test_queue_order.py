@@ -355,9 +355,12 @@ def test_a_finalizer_may_release_held_queues_meanwhile(monkeypatch: pytest.Monke
 
     class Held:
         queue = SimpleNamespace(finish=lambda: finished.append(True))
+        interrupted = False
 
         def may_go(self) -> bool:
-            held_queues.release()
+            if not self.interrupted:
+                self.interrupted = True
+                held_queues.release()
             return True
 
     monkeypatch.setattr(held_queues, "_held", {1: Held(), 2: Held()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import needs
 import numpy as np
@@ -95,6 +96,27 @@ def test_idle_memory_is_bounded_and_can_be_dropped(
     assert pool.idle_bytes == sum(size * len(entries) for size, entries in pool.idle.items())
     pool.drop()
     assert pool.idle_bytes == 0 and not pool.idle
+
+
+def test_interrupts_do_not_spoil_the_count_of_idle_memory(
+    device: Device, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MAX_IDLE_BYTES", 1 << 20)
+    pool = module.pool_of(queue)
+
+    class Entries(list[object]):
+        def pop(self, position: Any = -1) -> Any:
+            super().pop(position)
+            raise KeyboardInterrupt  # as after a call in C
+
+    large = take(device, queue, 1 << 20)
+    pool.idle[large.size] = Entries()  # type: ignore[assignment]
+    give(take(device, queue, 300_000))
+    with pytest.raises(KeyboardInterrupt):
+        give(large)
+    for buffer in [take(device, queue, 300_000) for _ in range(8)]:
+        give(buffer)
+    assert pool.idle_bytes == sum(size * len(entries) for size, entries in pool.idle.items()) > 0
 
 
 def test_what_is_not_accepted(device: Device, queue: cl.CommandQueue) -> None:

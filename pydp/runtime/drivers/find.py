@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from pydp.runtime import forks
+from pydp.runtime.forks import LOADER_VARIABLES, VENDORS
 from pydp.runtime.programs.files import cache_dir, listed, log_once, make_folder
 
-_SYSTEM = Path("/etc/OpenCL/vendors")
-_LOADER_VARIABLES = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
 _OCLGRIND = (
     "/usr/lib/oclgrind/liboclgrind-rt-icd.so",
     "/usr/local/lib/oclgrind/liboclgrind-rt-icd.so",
@@ -49,7 +48,7 @@ def raw_devices() -> list[tuple[Any, Any]]:
 def vendor_files() -> dict[str, str]:
     """The ``.icd`` files for the loader: name -> content (one library)."""
     files: dict[str, str] = {}
-    for folder in (_SYSTEM, Path(sys.prefix) / "etc" / "OpenCL" / "vendors"):
+    for folder in (VENDORS, Path(sys.prefix) / "etc" / "OpenCL" / "vendors"):
         for path in listed(folder, "*.icd"):
             library = _library_of(path)
             # The dynamic loader searches for a bare name. A path must exist; that of the pip package does not.
@@ -74,7 +73,7 @@ def _library_of(path: Path) -> str:
 
 def loader_variable() -> str | None:
     """The environment variable by which the user has configured the loader, if any."""
-    return next((name for name in _LOADER_VARIABLES if name in os.environ), None)
+    return next((name for name in LOADER_VARIABLES if name in os.environ), None)
 
 
 def _pip_drivers() -> dict[str, str]:

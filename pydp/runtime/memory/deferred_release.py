@@ -8,7 +8,7 @@ transfer. Such events are kept here until their transfers are complete.
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections import deque
 from typing import Any
 
@@ -18,9 +18,8 @@ from pydp.runtime import forks
 from pydp.runtime.memory import held_queues
 from pydp.runtime.memory.scratch import give
 
-_waiting: deque[tuple[Any, Any]] = deque()  # append and popleft are thread-safe
+_waiting: deque[tuple[Any, Any]] = deque()  # append, popleft and remove are thread-safe
 _transfers: deque[cl.Event] = deque()
-_lock = forks.fork_safe(threading.Lock())  # protects the removal of completed transfers
 
 
 def later(buffer: Any, event: Any = None) -> None:
@@ -64,10 +63,6 @@ def _keep_all() -> None:
 
 
 def _drop_ended() -> None:
-    if not _lock.acquire(blocking=False):  # another thread does this, or this thread in an outer call
-        return
-    try:
-        while _transfers and _transfers[0].command_execution_status <= cl.command_execution_status.COMPLETE:
-            _transfers.popleft()
-    finally:
-        _lock.release()
+    with contextlib.suppress(IndexError, ValueError):  # another thread, or a finalizer in this one, has removed it
+        while (first := _transfers[0]).command_execution_status <= cl.command_execution_status.COMPLETE:
+            _transfers.remove(first)

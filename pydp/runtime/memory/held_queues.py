@@ -11,9 +11,10 @@ therefore finished before it is released; clFinish waits for these threads too.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 import pyopencl as cl
@@ -35,14 +36,17 @@ class _HeldQueue:
 
     def may_go(self) -> bool:
         """Whether the queue has no other reference and its commands are complete."""
-        for _ in range(min(len(self.events), _MOST_LOOKS)):
-            event = self.events.popleft()
-            if not _has_ended(event):
-                self.events.append(event)
+        with contextlib.suppress(IndexError, ValueError):  # a finalizer has removed it meanwhile
+            for _ in range(min(len(self.events), _MOST_LOOKS)):
+                event = self.events[0]
+                if _has_ended(event):
+                    self.events.remove(event)
+                else:
+                    self.events.rotate(-1)
         return not self.events and sys.getrefcount(self.queue) <= 2  # the attribute and the argument
 
 
-_held: dict[int, _HeldQueue] = {}  # keys: pointers of the queues
+_held: OrderedDict[int, _HeldQueue] = OrderedDict()  # keys: pointers of the queues
 _lock = forks.fork_safe(threading.RLock())  # reentrant for finalizers
 
 
@@ -64,13 +68,14 @@ def release() -> None:
     released = []
     with _lock:
         for pointer in list(_held)[:_MOST_LOOKS]:
-            held = _held.pop(pointer, None)
+            held = _held.get(pointer)
             if held is None:  # a finalizer that ran meanwhile has released it
                 continue
-            if held.may_go():
+            if not held.may_go():
+                if pointer in _held:
+                    _held.move_to_end(pointer)  # the other queues are checked first
+            elif _held.pop(pointer, None) is not None:
                 released.append(held)
-            else:
-                _held[pointer] = held  # moved to the end; the other queues are checked first
     for held in released:
         held.queue.finish()
 

@@ -93,6 +93,8 @@ class _Pool(QueueMemory):
                 self.busy = True
                 self.idle.setdefault(size, []).append((buffer, event))
                 self.idle_bytes += size
+                if self.idle_bytes > _MAX_IDLE_BYTES:  # count again: an interrupt may have kept an earlier change out
+                    self.idle_bytes = sum(size * len(entries) for size, entries in self.idle.items())
                 while self.idle_bytes > _MAX_IDLE_BYTES:
                     largest = max(size for size, entries in self.idle.items() if entries)
                     self.idle[largest].pop(0)

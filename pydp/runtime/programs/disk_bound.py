@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pydp.runtime.bounded import BoundedCache
+from pydp.runtime.forks import fork_safe
 from pydp.runtime.programs.files import log_once
 
 __all__ = ["Bound", "sweep", "used", "written"]
@@ -33,7 +34,7 @@ BOUNDS = {"binaries": Bound(4096, 512 << 20), "failed": Bound(256, 16 << 20), "o
 _EVERY = 16  # a process checks after writing 1/16 of a bound
 _SAME = 3600.0  # minimum seconds between two updates of a file's time of use
 _LEFT_OVER = 86400.0  # seconds after which the temporary file of an unfinished write is removed
-_lock = threading.RLock()  # reentrant for finalizers and signal handlers
+_lock = fork_safe(threading.RLock())  # reentrant for finalizers and signal handlers
 _since = BoundedCache(16)  # by folder: amount that this process has written since its last check
 
 

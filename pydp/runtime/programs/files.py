@@ -61,7 +61,7 @@ def chosen_dir() -> Path:
 
 
 def log_once(message: str, *, level: int = logging.WARNING) -> None:
-    """Log `message` once per process."""
+    """Log `message` once per process; again after 1024 other messages."""
     this = object()
     if _said.make(message, lambda: this) is this:
         _log.log(level, message)
@@ -97,10 +97,12 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> bool:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+        if not isinstance(error, OSError):
+            raise
         _cannot_keep(path.parent, error)
         return False
     return True

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +44,16 @@ class Program:
         self.cl = cl_program
 
 
+class _Launcher:
+    """A kernel object of pyopencl with arguments of its own, for one launch at a time."""
+
+    __slots__ = ("cl", "set_objects", "set_values")
+
+    def __init__(self, cl_kernel: cl.Kernel) -> None:
+        self.cl = cl_kernel
+        self.set_objects, self.set_values = _setters(cl_kernel)
+
+
 class Kernel:
     """A built kernel. `enqueue` is thread-safe, and safe in a finalizer or a signal handler that interrupts `enqueue`.
 
@@ -57,15 +66,12 @@ class Kernel:
         "_cl_device",
         "_device_name",
         "_enqueue",
-        "_enqueuing",
         "_flush",
         "_group_limit",
         "_group_size_known",
+        "_idle",
         "_launched",
-        "_lock",
         "_num_args",
-        "_set_objects",
-        "_set_values",
         "cl",
         "name",
         "params",
@@ -98,10 +104,9 @@ class Kernel:
         self._launched = device.launched
         self._group_limit = device.profile.max_group_size
         self._group_size_known = device.quirks.kernel_group_size_known
-        self._lock = threading.RLock()
-        self._enqueuing = False  # whether the thread that holds the lock has set arguments
+        # No lock: launches of two kernels that finalizers in two threads interrupt crosswise would wait for each other.
+        self._idle = [_Launcher(cl_kernel)]  # append and pop are atomic
         self._num_args = int(cl_kernel.num_args)
-        self._set_objects, self._set_values = _setters(cl_kernel)
         self._enqueue = pyopencl.enqueue_nd_range_kernel
         self._flush = device.quirks.flush_before_wait
 
@@ -134,44 +139,28 @@ class Kernel:
             target.append(arg)
         self._launched[0] = (self._about, global_size, local_size)
         try:
-            with self._lock:
-                # A finalizer or a signal handler may launch this kernel after the arguments are set, before the launch.
-                if self._enqueuing:
-                    return self._enqueue_copy(queue, global_size, local_size, objects, values, wait_for)
-                try:
-                    self._enqueuing = True
-                    if objects:
-                        self._set_objects(objects)
-                    if values:
-                        self._set_values(values)
-                    return self._enqueue(queue, self.cl, global_size, local_size, None, wait_for or None)
-                finally:
-                    self._enqueuing = False
+            try:
+                launcher = self._idle.pop()
+            except IndexError:  # another thread launches this kernel, or this thread in the call that is interrupted
+                launcher = self._another_launcher()
+            try:
+                if objects:
+                    launcher.set_objects(objects)
+                if values:
+                    launcher.set_values(values)
+                return self._enqueue(queue, launcher.cl, global_size, local_size, None, wait_for or None)
+            finally:
+                self._idle.append(launcher)
         except Exception as error:
             explained = self._explained(error, global_size, local_size)
             if explained is error:
                 raise
             raise explained from error
 
-    def _enqueue_copy(
-        self,
-        queue: cl.CommandQueue,
-        global_size: tuple[int, ...],
-        local_size: tuple[int, ...] | None,
-        objects: list[object],
-        values: list[object],
-        wait_for: Sequence[cl.Event] | None,
-    ) -> cl.Event:
-        """Enqueue with a separate kernel object, which has separate arguments."""
+    def _another_launcher(self) -> _Launcher:
         import pyopencl
 
-        copy = pyopencl.Kernel(self.program.cl, self.name)
-        set_objects, set_values = _setters(copy)
-        if objects:
-            set_objects(objects)
-        if values:
-            set_values(values)
-        return self._enqueue(queue, copy, global_size, local_size, None, wait_for or None)
+        return _Launcher(pyopencl.Kernel(self.program.cl, self.name))
 
     def _explained(
         self, error: Exception, global_size: tuple[int, ...], local_size: tuple[int, ...] | None

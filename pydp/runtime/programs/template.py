@@ -54,7 +54,7 @@ def _lookup() -> Any:
         filesystem_checks=False,
     )
     # Mako holds this lock while it compiles a template; a finalizer or a signal handler may render one meanwhile.
-    found._mutex = threading.RLock()
+    found._mutex = fork_safe(threading.RLock())
     return found
 
 
