@@ -45,6 +45,63 @@ class Program:
         self.cl = cl_program
 
 
+class _Bound:
+    """A kernel object of the driver: it is given arguments and enqueued by one caller at a time."""
+
+    __slots__ = ("_enqueue", "_enqueuing", "_fixed", "_lock", "_name", "_program", "_set_objects", "_set_values", "cl")
+
+    def __init__(self, program: Program, cl_kernel: cl.Kernel, fixed: Sequence[tuple[list[object], list[object]]] = ()):
+        import pyopencl
+
+        self.cl = cl_kernel
+        self._program, self._name = program, cl_kernel.function_name
+        self._set_objects, self._set_values = _setters(cl_kernel)
+        self._lock = threading.RLock()
+        self._enqueuing = False  # whether the thread that holds the lock has set arguments
+        self._enqueue = pyopencl.enqueue_nd_range_kernel
+        self._fixed = fixed
+        for objects, values in fixed:
+            self._set(objects, values)
+
+    def _set(self, objects: list[object], values: list[object]) -> None:
+        if objects:
+            self._set_objects(objects)
+        if values:
+            self._set_values(values)
+
+    def enqueue(
+        self,
+        queue: cl.CommandQueue,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...] | None,
+        objects: list[object],
+        values: list[object],
+        wait_for: Sequence[cl.Event] | None,
+    ) -> cl.Event:
+        """Set arguments, as (index, argument, index, argument, ...), and enqueue."""
+        with self._lock:
+            # A finalizer or a signal handler may launch this kernel after the arguments are set, before the launch.
+            if self._enqueuing:
+                copy = self.copy()
+                return copy.enqueue(queue, global_size, local_size, objects, values, wait_for)
+            try:
+                self._enqueuing = True
+                if objects:
+                    self._set_objects(objects)
+                if values:
+                    self._set_values(values)
+                return self._enqueue(queue, self.cl, global_size, local_size, None, wait_for or None)
+            finally:
+                self._enqueuing = False
+
+    def copy(self, fixed: Sequence[tuple[list[object], list[object]]] | None = None) -> _Bound:
+        """A separate kernel object, with separate arguments."""
+        import pyopencl
+
+        made = pyopencl.Kernel(self._program.cl, self._name)
+        return _Bound(self._program, made, self._fixed if fixed is None else fixed)
+
+
 class Kernel:
     """A built kernel. `enqueue` is thread-safe, and safe in a finalizer or a signal handler that interrupts `enqueue`.
 
@@ -54,18 +111,14 @@ class Kernel:
     __slots__ = (
         "__weakref__",
         "_about",
+        "_bound",
         "_cl_device",
         "_device_name",
-        "_enqueue",
-        "_enqueuing",
         "_flush",
         "_group_limit",
         "_group_size_known",
         "_launched",
-        "_lock",
         "_num_args",
-        "_set_objects",
-        "_set_values",
         "cl",
         "name",
         "params",
@@ -83,8 +136,6 @@ class Kernel:
         params: Mapping[str, object],
         source: str,
     ):
-        import pyopencl
-
         self.program = program
         self.cl = cl_kernel
         self.name = cl_kernel.function_name
@@ -98,11 +149,8 @@ class Kernel:
         self._launched = device.launched
         self._group_limit = device.profile.max_group_size
         self._group_size_known = device.quirks.kernel_group_size_known
-        self._lock = threading.RLock()
-        self._enqueuing = False  # whether the thread that holds the lock has set arguments
+        self._bound = _Bound(program, cl_kernel)
         self._num_args = int(cl_kernel.num_args)
-        self._set_objects, self._set_values = _setters(cl_kernel)
-        self._enqueue = pyopencl.enqueue_nd_range_kernel
         self._flush = device.quirks.flush_before_wait
 
     def enqueue(
@@ -132,29 +180,11 @@ class Kernel:
             target = values if isinstance(arg, np.generic) else objects
             target.append(index)
             target.append(arg)
-        self._launched[0] = (self._about, global_size, local_size)
-        try:
-            with self._lock:
-                # A finalizer or a signal handler may launch this kernel after the arguments are set, before the launch.
-                if self._enqueuing:
-                    return self._enqueue_copy(queue, global_size, local_size, objects, values, wait_for)
-                try:
-                    self._enqueuing = True
-                    if objects:
-                        self._set_objects(objects)
-                    if values:
-                        self._set_values(values)
-                    return self._enqueue(queue, self.cl, global_size, local_size, None, wait_for or None)
-                finally:
-                    self._enqueuing = False
-        except Exception as error:
-            explained = self._explained(error, global_size, local_size)
-            if explained is error:
-                raise
-            raise explained from error
+        return self._launch(self._bound, queue, global_size, local_size, objects, values, wait_for)
 
-    def _enqueue_copy(
+    def _launch(
         self,
+        bound: _Bound,
         queue: cl.CommandQueue,
         global_size: tuple[int, ...],
         local_size: tuple[int, ...] | None,
@@ -162,16 +192,15 @@ class Kernel:
         values: list[object],
         wait_for: Sequence[cl.Event] | None,
     ) -> cl.Event:
-        """Enqueue with a separate kernel object, which has separate arguments."""
-        import pyopencl
-
-        copy = pyopencl.Kernel(self.program.cl, self.name)
-        set_objects, set_values = _setters(copy)
-        if objects:
-            set_objects(objects)
-        if values:
-            set_values(values)
-        return self._enqueue(queue, copy, global_size, local_size, None, wait_for or None)
+        """Enqueue a kernel object; `objects` and `values` are pairs of index and argument."""
+        self._launched[0] = (self._about, global_size, local_size)
+        try:
+            return bound.enqueue(queue, global_size, local_size, objects, values, wait_for)
+        except Exception as error:
+            explained = self._explained(error, global_size, local_size)
+            if explained is error:
+                raise
+            raise explained from error
 
     def _explained(
         self, error: Exception, global_size: tuple[int, ...], local_size: tuple[int, ...] | None
@@ -222,6 +251,41 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<pydp Kernel {self.name} of {self.template} on {self._device_name!r}>"
+
+
+OPEN, OPEN_VALUE = object(), object()
+"""In the arguments of a PreparedLaunch: a buffer or a NumPy scalar that each `enqueue` sets."""
+
+
+class PreparedLaunch:
+    """A launch of a kernel whose other arguments are set once, on a kernel object of its own."""
+
+    __slots__ = ("_at", "_bound", "_is_value", "_kernel", "global_size", "local_size")
+
+    def __init__(
+        self, kernel: Kernel, global_size: tuple[int, ...], local_size: tuple[int, ...] | None, args: Sequence[object]
+    ) -> None:
+        self._kernel, self.global_size, self.local_size = kernel, global_size, local_size
+        self._at = [at for at, arg in enumerate(args) if arg is OPEN or arg is OPEN_VALUE]
+        self._is_value = [args[at] is OPEN_VALUE for at in self._at]
+        fixed: tuple[list[object], list[object]] = ([], [])
+        for at, arg in enumerate(args):
+            if arg is not OPEN and arg is not OPEN_VALUE:
+                fixed[isinstance(arg, np.generic)].extend((at, arg))
+        self._bound = kernel._bound.copy([fixed])
+
+    def enqueue(
+        self, queue: cl.CommandQueue, args: Sequence[object], wait_for: Sequence[cl.Event] | None = ()
+    ) -> cl.Event:
+        """Enqueue with the open arguments, in order."""
+        kernel = self._kernel
+        if wait_for and kernel._flush:
+            _flush(wait_for)
+        objects: list[object] = []
+        values: list[object] = []
+        for at, is_value, arg in zip(self._at, self._is_value, args, strict=True):
+            (values if is_value else objects).extend((at, arg))
+        return kernel._launch(self._bound, queue, self.global_size, self.local_size, objects, values, wait_for)
 
 
 def described(launch: tuple[tuple[Any, ...], object, object]) -> str:
@@ -334,7 +398,7 @@ def _program(
     device: DeviceCore, source: str, options: list[str], template: str, params: Mapping[str, object]
 ) -> Program:
     while device.programs.count_alive() >= device_core.MOST_PROGRAMS:
-        evicted = device.plans.evict(), device.kernels.evict()
+        evicted = device.recordings.evict(), device.plans.evict(), device.kernels.evict()
         if not any(evicted):  # all of them are in use
             break
     return Program(_build(device, source, options, template, params))
