@@ -189,11 +189,14 @@ class Call:
     def inout(self, name: str) -> Operand:
         """The operand of an input named in `writable`; kernels read and write it in place."""
         value = self._values[name]
-        self._not_recorded()
         if isinstance(value, np.ndarray):
             assert self._host is not None and self.blocking
-            return self._host.write(name, value, keep=True)
-        return self._device_operand(name, value, written=True)
+            operand = self._host.write(name, value, keep=True)
+        else:
+            operand = self._device_operand(name, value, written=True)
+        if self._recorder is not None:
+            self._recorder.input(value, operand, written=True)
+        return operand
 
     def output(self, shape: Sequence[int], dtype: Any, name: str = "out", keep: bool = False) -> Operand:
         """The operand of the next output: the checked `out`, or a new C-contiguous array of the call's kind.
@@ -375,7 +378,7 @@ class Call:
         if outputs:
             result = outputs[0].result if len(outputs) == 1 else tuple(output.result for output in outputs)
         if self._recorder is not None:
-            self._recorder.finish(result)
+            self._recorder.finish(result, event)
         return result
 
     def _wait_before_return(self) -> None:
