@@ -20,8 +20,8 @@ LAYERS = {
                         "registry", "lookback", "operators", "arguments iteration_budget"],
     "pydp.lang": ["operator", "compile", "opencl", "analysis", "barriers", "execute", "frontend", "vector", "source",
                   "ir", "intrinsics", "numpy_math"],
-    "pydp.runtime": ["field", "call", "placement", "arrays", "drivers", "memory", "programs", "device", "bounded",
-                     "forks"],
+    "pydp.runtime": ["field", "call", "recording", "placement", "arrays", "drivers", "memory", "programs", "device",
+                     "bounded", "forks"],
 }  # fmt: skip
 MOST_FILES = 14
 

@@ -95,8 +95,12 @@ def descriptors(call: Call, partitions: int, itemsize: int, keeps: bool = False)
     if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
         return _cleared(device, nbytes), np.uint32(1)
     last_tag = (1 << 32) - 1 if profile.int64_atomics else (1 << 16) - 1
-    buffer, tag = _state(queue).take(device, nbytes, last_tag)
-    return buffer, np.uint32(tag)
+
+    def taken(device: Device, queue: Any) -> tuple[Any, np.uint32]:
+        buffer, tag = _state(queue).take(device, nbytes, last_tag)
+        return buffer, np.uint32(tag)
+
+    return call.provided(taken)
 
 
 def _state(queue: Any) -> _State:

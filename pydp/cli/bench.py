@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pydp.runtime.drivers.devices import Device
 
-_OTHERS = ("forall", "barrier", "lds", "tuning")  # benchmarks that do not belong to one algorithm
+_OTHERS = ("forall", "barrier", "lds", "overhead", "tuning")  # benchmarks that do not belong to one algorithm
 
 
 def _modules() -> dict[str, str]:

@@ -149,7 +149,9 @@ def kept_plan(function: _Function) -> _Function:
 
 
 def forget() -> None:
-    """Drop all cached choices, and the plans made from them; kernels stay. Call it when a provider's data changes."""
+    """Drop all cached choices, and what was made from them: plans and recordings. Kernels stay. Call it when a
+    provider's data changes."""
     for device in known_devices():
         device.choices.clear()
         device.plans.clear()
+        device.recordings.clear()

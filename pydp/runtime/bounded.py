@@ -120,9 +120,16 @@ class BoundedCache:
                 found = self._found(key, gone)
         return default if found is ABSENT else found
 
-    def put(self, key: Hashable, value: Any) -> None:
-        """Store `value` under `key`, replacing an existing value."""
+    @property
+    def epoch(self) -> int:
+        """The number of calls of `clear`."""
+        return self._epoch
+
+    def put(self, key: Hashable, value: Any, epoch: int | None = None) -> None:
+        """Store `value` under `key`, replacing an existing value; not if `clear` was called since `epoch`."""
         with self._lock:
+            if epoch is not None and epoch != self._epoch:
+                return
             gone = [self._waiting.pop(key, None), self._recent.pop(key, None), *self._keep(key, value)]
         del gone
 

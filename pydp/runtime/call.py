@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from pydp.runtime.memory.deferred_release import hold, later, release_pending
 from pydp.runtime.memory.host_memory import check_dtype
 from pydp.runtime.memory.scratch import give, take
 from pydp.runtime.memory.storage import Storage
+from pydp.runtime.recording import Recorder, claim
 
 if TYPE_CHECKING:
     from pydp.runtime.arrays.copy_transposed import TransposeTiling
@@ -60,7 +61,7 @@ class Call:
     """
 
     __slots__ = (
-        "_host", "_outs", "_scratch", "_serial", "_used", "_values", "_waits",
+        "_host", "_outs", "_recorder", "_scratch", "_serial", "_used", "_values", "_waits",
         "blocking", "device", "event", "kind", "queue",
     )  # fmt: skip
 
@@ -70,6 +71,7 @@ class Call:
     event: cl.Event | None
     blocking: bool
     _host: HostArguments | None
+    _recorder: Recorder | None  # notes what is enqueued, to repeat it
     _outs: list[Any]  # given arrays that output() has not used yet
     _scratch: list[cl.Buffer]
     _serial: bool  # the queue is out-of-order: every launch waits for the previous one
@@ -101,6 +103,7 @@ class Call:
             planned: Call = device.planned(inputs, out)
             return planned
         call = cls.__new__(cls)
+        call._recorder = claim()
         call._scratch = []
         call._used = []
         call._host = None
@@ -177,16 +180,24 @@ class Call:
         if isinstance(value, np.ndarray):
             if self._host is None:
                 self._host = HostArguments(self.device, False)
-            return self._host.read(name, value)
-        return self._device_operand(name, value, written=False)
+            operand = self._host.read(name, value)
+        else:
+            operand = self._device_operand(name, value, written=False)
+        if self._recorder is not None:
+            self._recorder.input(value, operand)
+        return operand
 
     def inout(self, name: str) -> Operand:
         """The operand of an input named in `writable`; kernels read and write it in place."""
         value = self._values[name]
         if isinstance(value, np.ndarray):
             assert self._host is not None and self.blocking
-            return self._host.write(name, value, keep=True)
-        return self._device_operand(name, value, written=True)
+            operand = self._host.write(name, value, keep=True)
+        else:
+            operand = self._device_operand(name, value, written=True)
+        if self._recorder is not None:
+            self._recorder.input(value, operand, written=True)
+        return operand
 
     def output(self, shape: Sequence[int], dtype: Any, name: str = "out", keep: bool = False) -> Operand:
         """The operand of the next output: the checked `out`, or a new C-contiguous array of the call's kind.
@@ -196,6 +207,7 @@ class Call:
         shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
         given = self._outs.pop(0) if self._outs else None
         if given is not None:
+            self._not_recorded()
             placement.check_out(given, shape, dtype, name)
             if isinstance(given, np.ndarray):
                 assert self._host is not None
@@ -205,11 +217,21 @@ class Call:
         if self.kind == "numpy":
             if self._host is None:  # another output is on the device; this one is copied back nevertheless
                 self.blocking, self._host = True, HostArguments(self.device, self.device.profile.shares_host_memory)
-            return self._host.write(name, host_memory.fresh(shape, dtype), keep=False)
-        if self.kind == "field":
+            operand = self._host.write(name, host_memory.fresh(shape, dtype), keep=False)
+        elif self.kind == "field":
             like = next(value for value in self._values.values() if isinstance(value, FieldData))
-            return self._device_operand(name, like.fresh(self.device, shape, dtype), written=True)
-        return self._device_operand(name, self._new_array(shape, dtype), written=True)
+            operand = self._device_operand(name, like.fresh(self.device, shape, dtype), written=True)
+        else:
+            self._not_recorded()
+            operand = self._device_operand(name, self._new_array(shape, dtype), written=True)
+        if self._recorder is not None:
+            self._recorder.output(operand)
+        return operand
+
+    def _not_recorded(self) -> None:
+        """The call does what a recording cannot repeat."""
+        if self._recorder is not None:
+            self._recorder.valid = False
 
     def _new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """A new pyopencl Array, from the allocator of the first pyopencl Array among the inputs."""
@@ -262,6 +284,8 @@ class Call:
         """Enqueue a kernel; an Operand among the arguments is replaced by its buffer. The first launch waits for the
         pending uses of the arguments and for `wait_for`; each later launch runs after the previous one."""
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
+        if self._recorder is not None:
+            self._recorder.launch(kernel, global_size, local_size, buffers)
         try:
             event = self.event = kernel.enqueue(self.queue, global_size, local_size, buffers, self._waits)
         except BaseException as error:
@@ -272,6 +296,7 @@ class Call:
 
     def enqueue(self, command: Any, *args: Any, **options: Any) -> cl.Event:
         """Call one of pyopencl's `enqueue_...` functions, in order with the launches."""
+        self._not_recorded()
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
         try:
             event = self.event = hold(command(self.queue, *buffers, wait_for=self._waits or None, **options))
@@ -301,7 +326,16 @@ class Call:
         release_pending()
         buffer = take(self.device, self.queue, nbytes)
         self._scratch.append(buffer)
+        if self._recorder is not None:
+            self._recorder.scratch(buffer, nbytes)
         return buffer
+
+    def provided(self, provider: Callable[[Device, cl.CommandQueue], tuple[Any, Any]]) -> tuple[Any, Any]:
+        """A buffer and a number for one launch, which every launch gets anew from `provider`."""
+        buffer, tag = provider(self.device, self.queue)
+        if self._recorder is not None:
+            self._recorder.provided(buffer, tag, provider)
+        return buffer, tag
 
     def contiguous(self, operand: Operand, dtype: Any = None) -> Operand:
         """The operand itself if it is C-contiguous and has `dtype`, else a converted copy in scratch memory."""
@@ -330,6 +364,7 @@ class Call:
         """Copy a C-contiguous operand to the host and wait for it. Meant for small data such as counts."""
         if not operand.is_contiguous:
             raise InvalidArgument(f"{operand!r} is not contiguous; fetch takes contiguous operands")
+        self._not_recorded()
         values = host_memory.fresh(operand.shape, operand.dtype)
         if values.size:
             start = operand.offset * operand.dtype.itemsize
@@ -356,9 +391,12 @@ class Call:
             self._wait_before_return()
             self._host.copy_back(self.queue, event, self._serial)
         self._release()
-        if len(outputs) == 1:
-            return outputs[0].result
-        return tuple(output.result for output in outputs) if outputs else None
+        result: Any = None
+        if outputs:
+            result = outputs[0].result if len(outputs) == 1 else tuple(output.result for output in outputs)
+        if self._recorder is not None:
+            self._recorder.finish(result, event)
+        return result
 
     def _wait_before_return(self) -> None:
         if self._waits:  # nothing was launched, or the queue is out-of-order

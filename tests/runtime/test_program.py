@@ -113,7 +113,7 @@ def test_a_launch_may_be_interrupted_by_one_of_the_same_kernel(
     like = np.zeros(16, np.int32)
     inner, outer = _buffer(device, like), _buffer(device, like)
     fill = kernel(device, "program.mako", "fill", PARAMS)
-    owner = fill if step == "_enqueue" else fill._idle[-1]
+    owner = fill._objects if step == "_enqueue" else fill._objects._idle[-1]
     before, nested = getattr(owner, step), []
 
     def interrupted(*args: Any) -> Any:
@@ -136,7 +136,7 @@ def test_a_launch_that_fails_leaves_the_kernel_to_the_next(device: Device, monke
     fill = kernel(device, "program.mako", "fill", PARAMS)
     with pytest.raises(cl.LogicError):
         fill.enqueue(device.queue, (16,), (8,), [buffer, np.int32(4), np.int8(0)])  # 8 bytes are expected
-    monkeypatch.setattr(program.Kernel, "_another_launcher", None)
+    monkeypatch.setattr(program._KernelObjects, "another", None)
     fill.enqueue(device.queue, (16,), (8,), [buffer, np.int32(4), np.int64(0)])
     assert _read(device, buffer, like).tolist() == [7] * 16
 
@@ -147,7 +147,7 @@ def test_a_call_may_be_interrupted_by_the_same_call(device: Device, monkeypatch:
     enqueue, nested = program.Kernel.enqueue, []
 
     def watched(self: program.Kernel, *args: Any) -> cl.Event:
-        launcher = self._idle[-1]
+        launcher = self._objects._idle[-1]
         set_objects = launcher.set_objects
 
         def interrupted(pairs: list[object]) -> None:
@@ -176,7 +176,7 @@ def test_launches_that_interrupt_each_other_crosswise(device: Device) -> None:
         return _read(device, buffer, like).tolist()
 
     def work(own: program.Kernel, other: program.Kernel) -> None:
-        launcher = own._idle[-1]
+        launcher = own._objects._idle[-1]
         set_objects = launcher.set_objects
 
         def interrupted(pairs: list[object]) -> None:
@@ -199,8 +199,8 @@ def test_launches_that_interrupt_each_other_crosswise(device: Device) -> None:
 
 def test_kernels_in_use_outlive_their_eviction(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """More are held than programs may live: all of them stay, are found again, and work; then they go."""
-    device.plans.clear()
-    device.kernels.clear()
+    for cache in (device.recordings, device.plans, device.kernels):
+        cache.clear()
     monkeypatch.setattr(device_core, "MOST_PROGRAMS", 3)
     before = device.programs.count_alive()
     held = [kernel(device, "program.mako", "fill", {**PARAMS, "add": 1000 + number}) for number in range(8)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +26,12 @@ from pydp.lang.barriers import widths
 from pydp.lang.execute.checked import is_checked
 from pydp.lang.ir.text import ir_text
 from pydp.lang.source.fingerprint import fingerprint
+from pydp.lang.vector import VectorFunction
 from pydp.model.explanation import Explanation, Given, explained_by
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.drivers.devices import Device
+from pydp.runtime.recording import recorded
 from pydp.space import Grid
 from pydp.space import grid as make_grid
 
@@ -37,6 +40,13 @@ __all__ = ["ForallSpec", "forall"]
 _NARROW = 1 << 30
 
 
+def _content(fn: Any) -> Any:
+    """The key of a vector function in recordings of calls; None for other values, and in checked mode."""
+    known = isinstance(fn, (FunctionType, VectorFunction))
+    return ("vector function", fingerprint(fn)) if known and not is_checked() else None
+
+
+@recorded(functions=_content)
 def forall(
     grid: Any,
     fn: Callable[..., Any],

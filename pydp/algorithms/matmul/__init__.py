@@ -29,6 +29,7 @@ from pydp.groups.barrier_plan import told
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import c_strides
 from pydp.runtime.call import Call
+from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, choose
 from pydp.tuning.reference import Expected, eps, host, wide
 
@@ -41,6 +42,7 @@ __all__ = ["MatmulSpec", "matmul"]
 _ASIDE = 1 << 30  # largest scratch memory in bytes for float32 sums; above it, k is packed as one block
 
 
+@recorded
 def matmul(
     a: Any,
     b: Any,

@@ -25,11 +25,13 @@ from pydp.groups.barrier_plan import told
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
+from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 
 __all__ = ["ReduceSpec", "reduce"]
 
 
+@recorded
 def reduce(
     x: Any,
     op: Any = "+",

@@ -13,11 +13,13 @@ from pydp.algorithms.scan.policy import ScanSpec, bank_layout
 from pydp.algorithms.scan.request import Request, place_of_copy, plan_of, resolve_aliasing, resolve_request
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 
 __all__ = ["ScanSpec", "scan"]
 
 
+@recorded
 def scan(
     x: Any,
     op: Any = "+",

@@ -35,6 +35,7 @@ from pydp.model.family import Problem
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
 from pydp.runtime.programs.program import Kernel, kernel
+from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, choose, kept_plan
 from pydp.tuning.reference import Expected, host
 from pydp.tuning.shape_class import size_class
@@ -44,6 +45,7 @@ __all__ = ["SortSpec", "argsort", "sort", "sort_by_key"]
 _POSITION = np.dtype(np.int64)
 
 
+@recorded
 def sort(
     x: Any,
     *,
@@ -85,6 +87,7 @@ def sort(
     return _single(None, x, axis, key, less, descending, spec, where)
 
 
+@recorded
 def argsort(
     x: Any,
     *,
@@ -122,6 +125,7 @@ def _single(
     return call.finish(result)
 
 
+@recorded
 def sort_by_key(
     keys: Any,
     values: Any,

@@ -27,6 +27,7 @@ from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
 from pydp.runtime.device.profile import Profile
 from pydp.runtime.programs.program import Kernel
+from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, SpecProbe, choose, kept_plan
 from pydp.tuning.reference import Expected, host
 from pydp.tuning.shape_class import size_class
@@ -51,6 +52,7 @@ class TransposeSpec(TransposeTiling):
                      lanes=lanes, choice=self.barriers, subgroup=self.subgroup, row=self.block)  # fmt: skip
 
 
+@recorded
 def transpose(
     x: Any,
     axes: Any = None,

@@ -26,6 +26,7 @@ MOST_PROGRAMS = 128
 _MOST_KERNELS = 512
 _MOST_PLANS = 2048
 _MOST_CHOICES = 1024
+_MOST_RECORDINGS = 512
 
 
 class DeviceCore:
@@ -58,6 +59,7 @@ class DeviceCore:
         self.facts: dict[str, Any] = {}  # by name
         self.choices = BoundedCache(_MOST_CHOICES)
         self.plans = BoundedCache(_MOST_PLANS)  # plans of calls; the key holds everything that a plan depends on
+        self.recordings = BoundedCache(_MOST_RECORDINGS)  # of calls, to repeat them; see pydp.runtime.recording
         self.kernels = BoundedCache(_MOST_KERNELS, weak=True)
         self.programs = BoundedCache(0, weak=True)  # programs of the kernels in use, by content
         self.launched: list[Any] = [None]  # the last launch: kernel and sizes; kernels set it

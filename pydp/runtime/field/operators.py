@@ -15,6 +15,7 @@ from pydp.runtime.arrays.elementwise import apply, result_dtype
 from pydp.runtime.call import Call
 from pydp.runtime.field.transfer import converted
 from pydp.runtime.placement import normal_input
+from pydp.runtime.recording import recorded
 
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
@@ -38,6 +39,7 @@ class FieldOperators(FieldData):
 
     __slots__ = ()
 
+    @recorded
     def _combine(self, op: str, other: Any, swapped: bool = False, out: Any = None) -> Any:
         if not (_is_array(other) or isinstance(other, _NUMBERS)):
             return NotImplemented
@@ -57,6 +59,7 @@ class FieldOperators(FieldData):
         apply(call, op, [right, left] if swapped else [left, right], target)
         return call.finish(target)
 
+    @recorded
     def _compare(self, op: str, other: Any) -> Any:
         if isinstance(other, (list, tuple, range, np.void)):
             other = normal_input("the other side of a comparison", other)

@@ -23,7 +23,7 @@ _ALIGNED_FROM = 1 << 16  # bytes; new arrays of at least this size are aligned t
 _LINE = 64
 
 # READ_WRITE also for arrays that are only read: with READ_ONLY, one driver copies the memory when it makes the buffer.
-_IN_PLACE = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+IN_PLACE = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
 
 
 def byte_range(array: np.ndarray) -> tuple[int, int]:
@@ -81,7 +81,7 @@ def buffer_over(context: cl.Context, low: int, high: int, keep: object) -> cl.Bu
         return cl.Buffer(context, cl.mem_flags.READ_WRITE, 1)
     raw = (ctypes.c_char * (high - low)).from_address(low)
     raw._owner = keep  # type: ignore[attr-defined]
-    return create(context, _IN_PLACE, high - low, raw)
+    return create(context, IN_PLACE, high - low, raw)
 
 
 def buffer_with(context: cl.Context, array: np.ndarray) -> cl.Buffer:

@@ -44,14 +44,66 @@ class Program:
         self.cl = cl_program
 
 
-class _Launcher:
+class _KernelObject:
     """A kernel object of pyopencl with arguments of its own, for one launch at a time."""
 
     __slots__ = ("cl", "set_objects", "set_values")
 
-    def __init__(self, cl_kernel: cl.Kernel) -> None:
+    def __init__(self, cl_kernel: cl.Kernel, fixed: tuple[list[object], list[object]]) -> None:
         self.cl = cl_kernel
         self.set_objects, self.set_values = _setters(cl_kernel)
+        if fixed[0]:
+            self.set_objects(fixed[0])
+        if fixed[1]:
+            self.set_values(fixed[1])
+
+
+class _KernelObjects:
+    """The driver's objects of one kernel, with the same fixed arguments; each launch takes one of them.
+
+    There is no lock: launches of two kernels that finalizers in two threads interrupt crosswise would wait for each
+    other.
+    """
+
+    __slots__ = ("_enqueue", "_fixed", "_idle", "_name", "_program")
+
+    def __init__(
+        self, program: Program, cl_kernel: cl.Kernel, fixed: tuple[list[object], list[object]] = ([], [])
+    ) -> None:
+        import pyopencl
+
+        self._program, self._name, self._fixed = program, cl_kernel.function_name, fixed
+        self._enqueue = pyopencl.enqueue_nd_range_kernel
+        self._idle = [_KernelObject(cl_kernel, fixed)]  # append and pop are atomic
+
+    def another(self) -> cl.Kernel:
+        """A new object of the driver, without arguments."""
+        import pyopencl
+
+        return pyopencl.Kernel(self._program.cl, self._name)
+
+    def enqueue(
+        self,
+        queue: cl.CommandQueue,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...] | None,
+        objects: list[object],
+        values: list[object],
+        wait_for: Sequence[cl.Event] | None,
+    ) -> cl.Event:
+        """Set arguments, as (index, argument, index, argument, ...), and enqueue."""
+        try:
+            taken = self._idle.pop()
+        except IndexError:  # another thread launches this kernel, or this thread in the call that is interrupted
+            taken = _KernelObject(self.another(), self._fixed)
+        try:
+            if objects:
+                taken.set_objects(objects)
+            if values:
+                taken.set_values(values)
+            return self._enqueue(queue, taken.cl, global_size, local_size, None, wait_for or None)
+        finally:
+            self._idle.append(taken)
 
 
 class Kernel:
@@ -65,13 +117,12 @@ class Kernel:
         "_about",
         "_cl_device",
         "_device_name",
-        "_enqueue",
         "_flush",
         "_group_limit",
         "_group_size_known",
-        "_idle",
         "_launched",
         "_num_args",
+        "_objects",
         "cl",
         "name",
         "params",
@@ -89,8 +140,6 @@ class Kernel:
         params: Mapping[str, object],
         source: str,
     ):
-        import pyopencl
-
         self.program = program
         self.cl = cl_kernel
         self.name = cl_kernel.function_name
@@ -104,10 +153,8 @@ class Kernel:
         self._launched = device.launched
         self._group_limit = device.profile.max_group_size
         self._group_size_known = device.quirks.kernel_group_size_known
-        # No lock: launches of two kernels that finalizers in two threads interrupt crosswise would wait for each other.
-        self._idle = [_Launcher(cl_kernel)]  # append and pop are atomic
+        self._objects = _KernelObjects(program, cl_kernel)
         self._num_args = int(cl_kernel.num_args)
-        self._enqueue = pyopencl.enqueue_nd_range_kernel
         self._flush = device.quirks.flush_before_wait
 
     def enqueue(
@@ -137,30 +184,27 @@ class Kernel:
             target = values if isinstance(arg, np.generic) else objects
             target.append(index)
             target.append(arg)
+        return self._launch(self._objects, queue, global_size, local_size, objects, values, wait_for)
+
+    def _launch(
+        self,
+        kernel_objects: _KernelObjects,
+        queue: cl.CommandQueue,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...] | None,
+        objects: list[object],
+        values: list[object],
+        wait_for: Sequence[cl.Event] | None,
+    ) -> cl.Event:
+        """Enqueue a kernel object; `objects` and `values` are pairs of index and argument."""
         self._launched[0] = (self._about, global_size, local_size)
         try:
-            try:
-                launcher = self._idle.pop()
-            except IndexError:  # another thread launches this kernel, or this thread in the call that is interrupted
-                launcher = self._another_launcher()
-            try:
-                if objects:
-                    launcher.set_objects(objects)
-                if values:
-                    launcher.set_values(values)
-                return self._enqueue(queue, launcher.cl, global_size, local_size, None, wait_for or None)
-            finally:
-                self._idle.append(launcher)
+            return kernel_objects.enqueue(queue, global_size, local_size, objects, values, wait_for)
         except Exception as error:
             explained = self._explained(error, global_size, local_size)
             if explained is error:
                 raise
             raise explained from error
-
-    def _another_launcher(self) -> _Launcher:
-        import pyopencl
-
-        return _Launcher(pyopencl.Kernel(self.program.cl, self.name))
 
     def _explained(
         self, error: Exception, global_size: tuple[int, ...], local_size: tuple[int, ...] | None
@@ -211,6 +255,41 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<pydp Kernel {self.name} of {self.template} on {self._device_name!r}>"
+
+
+OPEN, OPEN_VALUE = object(), object()
+"""In the arguments of a PreparedLaunch: a buffer or a NumPy scalar that each `enqueue` sets."""
+
+
+class PreparedLaunch:
+    """A launch of a kernel whose other arguments are set once, on a kernel object of its own."""
+
+    __slots__ = ("_at", "_is_value", "_kernel", "_objects", "global_size", "local_size")
+
+    def __init__(
+        self, kernel: Kernel, global_size: tuple[int, ...], local_size: tuple[int, ...] | None, args: Sequence[object]
+    ) -> None:
+        self._kernel, self.global_size, self.local_size = kernel, global_size, local_size
+        self._at = [at for at, arg in enumerate(args) if arg is OPEN or arg is OPEN_VALUE]
+        self._is_value = [args[at] is OPEN_VALUE for at in self._at]
+        fixed: tuple[list[object], list[object]] = ([], [])
+        for at, arg in enumerate(args):
+            if arg is not OPEN and arg is not OPEN_VALUE:
+                fixed[isinstance(arg, np.generic)].extend((at, arg))
+        self._objects = _KernelObjects(kernel.program, kernel._objects.another(), fixed)
+
+    def enqueue(
+        self, queue: cl.CommandQueue, args: Sequence[object], wait_for: Sequence[cl.Event] | None = ()
+    ) -> cl.Event:
+        """Enqueue with the open arguments, in order."""
+        kernel = self._kernel
+        if wait_for and kernel._flush:
+            _flush(wait_for)
+        objects: list[object] = []
+        values: list[object] = []
+        for at, is_value, arg in zip(self._at, self._is_value, args, strict=True):
+            (values if is_value else objects).extend((at, arg))
+        return kernel._launch(self._objects, queue, self.global_size, self.local_size, objects, values, wait_for)
 
 
 def described(launch: tuple[tuple[Any, ...], object, object]) -> str:
@@ -323,7 +402,7 @@ def _program(
     device: DeviceCore, source: str, options: list[str], template: str, params: Mapping[str, object]
 ) -> Program:
     while device.programs.count_alive() >= device_core.MOST_PROGRAMS:
-        evicted = device.plans.evict(), device.kernels.evict()
+        evicted = device.recordings.evict(), device.plans.evict(), device.kernels.evict()
         if not any(evicted):  # all of them are in use
             break
     return Program(_build(device, source, options, template, params))

@@ -1,0 +1,336 @@
+"""Recordings: repeated calls give what first calls give, whatever changes between them."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import weakref
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import pydp
+from pydp.model.family import forget
+from pydp.runtime import recording
+from pydp.runtime.recording import Recording
+
+
+def recordings(device):
+    """The recordings of the device."""
+    caches = (device.recordings._recent, device.recordings._waiting)
+    return [one for cache in caches for one in cache.values() if type(one) is Recording]
+
+
+@pytest.fixture
+def counted(device, monkeypatch):
+    """Counts the calls that ran from a recording."""
+    device.recordings.clear()
+    count = []
+    run = Recording.run
+
+    def counting(self, *args):
+        result = run(self, *args)
+        if result is not NotImplemented:
+            count.append(self)
+        return result
+
+    monkeypatch.setattr(Recording, "run", counting)
+    return count
+
+
+def double(idx, out, x, k):
+    out[idx] = k * x[idx]
+
+
+def calls(device):
+    """Functions of an array of rank 2, and NumPy's result."""
+    return {
+        "scan": (lambda x: pydp.scan(x, device=device), lambda x: np.cumsum(x, -1, dtype=x.dtype)),
+        "scan of columns": (lambda x: pydp.scan(x, axis=0, device=device), lambda x: np.cumsum(x, 0, dtype=x.dtype)),
+        "flat exclusive scan": (
+            lambda x: pydp.scan(x, "max", axis=None, exclusive=True, init=0, device=device),
+            lambda x: np.maximum.accumulate(np.concatenate([[0], x.ravel()[:-1]]).astype(x.dtype)),
+        ),
+        "reduce": (lambda x: pydp.reduce(x, device=device), lambda x: x.sum(dtype=np.int64)),
+        "reduce rows": (lambda x: pydp.reduce(x, "min", axis=1, keepdims=True), lambda x: x.min(1, keepdims=True)),
+        "sort": (lambda x: pydp.sort(x, device=device), np.sort),
+        "sort descending": (lambda x: pydp.sort(x, descending=True), lambda x: np.sort(x)[..., ::-1]),
+        "argsort": (lambda x: pydp.argsort(x, device=device), lambda x: np.argsort(x, kind="stable")),
+        "sort_by_key": (
+            lambda x: pydp.sort_by_key(x, x, device=device)[1],
+            lambda x: np.take_along_axis(x, np.argsort(x, kind="stable"), -1),
+        ),
+        "transpose": (lambda x: pydp.transpose(x, device=device), np.transpose),
+        "matmul": (lambda x: pydp.matmul(x, x.T, device=device), lambda x: x @ x.T),
+        "bincount": (lambda x: pydp.bincount(x.reshape(-1) if isinstance(x, np.ndarray) else x[0], minlength=400),
+                     lambda x: np.bincount(x.ravel() if x.base is None else x[0], minlength=400)),
+    }  # fmt: skip
+
+
+NAMES = [name for name in calls(None) if name != "bincount"]
+
+
+@pytest.mark.parametrize("kind", ["field", "numpy"])
+@pytest.mark.parametrize("name", NAMES)
+def test_repeated_calls(device, counted, name, kind):
+    function, reference = calls(device)[name]
+    rng = np.random.default_rng(0)
+    for turn in range(6):
+        x = rng.integers(0, 400, (37, 50)).astype(np.int32)
+        with pydp.using(device):
+            got = function(pydp.field(x, device=device) if kind == "field" else x)
+        got = got.get() if isinstance(got, pydp.Field) else got
+        np.testing.assert_array_equal(got, reference(x), err_msg=f"call {turn}")
+    if kind == "field" or device.profile.shares_host_memory:
+        assert counted or not recordings(device), name
+    if name in ("scan", "reduce", "sort", "matmul") and kind == "field":
+        assert len(counted) == 4, "the second call is recorded, four run from it"
+
+
+def test_long_scans_take_new_descriptors(device, counted):
+    x = np.random.default_rng(1).integers(-9, 9, 300_000).astype(np.int32)
+    for turn in range(5):
+        field = pydp.field(x + turn, device=device)
+        np.testing.assert_array_equal(pydp.scan(field).get(), np.cumsum(x + turn, dtype=np.int32))
+    assert len(counted) == 3
+
+
+@pytest.mark.parametrize("kind", ["field", "numpy"])
+def test_vector_functions_write_in_place(device, counted, kind):
+    for turn in range(5):
+        x = np.arange(100, dtype=np.float32) + turn
+        out = np.zeros(100, np.float32)
+        given = [pydp.field(one, device=device) for one in (out, x)] if kind == "field" else [out, x]
+        event = pydp.forall(100, double, *given, 3, device=device)
+        assert (event is None) == (kind == "numpy")
+        got = given[0].get() if kind == "field" else out
+        np.testing.assert_array_equal(got, 3 * x)
+    if kind == "field" or device.profile.shares_host_memory:
+        assert len(counted) == 3
+
+
+def test_numbers_are_part_of_the_call(device):
+    x = pydp.field(np.arange(10, dtype=np.float32), device=device)
+    out = pydp.zeros(10, np.float32, device=device)
+    for k in (1, True, 1.0, 0.0, -0.0, 2, 1, 1.5, -0.0, 0.0, True, 1) * 2:
+        pydp.forall(10, double, out, x, k)
+        want = k * x.get()
+        np.testing.assert_array_equal(out.get(), want)
+        np.testing.assert_array_equal(np.signbit(out.get()), np.signbit(want))
+
+
+def test_a_changed_function_is_another_call(device):
+    factor = 2
+
+    def scaled(idx, out, x):
+        out[idx] = factor * x[idx]
+
+    x = pydp.field(np.arange(10, dtype=np.float32), device=device)
+    out = pydp.zeros(10, np.float32, device=device)
+    for factor in (2, 2, 2, 5, 5, 5, 2):
+        pydp.forall(10, scaled, out, x)
+        np.testing.assert_array_equal(out.get(), factor * np.arange(10))
+
+
+def test_arrays_that_share_memory_are_another_call(device):
+    def shift(idx, out, x):
+        out[idx] = x[idx] + 1
+
+    base = pydp.zeros(40, np.int32, device=device)
+    apart = [pydp.zeros(20, np.int32, device=device) for _ in range(2)]
+    for _ in range(4):
+        pydp.forall(20, shift, *apart)
+        pydp.forall(20, shift, base[:20], base[20:])
+        pydp.forall(20, shift, base[20:], base[20:])
+    np.testing.assert_array_equal(base.get(), [4] * 20 + [4] * 20)
+    x = np.zeros(40, np.int32)
+    for _ in range(4):
+        pydp.forall(20, shift, x[:20], x[20:], device=device)
+        pydp.forall(20, shift, x[20:], x[20:], device=device)
+        y = np.zeros(40, np.int32)
+        pydp.forall(20, shift, y[:20], y[20:], device=device)
+    np.testing.assert_array_equal(x, [4] * 20 + [4] * 20)
+
+
+def test_overlapping_numpy_arrays_take_the_long_way(device):
+    """Written arrays that overlap have the layouts of a recorded call, and need one buffer."""
+
+    def copy(idx, out, x):
+        out[idx] = x[idx]
+
+    for _ in range(4):
+        pydp.forall(8, copy, np.zeros(8, np.int32), np.ones(8, np.int32), device=device)
+    x = np.arange(16, dtype=np.int32)
+    with pytest.raises(pydp.InvalidArgument, match="Race: lane"):
+        pydp.forall(8, copy, x[1:9], x[:8], device=device)
+
+
+def test_misaligned_and_read_only_arrays(device):
+    for _ in range(4):
+        np.testing.assert_array_equal(pydp.scan(np.ones(9, np.int32), device=device), np.arange(1, 10))
+    odd = np.zeros(9 * 4 + 1, np.uint8)[1:].view(np.int32)
+    odd[:] = 2
+    np.testing.assert_array_equal(pydp.scan(odd, device=device), np.arange(2, 20, 2))
+    fixed = np.full(9, 3, np.int32)
+    fixed.flags.writeable = False
+    for _ in range(4):
+        np.testing.assert_array_equal(pydp.scan(fixed, device=device), np.arange(3, 30, 3))
+    out = np.zeros(9, np.float32)
+    for _ in range(4):
+        pydp.forall(9, double, out, np.ones(9, np.float32), 2, device=device)
+    out.flags.writeable = False
+    with pytest.raises(pydp.InvalidArgument, match="read-only"):
+        pydp.forall(9, double, out, np.ones(9, np.float32), 2, device=device)
+
+
+@pytest.mark.parametrize("step", [-1, 2, -3])
+def test_strided_numpy_arrays(device, step):
+    base = np.arange(60, dtype=np.int64)
+    for turn in range(5):
+        x = (base + turn)[::step]
+        np.testing.assert_array_equal(pydp.scan(x, device=device), np.cumsum(x))
+
+
+def test_other_queues_are_waited_for(device):
+    """A field that another queue uses is not read before that queue has written it."""
+    other = cl.CommandQueue(device.context, device.cl)
+    x = pydp.field(np.arange(1000, dtype=np.int32), device=device)
+    for turn in range(6):
+        pydp.forall(1000, double, x, x, 1, queue=other)
+        np.testing.assert_array_equal(pydp.reduce(x).get(), np.arange(1000).sum(), err_msg=str(turn))
+
+
+def test_nothing_of_the_caller_is_kept(device):
+    def made():
+        x = pydp.field(np.arange(1 << 18, dtype=np.int32), device=device)
+        for _ in range(4):
+            y = pydp.scan(x)
+        return weakref.ref(x._storage), weakref.ref(y._storage)
+
+    references = made()
+    gc.collect()
+    assert [one() for one in references] == [None, None]
+
+
+def test_tuned_choices_replace_recordings(device, counted):
+    x = pydp.field(np.arange(500, dtype=np.int32), device=device)
+    for _ in range(4):
+        pydp.scan(x)
+    assert recordings(device)
+    forget()
+    assert not recordings(device)
+    ran = len(counted)
+    pydp.scan(x)
+    assert len(counted) == ran
+
+
+def test_checked_mode_checks_repeated_calls(device):
+    def beyond(idx, out, x):
+        out[idx] = x[idx[0] + 1]
+
+    out, x = (pydp.zeros(8, np.int32, device=device) for _ in range(2))
+    for _ in range(4):
+        pydp.forall(8, beyond, out, x)
+    with pydp.checked(), pytest.raises(pydp.PydpError, match="reads"):
+        pydp.forall(8, beyond, out, x)
+
+
+def test_calls_that_cannot_be_repeated_are_not(device, counted):
+    """Given outputs, queues, records, and results that are read on the host."""
+    x = pydp.field(np.arange(50, dtype=np.int32), device=device)
+    out = pydp.zeros(50, np.int32, device=device)
+    for _ in range(4):
+        pydp.scan(x, out=out)
+        pydp.scan(x, queue=device.queue)
+        pydp.scan(x, wait_for=[])
+        pydp.reduce(x, init=np.int32(3))
+    assert not counted
+    np.testing.assert_array_equal(out.get(), np.cumsum(np.arange(50)))
+
+
+def test_a_call_within_a_recorded_call(device, counted):
+    """A signal handler that makes another call does not get into the recording."""
+    x = pydp.field(np.arange(400, dtype=np.int32), device=device)
+    y = pydp.field(np.ones(300, np.int32), device=device)
+    inner = []
+
+    def within(number, frame):
+        inner.append(pydp.reduce(y))
+
+    before = signal.signal(signal.SIGUSR1, within)
+    begin, begun = recording.Recorder.input, []
+
+    def interrupted(self, *args, **named):
+        if not begun:
+            begun.append(True)
+            signal.raise_signal(signal.SIGUSR1)
+        return begin(self, *args, **named)
+
+    recording.Recorder.input = interrupted
+    try:
+        for _ in range(4):
+            got = pydp.scan(x)
+    finally:
+        recording.Recorder.input = begin
+        signal.signal(signal.SIGUSR1, before)
+    assert begun and len(inner) == 1
+    np.testing.assert_array_equal(got.get(), np.cumsum(np.arange(400)))
+    assert inner[0].get() == 300
+
+
+def test_threads_share_recordings(device):
+    wrong = []
+
+    def work(seed):
+        x = np.full(200, seed, np.int32)
+        field = pydp.field(x, device=device)
+        for _ in range(30):
+            if not np.array_equal(pydp.scan(field).get(), np.cumsum(x)):
+                wrong.append(seed)
+            if pydp.reduce(x, device=device) != 200 * seed:
+                wrong.append(-seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("kind", ["field", "numpy"])
+def test_a_repeated_call_may_be_interrupted(device, kind):
+    """By the same call, as a finalizer makes it, and by an exception after the launch (Ctrl-C)."""
+    x = np.arange(3000, dtype=np.int32)
+    given = pydp.field(x, device=device) if kind == "field" else x
+    device.recordings.clear()
+    for _ in range(3):
+        pydp.scan(given, device=device)
+    found = recordings(device)
+    if not found:
+        pytest.skip("NumPy's memory is not used in place on this device")
+    launch = found[-1]._launches[-1][0]
+    objects = launch._objects
+    enqueue, nested = objects._enqueue, []
+
+    def within(*args):
+        objects._enqueue = enqueue
+        nested.append(pydp.scan(given, device=device))
+        return enqueue(*args)
+
+    objects._enqueue = within
+    results = [pydp.scan(given, device=device), *nested]
+    assert len(results) == 2
+
+    def stopped(*args):
+        enqueue(*args)
+        raise KeyboardInterrupt
+
+    objects._enqueue = stopped
+    with pytest.raises(KeyboardInterrupt):
+        pydp.scan(given, device=device)
+    objects._enqueue = enqueue
+    for one in [*results, pydp.scan(given, device=device)]:
+        np.testing.assert_array_equal(one.get() if kind == "field" else one, np.cumsum(x))
