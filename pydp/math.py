@@ -62,6 +62,16 @@ def sign(x: Any) -> Any:
     return np.sign(x)
 
 
+def mul24(x: Any, y: Any) -> Any:
+    """x * y, for code that uses OpenCL's product of integers of 24 bits; no bits are cut off."""
+    return x * y
+
+
+def mad24(x: Any, y: Any, z: Any) -> Any:
+    """x * y + z, for code that uses OpenCL's product of integers of 24 bits; no bits are cut off."""
+    return x * y + z
+
+
 def select(a: Any, b: Any, c: Any) -> Any:
     """b where c is true, else a (OpenCL's order of arguments)."""
     return np.where(c, b, a)
@@ -114,7 +124,7 @@ def isunordered(x: Any, y: Any) -> Any:
 
 __all__ = sorted([
     *FUNCTIONS,
-    *"clamp mix step smoothstep degrees radians sign select".split(),
+    *"clamp mix step smoothstep degrees radians sign select mul24 mad24".split(),
     *"isequal isnotequal isgreater isgreaterequal isless islessequal islessgreater isordered isunordered".split(),
 ])  # fmt: skip
 globals().update(FOR_PYTHON)

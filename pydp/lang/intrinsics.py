@@ -157,16 +157,17 @@ def _integer(name: str, arity: int, doc: str, numpy_form: Callable[..., Any], **
     return Function(name, arity, more.pop("rule", "integer"), numpy_form, forms, doc, exact="i u", **more)
 
 
+# lane: drivers' own functions return no value, or a wrong one, for some constants; lane_functions.mako says which.
 _ROUNDING = {"i": "", "u": "", "b": ""}
 _NEVER = {"i": "0", "u": "0", "b": "0"}
 _ROWS = (
     _real("sqrt sqrt", "The square root.", np.sqrt, exact="f8"),
     _real("rsqrt", "1 / sqrt(x).", numpy_math.rsqrt),
     _real("cbrt cbrt", "The cube root.", np.cbrt),
-    _real("exp exp", "e to the power of x.", np.exp),
-    _real("exp2 exp2", "2 to the power of x.", np.exp2),
-    _real("exp10", "10 to the power of x.", numpy_math.exp10),
-    _real("expm1 expm1", "exp(x) - 1, precise near 0.", np.expm1),
+    _real("exp exp", "e to the power of x.", np.exp, c={"f": "lane number_exp"}),
+    _real("exp2 exp2", "2 to the power of x.", np.exp2, c={"f": "lane number_exp2"}),
+    _real("exp10", "10 to the power of x.", numpy_math.exp10, c={"f": "lane number_exp10"}),
+    _real("expm1 expm1", "exp(x) - 1, precise near 0.", np.expm1, c={"f": "lane number_expm1"}),
     _real("log log", "The natural logarithm.", np.log),
     _real("log2 log2", "The logarithm to base 2.", np.log2),
     _real("log10 log10", "The logarithm to base 10.", np.log10),
@@ -178,9 +179,9 @@ _ROWS = (
     _real("acos arccos acos", "The arc cosine, in radians.", np.arccos),
     _real("atan arctan atan", "The arc tangent, in radians.", np.arctan),
     _real("atan2 arctan2 atan2", "The angle of the point (x, y), in radians: atan2(y, x).", np.arctan2, 2),
-    _real("sinh sinh", "The hyperbolic sine.", np.sinh),
-    _real("cosh cosh", "The hyperbolic cosine.", np.cosh),
-    _real("tanh tanh", "The hyperbolic tangent.", np.tanh),
+    _real("sinh sinh", "The hyperbolic sine.", np.sinh, c={"f": "lane number_sinh"}),
+    _real("cosh cosh", "The hyperbolic cosine.", np.cosh, c={"f": "lane number_cosh"}),
+    _real("tanh tanh", "The hyperbolic tangent.", np.tanh, c={"f": "lane number_tanh"}),
     _real("asinh arcsinh asinh", "The inverse hyperbolic sine.", np.arcsinh),
     _real("acosh arccosh acosh", "The inverse hyperbolic cosine.", np.arccosh),
     _real("atanh arctanh atanh", "The inverse hyperbolic tangent.", np.arctanh),
@@ -192,12 +193,11 @@ _ROWS = (
     _real("copysign copysign", "The magnitude of x with the sign of y.", np.copysign, 2, exact="f"),
     _real("fmin fmin", "The minimum; a number if one of the two is NaN.", np.fmin, 2),
     _real("fmax fmax", "The maximum; a number if one of the two is NaN.", np.fmax, 2),
-    _real("fdim", "x - y, or 0 if x is not larger.", numpy_math.fdim, 2),
+    _real("fdim", "x - y, or 0 if x is not larger.", numpy_math.fdim, 2, c={"f": "lane fdim"}),
     _real("nextafter nextafter", "The next float from x in the direction of y.", np.nextafter, 2),
     _real("floor floor", "The largest integer that is at most x.", np.floor, c={"f": "floor", **_ROUNDING}, exact="f"),
     _real("ceil ceil", "The smallest integer that is at least x.", np.ceil, c={"f": "ceil", **_ROUNDING}, exact="f"),
     _real("trunc trunc", "x rounded toward zero.", np.trunc, c={"f": "trunc", **_ROUNDING}, exact="f"),
-    # One driver's own rint returns no value for a constant NaN.
     _real("rint rint", "x rounded to the nearest integer, halves to even.", np.rint,
           c={"f": "lane rint", **_ROUNDING}, exact="f"),
     _real("isnan isnan", "Whether x is NaN.", np.isnan, rule="test", c={"f": "isnan", **_NEVER}, exact="f"),
@@ -221,9 +221,9 @@ _ROWS = (
     _integer("hadd", 2, "(x + y) >> 1 without overflow.", lambda x, y: (x & y) + ((x ^ y) >> 1)),
     _integer("rhadd", 2, "(x + y + 1) >> 1 without overflow.", lambda x, y: (x | y) - ((x ^ y) >> 1)),
     _integer("add_sat", 2, "x + y, at most the largest and at least the smallest value of the type.",
-             numpy_math.add_sat),
+             numpy_math.add_sat, c={"i": "lane add_sat", "u": "add_sat"}),
     _integer("sub_sat", 2, "x - y, at most the largest and at least the smallest value of the type.",
-             numpy_math.sub_sat),
+             numpy_math.sub_sat, c={"i": "lane sub_sat", "u": "sub_sat"}),
     _integer("mul_hi", 2, "The upper half of the bits of x * y.", numpy_math.mul_hi),
     _integer("mad_hi", 3, "mul_hi(a, b) + c.", lambda a, b, c: numpy_math.mul_hi(a, b) + c),
     _integer("mad_sat", 3, "a * b + c, at most the largest and at least the smallest value of the type.",
@@ -233,10 +233,6 @@ _ROWS = (
     _integer("bitselect", 3, "The bits of b where c has a 1, else those of a.", lambda a, b, c: (a & ~c) | (b & c)),
     _integer("upsample", 2, "(high << bits) | low, of twice the bits.", numpy_math.upsample, rule="double",
              c=dict.fromkeys("i1 i2 i4 u1 u2 u4".split(), "upsample")),
-    _integer("mul24", 2, "x * y of integers of at most 24 bits, which some GPUs compute faster.", np.multiply,
-             c={"i4": "mul24", "u4": "mul24"}),
-    _integer("mad24", 3, "a * b + c, for a and b of at most 24 bits, which some GPUs compute faster.",
-             lambda a, b, c: a * b + c, c={"i4": "mad24", "u4": "mad24"}),
 )  # fmt: skip
 FUNCTIONS = {row.name: row for row in _ROWS}
 
