@@ -10,7 +10,7 @@ from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan import stream
 from pydp.algorithms.scan.plan import Arrays
 from pydp.algorithms.scan.policy import ScanSpec, bank_layout
-from pydp.algorithms.scan.request import Request, place_of_copy, plan_of, resolve_aliasing, resolve_request
+from pydp.algorithms.scan.request import Request, copied, place_of_copy, prepare
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.recording import recorded
@@ -90,26 +90,18 @@ def _scan(
 ) -> Any:
     """Scan arrays that fit the device. `carry` (a buffer of one value) replaces init before the first element.
     The last inclusive value is written to the buffer `total`."""
-    call, (x_in, h_in, init), value, operator = resolve_request(x, request, out, device, queue, wait_for)
-    y = call.output(x_in.shape, value)
-    if x_in.size == 0:
+    ready = prepare(x, request, out, device, queue, wait_for, copied, carry is not None, total is not None)
+    call, y, init, heads = ready.call, ready.y, ready.init, ready.heads
+    if ready.plan is None:
         return call.finish(y)
-    x_at, h_at, init = resolve_aliasing(call, x_in, h_in, init, y)
-    y_at = y
-    plan = plan_of(call.device, request, operator, x_at, h_at, y_at, init, carry is not None, total is not None)
-    if plan is None:  # the kernels have at most two strides for the other axes: use contiguous copies
-        x_at = call.contiguous(x_at)
-        h_at = call.contiguous(h_at) if h_at is not None else None
-        y_at = y if y.is_contiguous else call.temporary(y.shape, value, "result")
-        plan = plan_of(call.device, request, operator, x_at, h_at, y_at, init, carry is not None, total is not None)
-        assert plan is not None
     init_argument = (init.buffer, init.offset) if type(init) is Operand else init
-    h_buffer, h_offset = (h_at.buffer, h_at.offset) if h_at is not None else (None, 0)
-    arrays = Arrays(x_at.buffer, x_at.offset, y_at.buffer, y_at.offset, h_buffer, h_offset, init_argument, carry, total)
-    plan.run(call, arrays)
-    if y_at is not y:
-        call.copy(y_at, y)
-    return call.finish(y)
+    h_buffer, h_offset = (heads.buffer, heads.offset) if heads is not None else (None, 0)
+    x_buffer, x_offset = ready.x.buffer, ready.x.offset
+    arrays = Arrays(x_buffer, x_offset, y.buffer, y.offset, h_buffer, h_offset, init_argument, carry, total)
+    ready.plan.run(call, arrays)
+    if y is not ready.result:
+        call.copy(y, ready.result)
+    return call.finish(ready.result)
 
 
 def _explain(given: Given) -> Explanation:
@@ -118,33 +110,23 @@ def _explain(given: Given) -> Explanation:
         given.op, given.axis, given.exclusive, given.reverse, given.init, given.segments, given.dtype, given.strategy,
         given.spec,
     )  # fmt: skip
-    where = (given.out, given.device, given.queue, given.wait_for)
-    call, (x_in, h_in, init), value, operator = resolve_request(given.x, request, *where, place_of_copy)
-    title = f"scan of {x_in.shape} {x_in.dtype} with {operator.name!r} along axis {request.axis} on {call.device.name}"
-    if x_in.size == 0:
-        return Explanation(title, {"result": "nothing to do"})
-    y = call.temporary(x_in.shape, value) if given.out is None else call.output(x_in.shape, value)
-    x_at, h_at = x_in, h_in
-    if call.overlaps(x_at, y) and not call.same(x_at, y):
-        x_at = call.temporary(x_at.shape, x_at.dtype)
-    plan = plan_of(call.device, request, operator, x_at, h_at, y, init, False, False)
-    choices = []
+    ready = prepare(given.x, request, given.out, given.device, given.queue, given.wait_for, place_of_copy)
+    device, plan, x = ready.call.device, ready.plan, ready.x
+    title = f"scan of {x.shape} {x.dtype} with {ready.operator.name!r} along axis {request.axis} on {device.name}"
     if plan is None:
-        choices.append("the other axes need more than two strides: the scan uses contiguous copies")
-        x_at, y = place_of_copy(call, x_at), place_of_copy(call, y)
-        h_at = place_of_copy(call, h_at) if h_at is not None else None
-        plan = plan_of(call.device, request, operator, x_at, h_at, y, init, False, False)
-    assert plan is not None
-    profile = call.device.profile
+        return Explanation(title, {"result": "nothing to do"})
+    choices = ["the other axes need more than two strides: the scan uses contiguous copies"] if ready.copies else []
     choices += [plan.why, *plan.describe()]
-    choices.append(f"mapping {plan.spec.mapping!r}: the device is a {profile.kind}")
-    choices.append(_why_strategy(profile, plan.spec))
+    choices.append(f"mapping {plan.spec.mapping!r}: the device is a {device.profile.kind}")
+    choices.append(_why_strategy(device.profile, plan.spec))
     if plan.spec.mapping == "simt":
-        choices.append(f"in local memory: {bank_layout(profile, value.itemsize, plan.spec).reason}")
+        choices.append(
+            f"in local memory: {bank_layout(device.profile, ready.operator.dtype.itemsize, plan.spec).reason}"
+        )
     kernels = plan.all_kernels()
     facts = {
-        "device": call.device.name,
-        "dtype": str(value),
+        "device": device.name,
+        "dtype": str(ready.operator.dtype),
         "specialization": plan.spec,
         "groups": plan.grid[0] // plan.group[0],
         "group": plan.group,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,22 +56,80 @@ class Request:
         return copy
 
 
-Opened = tuple[Call, tuple[Operand, "Operand | None", Any], np.dtype, Operator]
+Copy = Callable[[Call, Operand], Operand]
+"""A function that returns the operand of a contiguous copy."""
 
 
-def resolve_request(
+def copied(call: Call, operand: Operand) -> Operand:
+    """A contiguous copy of the operand in scratch memory."""
+    copy = place_of_copy(call, operand)
+    call.copy(operand, copy)
+    return copy
+
+
+def place_of_copy(call: Call, operand: Operand) -> Operand:
+    """The operand that a contiguous copy would have; nothing is copied."""
+    return call.temporary(operand.shape, operand.dtype, operand.name)
+
+
+class Prepared(NamedTuple):
+    """A scan that is ready to run.
+
+    x, heads, y: what the plan reads and writes; `result` is the call's result, which differs from y if the result is
+    copied. init: None, a scalar or an Operand. plan: None if there are no elements. copies: whether the layout needs
+    contiguous copies.
+    """
+
+    call: Call
+    operator: Operator
+    x: Operand
+    heads: Operand | None
+    y: Operand
+    result: Operand
+    init: Any
+    plan: WalkPlan | ColumnsPlan | None
+    copies: bool = False
+
+
+def prepare(
     x: Any,
     request: Request,
     out: Any,
     device: Any,
     queue: Any,
     wait_for: Any,
-    packed: Callable[[Call, Operand], Operand] = Call.contiguous,
-) -> Opened:
-    """Validate the inputs. Returns (call, (x, heads or None, init: None, a scalar or an Operand), dtype, op).
+    copy: Copy,
+    carry: bool = False,
+    total: bool = False,
+) -> Prepared:
+    """Do all steps of a scan before its launches, for `scan` and its explanation.
 
-    packed: the function that makes an operand contiguous before it is flattened (axis=None).
+    copy: makes the contiguous copies that the scan needs. carry, total: see `Job`.
     """
+    call, (source, heads, init), value, operator = _resolved(x, request, out, device, queue, wait_for, copy)
+    y = result = call.output(source.shape, value)
+    if source.size == 0:
+        return Prepared(call, operator, source, heads, y, result, init, None)
+    source, heads, init = resolve_aliasing(call, source, heads, init, y, copy)
+    plan = plan_of(call.device, request, operator, source, heads, y, init, carry, total)
+    copies = plan is None
+    if plan is None:  # the kernels have at most two strides for the other axes
+        source = _contiguous(call, source, copy)
+        heads = None if heads is None else _contiguous(call, heads, copy)
+        y = result if result.is_contiguous else call.temporary(result.shape, value, "result")
+        plan = plan_of(call.device, request, operator, source, heads, y, init, carry, total)
+        assert plan is not None
+    return Prepared(call, operator, source, heads, y, result, init, plan, copies)
+
+
+def _contiguous(call: Call, operand: Operand, copy: Copy) -> Operand:
+    return operand if operand.is_contiguous else copy(call, operand)
+
+
+def _resolved(
+    x: Any, request: Request, out: Any, device: Any, queue: Any, wait_for: Any, copy: Copy
+) -> tuple[Call, tuple[Operand, Operand | None, Any], np.dtype, Operator]:
+    """Validate the inputs. Returns (call, (x, heads or None, init: None, a scalar or an Operand), dtype, op)."""
     source_dtype = getattr(x, "dtype", None)
     if source_dtype is None:
         x = normal_input("x", x)
@@ -108,8 +166,8 @@ def resolve_request(
     if request.axis is None:
         if out is not None and type(out) is not tuple:  # validate before anything is copied
             check_out(out, (x_in.size,), value, "out")
-        x_in = _flat(packed(call, x_in))
-        h_in = _flat(packed(call, h_in)) if h_in is not None else None
+        x_in = _flat(_contiguous(call, x_in, copy))
+        h_in = _flat(_contiguous(call, h_in, copy)) if h_in is not None else None
     else:
         axis_of(request.axis, len(x_in.shape))
     return call, (x_in, h_in, call.input("init") if "init" in inputs else init), value, operator
@@ -126,28 +184,16 @@ def _flat(operand: Operand) -> Operand:
     return operand.view((operand.size,), (1,))
 
 
-def place_of_copy(call: Call, operand: Operand) -> Operand:
-    """The operand that a contiguous copy would have; nothing is copied."""
-    return operand if operand.is_contiguous else call.temporary(operand.shape, operand.dtype, operand.name)
-
-
-def copied(call: Call, operand: Operand) -> Operand:
-    """A contiguous copy of the operand in scratch memory."""
-    copy = call.temporary(operand.shape, operand.dtype, operand.name)
-    call.copy(operand, copy)
-    return copy
-
-
 def resolve_aliasing(
-    call: Call, x: Operand, h: Operand | None, init: Any, y: Operand
+    call: Call, x: Operand, h: Operand | None, init: Any, y: Operand, copy: Copy
 ) -> tuple[Operand, Operand | None, Any]:
     """Copy the inputs that the results would overwrite too early. Returns (x, h, init)."""
     if call.overlaps(x, y):  # two buffers may be views of the same third buffer: use one buffer for an in-place scan
-        x = y if call.same(x, y) else copied(call, x)
+        x = y if call.same(x, y) else copy(call, x)
     if h is not None and call.overlaps(h, y):
-        h = copied(call, h)
+        h = copy(call, h)
     if type(init) is Operand and call.overlaps(init, y):  # every head reads init, after results were stored
-        init = copied(call, init)
+        init = copy(call, init)
     return x, h, init
 
 
