@@ -15,6 +15,7 @@ bits, and :mod:`pydp.lang.analysis.integer_ranges` says which one a launch needs
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -359,39 +360,48 @@ class ValueFunction:
 # --- walking ---------------------------------------------------------------------------------------------
 
 
-def children(expr: Expr) -> Iterator[Expr]:
-    """The expressions directly inside an expression (those of `bounds` left out)."""
-    for item in fields(expr):
-        value = getattr(expr, item.name)
-        if isinstance(value, Expr):
-            yield value
-        elif isinstance(value, tuple) and item.name in ("indices", "values"):
-            yield from value
+@functools.cache
+def _expression_fields(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """(name, whether it holds several) of the fields of a node type that hold expressions."""
+    several = {"Expr": False, "Expr | None": False, "tuple[Expr, ...]": True}
+    return tuple((item.name, several[str(item.type)]) for item in fields(kind) if str(item.type) in several)
+
+
+@functools.cache
+def _block_fields(kind: Any) -> tuple[str, ...]:
+    """The fields of a node type that hold a list of statements."""
+    return tuple(item.name for item in fields(kind) if str(item.type) == "list[Stmt]")
+
+
+def children(node: Expr | Stmt) -> list[Expr]:
+    """The expressions directly inside an expression or a statement (those of `bounds` left out), in order."""
+    found: list[Expr] = []
+    for name, several in _expression_fields(type(node)):
+        value = getattr(node, name)
+        if several:
+            found += value
+        elif value is not None:
+            found.append(value)
+    return found
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """An expression and everything inside it, outermost first."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    pending = [expr]
+    while pending:
+        one = pending.pop()
+        yield one
+        pending += reversed(children(one))
 
 
-def expressions(statement: Stmt) -> Iterator[Expr]:
-    """The expressions of one statement, not those of statements nested in it."""
-    for item in fields(statement):
-        value = getattr(statement, item.name)
-        if isinstance(value, Expr):
-            yield value
-        elif isinstance(value, tuple) and item.name == "indices":
-            yield from value
+expressions = children
+"""The expressions of one statement, not those of statements nested in it."""
 
 
 def blocks(statement: Stmt) -> Iterator[list[Stmt]]:
     """The lists of statements directly inside a statement."""
-    for item in fields(statement):
-        value = getattr(statement, item.name)
-        if isinstance(value, list):
-            yield value
+    for name in _block_fields(type(statement)):
+        yield getattr(statement, name)
 
 
 def statements(body: list[Stmt]) -> Iterator[Stmt]:
