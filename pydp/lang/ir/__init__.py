@@ -376,7 +376,8 @@ def _block_fields(kind: Any) -> tuple[str, ...]:
 def children(node: Expr | Stmt) -> list[Expr]:
     """The expressions directly inside an expression or a statement (those of `bounds` left out), in order."""
     found: list[Expr] = []
-    for name, several in _expression_fields(type(node)):
+    kind: Any = type(node)
+    for name, several in _expression_fields(kind):
         value = getattr(node, name)
         if several:
             found += value
@@ -400,7 +401,8 @@ expressions = children
 
 def blocks(statement: Stmt) -> Iterator[list[Stmt]]:
     """The lists of statements directly inside a statement."""
-    for name in _block_fields(type(statement)):
+    kind: Any = type(statement)
+    for name in _block_fields(kind):
         yield getattr(statement, name)
 
 
