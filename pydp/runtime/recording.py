@@ -356,8 +356,10 @@ def _signature(
     home: Device | None = None
     host = False
     for name in named:
-        if name in _NOT_GIVEN and named[name] is not None:
-            return None
+        if named[name] is not None and (
+            name in _NOT_GIVEN or (name == "device" and not isinstance(named[name], Device))
+        ):
+            return None  # a device's name may stand for another device later
     for value in (*args, *named.values()):
         kind = type(value)
         if kind in _PLAIN:

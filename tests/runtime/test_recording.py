@@ -334,3 +334,16 @@ def test_a_repeated_call_may_be_interrupted(device, kind):
     objects._enqueue = enqueue
     for one in [*results, pydp.scan(given, device=device)]:
         np.testing.assert_array_equal(one.get() if kind == "field" else one, np.cumsum(x))
+
+
+def test_devices_by_name_are_looked_up(device, counted):
+    """A name selects the device of the call, also beside the default device, and may select the host."""
+    x = np.arange(6, dtype=np.int32)
+    for name in [device.driver, "cpu", "host"] * 4:
+        if name == "host":
+            out = np.zeros(6, np.float32)
+            pydp.forall(6, double, out, x.astype(np.float32), 2, device=name)
+            np.testing.assert_array_equal(out, 2 * x)
+        else:
+            np.testing.assert_array_equal(pydp.scan(x, device=name), np.cumsum(x))
+    assert not counted
