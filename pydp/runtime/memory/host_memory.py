@@ -21,6 +21,7 @@ from pydp.runtime.memory.large_pages import new_buffer
 
 _ALIGNED_FROM = 1 << 16  # bytes; new arrays of at least this size are aligned to a cache line
 _LINE = 64
+_MALLOC_ALIGNMENT = 16 if sys.maxsize > 2**32 else 8  # of NumPy's memory, in bytes
 
 # READ_WRITE also for arrays that are only read: with READ_ONLY, one driver copies the memory when it makes the buffer.
 IN_PLACE = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
@@ -137,10 +138,8 @@ def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     nbytes = dtype.itemsize
     for size in shape:
         nbytes *= size
-    if nbytes < _ALIGNED_FROM:
-        array = np.empty(shape, dtype)
-        if nbytes == 0 or fits_in_place(array):
-            return array
+    if nbytes == 0 or (nbytes < _ALIGNED_FROM and alignment(dtype) <= _MALLOC_ALIGNMENT):
+        return np.empty(shape, dtype)
     try:
         return _aligned(shape, dtype, nbytes)
     except MemoryError:
