@@ -23,7 +23,7 @@ WRONG = {
     "no operator": ((INTS, 3), {}, "3"),
     "statement": ((INTS, "a + b; b"), {}, "';'"),
     "comment": ((INTS, "a + b // b"), {}, "comment"),
-    "line break": ((INTS, "a +\n b"), {}, "line end"),
+    "line break": ((INTS, "a +\n b"), {}, "line break"),
     "preprocessor": ((INTS, "#a"), {}, "'#'"),
     "square brackets": ((INTS, "a + b[0]"), {}, r"'\['"),
     "open bracket": ((INTS, "(a + b"), {}, "bracket"),
