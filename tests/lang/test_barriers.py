@@ -313,6 +313,6 @@ def test_a_device_of_wide_subgroups_has_its_groups_flat():
         (neighbouring_rows, (2, 16), [16, 2, 1], "group"),
     ):
         function = translate(fn, 2, group, [int2, int2], np.dtype(np.int32))
-        found = simt_lowering.lower(function, waves)
+        found = simt_lowering.LOWERING.lower(function, waves)
         assert found.params["shape"] == shape and found.flat == (shape[1] == 1)
         assert kind in str(found.params["barriers"])

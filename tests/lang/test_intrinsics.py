@@ -103,7 +103,7 @@ def test_python_has_exact_integers(row, dtype):
 @pytest.mark.parametrize("name", INTEGERS)
 def test_devices_have_exact_integers(device, lowering, name):
     """All functions of integers; vectors of lanes take long to compile, so two types stand for all."""
-    if lowering is vector_lowering.lower and name not in ("int32", "uint8"):
+    if lowering == vector_lowering.LOWERING.lower and name not in ("int32", "uint8"):
         pytest.skip("the vector mapping is tested with int32 and uint8")
     dtype = np.dtype(name)
     rows = [row for row, one in CASES if one == dtype and row.rule != "double"]
@@ -135,7 +135,7 @@ def test_upsample(device, lowering, name):
 def test_devices_have_the_functions_of_floats(device, lowering, name):
     """Rows that are marked exact give NumPy's bits; others are within the rounding of the device."""
     needs.dtype(device, name)
-    if lowering is vector_lowering.lower and name != "float32":
+    if lowering == vector_lowering.LOWERING.lower and name != "float32":
         pytest.skip("the vector mapping is tested with float32")
     dtype = np.dtype(name)
     grid = np.array(list(itertools.product(FLOATS, repeat=2)), dtype)

@@ -17,13 +17,14 @@ import pyopencl as cl
 
 from pydp.algorithms.forall import host as forall_host
 from pydp.algorithms.forall.arguments import Arguments, types_meet, written_apart
-from pydp.algorithms.forall.plan import ForallSpec, Plan, Translation, check_group, check_spec, too_deep, translation
+from pydp.algorithms.forall.plan import Plan, Translation, too_deep, translation
+from pydp.algorithms.forall.policy import ForallSpec, check_group, check_spec
 from pydp.algorithms.forall.race_check import check_places, check_races
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir
-from pydp.lang.barriers import widths
 from pydp.lang.execute.checked import is_checked
 from pydp.lang.ir.text import ir_text
+from pydp.lang.opencl import lowerings
 from pydp.lang.source.fingerprint import fingerprint
 from pydp.model.explanation import Explanation, Given, explained_by
 from pydp.runtime.arrays.operand import Operand
@@ -257,11 +258,11 @@ def _explain(given: Given) -> Explanation:
         facts |= _common_facts(made)
         why = "requested by device='host'" if given.device == "host" else "checked mode runs on the host"
         return Explanation(f"forall {name}", facts, [why, *_width_reasons(made)], {"typed form": text})
-    lowered = plan.lowered
+    lowered, mapping = plan.lowered, plan.spec.mapping
     global_size, local_size = plan.launch_shape(tuple(space.extent))
     facts = {
         "device": call.device.name,
-        "mapping": lowered.mapping,
+        "mapping": mapping,
         "grid": space,
         "group": lowered.group,
         "work-items": f"{global_size} in groups of {local_size}",
@@ -269,15 +270,11 @@ def _explain(given: Given) -> Explanation:
         **_common_facts(made),
     }
     why, *more = ready.reasons
-    choices = [f"mapping {lowered.mapping}: {why}", *more, *lowered.notes, *_width_reasons(made)]
+    choices = [f"mapping {mapping}: {why}", *more, *lowered.notes, *_width_reasons(made)]
     if made.function.group is None:
         choices.append(f"group {lowered.group} chosen: the call gives no group, and the function uses none")
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
-    if lowered.mapping == "vector":
-        needed = widths.infer(made.function, most=40)
-        choices += [
-            f"barrier {n} needs width {width} for the accesses around it" for n, width in needed.items() if width.found
-        ]
+    choices += lowerings()[mapping].remarks(made.function)
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
 
 

@@ -44,7 +44,6 @@ class Slot:
 class Lowered:
     """A vector function as a kernel.
 
-    mapping: "simt" (a lane is a work-item) or "vector" (a work-item runs a group).
     kernel_name, template, params: what :func:`pydp.runtime.programs.program.kernel` takes.
     group: extents of the group, which is the given one or the lowering's own pick.
     arguments: the kernel's arguments in order. local_bytes: of local memory for each group.
@@ -53,11 +52,11 @@ class Lowered:
     notes: one sentence for each choice that a user may ask for; barriers: one for each barrier, in source order.
     """
 
-    mapping: str
     kernel_name: str
     template: str
     params: dict[str, object]
     group: tuple[int, ...]
+    work_items: tuple[int, ...]
     arguments: list[Slot]
     local_bytes: int = 0
     notes: list[str] = field(default_factory=list)
@@ -112,7 +111,7 @@ def launch_shape(lowered: Lowered, extent: Sequence[int]) -> tuple[tuple[int, ..
     kernel is `flat`, dimension 0 is all of them. In the "vector" mapping each group is one work-item.
     """
     counts = group_counts(extent, lowered.group)
-    lanes = lowered.group if lowered.mapping == "simt" else (1,) * len(counts)
+    lanes = lowered.work_items
     if lowered.flat:
         counts, lanes = (math.prod(counts),), (math.prod(lanes),)
     groups, local = _three(counts), _three(lanes)

@@ -21,6 +21,7 @@ from pydp.lang.opencl import helpers
 from pydp.lang.opencl.bank_layout import field_bytes, local_layouts
 from pydp.lang.opencl.c_text import Block, identifier
 from pydp.lang.opencl.lowered import Lowered, Slot, argument_names, declaration, dtypes_of, standard_slots
+from pydp.lang.opencl.lowering import Lowering, register
 from pydp.lang.opencl.statements import BodyC
 from pydp.local_memory import Layout
 from pydp.runtime.device.profile import Profile
@@ -30,71 +31,74 @@ _WORDS = {"float": "uint", "double": "ulong"}
 _ATOMIC_TYPES = ("int", "uint", "long", "ulong", "float", "double")
 
 
-def lower(
-    function: ir.Function,
-    profile: Profile,
-    unit_strides: frozenset[tuple[str, int]] = frozenset(),
-    *,
-    flat: bool = False,
-    grid_extent: Sequence[int] = (),
-    barriers: str = "auto",
-    subgroup: int | None = None,
-    shared: bool = False,
-    watched: bool = False,
-) -> Lowered:
-    """`function` as a kernel of the "simt" mapping.
+class Simt(Lowering):
+    """A lane is a work-item: the mapping for GPUs, and for drivers that limit loop iterations."""
 
-    unit_strides: (array name, axis) pairs whose stride is known to be 1. flat: number groups and lanes along
-    dimension 0 alone, which is done as well where barriers profit. grid_extent: helps to pick a group where the
-    function has none. barriers, subgroup: how barriers are run (see :mod:`pydp.groups.barrier`). shared: an element
-    may be read and written as one of several types. watched: the kernel notes in its last argument whether the driver
-    ended a loop early. Raises UnsupportedOnDevice for what the device cannot run, before anything is built.
-    """
-    group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
-    flat = flat or math.prod(group[:-2]) > 64
-    # In a group with one work-item along dimension 0, PoCL's first work-item may run code twice (see quirks.TABLE).
-    flat = flat or (group[-1:] == (1,) and math.prod(group) > 1)
-    rows = [math.prod(group if flat else group[-1:])]
-    if profile.kind != "cpu" or barriers != "auto" or subgroup is not None:
-        rows.append(math.prod(group))  # on CPUs steps along dimension 0 are vectors, worth more than barriers
-    plan = plan_barriers(function, profile, rows, choice=barriers, subgroup=subgroup)
-    runs = not flat and plan.row != rows[0]
-    flat = flat or runs
-    layouts = local_layouts(function, profile)
-    writer = _SimtC(function, group, flat, unit_strides, plan, layouts, shared)
-    if watched:
-        writer.watch()
-    writer.write()
-    local_bytes = sum(field_bytes(array, layouts) for array in function.locals)
-    _check_limits(function, group, local_bytes, writer, profile)
-    return Lowered(
-        mapping="simt",
-        kernel_name=identifier("forall_", function.name),
-        template="forall_simt.mako",
-        params=writer.params(),
-        group=group,
-        arguments=writer.slots,
-        local_bytes=local_bytes,
-        notes=[*_notes(flat, runs, writer.watched, plan), *(one.reason for one in layouts.values())],
-        barriers=plan.reasons,
-        flat=flat,
-        uses_ptx=plan.uses_ptx,
-        assumes_apart=plan.assumes_apart,
-    )
+    name = "simt"
+    takes_barriers = True
+    allows_aliasing = True
 
+    def default_reason(self, profile: Profile) -> str | None:
+        if profile.loop_limit is not None:
+            return "this driver limits loop iterations, and a lane runs fewer than a group"
+        return super().default_reason(profile)
 
-def pick_group(rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
-    """A group of up to 256 lanes, no longer than the grid (in powers of two): up to 32 along the last axis, then
-    along the axes before it, then what is left along the last axis again."""
-    room = 1 << min(256, profile.max_group_size).bit_length() - 1
-    reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [room] * rank
-    group = [1] * rank
-    for axis, most in [(rank - 1, 32), *((axis, room) for axis in reversed(range(rank - 1))), (rank - 1, room)]:
-        if axis >= 0:
-            grow = max(1, min(reach[axis] // group[axis], most // group[axis], room))
-            group[axis] *= grow
-            room //= grow
-    return tuple(group)
+    def pick_group(self, rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
+        """A group of up to 256 lanes, no longer than the grid (in powers of two): up to 32 along the last axis, then
+        along the axes before it, then the rest along the last axis again."""
+        room = 1 << min(256, profile.max_group_size).bit_length() - 1
+        reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [room] * rank
+        group = [1] * rank
+        for axis, most in [(rank - 1, 32), *((axis, room) for axis in reversed(range(rank - 1))), (rank - 1, room)]:
+            if axis >= 0:
+                grow = max(1, min(reach[axis] // group[axis], most // group[axis], room))
+                group[axis] *= grow
+                room //= grow
+        return tuple(group)
+
+    def lower(
+        self,
+        function: ir.Function,
+        profile: Profile,
+        unit_strides: frozenset[tuple[str, int]] = frozenset(),
+        *,
+        flat: bool = False,
+        barriers: str = "auto",
+        subgroup: int | None = None,
+        shared: bool = False,
+        watched: bool = False,
+    ) -> Lowered:
+        group = function.group if function.group is not None else self.pick_group(function.grid_rank, (), profile)
+        flat = flat or math.prod(group[:-2]) > 64
+        # In a group with one work-item along dimension 0, PoCL's first work-item may run code twice (see quirks.TABLE).
+        flat = flat or (group[-1:] == (1,) and math.prod(group) > 1)
+        rows = [math.prod(group if flat else group[-1:])]
+        if profile.kind != "cpu" or barriers != "auto" or subgroup is not None:
+            rows.append(math.prod(group))  # on CPUs steps along dimension 0 are vectors, worth more than barriers
+        plan = plan_barriers(function, profile, rows, choice=barriers, subgroup=subgroup)
+        runs = not flat and plan.row != rows[0]
+        flat = flat or runs
+        layouts = local_layouts(function, profile)
+        writer = _SimtC(function, group, flat, unit_strides, plan, layouts, shared)
+        if watched:
+            writer.watch()
+        writer.write()
+        local_bytes = sum(field_bytes(array, layouts) for array in function.locals)
+        _check_limits(function, group, local_bytes, writer, profile)
+        return Lowered(
+            kernel_name=identifier("forall_", function.name),
+            template="forall_simt.mako",
+            params=writer.params(),
+            group=group,
+            work_items=group,
+            arguments=writer.slots,
+            local_bytes=local_bytes,
+            notes=[*_notes(flat, runs, writer.watched, plan), *(one.reason for one in layouts.values())],
+            barriers=plan.reasons,
+            flat=flat,
+            uses_ptx=plan.uses_ptx,
+            assumes_apart=plan.assumes_apart,
+        )
 
 
 def _check_limits(
@@ -348,3 +352,6 @@ class _SimtC(BodyC):
             self.block.line(f"LANE_BARRIER_{number}({width})")
         else:
             self.block.line(f"LANE_BARRIER_{number}(0)")
+
+
+LOWERING = register(Simt())

@@ -15,17 +15,19 @@ from pydp import dtypes
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
 from pydp.lang.analysis import regions
+from pydp.lang.barriers import widths
 from pydp.lang.ir import member_dtype
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.c_text import Block, identifier
 from pydp.lang.opencl.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
+from pydp.lang.opencl.lowering import Lowering, register
 from pydp.lang.opencl.vector.arrange import Arrangement, arrange
 from pydp.lang.opencl.vector.expressions import leaves
 from pydp.lang.opencl.vector.families import Families
 from pydp.lang.opencl.vector.flow import Flow, declare, loop
 from pydp.lang.opencl.vector.interval import IntervalWriter, private_names, private_uses
 from pydp.lang.opencl.vector.layout import Layout, pick_width
-from pydp.lang.opencl.vector.shape import pick_group, pick_layout_rows, widest
+from pydp.lang.opencl.vector.shape import pick_layout_rows, widest
 from pydp.lang.opencl.vector.unroll import unroll
 from pydp.lang.opencl.vector.values import Kernel, Value
 from pydp.lang.opencl.vector.variance import Variances
@@ -36,45 +38,70 @@ _MOST_PRIVATE_BYTES = 2 << 20
 _STRIPE_LANES = 64  # columns of lanes that groups run down before the next ones: a panel of them fits the L2 cache
 
 
-def lower(
-    function: ir.Function,
-    profile: Profile,
-    unit_strides: frozenset[tuple[str, int]] = frozenset(),
-    *,
-    flat: bool = False,
-    grid_extent: Sequence[int] = (),
-) -> Lowered:
-    """`function` as a kernel of the "vector" mapping.
+class Vector(Lowering):
+    """A work-item runs a whole group, lane vectors one after the other: the mapping for CPUs."""
 
-    unit_strides: (array name, axis) pairs whose stride is known to be 1, so that neighbours can be read as a
-    vector. flat: number groups along dimension 0 alone. grid_extent: helps to pick a group where the function
-    has none. Raises UnsupportedOnDevice for what the device cannot run, before anything is built.
-    """
-    group = function.group
-    if group is None:
-        group = pick_group(function.grid_rank, grid_extent, profile)
-    flat = flat or math.prod(group[:-2]) > 64
-    clipped = not (ir.barriers(function.body) or function.locals)
-    width = pick_width(group[-1] if group else 1, widest(function, profile))
-    function = replace(function, body=unroll(function.body))
-    nodes = regions.split(function.body)
-    layout = Layout(tuple(group), width, 1, clipped)
-    layout = pick_layout_rows(nodes, layout, profile)
-    writer = _VectorC(function, nodes, layout, unit_strides, flat, profile.is_simulator)
-    writer.write()
-    _check_limits(function, writer, profile)
-    return Lowered(
-        mapping="vector",
-        kernel_name=identifier("forall_", function.name),
-        template="forall_vector.mako",
-        params=writer.params(),
-        group=tuple(group),
-        arguments=writer.slots,
-        local_bytes=0,
-        notes=_notes(function, layout, flat, writer.kernel.arrangements),
-        barriers=["none: one work-item runs the group, stretch by stretch" for _ in ir.barriers(function.body)],
-        flat=flat,
-    )
+    name = "vector"
+
+    def default_reason(self, profile: Profile) -> str | None:
+        return super().default_reason(profile) if profile.loop_limit is None else None
+
+    def pick_group(self, rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
+        """Up to 8 rows of up to 256 lanes (one row of 2048 for rank 1), no longer than the grid (in powers of two), and
+        small enough for every core to have several groups."""
+        if rank == 0:
+            return ()
+        known = len(extent) == rank
+        reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if known else [1 << 20] * rank
+        lanes = 2048
+        if known:
+            share = math.prod(int(size) for size in extent) // max(1, 8 * profile.compute_units)
+            lanes = max(256, min(lanes, 1 << max(0, share).bit_length()))
+        columns = max(4, min(reach[-1], lanes if rank == 1 else 256))
+        group = [1] * rank
+        group[-1] = columns
+        if rank > 1:
+            group[-2] = max(1, min(reach[-2], 8, lanes // columns))
+        return tuple(group)
+
+    def remarks(self, function: ir.Function) -> list[str]:
+        needed = widths.infer(function, most=40)
+        return [
+            f"barrier {n} needs width {width} for the accesses around it" for n, width in needed.items() if width.found
+        ]
+
+    def lower(
+        self,
+        function: ir.Function,
+        profile: Profile,
+        unit_strides: frozenset[tuple[str, int]] = frozenset(),
+        *,
+        flat: bool = False,
+        **ignored: object,
+    ) -> Lowered:
+        group = function.group if function.group is not None else self.pick_group(function.grid_rank, (), profile)
+        flat = flat or math.prod(group[:-2]) > 64
+        clipped = not (ir.barriers(function.body) or function.locals)
+        width = pick_width(group[-1] if group else 1, widest(function, profile))
+        function = replace(function, body=unroll(function.body))
+        nodes = regions.split(function.body)
+        layout = Layout(tuple(group), width, 1, clipped)
+        layout = pick_layout_rows(nodes, layout, profile)
+        writer = _VectorC(function, nodes, layout, unit_strides, flat, profile.is_simulator)
+        writer.write()
+        _check_limits(function, writer, profile)
+        return Lowered(
+            kernel_name=identifier("forall_", function.name),
+            template="forall_vector.mako",
+            params=writer.params(),
+            group=tuple(group),
+            work_items=(1,) * len(group),
+            arguments=writer.slots,
+            local_bytes=0,
+            notes=_notes(function, layout, flat, writer.kernel.arrangements),
+            barriers=["none: one work-item runs the group, stretch by stretch" for _ in ir.barriers(function.body)],
+            flat=flat,
+        )
 
 
 def _notes(function: ir.Function, layout: Layout, flat: bool, orders: Mapping[str, Arrangement]) -> list[str]:
@@ -82,8 +109,6 @@ def _notes(function: ir.Function, layout: Layout, flat: bool, orders: Mapping[st
         "mapping vector: one work-item for each group",
         f"strips of {layout.width} lanes along the last axis, {layout.rows} rows side by side",
     ]
-    if function.group is None:
-        notes.append(f"group {layout.group} picked: enough lanes to make a work-item worth its start")
     if function.locals:
         notes.append("local fields are the work-item's own memory")
     notes += [f"local field {name} {order.reason}" for name, order in sorted(orders.items()) if order.reason]
@@ -102,8 +127,8 @@ def _check_limits(function: ir.Function, writer: _VectorC, profile: Profile) -> 
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
     if profile.loop_limit is not None:
         raise UnsupportedOnDevice(
-            f"{function.name} as one work-item for each group may pass the {profile.loop_limit} rounds to which this "
-            f"device cuts loops; the simt mapping is accepted"
+            f"{function.name}: mapping 'vector' runs a group in one work-item, which may exceed the driver's limit of "
+            f"{profile.loop_limit} loop iterations; mapping 'simt' is accepted"
         )
 
 
@@ -317,3 +342,6 @@ class _VectorC:
                 f"one that all lanes of a group share is accepted"
             )
         return writer.expr(expr)
+
+
+LOWERING = register(Vector())

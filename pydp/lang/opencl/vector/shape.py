@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pydp.lang import ir
@@ -25,25 +24,6 @@ def widest(function: ir.Function, profile: Profile) -> int:
     floats = [array.dtype.itemsize for array in function.arrays if array.dtype.kind == "f"]
     size = min(floats) if floats else max([4, *sizes])
     return max(4, min(16, profile.simd_bytes // min(8, max(4, size))))
-
-
-def pick_group(rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
-    """A group for a function that has none: up to 8 rows of up to 256 lanes (one row of 2048 for rank 1), no longer
-    than the grid in powers of two, and short enough that every core has several."""
-    if rank == 0:
-        return ()
-    known = len(extent) == rank
-    reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if known else [1 << 20] * rank
-    lanes = 2048
-    if known:
-        share = math.prod(int(size) for size in extent) // max(1, 8 * profile.compute_units)
-        lanes = max(256, min(lanes, 1 << max(0, share).bit_length()))
-    columns = max(4, min(reach[-1], lanes if rank == 1 else 256))
-    group = [1] * rank
-    group[-1] = columns
-    if rank > 1:
-        group[-2] = max(1, min(reach[-2], 8, lanes // columns))
-    return tuple(group)
 
 
 def pick_layout_rows(nodes: list[regions.Node], layout: Layout, profile: Profile) -> Layout:
