@@ -39,7 +39,7 @@ from pydp.lang.analysis.regions import Interval, Scopes, Shared, split
 from pydp.lang.compile import translate
 from pydp.lang.execute import host
 from pydp.lang.opencl import vector as vector_lowering
-from pydp.lang.opencl.vector.layout import Layout, pick_rows, pick_width
+from pydp.lang.opencl.vector.layout import StripLayout, pick_rows, pick_width
 from pydp.lang.opencl.vector.unroll import unroll
 from pydp.lang.opencl.vector.variance import Variance, Variances
 
@@ -268,9 +268,9 @@ def test_shapes():
     assert [pick_width(n, 16) for n in (16, 64, 24, 20, 5, 1, 17)] == [16, 16, 8, 4, 8, 4, 16]
     assert [pick_width(n, 8) for n in (16, 20, 5, 9)] == [8, 4, 8, 8]
     assert [pick_rows(16, n) for n in (16, 12, 3, 1)] == [16, 8, 2, 1] and pick_rows(13, 8) == 1
-    layout = Layout((3, 8, 20), 16, 4, False)
+    layout = StripLayout((3, 8, 20), 16, 4, False)
     assert (layout.strips, layout.blocks, layout.whole, layout.row_axis) == (2, 12, False, 1)
-    assert Layout((), 4, 1, True).blocks == 1 and Layout((16, 16), 16, 16, False).single
+    assert StripLayout((), 4, 1, True).blocks == 1 and StripLayout((16, 16), 16, 16, False).single
 
 
 class _Profile:
@@ -295,9 +295,9 @@ def test_regions():
 
 
 @pytest.mark.host
-def test_facets():
-    """Indexes are scalars with a step, what a condition on lanes sets is a vector unless only it sees it."""
-    layout = Layout((8, 32), 16, 4, False)
+def test_variances():
+    """Indexes are scalars with a step; a variable set under a divergent condition is a vector if it is read outside."""
+    layout = StripLayout((8, 32), 16, 4, False)
     x, y, z, s = (var(n) for n in "xyzs")
     body = [
         assign(x, add(mul(local(1), 3), local(0))),
@@ -310,7 +310,7 @@ def test_facets():
     nodes = split(body)
     found = Variances(nodes, layout, {id(nodes[0]): Scopes(nodes[0].body, set())}).variables
     assert found["x"] == Variance(3, True, True) and found["y"].step == 1 and found["z"].step == 1
-    assert found["s"].step is None and not found["s"].row
+    assert found["s"].step is None and not found["s"].varies_by_row
 
 
 @pytest.mark.host
@@ -350,10 +350,10 @@ def test_refusals():
 
 @pytest.mark.host
 def test_what_the_fast_version_of_a_product_does():
-    """Rows side by side, whole vectors, no guard inside; both are in the text."""
+    """Unrolled rows, whole vectors, no guard inside; both are in the text."""
     case = next(case for case in CASES if case.name == "mxm_tiled")
     made = translate(case.function, 2, case.group, case.types)
     lowered = vector_lowering.LOWERING.lower(made, _profile(), unit(made))
     text = str(lowered.params["body"])
-    assert "16 rows side by side" in " ".join(lowered.notes) and "vload16" in text and "v_acc_r15" in text
+    assert "16 rows unrolled" in " ".join(lowered.notes) and "vload16" in text and "v_acc_r15" in text
     assert len(lowered.barriers) == 2 and lowered.local_bytes == 0

@@ -132,18 +132,18 @@ class Translation:
         return self._wide
 
     def plan(
-        self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False, watched: bool = False
+        self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False, loop_guarded: bool = False
     ) -> Plan:
         """The plan for a device, the caller's `spec` (or None) and a grid extent.
 
-        shared: arrays of different types share memory. watched: loops may exceed the driver's iteration limit."""
-        key = (self, None if spec is None else spec_key(spec), extent, shared, watched, registry_version())
+        shared: arrays of different types share memory. loop_guarded: loops may exceed the driver's iteration limit."""
+        key = (self, None if spec is None else spec_key(spec), extent, shared, loop_guarded, registry_version())
         found: Plan | None = device.plans.get(key)
         if found is None:
-            found = device.plans.make(key, self._planned, device, spec, extent, shared, watched)
+            found = device.plans.make(key, self._planned, device, spec, extent, shared, loop_guarded)
         return found
 
-    def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, watched: bool) -> Plan:
+    def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, loop_guarded: bool) -> Plan:
         """The plan for the caller's specialization or the default one, or for a fallback of the default one."""
         for dtype in set(dtypes_of(self.function)):
             dtypes.check_supported(dtype, device, self.function.name)
@@ -164,19 +164,19 @@ class Translation:
         if shared:
             spec, why = aliasing_spec(spec)
             try:
-                return self._kept(device, spec, why, extent, shared, watched)
+                return self._kept(device, spec, why, extent, shared, loop_guarded)
             except (InvalidArgument, UnsupportedOnDevice) as error:
                 refusal = UnsupportedOnDevice if isinstance(error, UnsupportedOnDevice) else InvalidArgument
                 raise refusal(f"{why}, and that is not possible: {error}. Pass a copy of one of the arrays") from None
         try:
-            return self._kept(device, spec, reason, extent, watched=watched)
+            return self._kept(device, spec, reason, extent, loop_guarded=loop_guarded)
         except UnsupportedOnDevice as error:
             if given is not None:
                 raise
             why = f"the mapping {spec.mapping!r} cannot run it: {error}"
             for other in fallbacks(spec):
                 with contextlib.suppress(UnsupportedOnDevice):
-                    return self._kept(device, other, why, extent, watched=watched)
+                    return self._kept(device, other, why, extent, loop_guarded=loop_guarded)
             raise
 
     def _kept(
@@ -186,7 +186,7 @@ class Translation:
         reason: str,
         extent: tuple[int, ...],
         shared: bool = False,
-        watched: bool = False,
+        loop_guarded: bool = False,
     ) -> Plan:
         """The cached plan for this extent; all extents with the same group share one kernel."""
         lowering = lowerings()[spec.mapping]
@@ -194,9 +194,9 @@ class Translation:
         if group is None:
             group = pick_group(lowering, self.function.grid_rank, extent, device.profile)
         many = device.kind == "gpu" and any(count > program.MOST_GROUPS for count in group_counts(extent, group)[:-1])
-        key = (self, lowering, group, many, spec.barriers, spec.subgroup, shared, watched)
+        key = (self, lowering, group, many, spec.barriers, spec.subgroup, shared, loop_guarded)
         chosen = replace(spec, group=group)
-        made: Plan = device.plans.make(key, Plan, self, device, chosen, reason, many, shared, watched)
+        made: Plan = device.plans.make(key, Plan, self, device, chosen, reason, many, shared, loop_guarded)
         return made
 
 
@@ -211,20 +211,22 @@ class Plan:
         reason: str,
         flat: bool,
         shared: bool = False,
-        watched: bool = False,
+        loop_guarded: bool = False,
     ) -> None:
         self.translation, self.spec, self.reason = made_from, spec, reason
-        self.lowered = lowered = lower(made_from, device, spec, flat, shared, watched)
+        self.lowered = lowered = lower(made_from, device, spec, flat, shared, loop_guarded)
         try:
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         except BuildFailed:
             if not lowered.uses_ptx or spec.barriers != "auto":
                 raise
             _log.warning("warp barriers do not build on %s; whole-group barriers are used", device.name)
-            self.lowered = lowered = lower(made_from, device, replace(spec, barriers="group"), flat, shared, watched)
+            self.lowered = lowered = lower(
+                made_from, device, replace(spec, barriers="group"), flat, shared, loop_guarded
+            )
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         self.runs = _runs(lowered.arguments)
-        self.watched = watched
+        self.loop_guarded = loop_guarded
         self._shapes = BoundedCache(_MOST_ARGUMENTS)
 
     def launch_shape(self, extent: tuple[int, ...]) -> Any:
@@ -254,7 +256,12 @@ class Plan:
 
 
 def lower(
-    made_from: Translation, device: Device, spec: ForallSpec, flat: bool, shared: bool = False, watched: bool = False
+    made_from: Translation,
+    device: Device,
+    spec: ForallSpec,
+    flat: bool,
+    shared: bool = False,
+    loop_guarded: bool = False,
 ) -> Lowered:
     """Lower the function with the mapping and the group of `spec`."""
     function = replace(made_from.function, group=spec.group)
@@ -271,7 +278,7 @@ def lower(
         barriers=spec.barriers,
         subgroup=spec.subgroup,
         shared=shared,
-        watched=watched,
+        loop_guarded=loop_guarded,
     )
 
 

@@ -21,7 +21,8 @@ _MOST_LANES = 1 << 20  # of a group: far more than any device accepts
 class ForallSpec:
     """How a forall is run.
 
-    mapping: "simt" (one work-item per lane) or "vector" (one work-item per group, lanes in vector registers).
+    mapping: "simt" (one work-item per lane), "vector" (one work-item per group, lanes in vector registers), or the name
+    of another registered lowering.
     group: the group's extents if the call gives no group and the function uses none; None lets the lowering choose.
     barriers: "auto" gives each barrier the narrowest width that the accesses around it allow, in the cheapest way.
     "group" uses whole-group barriers only. "none" (omit barriers where correct), "subgroup" and "named" (NVIDIA) allow

@@ -1,4 +1,4 @@
-"""The helper functions that generated C calls: descriptions for lane_functions.mako, and their rendered text."""
+"""Helper functions that generated C calls: their parameters for lane_functions.mako, and their text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VECTOR = re.compile(r"([a-z]+?)(\d*)\Z")
 
 
 def describe(kind: str, c_type: str) -> dict[str, object]:
-    """What lane_functions.mako needs to know of the function ``lane_KIND_TYPE``."""
+    """The parameters of lane_functions.mako for the function ``lane_KIND_TYPE``."""
     matched = _VECTOR.match(c_type)
     assert matched is not None, c_type
     base, width = matched[1], matched[2]

@@ -1,7 +1,7 @@
 """Lowerings: the ways to make an OpenCL kernel from a vector function, and the registry of them.
 
-A lowering is a subclass of :class:`Lowering` in a module that ends with ``LOWERING = register(...)``. Its name is what
-``ForallSpec.mapping`` accepts; callers use the hooks below and never compare names.
+A lowering is a subclass of :class:`Lowering` in a module that ends with ``LOWERING = register(...)``.
+ForallSpec.mapping accepts its name. Callers use the hooks below and never compare names.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Lowering(ABC):
         barriers: str = "auto",
         subgroup: int | None = None,
         shared: bool = False,
-        watched: bool = False,
+        loop_guarded: bool = False,
     ) -> Lowered:
         """The kernel of `function`.
 
         unit_strides: (array name, axis) pairs whose stride is known to be 1. flat: number groups and lanes along
-        dimension 0 only. barriers, subgroup: how barriers are run (see :mod:`pydp.groups.barrier`). shared: an element
-        may be read and written as one of several types. watched: the kernel records in its last argument whether the
-        driver ended a loop early. A lowering ignores the options that it does not support.
+        dimension 0 only. barriers, subgroup: how barriers are run (see :mod:`pydp.groups.barrier`). shared: arrays of
+        different types may share memory. loop_guarded: the kernel records in its last argument whether the driver ended
+        a loop early. A lowering ignores the options that it does not support.
         Raises UnsupportedOnDevice, before anything is built, if the device cannot run the function.
         """
 

@@ -1,8 +1,8 @@
-"""The typed form as an OpenCL kernel in which a lane is a work-item.
+"""The lowering "simt": a lane is a work-item. The mapping for GPUs.
 
-Groups of any rank lie on up to three dimensions, the last axis on dimension 0, so that neighbours in
-memory are neighbours in a subgroup. Every access to an argument is guarded by its extents. Lanes outside the
-grid are masked, never returned early, where the function has barriers or local arrays.
+Groups of any rank are mapped to up to three dimensions. The last axis is dimension 0, so adjacent elements in memory
+belong to adjacent lanes of a subgroup. Every access to an argument is guarded by its extents. If the function has
+barriers or local arrays, lanes outside the grid are masked and do not return early.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Simt(Lowering):
         barriers: str = "auto",
         subgroup: int | None = None,
         shared: bool = False,
-        watched: bool = False,
+        loop_guarded: bool = False,
     ) -> Lowered:
         group = function.group if function.group is not None else self.pick_group(function.grid_rank, (), profile)
         flat = flat or math.prod(group[:-2]) > 64
@@ -74,14 +74,14 @@ class Simt(Lowering):
         flat = flat or (group[-1:] == (1,) and math.prod(group) > 1)
         rows = [math.prod(group if flat else group[-1:])]
         if profile.kind != "cpu" or barriers != "auto" or subgroup is not None:
-            rows.append(math.prod(group))  # on CPUs steps along dimension 0 are vectors, worth more than barriers
+            rows.append(math.prod(group))  # on CPUs, vectors along dimension 0 gain more than cheaper barriers
         plan = plan_barriers(function, profile, rows, choice=barriers, subgroup=subgroup)
         runs = not flat and plan.row != rows[0]
         flat = flat or runs
         layouts = local_layouts(function, profile)
         writer = _SimtC(function, group, flat, unit_strides, plan, layouts, shared)
-        if watched:
-            writer.watch()
+        if loop_guarded:
+            writer.guard_loops()
         writer.write()
         local_bytes = sum(field_bytes(array, layouts) for array in function.locals)
         _check_limits(function, group, local_bytes, writer, profile)
@@ -93,7 +93,7 @@ class Simt(Lowering):
             work_items=group,
             arguments=writer.slots,
             local_bytes=local_bytes,
-            notes=[*_notes(flat, runs, writer.watched, plan), *(one.reason for one in layouts.values())],
+            notes=[*_notes(flat, runs, writer.loop_guarded, plan), *(one.reason for one in layouts.values())],
             barriers=plan.reasons,
             flat=flat,
             uses_ptx=plan.uses_ptx,
@@ -118,15 +118,19 @@ def _check_limits(
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
 
 
-def _notes(flat: bool, runs: bool, watched: bool, plan: BarrierPlan) -> list[str]:
-    notes = ["one work-item for each lane", *([plan.summary] if plan.summary else [])]
+def _notes(flat: bool, runs: bool, loop_guarded: bool, plan: BarrierPlan) -> list[str]:
+    notes = ["one work-item per lane", *([plan.summary] if plan.summary else [])]
     if plan.assumes_apart:
-        notes.append("barriers are for arguments that share no memory; a call with others has the whole group meet")
-    if watched:
-        notes.append("loops are watched, for they may be longer than this driver allows: the call waits and looks")
+        notes.append(
+            "barriers assume arguments that share no memory; a call with other arguments uses whole-group barriers"
+        )
+    if loop_guarded:
+        notes.append(
+            "loops may exceed the driver's iteration limit: the call waits and checks whether one was ended early"
+        )
     if flat:
-        why = ", so that subgroups are runs of lanes and fewer barriers are of the whole group" if runs else ""
-        notes.append(f"groups are numbered along dimension 0 alone{why}")
+        why = ", so subgroups are runs of lanes, and fewer barriers need the whole group" if runs else ""
+        notes.append(f"groups are numbered along dimension 0 only{why}")
     return notes
 
 
@@ -134,7 +138,7 @@ class _SimtC(BodyC):
     """Writes the body of a kernel whose work-items are lanes."""
 
     indexes = True
-    private = "PRIVATE_FIELD "  # which the template defines
+    private = "PRIVATE_FIELD "  # a macro of the template
 
     def __init__(
         self,
@@ -156,19 +160,19 @@ class _SimtC(BodyC):
         self.index = dtypes.c_name(function.index_dtype)
         self._next_barrier = 0
 
-    def watch(self) -> None:
-        """Note in the kernel's last argument whether a loop was ended early."""
-        self.watched = True
+    def guard_loops(self) -> None:
+        """Record in the kernel's last argument whether a loop was ended early."""
+        self.loop_guarded = True
         self.slots.append(Slot("overran", "overran_any", dtype=np.dtype(np.int32)))
 
     def write(self) -> None:
-        """The whole body, into the block."""
-        if self.watched:
+        """Write the body into the block."""
+        if self.loop_guarded:
             self.block.line("int overran = 0;")
             self.block.line("volatile __global int* ended = overran_any + 1 + LANE_NUMBER;")
         self._write()
-        if self.watched:
-            # One more loop, for those that are not watched (in powers, remainders and updates): all draw on one number.
+        if self.loop_guarded:
+            # One more loop, for the unguarded ones (in powers, remainders and updates): all share one iteration count.
             self.block.line("*ended = 2;")
             self.block.line("while (*ended > 0) *ended -= 1;")
             self.block.line("if (overran || *ended) atomic_or(overran_any, 1);")
@@ -191,7 +195,7 @@ class _SimtC(BodyC):
 
     @property
     def wide_atomics(self) -> bool:
-        """Whether some atomic update is of 64 bits."""
+        """Whether an atomic update has 64 bits."""
         return any(word.endswith("long") for *_, word in self.atomics)
 
     def params(self) -> dict[str, object]:
@@ -229,10 +233,10 @@ class _SimtC(BodyC):
         size = math.prod(self.extents(array))
         return f"__local {dtypes.c_name(array.dtype)} {self.array_name(array)}[{size}]"
 
-    # -- where the lane is ---------------------------------------------------------------------------------
+    # -- indexes of the lane -------------------------------------------------------------------------------
 
     def _indexes(self) -> None:
-        """group_k, local_k and global_k of every axis, and whether the lane is in the grid."""
+        """Declare group_k, local_k and global_k of every axis, and in_grid."""
         rank, line = self.function.grid_rank, self.block.line
         for kind in ("group", "local"):
             for dimension, axes in self._dimensions():
@@ -244,13 +248,13 @@ class _SimtC(BodyC):
             line(f"const int in_grid = {inside};")
 
     def _dimensions(self) -> list[tuple[int, list[int]]]:
-        """(dimension, the axes that lie on it, last axis first)."""
+        """(dimension, the axes mapped to it, last axis first)."""
         axes = list(range(self.function.grid_rank - 1, -1, -1))
         parts = [axes] if self.flat else [axes[:1], axes[1:2], axes[2:]]
         return [(dimension, part) for dimension, part in enumerate(parts) if part]
 
     def _split(self, kind: str, text: str, axes: list[int]) -> None:
-        """Declare the index along each of `axes`, which lie row by row on one dimension."""
+        """Declare the index along each of `axes`, which are mapped to one dimension in row-major order."""
         rest = text
         for place, axis in enumerate(axes):
             if kind == "group":
@@ -294,7 +298,7 @@ class _SimtC(BodyC):
         return " && ".join(inside), f"{name}[{' + '.join(terms) or '0'}]"
 
     def _within(self, index: str, extent: str) -> str:
-        """Whether an index lies in an extent: longs by their order, as where a program compares them."""
+        """C condition that an index is in an extent; longs are compared as in the function's own comparisons."""
         if self.index != "long":
             return f"{index} >= 0 && {index} < {extent}"
         place, first, end = (self.helper("order", "long", text) for text in (index, "0L", extent))

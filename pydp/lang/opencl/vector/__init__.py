@@ -1,8 +1,8 @@
-"""The typed form as an OpenCL kernel in which one work-item runs a whole group, without a driver's barrier.
+"""The lowering "vector": one work-item runs a whole group, without OpenCL barriers. The mapping for CPUs.
 
-This is the mapping for CPUs. The body is cut at its barriers; each stretch runs for all lanes of the group
-before the next one starts. Lanes are vectors along the last local axis, rows of lanes are unrolled so that
-what they share is read once, local arrays are the work-item's own memory (they stay in the first cache).
+The body is split at its barriers; each interval runs for all lanes of the group before the next one starts. Lanes are
+vectors along the last local axis. Rows of lanes are unrolled, so data that they share is loaded once. Local arrays are
+private memory of the work-item (they stay in the L1 cache).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from pydp.lang.opencl.vector.expressions import leaves
 from pydp.lang.opencl.vector.families import Families
 from pydp.lang.opencl.vector.flow import Flow, declare, loop
 from pydp.lang.opencl.vector.interval import IntervalWriter, private_names, private_uses
-from pydp.lang.opencl.vector.layout import Layout, pick_width
+from pydp.lang.opencl.vector.layout import StripLayout, pick_width
 from pydp.lang.opencl.vector.shape import pick_layout_rows, widest
 from pydp.lang.opencl.vector.unroll import unroll
-from pydp.lang.opencl.vector.values import Kernel, Value
+from pydp.lang.opencl.vector.values import KernelContext, StripValue
 from pydp.lang.opencl.vector.variance import Variances
 from pydp.runtime.device.profile import Profile
 from pydp.runtime.programs import program
 
 _MOST_PRIVATE_BYTES = 2 << 20
-_STRIPE_LANES = 64  # columns of lanes that groups run down before the next ones: a panel of them fits the L2 cache
+_STRIPE_LANES = 64  # columns of lanes of a stripe, which groups run from top to bottom: its data fits the L2 cache
 
 
 class Vector(Lowering):
@@ -85,7 +85,7 @@ class Vector(Lowering):
         width = pick_width(group[-1] if group else 1, widest(function, profile))
         function = replace(function, body=unroll(function.body))
         nodes = regions.split(function.body)
-        layout = Layout(tuple(group), width, 1, clipped)
+        layout = StripLayout(tuple(group), width, 1, clipped)
         layout = pick_layout_rows(nodes, layout, profile)
         writer = _VectorC(function, nodes, layout, unit_strides, flat, profile.is_simulator)
         writer.write()
@@ -99,21 +99,21 @@ class Vector(Lowering):
             arguments=writer.slots,
             local_bytes=0,
             notes=_notes(function, layout, flat, writer.kernel.arrangements),
-            barriers=["none: one work-item runs the group, stretch by stretch" for _ in ir.barriers(function.body)],
+            barriers=["none: one work-item runs the group, interval by interval" for _ in ir.barriers(function.body)],
             flat=flat,
         )
 
 
-def _notes(function: ir.Function, layout: Layout, flat: bool, orders: Mapping[str, Arrangement]) -> list[str]:
+def _notes(function: ir.Function, layout: StripLayout, flat: bool, orders: Mapping[str, Arrangement]) -> list[str]:
     notes = [
-        "mapping vector: one work-item for each group",
-        f"strips of {layout.width} lanes along the last axis, {layout.rows} rows side by side",
+        "mapping vector: one work-item per group",
+        f"strips of {layout.width} lanes along the last axis, {layout.rows} rows unrolled",
     ]
     if function.locals:
-        notes.append("local fields are the work-item's own memory")
+        notes.append("local fields are private memory of the work-item")
     notes += [f"local field {name} {order.reason}" for name, order in sorted(orders.items()) if order.reason]
     if flat:
-        notes.append("groups are numbered along dimension 0 alone")
+        notes.append("groups are numbered along dimension 0 only")
     return notes
 
 
@@ -133,23 +133,23 @@ def _check_limits(function: ir.Function, writer: _VectorC, profile: Profile) -> 
 
 
 class _VectorC:
-    """Writes the kernel's body: the group's indexes, then the regions."""
+    """Writes the kernel's body: the group's indexes, then the regions between barriers."""
 
     def __init__(
         self,
         function: ir.Function,
         nodes: list[regions.Node],
-        layout: Layout,
+        layout: StripLayout,
         unit_strides: frozenset[tuple[str, int]],
         flat: bool,
         simulated: bool,
     ) -> None:
-        """simulated: local memory starts as zeros, for a simulator that follows what lanes that are off have read."""
+        """simulated: initialize local memory with zeros, because the simulator reports reads by masked lanes."""
         self.function, self.nodes, self.layout, self.flat = function, nodes, layout, flat
         self.first = " = {0}" if simulated else ""
         names = argument_names(function)
         self.slots = standard_slots(function, names, unit_strides)
-        self.kernel = Kernel(function, layout, unit_strides, names)
+        self.kernel = KernelContext(function, layout, unit_strides, names)
         self.carried = regions.carried(nodes)
         self.scopes = {
             id(interval): regions.Scopes(interval.body, self.carried) for interval in regions.intervals(nodes)
@@ -158,7 +158,7 @@ class _VectorC:
         self.kernel.arrangements = arrange(function, self.kernel.variances, layout)
         self.kernel.families = Families(self.kernel.variances, unit_strides)
         if simulated:
-            self.kernel.pieces = (1,)  # the simulator falls over vectors of which a part is undefined
+            self.kernel.pieces = (1,)  # the simulator crashes on partly undefined vectors
         self.kernel.siblings = self.kernel.families.loads(function.body)
         self.carried_privates = self._carried_privates()
         self.block = Block(1)
@@ -222,7 +222,7 @@ class _VectorC:
                 block.line(f"const {index} count_{axis} = min(({index}){size}, end_{axis} - base_{axis});")
 
     def _reuses(self) -> bool:
-        """Groups of one column or row of groups read the same data again: a loop reads from the arguments."""
+        """Whether groups of one column or row load the same data: a loop loads from the arguments."""
         loops = [s for s in ir.statements(self.function.body) if isinstance(s, ir.For | ir.While)]
         return len(self.layout.group) > 1 and any(
             isinstance(inner, ir.Load) and isinstance(inner.array, ir.GlobalArray)
@@ -233,7 +233,7 @@ class _VectorC:
         )
 
     def _in_columns(self) -> None:
-        """Number the groups of the last two axes down stripes of a few columns, whose data stay in the second cache."""
+        """Number the groups of the last two axes in stripes of a few columns, whose data stays in the L2 cache."""
         block, index, last = self.block, self.index, len(self.layout.group) - 1
         stripe = max(1, _STRIPE_LANES // self.layout.group[-1])
         rows, columns = f"groups_{last - 1}", f"groups_{last}"
@@ -249,7 +249,7 @@ class _VectorC:
     # -- memory ---------------------------------------------------------------------------------------------------
 
     def _local_arrays(self) -> None:
-        """Local arrays, with a strip's room on either side for lanes that are switched off."""
+        """Declare local arrays, with one strip of padding on either side for masked lanes."""
         pad = self.layout.width
         for array in self.function.locals:
             total = self.kernel.arrangements[array.name].total
@@ -261,7 +261,7 @@ class _VectorC:
                 self.private_bytes += (total + 2 * pad) * dtype.itemsize
 
     def _carried_privates(self) -> set[str]:
-        """Private arrays whose content must outlive an interval."""
+        """The private arrays whose content is used in several intervals."""
         found: dict[str, int] = {}
         for interval in regions.intervals(self.nodes):
             for name in private_uses(interval.body):
@@ -269,11 +269,11 @@ class _VectorC:
         return {name for name, uses in found.items() if uses > 1}
 
     def _kept(self) -> None:
-        """What lives across barriers: the group's values, and those of each block."""
+        """Declare the values that live across barriers: of the group, and of each block."""
         plain = Flow(self.kernel, self.block, next(iter(self.scopes.values()), regions.Scopes([], set())), self.carried)
         for name in sorted(self.carried & set(self.kernel.variances.variables)):
-            variable, facet = self.kernel.variables[name], self.kernel.variances.variables[name]
-            if facet.shared or self.layout.single:
+            variable, variance = self.kernel.variables[name], self.kernel.variances.variables[name]
+            if variance.group_uniform or self.layout.single:
                 declare(plain, variable)
                 continue
             for path in leaves(variable.dtype):
@@ -314,7 +314,7 @@ class _VectorC:
                 self._shared(node)
 
     def _shared(self, node: regions.Shared) -> None:
-        """Control flow of the whole group."""
+        """Write control flow that is uniform in the group."""
         statement = node.statement
         writer = Flow(self.kernel, self.block, regions.Scopes([], set()), self.carried)
         if isinstance(statement, ir.For):
@@ -333,13 +333,13 @@ class _VectorC:
             self._nodes(node.orelse)
         self.block.close()
 
-    def _one(self, writer: Flow, expr: ir.Expr) -> Value:
-        """The value of an expression that all lanes of the group share."""
-        facet = self.kernel.variances.of(expr)
-        if not facet.shared:
+    def _one(self, writer: Flow, expr: ir.Expr) -> StripValue:
+        """The value of an expression that must be uniform in the group."""
+        variance = self.kernel.variances.of(expr)
+        if not variance.group_uniform:
             raise UnsupportedOnDevice(
-                f"{self.function.name} has a barrier under a condition or in a loop that differs between lanes; "
-                f"one that all lanes of a group share is accepted"
+                f"{self.function.name} has a barrier under a divergent condition or in a divergent loop; "
+                f"conditions and loops that are uniform in the group are accepted"
             )
         return writer.expr(expr)
 
