@@ -150,7 +150,7 @@ class ScalarC:
 
     def _logical(self, expr: ir.Logical) -> str:
         left = self.expr(expr.left)
-        right, extra = self._aside(expr.right)
+        right, extra = self._separately(expr.right)
         if not extra.lines:
             return f"({left} {'&&' if expr.op == 'and' else '||'} {right})"
         name = self.block.fresh()
@@ -163,8 +163,8 @@ class ScalarC:
 
     def _select(self, expr: ir.Select) -> str:
         condition = self.expr(expr.condition)
-        yes, before_yes = self._aside(expr.yes)
-        no, before_no = self._aside(expr.no)
+        yes, before_yes = self._separately(expr.yes)
+        no, before_no = self._separately(expr.no)
         # Records always use the long form: `?:` on structs crashes one driver.
         if not before_yes.lines and not before_no.lines and expr.dtype.names is None:
             return f"({condition} ? {yes} : {no})"
@@ -180,7 +180,7 @@ class ScalarC:
         self.block.close()
         return name
 
-    def _aside(self, expr: ir.Expr) -> tuple[str, Block]:
+    def _separately(self, expr: ir.Expr) -> tuple[str, Block]:
         """The text of `expr` and, in a separate block, the statements that it needs."""
         outer, self.block = self.block, self.block.inner()
         try:

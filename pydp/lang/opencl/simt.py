@@ -25,9 +25,7 @@ from pydp.lang.opencl.lowering import Lowering, register
 from pydp.lang.opencl.statements import BodyC
 from pydp.local_memory import Layout
 from pydp.runtime.device.profile import Profile
-from pydp.runtime.programs import program
 
-_WORDS = {"float": "uint", "double": "ulong"}
 _ATOMIC_TYPES = ("int", "uint", "long", "ulong", "float", "double")
 
 
@@ -114,7 +112,7 @@ def _check_limits(
             f"the local fields of {function.name} need {local_bytes} bytes in each group; "
             f"this device has {profile.local_bytes}"
         )
-    if writer.wide_atomics and not profile.int64_atomics:
+    if helpers.has_wide(writer.atomics) and not profile.int64_atomics:
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
 
 
@@ -155,7 +153,7 @@ class _SimtC(BodyC):
         self.layouts, self.shared = layouts, shared
         self.names = argument_names(function)
         self.slots = standard_slots(function, self.names, unit_strides)
-        self.atomics: set[tuple[str, str, str, str]] = set()
+        self.atomics: set[helpers.Atomic] = set()
         self.masks = bool(ir.barriers(function.body) or function.locals)
         self.index = dtypes.c_name(function.index_dtype)
         self._next_barrier = 0
@@ -193,17 +191,8 @@ class _SimtC(BodyC):
             self.statements(self.function.body)
             self.block.close()
 
-    @property
-    def wide_atomics(self) -> bool:
-        """Whether an atomic update has 64 bits."""
-        return any(word.endswith("long") for *_, word in self.atomics)
-
     def params(self) -> dict[str, object]:
         """The template's parameters."""
-        atomics = [dict(zip(("op", "space", "type", "word"), one, strict=True)) for one in sorted(self.atomics)]
-        functions = helpers.text(self.helpers)
-        if atomics:
-            functions += program.render("lane_atomics.mako", {"atomics": atomics})
         lanes = self.group
         shape = (
             (math.prod(lanes), 1, 1)
@@ -214,7 +203,7 @@ class _SimtC(BodyC):
             "name": identifier("forall_", self.function.name),
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
             "shared_types": sorted({dtypes.c_name(a.dtype) for a in self.function.arrays}) if self.shared else [],
-            "functions": functions,
+            "functions": helpers.text(self.helpers, self.atomics),
             "barriers": self.plan.lowered,
             **self.plan.build,
             "arguments": [declaration(slot, self.function, self.shared) for slot in self.slots],
@@ -222,7 +211,7 @@ class _SimtC(BodyC):
             "local_arrays": [self._local(array) for array in self.function.locals],
             "shape": list(shape),
             "body": str(self.block),
-            "int64_atomics": self.wide_atomics,
+            "int64_atomics": helpers.has_wide(self.atomics),
         }
 
     def extents(self, array: ir.LocalArray | ir.PrivateArray) -> tuple[int, ...]:
@@ -324,7 +313,7 @@ class _SimtC(BodyC):
                 "and float32 and float64 for add, min and max"
             )
         space = "local" if isinstance(array, ir.LocalArray) else "global"
-        self.atomics.add((statement.op, space, c_type, _WORDS.get(c_type, c_type)))
+        self.atomics.add(helpers.atomic(statement.op, space, c_type))
         condition = self.store_condition(inside)
         guard = f"if ({condition}) " if condition else ""
         call = f"lane_atomic_{statement.op}_{space}_{c_type}(&{element}, {value})"

@@ -130,7 +130,7 @@ class BodyC(ScalarC):
             self.block.close()
 
     def _while(self, statement: ir.While) -> None:
-        condition, before = self._aside(statement.condition)
+        condition, before = self._separately(statement.condition)
         if before.lines or self.loop_guarded:
             self._open_loop("", condition, "", before)
         else:

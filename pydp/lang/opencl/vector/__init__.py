@@ -32,7 +32,6 @@ from pydp.lang.opencl.vector.unroll import unroll
 from pydp.lang.opencl.vector.values import KernelContext, StripValue
 from pydp.lang.opencl.vector.variance import Variances
 from pydp.runtime.device.profile import Profile
-from pydp.runtime.programs import program
 
 _MOST_PRIVATE_BYTES = 2 << 20
 _STRIPE_LANES = 64  # columns of lanes of a stripe, which groups run from top to bottom: its data fits the L2 cache
@@ -123,7 +122,7 @@ def _check_limits(function: ir.Function, writer: _VectorC, profile: Profile) -> 
             f"the local and private fields of {function.name} need {writer.private_bytes} bytes in each group; "
             f"at most {_MOST_PRIVATE_BYTES} are accepted"
         )
-    if writer.wide_atomics and not profile.int64_atomics:
+    if helpers.has_wide(writer.kernel.atomics) and not profile.int64_atomics:
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
     if profile.loop_limit is not None:
         raise UnsupportedOnDevice(
@@ -165,25 +164,17 @@ class _VectorC:
         self.private_bytes = 0
         self.index = dtypes.c_name(function.index_dtype)
 
-    @property
-    def wide_atomics(self) -> bool:
-        return any(word.endswith("long") for *_, word in self.kernel.atomics)
-
     def params(self) -> dict[str, object]:
         """The template's parameters."""
-        atomics = [dict(zip(("op", "space", "type", "word"), one, strict=True)) for one in sorted(self.kernel.atomics)]
-        functions = helpers.text(self.kernel.helpers)
-        if atomics:
-            functions += program.render("lane_atomics.mako", {"atomics": atomics})
         return {
             "name": identifier("forall_", self.function.name),
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
-            "functions": functions,
+            "functions": helpers.text(self.kernel.helpers, self.kernel.atomics),
             "accesses": sorted(self.kernel.accesses.values(), key=lambda one: ("by_lane" in one, one["name"])),
             "maps": [self.kernel.strips.maps[name] for name in sorted(self.kernel.strips.maps)],
             "arguments": [declaration(slot, self.function) for slot in self.slots],
             "body": str(self.block),
-            "int64_atomics": self.wide_atomics,
+            "int64_atomics": helpers.has_wide(self.kernel.atomics),
         }
 
     def write(self) -> None:
@@ -192,7 +183,7 @@ class _VectorC:
             self.block.line(f"{name} += {name}_o;")
         self._group_indexes()
         self._local_arrays()
-        self._kept()
+        self._declare_carried()
         self._nodes(self.nodes)
 
     # -- the group ------------------------------------------------------------------------------------------------
@@ -209,8 +200,8 @@ class _VectorC:
                 "long number = ((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)"
             )
             block.line("    + get_group_id(0);")
-        if self._reuses():
-            self._in_columns()
+        if self._shares_loads():
+            self._number_in_stripes()
             rank -= 2
         for axis in reversed(range(rank)):
             block.line(f"const {index} group_{axis} = ({index})(number % groups_{axis});")
@@ -221,7 +212,7 @@ class _VectorC:
             if self.layout.clipped:
                 block.line(f"const {index} count_{axis} = min(({index}){size}, end_{axis} - base_{axis});")
 
-    def _reuses(self) -> bool:
+    def _shares_loads(self) -> bool:
         """Whether groups of one column or row load the same data: a loop loads from the arguments."""
         loops = [s for s in ir.statements(self.function.body) if isinstance(s, ir.For | ir.While)]
         return len(self.layout.group) > 1 and any(
@@ -232,7 +223,7 @@ class _VectorC:
             for inner in ir.walk(expr)
         )
 
-    def _in_columns(self) -> None:
+    def _number_in_stripes(self) -> None:
         """Number the groups of the last two axes in stripes of a few columns, whose data stays in the L2 cache."""
         block, index, last = self.block, self.index, len(self.layout.group) - 1
         stripe = max(1, _STRIPE_LANES // self.layout.group[-1])
@@ -268,7 +259,7 @@ class _VectorC:
                 found[name] = found.get(name, 0) + (2 if interval.looped else 1)
         return {name for name, uses in found.items() if uses > 1}
 
-    def _kept(self) -> None:
+    def _declare_carried(self) -> None:
         """Declare the values that live across barriers: of the group, and of each block."""
         plain = Flow(self.kernel, self.block, next(iter(self.scopes.values()), regions.Scopes([], set())), self.carried)
         for name in sorted(self.carried & set(self.kernel.variances.variables)):
@@ -282,9 +273,9 @@ class _VectorC:
                 self.block.line(f"{plain.c_type(value)} c_{value.texts[0]}[{cells}]{self.first};")
                 self.private_bytes += cells * value.dtype.itemsize * (self.layout.width if value.vector else 1)
         for array in self.function.privates:
-            self._kept_private(array)
+            self._declare_private(array)
 
-    def _kept_private(self, array: ir.PrivateArray) -> None:
+    def _declare_private(self, array: ir.PrivateArray) -> None:
         total = math.prod(array.shape)
         blocks = self.layout.blocks if array.name in self.carried_privates else 1
         lanes = self.layout.rows * self.layout.width
@@ -311,29 +302,29 @@ class _VectorC:
             elif isinstance(node, regions.Jump):
                 self.block.line("break;" if isinstance(node.statement, ir.Break) else "continue;")
             else:
-                self._shared(node)
+                self._uniform_control(node)
 
-    def _shared(self, node: regions.Shared) -> None:
+    def _uniform_control(self, node: regions.Shared) -> None:
         """Write control flow that is uniform in the group."""
         statement = node.statement
         writer = Flow(self.kernel, self.block, regions.Scopes([], set()), self.carried)
         if isinstance(statement, ir.For):
-            counter = writer.open_count(statement, [self._one(writer, e) for e in ir.expressions(statement)])
+            counter = writer.open_count(statement, [self._uniform_value(writer, e) for e in ir.expressions(statement)])
             self.block.line(f"{writer.variable(statement.variable).texts[0]} = {counter};")
             self._nodes(node.body)
         elif isinstance(statement, ir.While):
             self.block.open(f"{loop(statement)} (;;)")
-            self.block.line(f"if (!({self._one(writer, statement.condition).texts[0]})) break;")
+            self.block.line(f"if (!({self._uniform_value(writer, statement.condition).texts[0]})) break;")
             self._nodes(node.body)
         else:
-            self.block.open(f"if ({self._one(writer, statement.condition).texts[0]})")
+            self.block.open(f"if ({self._uniform_value(writer, statement.condition).texts[0]})")
             self._nodes(node.body)
             self.block.close()
             self.block.open("else")
             self._nodes(node.orelse)
         self.block.close()
 
-    def _one(self, writer: Flow, expr: ir.Expr) -> StripValue:
+    def _uniform_value(self, writer: Flow, expr: ir.Expr) -> StripValue:
         """The value of an expression that must be uniform in the group."""
         variance = self.kernel.variances.of(expr)
         if not variance.group_uniform:

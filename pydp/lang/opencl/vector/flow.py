@@ -216,7 +216,7 @@ class Flow(StripMemory):
         if self.uniform(values) and self.rows(values) == 1:
             self._for_uniform(statement, values, variance)
         else:
-            self._for_parted(statement, values, variance)
+            self._for_divergent(statement, values, variance)
         if self.ranges is not None:
             if outer is None:
                 del self.ranges.loops[name]
@@ -282,7 +282,7 @@ class Flow(StripMemory):
         self.block.open(f"{loop(statement)} ({first}; {left} > 0; {step})")
         return f"(({c_type}){name})"
 
-    def _for_parted(self, statement: ir.For, values: list[StripValue], variance: Variance) -> None:
+    def _for_divergent(self, statement: ir.For, values: list[StripValue], variance: Variance) -> None:
         """A loop with divergent bounds: counter and bounds are vectors; a lane is live until its counter ends."""
         dtype = statement.variable.dtype
         start, stop, step = (self.snapshot(self.vector(value)) for value in values)
@@ -291,7 +291,7 @@ class Flow(StripMemory):
         for row, name in enumerate(counters.texts):
             self.block.line(f"{self.text.type(dtype)} {name} = {start.row(row)};")
         for row, name in enumerate(live.texts):
-            self.block.line(f"{name} &= {self._ahead(start.row(row), stop.row(row), step.row(row), statement)};")
+            self.block.line(f"{name} &= {self._in_range(start.row(row), stop.row(row), step.row(row), statement)};")
         before = self.mask, self.level
         self.mask, self.level = live, self._new_level()
         self.block.open(f"{loop(statement)} (;;)")
@@ -303,7 +303,7 @@ class Flow(StripMemory):
 
         self._iterations(statement.body, live, lambda: self._count_in(statement, set_counter))
         for row, name in enumerate(live.texts):
-            more = self._more(counters.row(row), stop.row(row), step.row(row), statement)
+            more = self._has_next(counters.row(row), stop.row(row), step.row(row), statement)
             self.block.line(f"{name} &= {more};")
         for row, name in enumerate(counters.texts):
             self.block.line(f"{name} += {step.row(row)};")
@@ -311,7 +311,7 @@ class Flow(StripMemory):
         self.mask, self.level = before
         self._counters.discard(statement.variable.name)
 
-    def _ahead(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
+    def _in_range(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
         """Mask: the counter is in range. A step of 0 (from an argument or data) runs no iterations."""
         dtype, compare = statement.variable.dtype, self.text.compare
         up, down = compare("lt", counter, stop, dtype), compare("gt", counter, stop, dtype)
@@ -320,7 +320,7 @@ class Flow(StripMemory):
             return ahead
         return f"({ahead} & {compare('ne', step, self.text.splat(constant(0, dtype), dtype), dtype)})"
 
-    def _more(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
+    def _has_next(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
         """Mask: there is another iteration. Unsigned distances are compared, because they do not overflow."""
         dtype = statement.variable.dtype
         unsigned = np.dtype(f"u{dtype.itemsize}")
@@ -347,13 +347,13 @@ class Flow(StripMemory):
     def _continue(self, statement: ir.Continue) -> None:
         self._leave(False)
 
-    def _leave(self, for_good: bool) -> None:
+    def _leave(self, leaves_loop: bool) -> None:
         loop = self._loops[-1]
         if loop.now is None or loop.live is None:
-            self.block.line("break;" if for_good else "continue;")
+            self.block.line("break;" if leaves_loop else "continue;")
             return
         assert self.mask is not None
-        for names in (loop.live, loop.now) if for_good else (loop.now,):
+        for names in (loop.live, loop.now) if leaves_loop else (loop.now,):
             for row, name in enumerate(names.texts):
                 self.block.line(f"{name} &= ~{self.mask.row(row)};")
 

@@ -46,7 +46,7 @@ class IntervalWriter:
 
     def write(self) -> None:
         self.block.open("")
-        changed = self._shared_changed()
+        changed = self._uniform_changed()
         for name, c_type in changed:
             self.block.line(f"const {c_type} o_{name} = {name};")
             self.block.line(f"{c_type} n_{name} = o_{name};")
@@ -55,9 +55,9 @@ class IntervalWriter:
         depth = self._open_loops()
         for name, c_type in changed:
             self.block.line(f"{c_type} {name} = o_{name};")
-        self._bring_in()
+        self._load_crossing()
         self._versions()
-        self._take_out()
+        self._store_crossing()
         for name, _ in changed:
             self.block.line(f"n_{name} = {name};")
         if not self.layout.single:
@@ -93,7 +93,7 @@ class IntervalWriter:
         plain = Flow(self.kernel, Block(), self.scopes, self.carried)
         return [(path, plain.variable(variable, path), variance) for path in leaves(variable.dtype)]
 
-    def _shared_changed(self) -> list[tuple[str, str]]:
+    def _uniform_changed(self) -> list[tuple[str, str]]:
         """(C name, type) of group-uniform values that this interval changes: each block starts from the old value."""
         if self.layout.single:
             return []
@@ -116,16 +116,16 @@ class IntervalWriter:
             if not variance.group_uniform
         ]
 
-    def _bring_in(self) -> None:
+    def _load_crossing(self) -> None:
         for _, value, c_type in self._crossing():
             rows = len(value.texts)
             for row, text in enumerate(value.texts):
                 self.block.line(f"{c_type} {text} = c_{value.texts[0]}[block * {rows} + {row}];")
         for array in self._privates():
             if array.name in self.carried_privates and not self.layout.single:
-                self._bring_private(array)
+                self._load_private(array)
 
-    def _take_out(self) -> None:
+    def _store_crossing(self) -> None:
         for name, value, _ in self._crossing():
             if name in self.assigned:
                 rows = len(value.texts)
@@ -133,8 +133,8 @@ class IntervalWriter:
                     self.block.line(f"c_{value.texts[0]}[block * {rows} + {row}] = {text};")
         changed = private_changes(self.body)
         for array in self._privates():
-            kept_apart = array.name in self.carried_privates and not self.layout.single and self._copied(array)
-            if kept_apart and array.name in changed:
+            copied_back = array.name in self.carried_privates and not self.layout.single and self._copied(array)
+            if copied_back and array.name in changed:
                 total = math.prod(array.shape)
                 for name, kept, _ in private_names(self.kernel, array):
                     self._copy(kept, name, total)
@@ -157,7 +157,7 @@ class IntervalWriter:
         for item in range(count):
             self.block.line(f"{to}[{item}] = {of}[{item}];")
 
-    def _bring_private(self, array: ir.PrivateArray) -> None:
+    def _load_private(self, array: ir.PrivateArray) -> None:
         total = math.prod(array.shape)
         for name, kept, c_type in private_names(self.kernel, array):
             if self._copied(array):
@@ -172,7 +172,7 @@ class IntervalWriter:
         never_whole = not self.layout.whole and self.layout.strips == 1
         fast, entry = Block(self.block.depth + 1, self.block._counter), Block(self.block.depth, self.block._counter)
         if never_whole:
-            self._slow(self.block)
+            self._guarded_version(self.block)
             return
         writer = self._writer(fast)
         start = Flow(self.kernel, entry, self.scopes, self.carried)
@@ -190,7 +190,7 @@ class IntervalWriter:
         self.block.extend(fast)
         self.block.close()
         self.block.open("else")
-        self._slow(self.block)
+        self._guarded_version(self.block)
         self.block.close()
 
     def _writer(self, block: Block) -> Flow:
@@ -225,14 +225,14 @@ class IntervalWriter:
                 tests.append(f"base_{axis} + local_{axis} + {spans[axis]} <= end_{axis}")
         return tests
 
-    def _slow(self, block: Block) -> None:
+    def _guarded_version(self, block: Block) -> None:
         writer = self._writer(block)
         layout = self.layout
         last = len(layout.group) - 1
         if not layout.group:
-            writer.mask = self._lanes(writer, "0", "1")
+            writer.mask = self._lane_mask(writer, "0", "1")
         elif layout.clipped:
-            writer.mask = self._lanes(writer, f"local_{last}", f"count_{last}")
+            writer.mask = self._lane_mask(writer, f"local_{last}", f"count_{last}")
             if layout.rows > 1:
                 axis = layout.row_axis
                 texts = tuple(f"(local_{axis} + {row} < count_{axis})" for row in range(layout.rows))
@@ -240,12 +240,12 @@ class IntervalWriter:
                 assert both is not None
                 writer.mask = writer.temporary(both)
         elif not layout.whole:
-            writer.mask = self._lanes(writer, f"local_{last}", str(layout.columns))
+            writer.mask = self._lane_mask(writer, f"local_{last}", str(layout.columns))
         if layout.group and not layout.clipped and self.stores:
             writer.inside_grid = self._grid_mask(writer)
         self._body(writer)
 
-    def _lanes(self, writer: Flow, first: str, end: str) -> StripValue:
+    def _lane_mask(self, writer: Flow, first: str, end: str) -> StripValue:
         """The mask of the lanes of a strip whose index is below `end`."""
         text, splat = self.kernel.strips, self.kernel.strips.splat
         index = self.kernel.function.index_dtype
@@ -257,7 +257,7 @@ class IntervalWriter:
         """The mask of the lanes inside the grid, if lanes outside it run, too."""
         layout = self.layout
         last = len(layout.group) - 1
-        mask: StripValue | None = self._lanes(writer, f"(base_{last} + local_{last})", f"end_{last}")
+        mask: StripValue | None = self._lane_mask(writer, f"(base_{last} + local_{last})", f"end_{last}")
         for axis in range(last):
             rows = layout.rows if axis == layout.row_axis else 1
             texts = tuple(f"(base_{axis} + local_{axis} + {row} < end_{axis})" for row in range(rows))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pydp import dtypes
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
+from pydp.lang.opencl import helpers
 from pydp.lang.opencl.c_text import from_memory, private_type, to_memory
 from pydp.lang.opencl.statements import fill_text
 from pydp.lang.opencl.vector.address import LONG, Address, Addresses, Place
@@ -17,7 +18,6 @@ from pydp.lang.opencl.vector.families import moved, without_offset
 from pydp.lang.opencl.vector.values import StripValue, Text
 from pydp.lang.opencl.vector_text import BOOL
 
-_WORDS = {"float": "uint", "double": "ulong"}
 _MOST_DEINTERLEAVED = 8  # the largest step of elements that are extracted from whole vectors
 
 
@@ -280,7 +280,7 @@ class StripMemory(Addresses):
                 f"atomic_{op} does not support {place.dtype}; 32 and 64-bit integers and floats are accepted"
             )
         if place.space == "__global":
-            self.kernel.atomics.add((op, "global", place.element, _WORDS.get(place.element, place.element)))
+            self.kernel.atomics.add(helpers.atomic(op, "global", place.element))
             call = f"lane_atomic_{op}_global_{place.element}(PLACE, VALUE);"
             return f"VALUE = {call}" if fetched else call
         name = {"min": "minimum", "max": "maximum"}.get(op, op)

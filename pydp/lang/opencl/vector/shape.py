@@ -45,16 +45,16 @@ def pick_layout_rows(nodes: list[regions.Node], layout: StripLayout, profile: Pr
         return layout
     bodies = [interval.body for interval in regions.intervals(nodes)]
     loops = [s for body in bodies for s in ir.statements(body) if isinstance(s, ir.For | ir.While)]
-    if not any(_shares(loop, variances) for loop in loops):
+    if not any(_shares_loads(loop, variances) for loop in loops):
         return layout
-    kept = max((_kept(loop, variances, layout.width, profile) for loop in loops), default=1)
+    kept = max((_registers(loop, variances, layout.width, profile) for loop in loops), default=1)
     room = max(1, int((profile.vector_registers - _SPARE_REGISTERS) // max(1, kept)))
     size = max((sum(1 for _ in ir.statements(body)) for body in bodies), default=1)
     room = min(room, most, max(1, _MOST_STATEMENTS // max(1, size)))
     return replace(layout, rows=pick_rows(layout.row_extent, room))
 
 
-def _shares(loop: ir.For | ir.While, variances: Variances) -> bool:
+def _shares_loads(loop: ir.For | ir.While, variances: Variances) -> bool:
     """Whether the loop loads a value that varies by lane but not by row, and one that varies by row."""
     loads = [
         inner
@@ -67,7 +67,7 @@ def _shares(loop: ir.For | ir.While, variances: Variances) -> bool:
     return shared and any(variances.of(load).varies_by_row for load in loads)
 
 
-def _kept(loop: ir.For | ir.While, variances: Variances, width: int, profile: Profile) -> float:
+def _registers(loop: ir.For | ir.While, variances: Variances, width: int, profile: Profile) -> float:
     """The number of registers for the values of one row that an iteration takes from the iteration before."""
     found = 0.0
     names = regions.exposed(loop.body) & regions.assigned_in(loop.body)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pydp.lang.ir import Expr, Function
 from pydp.lang.opencl.c_text import Block, private_type
+from pydp.lang.opencl.helpers import Atomic
 from pydp.lang.opencl.scalar import Helper, ScalarC
 from pydp.lang.opencl.vector.arrange import Arrangement
 from pydp.lang.opencl.vector.families import Families, Sibling
@@ -78,7 +79,7 @@ class KernelContext:
         self.helpers: set[Helper] = set()
         self.strips = StripText(layout.width, self.helpers)
         self.accesses: dict[str, dict[str, object]] = {}
-        self.atomics: set[tuple[str, str, str, str]] = set()
+        self.atomics: set[Atomic] = set()
         self.names = names
         self.variables = {variable.name: variable for variable in function.variables}
 
