@@ -98,7 +98,7 @@ def group_counts(extent: Sequence[int], group: Sequence[int]) -> tuple[int, ...]
     return tuple(-(-size // part) for size, part in zip(extent, group, strict=True))
 
 
-def _three(sizes: Sequence[int]) -> tuple[int, ...]:
+def by_dimension(sizes: Sequence[int]) -> tuple[int, ...]:
     """Sizes by dimension: dimension 0 is the last axis, 1 the one before, 2 all others."""
     return tuple(math.prod(part) for part in (sizes[-1:], sizes[-2:-1], sizes[:-2]))
 
@@ -113,7 +113,7 @@ def launch_shape(lowered: Lowered, extent: Sequence[int]) -> tuple[tuple[int, ..
     lanes = lowered.work_items
     if lowered.flat:
         counts, lanes = (math.prod(counts),), (math.prod(lanes),)
-    groups, local = _three(counts), _three(lanes)
+    groups, local = by_dimension(counts), by_dimension(lanes)
     return tuple(number * size for number, size in zip(groups, local, strict=True)), local
 
 

@@ -20,7 +20,7 @@ from pydp.lang.barriers.lowering import BarrierPlan, plan_barriers
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.bank_layout import field_bytes, local_layouts
 from pydp.lang.opencl.c_text import Block, identifier
-from pydp.lang.opencl.lowered import Lowered, Slot, argument_names, declaration, dtypes_of, standard_slots
+from pydp.lang.opencl.lowered import Lowered, Slot, argument_names, by_dimension, declaration, dtypes_of, standard_slots
 from pydp.lang.opencl.lowering import Lowering, register
 from pydp.lang.opencl.statements import BodyC
 from pydp.local_memory import Layout
@@ -193,12 +193,7 @@ class _SimtC(BodyC):
 
     def params(self) -> dict[str, object]:
         """The template's parameters."""
-        lanes = self.group
-        shape = (
-            (math.prod(lanes), 1, 1)
-            if self.flat
-            else tuple(math.prod(part) for part in (lanes[-1:], lanes[-2:-1], lanes[:-2]))
-        )
+        shape = by_dimension((math.prod(self.group),) if self.flat else self.group)
         return {
             "name": identifier("forall_", self.function.name),
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
