@@ -3,12 +3,12 @@
 ## drivers took seconds to compile inlined copies. The fast paths need no function.
 ## Parameters: accesses, a list of {name, kind ("load", "store", "atomic_OP", or "fetch_OP", which returns the old
 ##   value), space, element, member, value, width, address (integer type), form, masked, update}; maps, see `mapped`.
-##   form: "strided": base and step. "vector": an address for each lane. "comb": a deinterleaving load of every `step`th
-##   element from base, by whole vectors. With `number`, the elements start at base + number; all vectors from base to
-##   the end of its last sibling are in bounds. `pieces`: sizes of its swizzles. "laid": an interleaving store of `step`
-##   vectors.
-##   "dealt": adjacent elements from index `first` of an axis that is stored interleaved, as `deal` planes of `pile`
-##   elements. If first is in the first plane, it loads whole vectors of each plane; otherwise it calls the function
+##   form: "strided": base and step. "vector": an address for each lane. "deinterleave": a load of every
+##   `step`th element from base, by whole vectors. With `number`, the elements start at base + number; all vectors from
+##   base to the end of its last sibling are in bounds. `pieces`: sizes of its swizzles. "interleave": a store of `step`
+##   vectors whose elements alternate in memory.
+##   "planes": adjacent elements from index `first` of an axis that is stored as `interleave_factor` planes of
+##   `plane_size` elements: element e is in plane e % interleave_factor. If first is in the first plane, it loads whole vectors of each plane; otherwise it calls the function
 ##   `by_lane` with the indices first + lane; `iota` holds the lane numbers.
 ##   element: the C type pointed to; member: text after the element; value: the scalar C type moved;
 ##   update (atomics): C statement; PLACE and VALUE stand for the element's pointer and the lane's value. The statement
@@ -25,12 +25,12 @@
     mask = f", const int{width} mask" if a["masked"] else ""
     test = "if (on[lane]) " if a["masked"] else ""
 %>\
-% if a["form"] == "comb":
-${combed(a, vector)}
-% elif a["form"] == "laid":
-${laid(a, vector)}
-% elif a["form"] == "dealt":
-${dealt(a, vector)}
+% if a["form"] == "deinterleave":
+${deinterleave_load(a, vector)}
+% elif a["form"] == "interleave":
+${interleave_store(a, vector)}
+% elif a["form"] == "planes":
+${plane_access(a, vector)}
 % else:
 % if a["kind"] == "load":
 __attribute__((noinline)) static ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, ${where}${mask}${f", const {value} fill" if a["masked"] else ""}) {
@@ -73,7 +73,7 @@ __attribute__((noinline)) static ${vector if a["kind"].startswith("fetch") else 
 </%def>
 
 ## Every Nth element, extracted from as few vectors as possible.
-<%def name="combed(a, vector)">
+<%def name="deinterleave_load(a, vector)">
 <%
     width, step, number = a["width"], a["step"], a.get("number", 0)
     places = [number + step * lane for lane in range(width)]
@@ -97,7 +97,7 @@ static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, con
 </%def>
 
 ## Interleaving store: the elements of the vectors alternate in memory.
-<%def name="laid(a, vector)">
+<%def name="interleave_store(a, vector)">
 <%
     width, step = a["width"], a["step"]
     given = [f"const {vector} given_{n}" for n in range(step)]
@@ -111,29 +111,29 @@ static inline void ${a["name"]}(${a["space"]} ${a["element"]}* p, const ${a["add
 </%def>
 
 ## Adjacent elements along an axis that is stored as interleaved planes.
-<%def name="dealt(a, vector)">
+<%def name="plane_access(a, vector)">
 <%
-    width, deal, pile, address = a["width"], a["deal"], a["pile"], a["address"]
-    size = width // deal
-    lanes = [[f"{lane:x}" for lane in range(each, width, deal)] for each in range(deal)]
+    width, factor, plane_size, address = a["width"], a["interleave_factor"], a["plane_size"], a["address"]
+    size = width // factor
+    lanes = [[f"{lane:x}" for lane in range(each, width, factor)] for each in range(factor)]
     wide = f"{address}{width}"
-    at = f"({wide})(base) + (at & ({wide})({deal - 1})) * ({wide})({pile}) + (at >> ({wide})({deal.bit_length() - 1}))"
+    at = f"({wide})(base) + (at & ({wide})({factor - 1})) * ({wide})({plane_size}) + (at >> ({wide})({factor.bit_length() - 1}))"
     load = a["kind"] == "load"
 %>\
 static inline ${vector if load else "void"} ${a["name"]}(${a["space"]} ${"const " if load else ""}${a["element"]}* p, const ${address} base, const ${address} first${"" if load else f", const {vector} given"}) {
-    if ((first & ${deal - 1}) == 0) {
-        p += base + first / ${deal};
-% for each in range(deal):
+    if ((first & ${factor - 1}) == 0) {
+        p += base + first / ${factor};
+% for each in range(factor):
 % if load:
-        const ${a["value"]}${size if size > 1 else ""} part_${each} = ${f"vload{size}(0, p + {each * pile})" if size > 1 else f"p[{each * pile}]"};
+        const ${a["value"]}${size if size > 1 else ""} part_${each} = ${f"vload{size}(0, p + {each * plane_size})" if size > 1 else f"p[{each * plane_size}]"};
 % elif size > 1:
-        vstore${size}(given.s${"".join(lanes[each])}, 0, p + ${each * pile});
+        vstore${size}(given.s${"".join(lanes[each])}, 0, p + ${each * plane_size});
 % else:
-        p[${each * pile}] = given.s${lanes[each][0]};
+        p[${each * plane_size}] = given.s${lanes[each][0]};
 % endif
 % endfor
 % if load:
-        return (${vector})(${", ".join(f"part_{lane % deal}" + (f".s{lane // deal:x}" if size > 1 else "") for lane in range(width))});
+        return (${vector})(${", ".join(f"part_{lane % factor}" + (f".s{lane // factor:x}" if size > 1 else "") for lane in range(width))});
     }
     const ${wide} at = ${a["iota"]};
     return ${a["by_lane"]}(p, ${at});

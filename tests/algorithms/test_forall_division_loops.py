@@ -51,7 +51,7 @@ def remainders(idx, out, n, m):
 @pytest.mark.parametrize("mapping", ["vector", "simt"])
 def test_loops_that_divide(fn, mapping, device) -> None:
     if mapping == "vector" and device.profile.loop_limit is not None:
-        with pytest.raises(UnsupportedOnDevice, match="the simt mapping is accepted"):
+        with pytest.raises(UnsupportedOnDevice, match="mapping 'simt' is accepted"):
             pydp.forall(37, fn, np.zeros(37, np.int32), 5, 11, spec={"mapping": mapping})
     needs.vector_mapping(device, mapping)
     out, want = np.zeros(37, np.int32), np.zeros(37, np.int32)

@@ -295,7 +295,7 @@ def cases() -> list[Case]:
 def lowering_for(device):
     """The lowering for the device, which must not be one that ends loops early."""
     needs.vector_mapping(device)
-    return lambda made, **options: vector_lowering.lower(made, device.profile, **options)
+    return lambda made, **options: vector_lowering.LOWERING.lower(made, device.profile, **options)
 
 
 def unit(made):

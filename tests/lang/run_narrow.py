@@ -29,7 +29,7 @@ def main(fault: str) -> None:
         assert narrower != found
         simt_lowering.plan_barriers = lambda *args, **named: plan_barriers(*args, **named, widths=narrower)
     x, out = np.arange(64, dtype=np.int32), np.zeros(1, np.int32)
-    device_run.run(device, simt_lowering.lower(function, profile), [out, x], (), (64,))
+    device_run.run(device, simt_lowering.LOWERING.lower(function, profile), [out, x], (), (64,))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def source(name, **options):
     group, types = FUNCTIONS[name]
     fn = getattr(barrier_examples, name, None) or sums_of_512
     function = translate(fn, len(group), group, types, np.dtype(np.int32))
-    lowered = simt_lowering.lower(function, PROFILE, **options)
+    lowered = simt_lowering.LOWERING.lower(function, PROFILE, **options)
     assert lowered.uses_ptx == (options.get("barriers") not in ("group", "none"))
     return render(lowered.template, lowered.params), lowered.barriers
 

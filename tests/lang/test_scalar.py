@@ -19,14 +19,14 @@ from pydp.lang import ir
 from pydp.lang.compile import translate_value
 from pydp.lang.intrinsics import BY_ID
 from pydp.lang.ir.diagnostics import VectorError
-from pydp.lang.opencl import simt as simt_lowering
+from pydp.lang.opencl import lowerings
 from pydp.lang.opencl import vector as vector_lowering
 from pydp.lang.opencl.c_text import Block
 from pydp.lang.opencl.scalar import ScalarC
 from pydp.lang.opencl.value_function import lower_value
 
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-LOWERINGS = {"simt": simt_lowering.lower, "vector": vector_lowering.lower}
+LOWERINGS = {name: one.lower for name, one in lowerings().items()}
 
 
 @pytest.fixture(params=list(LOWERINGS))
@@ -125,7 +125,7 @@ def integer_expressions(dtype):
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers(device, lowering, name):
     # Vectors of lanes take long to compile here (integer division goes lane by lane): one type stands for all.
-    if lowering is vector_lowering.lower and name != "int32":
+    if lowering == vector_lowering.LOWERING.lower and name != "int32":
         pytest.skip("the vector mapping is tested with int32")
     a, b = corners(name)
     got = evaluate(device, lowering, integer_expressions(a.dtype), a.dtype, a, b)
@@ -145,7 +145,7 @@ def real(request, device):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_floats(device, lowering, real):
-    if lowering is vector_lowering.lower and real.name != "float32":
+    if lowering == vector_lowering.LOWERING.lower and real.name != "float32":
         pytest.skip("the vector mapping is tested with float32")
     values = np.array(FLOATS, real)
     a, b = (one.ravel().copy() for one in np.meshgrid(values, values))
@@ -304,7 +304,7 @@ def test_every_function_of_every_type_is_written_or_refused(dtype):
             except VectorError:
                 continue
             assert lower_value(made).text
-            assert vector_lowering.lower(_as_kernel(made), _PROFILE).params["body"]
+            assert vector_lowering.LOWERING.lower(_as_kernel(made), _PROFILE).params["body"]
             written.add(getattr(called, "__name__", str(called)))
     assert {"sqrt", "floor", "isnan", "add", "abs", "minimum", "fma", "logical_not"} <= written
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import device_run
 import numpy as np
 import pytest
@@ -33,14 +35,14 @@ from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
 from pydp.lang.execute import host
 from pydp.lang.opencl.lowered import group_counts, launch_shape
-from pydp.lang.opencl.simt import lower, pick_group
+from pydp.lang.opencl.simt import LOWERING
 
 BOOL = np.dtype(np.bool_)
 
 
 def device_and_host(device, made, arrays, extent, offset=None, parameters=(), **options):
     ours, theirs = [a.copy() for a in arrays], [a.copy() for a in arrays]
-    device_run.run(device, lower(made, device.profile, **options), ours, parameters, extent, offset)
+    device_run.run(device, LOWERING.lower(made, device.profile, **options), ours, parameters, extent, offset)
     host.run(made, extent, offset, theirs, parameters)
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -97,14 +99,15 @@ def test_every_rank(device, rank):
         want = want * 10 + np.arange(shape[axis]).reshape((-1,) + (1,) * (rank - 1 - axis))
     for flat in (False, True):
         out = np.zeros(shape, np.int32)
-        device_run.run(device, lower(made, device.profile, flat=flat, grid_extent=shape), [out], (), shape)
+        grouped = replace(made, group=LOWERING.pick_group(rank, shape, device.profile))
+        device_run.run(device, LOWERING.lower(grouped, device.profile, flat=flat), [out], (), shape)
         np.testing.assert_array_equal(out, want)
 
 
 def runs_here(device, made):
     """Whether the driver runs the function's barriers rightly, as the lowering sees it."""
     try:
-        lower(made, device.profile)
+        LOWERING.lower(made, device.profile)
     except UnsupportedOnDevice:
         return False
     return True
@@ -126,7 +129,9 @@ def runs_like_the_host(device, seed):
     if not runs_here(device, made.function):
         return False
     ours, theirs = made.fresh(), made.fresh()
-    device_run.run(device, lower(made.function, device.profile), ours, made.parameters, made.extent, made.offset)
+    device_run.run(
+        device, LOWERING.lower(made.function, device.profile), ours, made.parameters, made.extent, made.offset
+    )
     host.run(made.function, made.extent, made.offset, theirs, made.parameters)
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=f"seed {seed}")
@@ -221,7 +226,7 @@ def test_barriers_that_the_driver_miscompiles_are_refused(device):
         device_and_host(device, inside, [np.zeros(8, np.int32)], (8,))
     else:
         with pytest.raises(UnsupportedOnDevice, match="under a condition"):
-            lower(inside, device.profile)
+            LOWERING.lower(inside, device.profile)
 
 
 @pytest.mark.host
@@ -229,17 +234,17 @@ def test_picked_groups_and_launch_shapes():
     from types import SimpleNamespace
 
     profile = SimpleNamespace(max_group_size=1024)
-    assert pick_group(0, (), profile) == ()
-    assert pick_group(1, (10**6,), profile) == (256,)
-    assert pick_group(1, (3,), profile) == (4,)
-    assert pick_group(2, (1000, 1000), profile) == (8, 32)
-    assert pick_group(2, (1, 10**6), profile) == (1, 256)
-    assert pick_group(2, (10**6, 2), profile) == (128, 2)
-    assert pick_group(3, (50, 50, 50), profile) == (1, 8, 32)
+    assert LOWERING.pick_group(0, (), profile) == ()
+    assert LOWERING.pick_group(1, (10**6,), profile) == (256,)
+    assert LOWERING.pick_group(1, (3,), profile) == (4,)
+    assert LOWERING.pick_group(2, (1000, 1000), profile) == (8, 32)
+    assert LOWERING.pick_group(2, (1, 10**6), profile) == (1, 256)
+    assert LOWERING.pick_group(2, (10**6, 2), profile) == (128, 2)
+    assert LOWERING.pick_group(3, (50, 50, 50), profile) == (1, 8, 32)
     assert group_counts((10, 3), (4, 3)) == (3, 1)
-    made = SimpleNamespace(mapping="simt", group=(2, 3, 4), flat=False)
+    made = SimpleNamespace(group=(2, 3, 4), work_items=(2, 3, 4), flat=False)
     assert launch_shape(made, (5, 6, 7)) == ((8, 6, 6), (4, 3, 2))
     made.flat = True
     assert launch_shape(made, (5, 6, 7)) == ((24 * 12, 1, 1), (24, 1, 1))
-    made.mapping, made.flat = "vector", False
+    made.work_items, made.flat = (1, 1, 1), False
     assert launch_shape(made, (5, 6, 7)) == ((2, 2, 3), (1, 1, 1))

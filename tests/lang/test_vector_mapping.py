@@ -39,8 +39,7 @@ from pydp.lang.analysis.regions import Interval, Scopes, Shared, split
 from pydp.lang.compile import translate
 from pydp.lang.execute import host
 from pydp.lang.opencl import vector as vector_lowering
-from pydp.lang.opencl.vector import shape as strip_shape
-from pydp.lang.opencl.vector.layout import Layout, pick_rows, pick_width
+from pydp.lang.opencl.vector.layout import StripLayout, pick_rows, pick_width
 from pydp.lang.opencl.vector.unroll import unroll
 from pydp.lang.opencl.vector.variance import Variance, Variances
 
@@ -128,9 +127,11 @@ def test_every_rank(device, lower, rank):
     want = np.ones(shape, np.int64)
     for axis in range(rank):
         want = want * 10 + np.arange(shape[axis]).reshape((-1,) + (1,) * (rank - 1 - axis))
-    for options in [{"unit_strides": unit(made), "grid_extent": shape}, *([{"flat": True}] if rank % 3 == 0 else [])]:
+    grouped = replace(made, group=vector_lowering.LOWERING.pick_group(rank, shape, device.profile))
+    ways = [(grouped, {"unit_strides": unit(made)}), *([(made, {"flat": True})] if rank % 3 == 0 else [])]
+    for one, options in ways:
         out = np.zeros(shape, np.int32)
-        device_run.run(device, lower(made, **options), [out], (), shape)
+        device_run.run(device, lower(one, **options), [out], (), shape)
         np.testing.assert_array_equal(out, want)
 
 
@@ -183,7 +184,7 @@ def test_private_arrays_that_live_across_barriers(device, lower):
     )
     given = np.random.default_rng(6).integers(-9, 9, 40).astype(np.int32)
     for profile in (device.profile, replace(device.profile, simd_bytes=16)):
-        lowered = vector_lowering.lower(made, profile)
+        lowered = vector_lowering.LOWERING.lower(made, profile)
         device_and_host(device, lowered, made, [given, np.zeros(40, np.int32)], (40,))
 
 
@@ -216,7 +217,7 @@ def test_shared_control_flow_around_barriers(device, lower):
     made = function(body, group=(8,), arrays=[a, out], locals=[slots], variables=[n, total], parameters=[parameter])
     given = np.random.default_rng(8).integers(-9, 9, 21).astype(np.int32)
     for profile in (device.profile, replace(device.profile, simd_bytes=16)):
-        lowered = vector_lowering.lower(made, profile)
+        lowered = vector_lowering.LOWERING.lower(made, profile)
         for p in (0, 20, 1000):
             device_and_host(device, lowered, made, [given, np.zeros(21, np.int32)], (21,), None, {2: p})
 
@@ -267,9 +268,9 @@ def test_shapes():
     assert [pick_width(n, 16) for n in (16, 64, 24, 20, 5, 1, 17)] == [16, 16, 8, 4, 8, 4, 16]
     assert [pick_width(n, 8) for n in (16, 20, 5, 9)] == [8, 4, 8, 8]
     assert [pick_rows(16, n) for n in (16, 12, 3, 1)] == [16, 8, 2, 1] and pick_rows(13, 8) == 1
-    layout = Layout((3, 8, 20), 16, 4, False)
+    layout = StripLayout((3, 8, 20), 16, 4, False)
     assert (layout.strips, layout.blocks, layout.whole, layout.row_axis) == (2, 12, False, 1)
-    assert Layout((), 4, 1, True).blocks == 1 and Layout((16, 16), 16, 16, False).single
+    assert StripLayout((), 4, 1, True).blocks == 1 and StripLayout((16, 16), 16, 16, False).single
 
 
 class _Profile:
@@ -278,7 +279,7 @@ class _Profile:
 
 @pytest.mark.host
 def test_picked_groups():
-    pick = strip_shape.pick_group
+    pick = vector_lowering.LOWERING.pick_group
     assert pick(0, (), _Profile) == ()
     assert pick(1, (10**7,), _Profile) == (2048,) and pick(1, (3,), _Profile) == (4,)
     assert pick(2, (4000, 4000), _Profile) == (8, 256) and pick(3, (50, 50, 50), _Profile) == (1, 8, 64)
@@ -294,9 +295,9 @@ def test_regions():
 
 
 @pytest.mark.host
-def test_facets():
-    """Indexes are scalars with a step, what a condition on lanes sets is a vector unless only it sees it."""
-    layout = Layout((8, 32), 16, 4, False)
+def test_variances():
+    """Indexes are scalars with a step; a variable set under a divergent condition is a vector if it is read outside."""
+    layout = StripLayout((8, 32), 16, 4, False)
     x, y, z, s = (var(n) for n in "xyzs")
     body = [
         assign(x, add(mul(local(1), 3), local(0))),
@@ -309,7 +310,7 @@ def test_facets():
     nodes = split(body)
     found = Variances(nodes, layout, {id(nodes[0]): Scopes(nodes[0].body, set())}).variables
     assert found["x"] == Variance(3, True, True) and found["y"].step == 1 and found["z"].step == 1
-    assert found["s"].step is None and not found["s"].row
+    assert found["s"].step is None and not found["s"].varies_by_row
 
 
 @pytest.mark.host
@@ -336,23 +337,23 @@ def test_refusals():
     a = array("a", I32, 1, 0)
     plain = function([store(a, (place(),), 1)], arrays=[a])
     with pytest.raises(UnsupportedOnDevice, match="65535"):
-        vector_lowering.lower(plain, _profile(loop_limit=65535))
+        vector_lowering.LOWERING.lower(plain, _profile(loop_limit=65535))
     wide = array("wide", I64, 1, 0)
     update = function([ir.Atomic(ir.NOWHERE, "add", wide, (c(0),), c(1, I64))], arrays=[wide])
     with pytest.raises(UnsupportedOnDevice, match="64-bit"):
-        vector_lowering.lower(update, _profile(int64_atomics=False))
+        vector_lowering.LOWERING.lower(update, _profile(int64_atomics=False))
     large = shared("large", 1 << 20)
     greedy = function([store(large, (local(),), 1), barrier()], group=(4,), locals=[large])
     with pytest.raises(UnsupportedOnDevice, match="bytes in each group"):
-        vector_lowering.lower(greedy, _profile())
+        vector_lowering.LOWERING.lower(greedy, _profile())
 
 
 @pytest.mark.host
 def test_what_the_fast_version_of_a_product_does():
-    """Rows side by side, whole vectors, no guard inside; both are in the text."""
+    """Unrolled rows, whole vectors, no guard inside; both are in the text."""
     case = next(case for case in CASES if case.name == "mxm_tiled")
     made = translate(case.function, 2, case.group, case.types)
-    lowered = vector_lowering.lower(made, _profile(), unit(made))
+    lowered = vector_lowering.LOWERING.lower(made, _profile(), unit(made))
     text = str(lowered.params["body"])
-    assert "16 rows side by side" in " ".join(lowered.notes) and "vload16" in text and "v_acc_r15" in text
+    assert "16 rows unrolled" in " ".join(lowered.notes) and "vload16" in text and "v_acc_r15" in text
     assert len(lowered.barriers) == 2 and lowered.local_bytes == 0

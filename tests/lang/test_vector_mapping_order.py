@@ -38,7 +38,7 @@ from pydp.lang.compile import FieldType, translate
 from pydp.lang.opencl import vector as vector_lowering
 from pydp.lang.opencl.vector.arrange import Arrangement, arrange
 from pydp.lang.opencl.vector.families import Families, Sibling, without_offset
-from pydp.lang.opencl.vector.layout import Layout
+from pydp.lang.opencl.vector.layout import StripLayout
 from pydp.lang.opencl.vector.unroll import unroll
 from pydp.lang.opencl.vector.variance import Variances
 
@@ -86,7 +86,7 @@ def check_product(device, lower, rows, columns, sizes, **options):
     made, tile = product(rows, columns)
     lowered = lower(made, unit_strides=unit(made), **options)
     if columns in (2, 4):  # whole vectors, with which dealing is sure to pay
-        assert f"local field sB is stored in {columns} piles along axis 1" in " ".join(lowered.notes)
+        assert f"local field sB is stored in {columns} interleaved planes along axis 1" in " ".join(lowered.notes)
     rng = np.random.default_rng(rows * columns)
     for n, inner, m in sizes:
         a = rng.integers(-4, 5, (n, inner)).astype(np.float32)
@@ -109,13 +109,13 @@ def test_small_product_of_neighbouring_elements(device, lower):
     check_product(device, lower, 2, 4, [(9, 5, 35)])
 
 
-# --- every kind of access to an array in piles --------------------------------------------------------------
+# --- every kind of access to an array in planes --------------------------------------------------------------
 
 
-def mixed_program(deal, group, last=True):
-    """Local arrays that are read most often `deal` elements apart, in all other ways too."""
+def mixed_program(factor, group, last=True):
+    """Local arrays that are read most often `factor` elements apart, in all other ways too."""
     lanes = group[-1]
-    size = lanes * deal + 3
+    size = lanes * factor + 3
     a, out = array("a", I32, 1, 0, writable=False), array("out", I32, 1, 1)
     s, counts = shared("s", *((2, size) if last else (size, 2))), shared("counts", size)
     k, r, x, total = var("k"), var("r"), var("x"), var("total")
@@ -124,22 +124,22 @@ def mixed_program(deal, group, last=True):
     def at(row, column):
         return (row, column) if last else (column, row)
 
-    own = add(mul(lane, deal), read(r))
+    own = add(mul(lane, factor), read(r))
     body = [
         assign(total, 0),
         # Every element is set once by the group's first row of lanes, the last three by a few lanes under a condition.
         when(
             cmp("eq", local(0) if len(group) > 1 else c(0), 0),
             [
-                loop(r, 0, deal, [store(s, at(c(0), own), add(load(a, own), 1))]),
-                loop(r, 0, deal, [store(s, at(c(1), add(lane, mul(read(r), lanes))), mul(lane, add(read(r), 3)))]),
-                loop(r, 0, deal, [store(counts, (add(lane, mul(read(r), lanes)),), read(r))]),
+                loop(r, 0, factor, [store(s, at(c(0), own), add(load(a, own), 1))]),
+                loop(r, 0, factor, [store(s, at(c(1), add(lane, mul(read(r), lanes))), mul(lane, add(read(r), 3)))]),
+                loop(r, 0, factor, [store(counts, (add(lane, mul(read(r), lanes)),), read(r))]),
                 when(
                     cmp("lt", lane, 3),
                     [
-                        store(s, at(c(0), add(lane, lanes * deal)), 5),
-                        store(s, at(c(1), add(lane, lanes * deal)), load(s, *at(c(0), mul(lane, deal)))),
-                        store(counts, (add(lane, lanes * deal),), lane),
+                        store(s, at(c(0), add(lane, lanes * factor)), 5),
+                        store(s, at(c(1), add(lane, lanes * factor)), load(s, *at(c(0), mul(lane, factor)))),
+                        store(counts, (add(lane, lanes * factor),), lane),
                     ],
                 ),
             ],
@@ -150,27 +150,27 @@ def mixed_program(deal, group, last=True):
             0,
             6,
             [
-                loop(r, 0, deal, [assign(total, add(mul(read(total), 3), load(s, *at(mod(read(k), 2), own))))]),
-                loop(r, 0, deal, [assign(total, add(read(total), load(s, *at(c(0), sub(size - 4, own)))))]),
+                loop(r, 0, factor, [assign(total, add(mul(read(total), 3), load(s, *at(mod(read(k), 2), own))))]),
+                loop(r, 0, factor, [assign(total, add(read(total), load(s, *at(c(0), sub(size - 4, own)))))]),
             ],
         ),
         assign(total, add(read(total), load(s, *at(c(1), add(lane, 3))))),
         assign(total, add(read(total), load(s, *at(c(1), lane)))),
         assign(total, add(read(total), mul(load(s, *at(c(0), mod(mul(lane, 7), size))), 11))),
-        assign(total, op("xor", read(total), load(s, *at(c(0), c(deal + 1))))),
+        assign(total, op("xor", read(total), load(s, *at(c(0), c(factor + 1))))),
         assign(x, 0),
         when(
             cmp("gt", mod(lane, 3), 0),
             [
-                assign(x, load(s, *at(c(1), add(mul(lane, deal), 1)))),
+                assign(x, load(s, *at(c(1), add(mul(lane, factor), 1)))),
                 assign(x, add(read(x), load(s, *at(c(1), add(lane, 1))))),
-                ir.Atomic(ir.NOWHERE, "add", counts, (mul(lane, deal),), read(x)),
+                ir.Atomic(ir.NOWHERE, "add", counts, (mul(lane, factor),), read(x)),
                 ir.Atomic(ir.NOWHERE, "max", counts, (add(lane, 2),), c(1)),
             ],
             [assign(x, load(s, *at(c(0), sub(size - 1, lane))))],
         ),
         barrier(),
-        loop(r, 0, deal, [assign(total, add(mul(read(total), 5), load(counts, own)))]),
+        loop(r, 0, factor, [assign(total, add(mul(read(total), 5), load(counts, own)))]),
         store(out, (place(),) if len(group) == 1 else (add(mul(local(0), lanes), lane),), add(read(total), read(x))),
     ]
     made = function(
@@ -185,40 +185,40 @@ def mixed_program(deal, group, last=True):
 
 
 @pytest.fixture
-def dealt(monkeypatch):
-    """Every local array of the program is stored in `deal` piles along `axis`, whatever it costs."""
+def planes(monkeypatch):
+    """Every local array of the program is stored in `factor` planes along `axis`, whatever it costs."""
 
-    def order(deal, axis):
+    def order(factor, axis):
         def arranged(function, variances, layout):
-            return {array.name: Arrangement(array.shape, axis % len(array.shape), deal) for array in function.locals}
+            return {array.name: Arrangement(array.shape, axis % len(array.shape), factor) for array in function.locals}
 
         monkeypatch.setattr(vector_lowering, "arrange", arranged)
 
     return order
 
 
-@pytest.mark.parametrize("deal", [2, 3, 4, 8])
+@pytest.mark.parametrize("factor", [2, 3, 4, 8])
 @pytest.mark.parametrize("last", [True, False])
-def test_every_access_to_arrays_in_piles(device, lower, deal, last, dealt):
-    dealt(deal, int(last))
-    group = (4, 8) if deal == 4 else (16,)
-    made, size = mixed_program(deal, group, last)
-    given = [np.random.default_rng(deal).integers(-9, 9, size).astype(np.int32), np.zeros(np.prod(group), np.int32)]
+def test_every_access_to_arrays_in_planes(device, lower, factor, last, planes):
+    planes(factor, int(last))
+    group = (4, 8) if factor == 4 else (16,)
+    made, size = mixed_program(factor, group, last)
+    given = [np.random.default_rng(factor).integers(-9, 9, size).astype(np.int32), np.zeros(np.prod(group), np.int32)]
     lowered = lower(made, unit_strides=unit(made))
-    assert f"local field s is stored in {deal} piles along axis {int(last)}" in " ".join(lowered.notes)
+    assert f"local field s is stored in {factor} interleaved planes along axis {int(last)}" in " ".join(lowered.notes)
     device_and_host(device, lowered, made, given, group)
 
 
 @pytest.mark.oclgrind
-def test_small_access_to_arrays_in_piles(device, lower, dealt):
-    dealt(2, 1)
+def test_small_access_to_arrays_in_planes(device, lower, planes):
+    planes(2, 1)
     made, size = mixed_program(2, (8,))
     given = [np.arange(size, dtype=np.int32), np.zeros(8, np.int32)]
     device_and_host(device, lower(made, unit_strides=unit(made)), made, given, (8,))
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i8", "f8", "?", "record"])
-def test_elements_of_every_size_in_piles(device, lower, dtype):
+def test_elements_of_every_size_in_planes(device, lower, dtype):
     kind = np.dtype([("x", "i4"), ("y", "u1")], align=True) if dtype == "record" else np.dtype(dtype)
     a, out = array("a", kind, 1, 0, writable=False), array("out", kind, 1, 1)
     s, r = shared("s", 64, dtype=kind), var("r")
@@ -289,13 +289,13 @@ def test_stores_that_read_what_they_change(device, lower):
 
 @pytest.mark.host
 def test_arrangements_are_one_to_one():
-    for shape, deal in itertools.product([(6,), (7,), (3, 10), (4, 3, 5)], (1, 2, 3, 4)):
+    for shape, factor in itertools.product([(6,), (7,), (3, 10), (4, 3, 5)], (1, 2, 3, 4)):
         for axis in range(len(shape)):
-            order = Arrangement(shape, axis, deal)
+            order = Arrangement(shape, axis, factor)
             seen = set()
             for index in np.ndindex(*shape):
                 along = index[axis]
-                index = (*index[:axis], along % deal * order.pile + along // deal, *index[axis + 1 :])
+                index = (*index[:axis], along % factor * order.plane_size + along // factor, *index[axis + 1 :])
                 seen.add(sum(one * stride for one, stride in zip(index, order.strides, strict=True)))
             assert len(seen) == np.prod(shape) and min(seen) >= 0 and max(seen) < order.total
     assert Arrangement((5, 7)).strides == (7, 1) and Arrangement((5, 7)).total == 35
@@ -305,7 +305,7 @@ def test_arrangements_are_one_to_one():
 def _arranged(body, **given):
     made = function(body, group=(4, 16), rank=2, **given)
     interval = Interval(made.body)
-    layout = Layout(made.group, 16, 1, False)
+    layout = StripLayout(made.group, 16, 1, False)
     variances = Variances([interval], layout, {id(interval): Scopes(interval.body, set())})
     return arrange(made, variances, layout), variances
 

@@ -18,13 +18,14 @@ import pyopencl as cl
 
 from pydp.algorithms.forall import host as forall_host
 from pydp.algorithms.forall.arguments import Arguments, types_meet, written_apart
-from pydp.algorithms.forall.plan import ForallSpec, Plan, Translation, check_group, check_spec, too_deep, translation
+from pydp.algorithms.forall.plan import Plan, Translation, too_deep, translation
+from pydp.algorithms.forall.policy import ForallSpec, check_group, check_spec
 from pydp.algorithms.forall.race_check import check_places, check_races
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir
-from pydp.lang.barriers import widths
 from pydp.lang.execute.checked import is_checked
 from pydp.lang.ir.text import ir_text
+from pydp.lang.opencl import lowerings
 from pydp.lang.source.fingerprint import fingerprint
 from pydp.lang.vector import VectorFunction
 from pydp.model.explanation import Explanation, Given, explained_by
@@ -94,8 +95,8 @@ def forall(
     extent = tuple(ready.space.extent)
     global_size, local_size = plan.launch_shape(extent)
     arguments = plan.arguments(ready.operands, ready.given.values, extent, tuple(ready.space.offset))
-    if plan.watched:
-        _watched_launch(call, plan, global_size, local_size, arguments)
+    if plan.loop_guarded:
+        _guarded_launch(call, plan, global_size, local_size, arguments)
     else:
         call.launch(plan.kernel, global_size, local_size, *arguments)
     call.finish()
@@ -166,14 +167,14 @@ def _ready(
         wait_for=wait_for,
         writable=made.written,
     )
-    watched = _must_watch(made, call.device, values, extent)
-    plan = made.plan(call.device, spec, extent, watched=watched)
+    loop_guarded = _must_guard_loops(made, call.device, values, extent)
+    plan = made.plan(call.device, spec, extent, loop_guarded=loop_guarded)
     operands = _operands(call, made)
     if made.differently_typed and types_meet(call, operands, made.differently_typed):
-        plan = made.plan(call.device, spec, extent, shared=True, watched=watched)
+        plan = made.plan(call.device, spec, extent, shared=True, loop_guarded=loop_guarded)
     reasons: tuple[str, ...] = (plan.reason,)
     if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):
-        plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, watched=watched)
+        plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, loop_guarded=loop_guarded)
         reasons = (*reasons, "written arrays share memory with others, so every barrier waits for the whole group")
     return _Prepared(space, given, made, call, plan, operands, reasons)
 
@@ -219,7 +220,7 @@ def _launch_values(values: Sequence[Any], extent: tuple[int, ...]) -> Callable[[
     return leaf
 
 
-def _must_watch(made: Translation, device: Device, values: Sequence[Any], extent: tuple[int, ...]) -> bool:
+def _must_guard_loops(made: Translation, device: Device, values: Sequence[Any], extent: tuple[int, ...]) -> bool:
     """Whether a loop of this launch may exceed the driver's iteration limit; the kernel then records an early end.
     Raises UnsupportedOnDevice if a loop certainly exceeds the limit."""
     limit = device.profile.loop_limit
@@ -238,7 +239,7 @@ def _must_watch(made: Translation, device: Device, values: Sequence[Any], extent
     return True
 
 
-def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, arguments: list[Any]) -> None:
+def _guarded_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, arguments: list[Any]) -> None:
     """Launch, wait, and raise UnsupportedOnDevice if the driver ended a loop early, because the results are wrong."""
     flag = call.temporary((1 + math.prod(global_size),), np.int32, "overran")
     call.enqueue(cl.enqueue_fill_buffer, flag, np.int32(0), 0, 4)
@@ -268,11 +269,11 @@ def _explain(given: Given) -> Explanation:
         facts |= _common_facts(made)
         why = "requested by device='host'" if given.device == "host" else "checked mode runs on the host"
         return Explanation(f"forall {name}", facts, [why, *_width_reasons(made)], {"typed form": text})
-    lowered = plan.lowered
+    lowered, mapping = plan.lowered, plan.spec.mapping
     global_size, local_size = plan.launch_shape(tuple(space.extent))
     facts = {
         "device": call.device.name,
-        "mapping": lowered.mapping,
+        "mapping": mapping,
         "grid": space,
         "group": lowered.group,
         "work-items": f"{global_size} in groups of {local_size}",
@@ -280,15 +281,11 @@ def _explain(given: Given) -> Explanation:
         **_common_facts(made),
     }
     why, *more = ready.reasons
-    choices = [f"mapping {lowered.mapping}: {why}", *more, *lowered.notes, *_width_reasons(made)]
+    choices = [f"mapping {mapping}: {why}", *more, *lowered.notes, *_width_reasons(made)]
     if made.function.group is None:
         choices.append(f"group {lowered.group} chosen: the call gives no group, and the function uses none")
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
-    if lowered.mapping == "vector":
-        needed = widths.infer(made.function, most=40)
-        choices += [
-            f"barrier {n} needs width {width} for the accesses around it" for n, width in needed.items() if width.found
-        ]
+    choices += lowerings()[mapping].remarks(made.function)
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
 
 

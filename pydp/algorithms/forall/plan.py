@@ -6,20 +6,28 @@ Translation.plan(device, spec, extent)             the kernel for a device, and 
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import math
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from pydp import dtypes
 from pydp.algorithms.forall.arguments import differently_typed, language_type, unit_axis
+from pydp.algorithms.forall.policy import (
+    ForallSpec,
+    aliasing_spec,
+    check_group,
+    chosen_spec,
+    fallbacks,
+    pick_group,
+    spec_key,
+)
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
-from pydp.groups.barrier import CHOICES
 from pydp.lang import ir
 from pydp.lang.analysis import static_checks
 from pydp.lang.analysis.bounds_check import LaunchPlaces
@@ -28,10 +36,8 @@ from pydp.lang.analysis.launch_integers import LaunchRanges, MetNumbers
 from pydp.lang.analysis.trip_counts import LoopBound
 from pydp.lang.barriers.barrier_check import LaunchWidths, control_inputs
 from pydp.lang.compile import translate
-from pydp.lang.opencl import simt as simt_lowering
-from pydp.lang.opencl import vector as vector_lowering
+from pydp.lang.opencl import lowerings, registry_version
 from pydp.lang.opencl.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
-from pydp.lang.opencl.vector import shape as strip_shape
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.bounded import BoundedCache
 from pydp.runtime.drivers.devices import Device
@@ -40,67 +46,10 @@ from pydp.runtime.programs import program
 
 _MOST_KEPT = 512
 _MOST_ARGUMENTS = 128  # of a plan
-_MOST_LANES = 1 << 20  # of a group: far more than any device accepts
 _SURELY_FINITE = 6e4  # finite in every float type; a larger value may become infinite, and NumPy would warn
-_MAPPINGS = ("simt", "vector")
 _lock = fork_safe(threading.RLock())  # guards Translation._wide
 _log = logging.getLogger("pydp")
 _translations = BoundedCache(_MOST_KEPT)
-
-
-@dataclass(frozen=True)
-class ForallSpec:
-    """How a forall is run.
-
-    mapping: "simt" (one work-item per lane) or "vector" (one work-item per group, lanes in vector registers).
-    group: the group's extents if the call gives no group and the function uses none; None lets the lowering choose.
-    barriers: "auto" gives each barrier the narrowest width that the accesses around it allow, in the cheapest way.
-    "group" uses whole-group barriers only. "none" (omit barriers where correct), "subgroup" and "named" (NVIDIA) allow
-    that one way besides whole-group barriers.
-    subgroup: the subgroup size to compile for; None chooses it. barriers and subgroup apply to mapping "simt" only.
-    """
-
-    mapping: str
-    group: tuple[int, ...] | None = None
-    barriers: str = "auto"
-    subgroup: int | None = None
-
-
-def chosen_spec(given: ForallSpec | Mapping[str, Any] | None, device: Device) -> tuple[ForallSpec, str]:
-    """(the specialization, the reason for its mapping)."""
-    profile = device.profile
-    if profile.loop_limit is not None:
-        policy = ForallSpec("simt"), "this driver limits loop iterations, and a lane runs fewer than a group"
-    else:
-        policy = ForallSpec(profile.mapping), f"the default on a {profile.kind}"
-    if given is None:
-        return policy
-    check_spec(given)
-    if isinstance(given, Mapping):
-        base = policy[0]
-        if given.get("barriers", "auto") != "auto" or given.get("subgroup") is not None:
-            base = replace(base, mapping="simt")  # only this mapping has these fields
-        spec = replace(base, **given)
-    else:
-        spec = given
-    if spec.mapping not in _MAPPINGS:
-        raise InvalidArgument(f"spec mapping is {spec.mapping!r}; 'simt' and 'vector' are accepted")
-    if spec.mapping == "vector" and (spec.barriers != "auto" or spec.subgroup is not None):
-        raise InvalidArgument("spec mapping is 'vector'; barriers= and subgroup= apply only to mapping 'simt'")
-    if spec.barriers not in CHOICES:
-        raise InvalidArgument(f"spec barriers is {spec.barriers!r}; {', '.join(map(repr, CHOICES))} are accepted")
-    return spec, "requested by spec="
-
-
-def check_spec(given: Any) -> None:
-    """Raise InvalidArgument unless `given` is None, a ForallSpec or a dict of its fields."""
-    names = [item.name for item in fields(ForallSpec)]
-    if isinstance(given, Mapping):
-        unknown = [name for name in given if name not in names]
-        if unknown:
-            raise InvalidArgument(f"spec has an unknown field {unknown[0]!r}; {', '.join(names)} are accepted")
-    elif given is not None and not isinstance(given, ForallSpec):
-        raise InvalidArgument(f"spec is {given!r}; a ForallSpec or a dict of {', '.join(names)} is accepted")
 
 
 def translation(
@@ -183,19 +132,19 @@ class Translation:
         return self._wide
 
     def plan(
-        self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False, watched: bool = False
+        self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False, loop_guarded: bool = False
     ) -> Plan:
         """The plan for a device, the caller's `spec` (or None) and a grid extent.
 
-        shared: arrays of different types share memory. watched: loops may exceed the driver's iteration limit."""
-        key = (self, None if spec is None else _spec_key(spec), extent, shared, watched)
+        shared: arrays of different types share memory. loop_guarded: loops may exceed the driver's iteration limit."""
+        key = (self, None if spec is None else spec_key(spec), extent, shared, loop_guarded, registry_version())
         found: Plan | None = device.plans.get(key)
         if found is None:
-            found = device.plans.make(key, self._planned, device, spec, extent, shared, watched)
+            found = device.plans.make(key, self._planned, device, spec, extent, shared, loop_guarded)
         return found
 
-    def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, watched: bool) -> Plan:
-        """The plan with the mapping of the caller or of the policy; the other mapping is the policy's fallback."""
+    def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, loop_guarded: bool) -> Plan:
+        """The plan for the caller's specialization or the default one, or for a fallback of the default one."""
         for dtype in set(dtypes_of(self.function)):
             dtypes.check_supported(dtype, device, self.function.name)
             dtypes.check_kept_whole(dtype, device)
@@ -209,29 +158,26 @@ class Translation:
                 )
         for parameter in self.function.parameters:
             dtypes.check_parameter(parameter.dtype, device, f"{self.function.name}: {parameter.name!r}")
-        spec, reason = chosen_spec(given, device)
+        spec, reason = chosen_spec(given, device.profile)
         if spec.group is not None and self.function.group is None:
             spec = replace(spec, group=check_group(spec.group, self.function.grid_rank))
         if shared:
-            # Strict aliasing: a C compiler may keep a value in a register across a write through another type. This
-            # cannot be switched off for the functions that load and store vectors.
-            why = "arrays of different types share memory, which needs mapping 'simt'"
+            spec, why = aliasing_spec(spec)
             try:
-                return self._kept(device, replace(spec, mapping="simt", barriers="group"), why, extent, shared, watched)
+                return self._kept(device, spec, why, extent, shared, loop_guarded)
             except (InvalidArgument, UnsupportedOnDevice) as error:
                 refusal = UnsupportedOnDevice if isinstance(error, UnsupportedOnDevice) else InvalidArgument
                 raise refusal(f"{why}, and that is not possible: {error}. Pass a copy of one of the arrays") from None
         try:
-            return self._kept(device, spec, reason, extent, watched=watched)
+            return self._kept(device, spec, reason, extent, loop_guarded=loop_guarded)
         except UnsupportedOnDevice as error:
             if given is not None:
                 raise
-            other = replace(spec, mapping="simt" if spec.mapping == "vector" else "vector")
             why = f"the mapping {spec.mapping!r} cannot run it: {error}"
-            try:
-                return self._kept(device, other, why, extent, watched=watched)
-            except UnsupportedOnDevice:
-                raise error from None
+            for other in fallbacks(spec):
+                with contextlib.suppress(UnsupportedOnDevice):
+                    return self._kept(device, other, why, extent, loop_guarded=loop_guarded)
+            raise
 
     def _kept(
         self,
@@ -240,52 +186,18 @@ class Translation:
         reason: str,
         extent: tuple[int, ...],
         shared: bool = False,
-        watched: bool = False,
+        loop_guarded: bool = False,
     ) -> Plan:
         """The cached plan for this extent; all extents with the same group share one kernel."""
+        lowering = lowerings()[spec.mapping]
         group = self.function.group or spec.group
         if group is None:
-            pick = simt_lowering.pick_group if spec.mapping == "simt" else strip_shape.pick_group
-            group = pick(self.function.grid_rank, _coarse(extent), device.profile)
+            group = pick_group(lowering, self.function.grid_rank, extent, device.profile)
         many = device.kind == "gpu" and any(count > program.MOST_GROUPS for count in group_counts(extent, group)[:-1])
-        key = (self, spec.mapping, group, many, spec.barriers, spec.subgroup, shared, watched)
+        key = (self, lowering, group, many, spec.barriers, spec.subgroup, shared, loop_guarded)
         chosen = replace(spec, group=group)
-        made: Plan = device.plans.make(key, Plan, self, device, chosen, reason, many, shared, watched)
+        made: Plan = device.plans.make(key, Plan, self, device, chosen, reason, many, shared, loop_guarded)
         return made
-
-
-def _coarse(extent: tuple[int, ...]) -> tuple[int, ...]:
-    """The extent with small sizes rounded up, so small grids share a few groups and kernels."""
-    steps = (1, 4, 8, 16, 64, 256)
-    last = len(extent) - 1
-    return tuple(
-        next((step for step in (steps if axis == last else (1, 8)) if size <= step), size)
-        for axis, size in enumerate(extent)
-    )
-
-
-def _spec_key(spec: Any) -> Any:
-    if not isinstance(spec, Mapping):
-        try:
-            hash(spec)
-        except TypeError:  # a list as the group
-            return repr(spec)
-        return spec if isinstance(spec, ForallSpec) else repr(spec)
-    return tuple(sorted((repr(name), repr(value)) for name, value in spec.items()))
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 1
-
-
-def check_group(group: Any, rank: int) -> tuple[int, ...]:
-    """The group's extents as a tuple of `rank` positive integers. Raises InvalidArgument for other values."""
-    sizes = tuple(group) if isinstance(group, (tuple, list)) else (group,)
-    if len(sizes) != rank or not all(_is_size(size) for size in sizes):
-        raise InvalidArgument(f"group is {group!r}; one positive integer per axis of the grid ({rank}) is accepted")
-    if math.prod(int(size) for size in sizes) > _MOST_LANES:
-        raise InvalidArgument(f"group is {group!r}; at most {_MOST_LANES:,} work-items in a group are accepted")
-    return tuple(int(size) for size in sizes)
 
 
 class Plan:
@@ -299,20 +211,22 @@ class Plan:
         reason: str,
         flat: bool,
         shared: bool = False,
-        watched: bool = False,
+        loop_guarded: bool = False,
     ) -> None:
         self.translation, self.spec, self.reason = made_from, spec, reason
-        self.lowered = lowered = lower(made_from, device, spec, flat, shared, watched)
+        self.lowered = lowered = lower(made_from, device, spec, flat, shared, loop_guarded)
         try:
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         except BuildFailed:
             if not lowered.uses_ptx or spec.barriers != "auto":
                 raise
             _log.warning("warp barriers do not build on %s; whole-group barriers are used", device.name)
-            self.lowered = lowered = lower(made_from, device, replace(spec, barriers="group"), flat, shared, watched)
+            self.lowered = lowered = lower(
+                made_from, device, replace(spec, barriers="group"), flat, shared, loop_guarded
+            )
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         self.runs = _runs(lowered.arguments)
-        self.watched = watched
+        self.loop_guarded = loop_guarded
         self._shapes = BoundedCache(_MOST_ARGUMENTS)
 
     def launch_shape(self, extent: tuple[int, ...]) -> Any:
@@ -342,7 +256,12 @@ class Plan:
 
 
 def lower(
-    made_from: Translation, device: Device, spec: ForallSpec, flat: bool, shared: bool = False, watched: bool = False
+    made_from: Translation,
+    device: Device,
+    spec: ForallSpec,
+    flat: bool,
+    shared: bool = False,
+    loop_guarded: bool = False,
 ) -> Lowered:
     """Lower the function with the mapping and the group of `spec`."""
     function = replace(made_from.function, group=spec.group)
@@ -351,9 +270,7 @@ def lower(
         for array in function.arrays
         if unit_axis(made_from.parts[array.position]) >= 0
     )
-    if spec.mapping == "vector":
-        return vector_lowering.lower(function, device.profile, units, flat=flat)
-    return simt_lowering.lower(
+    return lowerings()[spec.mapping].lower(
         function,
         device.profile,
         units,
@@ -361,7 +278,7 @@ def lower(
         barriers=spec.barriers,
         subgroup=spec.subgroup,
         shared=shared,
-        watched=watched,
+        loop_guarded=loop_guarded,
     )
 
 

@@ -1,8 +1,8 @@
-"""How the local fields of a vector function lie where local memory has banks (SPEC S3).
+"""Layouts of the local fields of a vector function that avoid bank conflicts (SPEC S3).
 
-The symbolic run evaluates the indexes of every access for all lanes; :mod:`pydp.local_memory` counts the turns that
-each takes, and rows are made longer where that saves turns. A value that is the same for all lanes (a loop's counter, a
-parameter) moves all addresses alike and changes no conflict. Accesses whose indexes depend on data are ignored.
+The symbolic run evaluates the indexes of every access for all lanes; :mod:`pydp.local_memory` counts the turns of
+each access, and rows are padded if that saves turns. A uniform value (a loop's counter, a parameter) shifts all
+addresses equally and changes no conflict. Accesses whose indexes depend on data are ignored.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pydp.lang.execute.symbolic_run import trace
 from pydp.local_memory import Banks, Layout, banks_of, degree
 from pydp.runtime.device.profile import Profile
 
-_MOST = 64  # different patterns of one field that are looked at
+_MOST = 64  # examined access patterns of one field
 Pattern = tuple[tuple[int, ...], ...]
-"""The indexes of the lanes that ask together, from the first one's on."""
+"""The indexes of the lanes that access memory together, relative to the first lane's index."""
 
 
 def local_layouts(function: ir.Function, profile: Profile) -> dict[str, Layout]:
-    """The layout of each local field that is padded or could be, by its name; none where the device has no banks."""
+    """The layouts of the local fields that could be padded, by name; empty if the device has no banks."""
     banks = banks_of(profile.banks, profile.bank_bytes)
     rows = [array for array in function.locals if len(array.shape) > 1]
     if banks.count == 1 or not rows or function.group is None:
@@ -41,7 +41,7 @@ def local_layouts(function: ir.Function, profile: Profile) -> dict[str, Layout]:
 
 
 def field_bytes(array: ir.LocalArray, layouts: Mapping[str, Layout]) -> int:
-    """Local memory of a field, in whole 16 bytes."""
+    """The local memory of a field, a multiple of 16 bytes."""
     return _bytes(array, layouts[array.name].pad if array.name in layouts else 0)
 
 
@@ -54,7 +54,7 @@ def _elements(shape: tuple[int, ...], pad: int) -> int:
 
 
 def _patterns(events: Sequence[Event], array: ir.LocalArray, together: int) -> Counter[Pattern]:
-    """How often lanes that ask together touch the field in which pattern."""
+    """The access patterns of lanes that access the field together, and the number of each."""
     found: Counter[Pattern] = Counter()
     for event in events:
         if not isinstance(event, Access) or event.array is not array or event.dims is None:
@@ -75,10 +75,10 @@ def _patterns(events: Sequence[Event], array: ir.LocalArray, together: int) -> C
 
 
 def _layout(array: ir.LocalArray, banks: Banks, patterns: Counter[Pattern], room: int) -> Layout:
-    """The padding with the fewest turns in all, the least of those."""
+    """The layout with the fewest turns in total; the least padding of several."""
     bare = Layout(array.shape, 0, 1, "")
     if not patterns:
-        return replace(bare, reason=f"local field {array.name}: no index is known before the launch, rows as they are")
+        return replace(bare, reason=f"local field {array.name}: indexes are unknown before the launch, no padding")
     best: tuple[int, int, Layout] | None = None
     before = 0
     for pad in range(banks.count):
@@ -95,9 +95,9 @@ def _layout(array: ir.LocalArray, banks: Banks, patterns: Counter[Pattern], room
     if best is None:
         return bare
     _, worst, rows = best
-    longer = f"rows {rows.pad} element(s) longer" if rows.pad else "rows as they are"
-    turns_told = f"{worst} turn(s) of {banks.count} banks at worst" + (f", {before} without" if rows.pad else "")
-    return Layout(array.shape, rows.pad, worst, f"local field {array.name}: {longer}, {turns_told}")
+    padding = f"rows {rows.pad} element(s) longer" if rows.pad else "rows without padding"
+    turns_text = f"{worst} turn(s) of {banks.count} banks at worst" + (f", {before} without" if rows.pad else "")
+    return Layout(array.shape, rows.pad, worst, f"local field {array.name}: {padding}, {turns_text}")
 
 
 def _turns(banks: Banks, rows: Layout, item_bytes: int, pattern: Pattern) -> int:

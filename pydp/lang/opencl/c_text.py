@@ -1,4 +1,4 @@
-"""Pieces of C text: identifiers, types and constants of private values, and blocks of indented lines."""
+"""C text: identifiers, types and constants of private values, and blocks of indented lines."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_]*\Z")
 
 
 def identifier(prefix: str, name: str) -> str:
-    """A C identifier for a Python name: `prefix`, then the name, what C does not allow written in hexadecimal.
+    """A C identifier for a Python name: `prefix` and the name, in hexadecimal if C does not allow it.
 
-    The prefix keeps Python's names apart from the words and functions of OpenCL C.
+    The prefix prevents conflicts with keywords and functions of OpenCL C.
     """
     if _PLAIN.match(name) and not name.startswith("0x"):
         return prefix + name
@@ -25,17 +25,17 @@ def identifier(prefix: str, name: str) -> str:
 
 
 def private_type(dtype: Any) -> str:
-    """The C type of a private value: that of memory, but ``int`` for bool (only 0 and 1)."""
+    """The C type of a private value: the type in memory, except ``int`` for bool (with the values 0 and 1)."""
     return "int" if dtype == np.bool_ else dtypes.c_name(dtype)
 
 
 def unsigned_type(dtype: np.dtype[Any]) -> str:
-    """The unsigned C type in which integers of `dtype` are added and multiplied, so that they wrap."""
+    """The unsigned C type in which integers of `dtype` are added and multiplied, because it wraps."""
     return "ulong" if dtype.itemsize == 8 else "uint"
 
 
 def constant(value: Any, dtype: np.dtype[Any]) -> str:
-    """C text of a private constant: as :func:`pydp.dtypes.c_literal`, integers taken modulo their width."""
+    """C text of a private constant: :func:`pydp.dtypes.c_literal`, with integers wrapped to their type."""
     if dtype == np.bool_:
         return "1" if value else "0"
     if dtype.kind in "iu":
@@ -44,17 +44,17 @@ def constant(value: Any, dtype: np.dtype[Any]) -> str:
 
 
 def to_memory(text: str, dtype: np.dtype[Any]) -> str:
-    """A private value's text as it is stored (bool as a byte)."""
+    """A private value's text, converted for memory (bool is a byte)."""
     return f"(uchar)({text})" if dtype == np.bool_ else text
 
 
 def from_memory(text: str, dtype: np.dtype[Any]) -> str:
-    """A stored element's text as a private value."""
+    """An element's text, converted to a private value."""
     return f"({text} != 0)" if dtype == np.bool_ else text
 
 
 class Block:
-    """Lines of C in the making, with their indentation and a supply of temporary names."""
+    """Lines of C, with indentation and unused names for temporaries."""
 
     def __init__(self, depth: int = 0, counter: list[int] | None = None) -> None:
         self.lines: list[str] = []
@@ -66,32 +66,32 @@ class Block:
         self.lines.append("    " * self.depth + text)
 
     def open(self, text: str) -> None:
-        """Begin a compound statement: `text` and a brace."""
+        """Open a compound statement: `text` and a brace."""
         self.line(text + " {")
         self.depth += 1
 
     def close(self, after: str = "") -> None:
-        """End a compound statement; `after` follows the brace."""
+        """Close a compound statement; `after` follows the brace."""
         self.depth -= 1
         self.line("}" + after)
 
     def fresh(self, prefix: str = "t") -> str:
-        """A name that this text has not used yet."""
+        """A name that is not yet used in this text."""
         self._counter[0] += 1
         return f"{prefix}_{self._counter[0]}"
 
     def temporary(self, c_type: str, text: str) -> str:
-        """Declare a constant of `text`; its name."""
+        """Declare a constant with the value `text`; returns its name."""
         name = self.fresh()
         self.line(f"const {c_type} {name} = {text};")
         return name
 
     def inner(self, deeper: int = 1) -> Block:
-        """An empty block that shares this one's temporary names, to be added with :meth:`extend`."""
+        """An empty block that shares the names of this one, to be appended with :meth:`extend`."""
         return Block(self.depth + deeper, self._counter)
 
     def extend(self, block: Block) -> None:
-        """Add the lines of an inner block."""
+        """Append the lines of an inner block."""
         self.lines += block.lines
 
     def __str__(self) -> str:

@@ -1,19 +1,40 @@
-"""The helper functions that generated C calls: descriptions for lane_functions.mako, and their rendered text."""
+"""Helper functions that generated C calls: their parameters for lane_functions.mako, and their text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from pydp.runtime.programs import program
 
 _BITS = {"char": 8, "short": 16, "int": 32, "long": 64, "half": 16, "float": 32, "double": 64, "real": 64}
 _INTEGER = {8: "char", 16: "short", 32: "int", 64: "long"}
+_WORDS = {"float": "uint", "double": "ulong"}
 _VECTOR = re.compile(r"([a-z]+?)(\d*)\Z")
 
 
+class Atomic(NamedTuple):
+    """An atomic update: operation, address space, element type, and the integer type of its compare-and-swap."""
+
+    op: str
+    space: str
+    type: str
+    word: str
+
+
+def atomic(op: str, space: str, c_type: str) -> Atomic:
+    """The description of an atomic update for lane_atomics.mako."""
+    return Atomic(op, space, c_type, _WORDS.get(c_type, c_type))
+
+
+def has_wide(atomics: Iterable[Atomic]) -> bool:
+    """Whether an atomic update has 64 bits."""
+    return any(one.word.endswith("long") for one in atomics)
+
+
 def describe(kind: str, c_type: str) -> dict[str, object]:
-    """What lane_functions.mako needs to know of the function ``lane_KIND_TYPE``."""
+    """The parameters of lane_functions.mako for the function ``lane_KIND_TYPE``."""
     matched = _VECTOR.match(c_type)
     assert matched is not None, c_type
     base, width = matched[1], matched[2]
@@ -32,9 +53,8 @@ def describe(kind: str, c_type: str) -> dict[str, object]:
     }
 
 
-def text(helpers: Iterable[tuple[str, str]]) -> str:
-    """C text of the functions ``lane_KIND_TYPE`` for (kind, type) pairs, each once, in a fixed order."""
-    wanted = sorted(set(helpers))
-    if not wanted:
-        return ""
-    return program.render("lane_functions.mako", {"helpers": [describe(*one) for one in wanted]})
+def text(helpers: Iterable[tuple[str, str]], atomics: Iterable[Atomic] = ()) -> str:
+    """C text of the functions ``lane_KIND_TYPE`` for (kind, type) pairs, and of atomic updates, in a fixed order."""
+    wanted, updates = sorted(set(helpers)), [one._asdict() for one in sorted(set(atomics))]
+    functions = program.render("lane_functions.mako", {"helpers": [describe(*one) for one in wanted]}) if wanted else ""
+    return functions + (program.render("lane_atomics.mako", {"atomics": updates}) if updates else "")

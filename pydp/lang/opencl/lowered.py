@@ -1,7 +1,6 @@
-"""What a lowering hands to the call site: a template with its parameters, and the kernel's argument order.
+"""The result of a lowering: a template with its parameters, and the order of the kernel's arguments.
 
-A lowering is ``lower(function, profile, ...) -> Lowered``. The call site renders and builds the kernel
-once, then fills the slots from the arguments of each call.
+The call site renders and builds the kernel once, and fills the argument slots at each call.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ class Slot:
     """One argument of a lowered kernel.
 
     kind: "array" (the buffer of argument `position`); "offset", "stride", "extent" (of that array's view, in
-    elements; `axis` counts the view's axes); "grid" and "grid_offset" (the launch grid's extent and offset along
-    `axis`); "parameter" (the number or record of argument `position`; `item` picks one of a tuple); "overran" (a
-    buffer of int32: one that is 0 before the launch and not 0 after it if the driver ended a loop early, then one
-    for each work-item).
-    `name` is the C name of the kernel's argument and `dtype` its type.
+    elements; `axis`: of the view); "grid" and "grid_offset" (the launch grid's extent and offset along `axis`);
+    "parameter" (the number or record of argument `position`; `item`: the item of a tuple); "overran" (a buffer of
+    int32: a flag, 0 before the launch and nonzero after it if the driver ended a loop early, then one for each
+    work-item).
+    name: the C name of the kernel's argument. dtype: its type.
     """
 
     kind: str
@@ -44,20 +43,19 @@ class Slot:
 class Lowered:
     """A vector function as a kernel.
 
-    mapping: "simt" (a lane is a work-item) or "vector" (a work-item runs a group).
-    kernel_name, template, params: what :func:`pydp.runtime.programs.program.kernel` takes.
-    group: extents of the group, which is the given one or the lowering's own pick.
-    arguments: the kernel's arguments in order. local_bytes: of local memory for each group.
-    flat: the groups, and the lanes of a group, are numbered row by row along dimension 0 alone. uses_ptx: barriers are
-    instructions of NVIDIA's own. assumes_apart: barriers do too little for written arguments that share memory.
-    notes: one sentence for each choice that a user may ask for; barriers: one for each barrier, in source order.
+    kernel_name, template, params: arguments of :func:`pydp.runtime.programs.program.kernel`.
+    group: extents of the group, given by the function or picked by the lowering. work_items: the work-items that run a
+    group, along each axis. arguments: the kernel's arguments in order. local_bytes: local memory per group.
+    flat: the groups, and the lanes of a group, are numbered in row-major order along dimension 0 only.
+    uses_ptx: barriers are PTX instructions. assumes_apart: barriers do not suffice if written arguments share memory.
+    notes: sentences for explain, one for each choice. barriers: one for each barrier, in source order.
     """
 
-    mapping: str
     kernel_name: str
     template: str
     params: dict[str, object]
     group: tuple[int, ...]
+    work_items: tuple[int, ...]
     arguments: list[Slot]
     local_bytes: int = 0
     notes: list[str] = field(default_factory=list)
@@ -70,11 +68,11 @@ class Lowered:
 def standard_slots(
     function: ir.Function, names: dict[tuple[str, int], str], unit_strides: frozenset[tuple[str, int]] = frozenset()
 ) -> list[Slot]:
-    """The slots of every argument in the order of the call, then the grid's.
+    """The slots of all arguments in the order of the call, then the slots of the grid.
 
-    `names` maps (array's or parameter's name, item or -1) to the C name. An array ``a`` takes ``a`` (the buffer),
+    names: C names by (name of the array or parameter, item or -1). An array ``a`` has the slots ``a`` (the buffer),
     ``a_o`` (offset, long), ``a_s0`` ... (strides) and ``a_e0`` ... (extents), both of the index type; a stride in
-    `unit_strides` is known to be 1 and has no slot. The grid's are ``grid_e0`` ... and ``grid_o0`` ....
+    `unit_strides` is known to be 1 and has no slot. The grid has ``grid_e0`` ... and ``grid_o0`` ....
     """
     index = function.index_dtype
     slots: list[Slot] = []
@@ -96,31 +94,31 @@ def standard_slots(
 
 
 def group_counts(extent: Sequence[int], group: Sequence[int]) -> tuple[int, ...]:
-    """Groups along each axis: the ceiling of extent / group."""
+    """The number of groups along each axis: the ceiling of extent / group."""
     return tuple(-(-size // part) for size, part in zip(extent, group, strict=True))
 
 
-def _three(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Sizes by axis as sizes by dimension: the last axis is dimension 0, all before the last two are dimension 2."""
+def by_dimension(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Sizes by dimension: dimension 0 is the last axis, 1 the one before, 2 all others."""
     return tuple(math.prod(part) for part in (sizes[-1:], sizes[-2:-1], sizes[:-2]))
 
 
 def launch_shape(lowered: Lowered, extent: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(global size, local size) of a launch over a grid of `extent`, always of three dimensions and whole groups.
+    """(global size, local size) of a launch over a grid of `extent`, with three dimensions and whole groups.
 
-    Dimension 0 is the last axis, dimension 1 the one before, dimension 2 all others, row by row; where the
-    kernel is `flat`, dimension 0 is all of them. In the "vector" mapping each group is one work-item.
+    Dimension 0 is the last axis, 1 the one before, 2 all others in row-major order. If the kernel is `flat`, dimension
+    0 is all axes.
     """
     counts = group_counts(extent, lowered.group)
-    lanes = lowered.group if lowered.mapping == "simt" else (1,) * len(counts)
+    lanes = lowered.work_items
     if lowered.flat:
         counts, lanes = (math.prod(counts),), (math.prod(lanes),)
-    groups, local = _three(counts), _three(lanes)
+    groups, local = by_dimension(counts), by_dimension(lanes)
     return tuple(number * size for number, size in zip(groups, local, strict=True)), local
 
 
 def dtypes_of(function: ir.Function | ir.ValueFunction) -> Iterator[np.dtype[Any]]:
-    """Every dtype that the function's text names: of its data, and of the values of its expressions."""
+    """Every dtype that the function's text names: of its data and of its expressions."""
     if isinstance(function, ir.Function):
         yield from (array.dtype for array in function.arrays)
         yield from (array.dtype for array in function.locals)
@@ -136,7 +134,7 @@ def dtypes_of(function: ir.Function | ir.ValueFunction) -> Iterator[np.dtype[Any
 
 
 def argument_names(function: ir.Function) -> dict[tuple[str, int], str]:
-    """C names of arrays and parameters: numbered, so that no derived name (a0_x_o) meets another's."""
+    """C names of arrays and parameters, numbered, so derived names (a0_x_o) are unique."""
     names = {}
     for number, array in enumerate(function.arrays):
         names[array.name, -1] = identifier(f"a{number}_", array.name)
@@ -147,7 +145,7 @@ def argument_names(function: ir.Function) -> dict[tuple[str, int], str]:
 
 
 def declaration(slot: Slot, function: ir.Function, shared: bool = False) -> str:
-    """The C declaration of a kernel's argument; shared: arrays are of the types that may lie in memory of others."""
+    """The C declaration of a kernel's argument; shared: arrays of different types may share memory."""
     c_type = dtypes.c_name(slot.dtype)
     if slot.kind == "overran":
         return f"volatile __global int* {slot.name}"

@@ -1,12 +1,12 @@
-"""Expressions of the typed form as scalar C, with exactly the meaning that :mod:`pydp.lang.ir` gives them.
+"""Expressions of the typed form as scalar C, with the semantics of :mod:`pydp.lang.ir`.
 
-What C leaves undefined is written so that it is defined: signed arithmetic wraps because it is done in the
-unsigned type, shift counts are tested, division rounds down and divides by zero to 0, float to integer
-conversion is tested (out of range and NaN give what NumPy gives on x86-64: the smallest int32 or int64).
-Products and sums are rounded one by one: the kernel's frame switches contraction off.
+Operations that are undefined in C get defined results: signed arithmetic uses the unsigned type and therefore wraps,
+shift counts are tested, division rounds down, division by zero gives 0, and float-to-integer conversion is tested (NaN
+and out-of-range values give NumPy's result on x86-64: the smallest int32 or int64). Products and sums are rounded
+separately: the templates disable contraction.
 
-`expr` returns text that is safe beside any operator. What needs statements (guarded loads, records,
-operands that may not be evaluated) is written to the block first, as named temporaries.
+`expr` returns text that is safe next to any operator. Expressions that need statements (guarded loads, records,
+conditionally evaluated operands) write them to the block first, as named temporaries.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Helper = tuple[str, str]
 
 
 class ScalarC:
-    """Writes expressions as C. A lowering gives meaning to `leaf` nodes: indexes, extents, parameters, loads.
+    """Writes expressions as C. A lowering overrides the leaves: indexes, extents, parameters, loads.
 
-    indexes: what is written may be an index of memory. Integers of which an operation leaves some bits alone are then
-    kept from the compiler's eyes where a driver needs it (see :meth:`kept`).
+    indexes: expressions may be memory indexes. Integers that may have lost bits are then hidden from one driver's
+    compiler (see :meth:`kept`).
     """
 
     indexes = False
@@ -39,14 +39,14 @@ class ScalarC:
         self.block = block
         self.helpers: set[Helper] = set() if helpers is None else helpers
 
-    # -- what a lowering says itself ----------------------------------------------------------------------
+    # -- hooks of a lowering ------------------------------------------------------------------------------
 
     def leaf(self, expr: ir.Expr) -> str:
-        """Text of GroupIndex, LocalIndex, GlobalIndex, GridExtent, ArrayExtent or Parameter."""
+        """The text of a GroupIndex, LocalIndex, GlobalIndex, GridExtent, ArrayExtent or Parameter."""
         raise InvalidArgument(f"{type(expr).__name__} is not known in a function of values; its arguments are accepted")
 
     def load(self, expr: ir.Load, path: tuple[str, ...] = ()) -> str:
-        """Text of an element of an array, or of the member at `path` in it."""
+        """The text of an element of an array, or of its member at `path`."""
         raise InvalidArgument(f"{expr.array.name} is an array; a function of values takes numbers and records")
 
     def variable(self, variable: ir.Variable) -> str:
@@ -55,25 +55,27 @@ class ScalarC:
     # -- expressions ----------------------------------------------------------------------------------------
 
     def expr(self, expr: ir.Expr) -> str:
-        """C text of the value of `expr`; statements that it needs go to the block first."""
+        """The C text of `expr`; statements that it needs are written to the block first."""
         write = _WRITERS.get(type(expr))
         return self.leaf(expr) if write is None else write(self, expr)
 
     def helper(self, kind: str, c_type: str, *arguments: str) -> str:
-        """A call of one of the functions of lane_functions.mako, which is noted as needed."""
+        """A call of a function of lane_functions.mako; the kernel will contain the function."""
         self.helpers.add((kind, c_type))
         return f"lane_{kind}_{c_type}({', '.join(arguments)})"
 
     def kept(self, text: str, dtype: np.dtype[Any]) -> str:
-        """An integer that may have lost bits: one driver's compiler, which makes vectors of the rounds of loops, takes
-        the elements for consecutive ones that it finds at ``counter * 7 % 64`` in memory."""
+        """An integer that may have lost bits, hidden from the compiler: one driver's loop vectorizer assumes wrongly
+        that elements at ``counter * 7 % 64`` are consecutive in memory."""
         return self.helper("kept", dtypes.c_name(dtype), text) if self.indexes and dtype.kind in "iu" else text
 
     def _const(self, expr: ir.Const) -> str:
         text = constant(expr.value, expr.dtype)
         if expr.dtype.names is None or dtypes.vector_parts(expr.dtype) is not None:
             return text
-        return self.block.temporary(dtypes.c_name(expr.dtype), text)  # one driver crashes on literals with arrays
+        return self.block.temporary(
+            dtypes.c_name(expr.dtype), text
+        )  # one driver crashes on literals with array members
 
     def _read(self, expr: ir.Read) -> str:
         return self.variable(expr.variable)
@@ -98,12 +100,12 @@ class ScalarC:
             short = self._by_constant(op, left, int(expr.right.value), dtype)
             if short is not None:
                 return self.kept(short, dtype) if op != "shl" else short
-            # By another number than a power of two the compiler masks nothing, or picks from two masked values (-64).
+            # For divisors that are no powers of two, compilers use no mask, or select one of two masked values (-64).
             return self.helper(op, private_type(dtype), left, self.expr(expr.right))
         return self.combine(op, left, self.expr(expr.right), dtype)
 
     def combine(self, op: str, left: str, right: str, dtype: np.dtype[Any]) -> str:
-        """The text of Binary(op) of two operands' texts."""
+        """The text of Binary(op) for two operand texts."""
         c_type, sign = private_type(dtype), BINARY[op].c
         if op in BITWISE:
             text = f"({left} {sign} {right})"
@@ -121,7 +123,7 @@ class ScalarC:
         return self.kept(text, dtype) if op in ("mod", "floordiv", "shr") else text
 
     def _by_constant(self, op: str, left: str, right: int, dtype: np.dtype[Any]) -> str | None:
-        """Shifts by a constant; division and remainder by a power of two (rounding down is a shift)."""
+        """Shifts by a constant, and division and remainder by a power of two (division rounds down, like a shift)."""
         c_type, bits = dtypes.c_name(dtype), 8 * dtype.itemsize
         if op in ("shl", "shr"):
             if not 0 <= right < bits:
@@ -148,7 +150,7 @@ class ScalarC:
 
     def _logical(self, expr: ir.Logical) -> str:
         left = self.expr(expr.left)
-        right, extra = self._aside(expr.right)
+        right, extra = self._separately(expr.right)
         if not extra.lines:
             return f"({left} {'&&' if expr.op == 'and' else '||'} {right})"
         name = self.block.fresh()
@@ -161,9 +163,9 @@ class ScalarC:
 
     def _select(self, expr: ir.Select) -> str:
         condition = self.expr(expr.condition)
-        yes, before_yes = self._aside(expr.yes)
-        no, before_no = self._aside(expr.no)
-        # Records take the long form always: `?:` between structs brings down one of the drivers.
+        yes, before_yes = self._separately(expr.yes)
+        no, before_no = self._separately(expr.no)
+        # Records always use the long form: `?:` on structs crashes one driver.
         if not before_yes.lines and not before_no.lines and expr.dtype.names is None:
             return f"({condition} ? {yes} : {no})"
         name = self.block.fresh()
@@ -178,8 +180,8 @@ class ScalarC:
         self.block.close()
         return name
 
-    def _aside(self, expr: ir.Expr) -> tuple[str, Block]:
-        """The text of `expr` and, apart, the statements that it needs."""
+    def _separately(self, expr: ir.Expr) -> tuple[str, Block]:
+        """The text of `expr` and, in a separate block, the statements that it needs."""
         outer, self.block = self.block, self.block.inner()
         try:
             return self.expr(expr), self.block
@@ -205,7 +207,7 @@ class ScalarC:
         return self.function_of(expr.name, values, expr.values[0].dtype)
 
     def function_of(self, name: str, values: list[str], dtype: np.dtype[Any]) -> str:
-        """The text of Math(name) of operands' texts; `dtype` is theirs."""
+        """The text of Math(name) for operand texts of type `dtype`."""
         row = FUNCTIONS.get(name)
         form = row.c_form(dtype) if row is not None else None
         if row is None or form is None:
@@ -243,7 +245,7 @@ class ScalarC:
 
 
 def typed_operand(text: str, dtype: np.dtype[Any]) -> str:
-    """An operand of an overloaded function: narrow integers become ints in C's arithmetic."""
+    """An operand of an overloaded function, with a cast for narrow integers, which C arithmetic promotes to int."""
     return text if dtype.itemsize >= 4 or dtype.kind == "f" else f"({private_type(dtype)})({text})"
 
 
@@ -277,7 +279,7 @@ def member_value(value: Any, path: Iterable[str]) -> Any:
 
 
 def leaf_members(dtype: np.dtype[Any]) -> list[str]:
-    """Member texts (``.a``, ``.b.c``, ``.d[0]``) of all scalars inside a record."""
+    """The member texts (``.a``, ``.b.c``, ``.d[0]``) of all scalars of a record."""
     if dtype.names is None or dtype.fields is None:
         return [""]
     found = []

@@ -1,8 +1,8 @@
-"""The typed form as an OpenCL kernel in which a lane is a work-item.
+"""The lowering "simt": a lane is a work-item. The mapping for GPUs.
 
-Groups of any rank lie on up to three dimensions, the last axis on dimension 0, so that neighbours in
-memory are neighbours in a subgroup. Every access to an argument is guarded by its extents. Lanes outside the
-grid are masked, never returned early, where the function has barriers or local arrays.
+Groups of any rank are mapped to up to three dimensions. The last axis is dimension 0, so adjacent elements in memory
+belong to adjacent lanes of a subgroup. Every access to an argument is guarded by its extents. If the function has
+barriers or local arrays, lanes outside the grid are masked and do not return early.
 """
 
 from __future__ import annotations
@@ -20,81 +20,83 @@ from pydp.lang.barriers.lowering import BarrierPlan, plan_barriers
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.bank_layout import field_bytes, local_layouts
 from pydp.lang.opencl.c_text import Block, identifier
-from pydp.lang.opencl.lowered import Lowered, Slot, argument_names, declaration, dtypes_of, standard_slots
+from pydp.lang.opencl.lowered import Lowered, Slot, argument_names, by_dimension, declaration, dtypes_of, standard_slots
+from pydp.lang.opencl.lowering import Lowering, register
 from pydp.lang.opencl.statements import BodyC
 from pydp.local_memory import Layout
 from pydp.runtime.device.profile import Profile
-from pydp.runtime.programs import program
 
-_WORDS = {"float": "uint", "double": "ulong"}
 _ATOMIC_TYPES = ("int", "uint", "long", "ulong", "float", "double")
 
 
-def lower(
-    function: ir.Function,
-    profile: Profile,
-    unit_strides: frozenset[tuple[str, int]] = frozenset(),
-    *,
-    flat: bool = False,
-    grid_extent: Sequence[int] = (),
-    barriers: str = "auto",
-    subgroup: int | None = None,
-    shared: bool = False,
-    watched: bool = False,
-) -> Lowered:
-    """`function` as a kernel of the "simt" mapping.
+class Simt(Lowering):
+    """A lane is a work-item: the mapping for GPUs, and for drivers that limit loop iterations."""
 
-    unit_strides: (array name, axis) pairs whose stride is known to be 1. flat: number groups and lanes along
-    dimension 0 alone, which is done as well where barriers profit. grid_extent: helps to pick a group where the
-    function has none. barriers, subgroup: how barriers are run (see :mod:`pydp.groups.barrier`). shared: an element
-    may be read and written as one of several types. watched: the kernel notes in its last argument whether the driver
-    ended a loop early. Raises UnsupportedOnDevice for what the device cannot run, before anything is built.
-    """
-    group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
-    flat = flat or math.prod(group[:-2]) > 64
-    # In a group with one work-item along dimension 0, PoCL's first work-item may run code twice (see quirks.TABLE).
-    flat = flat or (group[-1:] == (1,) and math.prod(group) > 1)
-    rows = [math.prod(group if flat else group[-1:])]
-    if profile.kind != "cpu" or barriers != "auto" or subgroup is not None:
-        rows.append(math.prod(group))  # on CPUs steps along dimension 0 are vectors, worth more than barriers
-    plan = plan_barriers(function, profile, rows, choice=barriers, subgroup=subgroup)
-    runs = not flat and plan.row != rows[0]
-    flat = flat or runs
-    layouts = local_layouts(function, profile)
-    writer = _SimtC(function, group, flat, unit_strides, plan, layouts, shared)
-    if watched:
-        writer.watch()
-    writer.write()
-    local_bytes = sum(field_bytes(array, layouts) for array in function.locals)
-    _check_limits(function, group, local_bytes, writer, profile)
-    return Lowered(
-        mapping="simt",
-        kernel_name=identifier("forall_", function.name),
-        template="forall_simt.mako",
-        params=writer.params(),
-        group=group,
-        arguments=writer.slots,
-        local_bytes=local_bytes,
-        notes=[*_notes(flat, runs, writer.watched, plan), *(one.reason for one in layouts.values())],
-        barriers=plan.reasons,
-        flat=flat,
-        uses_ptx=plan.uses_ptx,
-        assumes_apart=plan.assumes_apart,
-    )
+    name = "simt"
+    takes_barriers = True
+    allows_aliasing = True
 
+    def default_reason(self, profile: Profile) -> str | None:
+        if profile.loop_limit is not None:
+            return "this driver limits loop iterations, and a lane runs fewer than a group"
+        return super().default_reason(profile)
 
-def pick_group(rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
-    """A group of up to 256 lanes, no longer than the grid (in powers of two): up to 32 along the last axis, then
-    along the axes before it, then what is left along the last axis again."""
-    room = 1 << min(256, profile.max_group_size).bit_length() - 1
-    reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [room] * rank
-    group = [1] * rank
-    for axis, most in [(rank - 1, 32), *((axis, room) for axis in reversed(range(rank - 1))), (rank - 1, room)]:
-        if axis >= 0:
-            grow = max(1, min(reach[axis] // group[axis], most // group[axis], room))
-            group[axis] *= grow
-            room //= grow
-    return tuple(group)
+    def pick_group(self, rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
+        """A group of up to 256 lanes, no longer than the grid (in powers of two): up to 32 along the last axis, then
+        along the axes before it, then the rest along the last axis again."""
+        room = 1 << min(256, profile.max_group_size).bit_length() - 1
+        reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [room] * rank
+        group = [1] * rank
+        for axis, most in [(rank - 1, 32), *((axis, room) for axis in reversed(range(rank - 1))), (rank - 1, room)]:
+            if axis >= 0:
+                grow = max(1, min(reach[axis] // group[axis], most // group[axis], room))
+                group[axis] *= grow
+                room //= grow
+        return tuple(group)
+
+    def lower(
+        self,
+        function: ir.Function,
+        profile: Profile,
+        unit_strides: frozenset[tuple[str, int]] = frozenset(),
+        *,
+        flat: bool = False,
+        barriers: str = "auto",
+        subgroup: int | None = None,
+        shared: bool = False,
+        loop_guarded: bool = False,
+    ) -> Lowered:
+        group = function.group if function.group is not None else self.pick_group(function.grid_rank, (), profile)
+        flat = flat or math.prod(group[:-2]) > 64
+        # In a group with one work-item along dimension 0, PoCL's first work-item may run code twice (see quirks.TABLE).
+        flat = flat or (group[-1:] == (1,) and math.prod(group) > 1)
+        rows = [math.prod(group if flat else group[-1:])]
+        if profile.kind != "cpu" or barriers != "auto" or subgroup is not None:
+            rows.append(math.prod(group))  # on CPUs, vectors along dimension 0 gain more than cheaper barriers
+        plan = plan_barriers(function, profile, rows, choice=barriers, subgroup=subgroup)
+        runs = not flat and plan.row != rows[0]
+        flat = flat or runs
+        layouts = local_layouts(function, profile)
+        writer = _SimtC(function, group, flat, unit_strides, plan, layouts, shared)
+        if loop_guarded:
+            writer.guard_loops()
+        writer.write()
+        local_bytes = sum(field_bytes(array, layouts) for array in function.locals)
+        _check_limits(function, group, local_bytes, writer, profile)
+        return Lowered(
+            kernel_name=identifier("forall_", function.name),
+            template="forall_simt.mako",
+            params=writer.params(),
+            group=group,
+            work_items=group,
+            arguments=writer.slots,
+            local_bytes=local_bytes,
+            notes=[*_notes(flat, runs, writer.loop_guarded, plan), *(one.reason for one in layouts.values())],
+            barriers=plan.reasons,
+            flat=flat,
+            uses_ptx=plan.uses_ptx,
+            assumes_apart=plan.assumes_apart,
+        )
 
 
 def _check_limits(
@@ -110,19 +112,23 @@ def _check_limits(
             f"the local fields of {function.name} need {local_bytes} bytes in each group; "
             f"this device has {profile.local_bytes}"
         )
-    if writer.wide_atomics and not profile.int64_atomics:
+    if helpers.has_wide(writer.atomics) and not profile.int64_atomics:
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
 
 
-def _notes(flat: bool, runs: bool, watched: bool, plan: BarrierPlan) -> list[str]:
-    notes = ["one work-item for each lane", *([plan.summary] if plan.summary else [])]
+def _notes(flat: bool, runs: bool, loop_guarded: bool, plan: BarrierPlan) -> list[str]:
+    notes = ["one work-item per lane", *([plan.summary] if plan.summary else [])]
     if plan.assumes_apart:
-        notes.append("barriers are for arguments that share no memory; a call with others has the whole group meet")
-    if watched:
-        notes.append("loops are watched, for they may be longer than this driver allows: the call waits and looks")
+        notes.append(
+            "barriers assume arguments that share no memory; a call with other arguments uses whole-group barriers"
+        )
+    if loop_guarded:
+        notes.append(
+            "loops may exceed the driver's iteration limit: the call waits and checks whether one was ended early"
+        )
     if flat:
-        why = ", so that subgroups are runs of lanes and fewer barriers are of the whole group" if runs else ""
-        notes.append(f"groups are numbered along dimension 0 alone{why}")
+        why = ", so subgroups are runs of lanes, and fewer barriers need the whole group" if runs else ""
+        notes.append(f"groups are numbered along dimension 0 only{why}")
     return notes
 
 
@@ -130,7 +136,7 @@ class _SimtC(BodyC):
     """Writes the body of a kernel whose work-items are lanes."""
 
     indexes = True
-    private = "PRIVATE_FIELD "  # which the template defines
+    private = "PRIVATE_FIELD "  # a macro of the template
 
     def __init__(
         self,
@@ -147,24 +153,24 @@ class _SimtC(BodyC):
         self.layouts, self.shared = layouts, shared
         self.names = argument_names(function)
         self.slots = standard_slots(function, self.names, unit_strides)
-        self.atomics: set[tuple[str, str, str, str]] = set()
+        self.atomics: set[helpers.Atomic] = set()
         self.masks = bool(ir.barriers(function.body) or function.locals)
         self.index = dtypes.c_name(function.index_dtype)
         self._next_barrier = 0
 
-    def watch(self) -> None:
-        """Note in the kernel's last argument whether a loop was ended early."""
-        self.watched = True
+    def guard_loops(self) -> None:
+        """Record in the kernel's last argument whether a loop was ended early."""
+        self.loop_guarded = True
         self.slots.append(Slot("overran", "overran_any", dtype=np.dtype(np.int32)))
 
     def write(self) -> None:
-        """The whole body, into the block."""
-        if self.watched:
+        """Write the body into the block."""
+        if self.loop_guarded:
             self.block.line("int overran = 0;")
             self.block.line("volatile __global int* ended = overran_any + 1 + LANE_NUMBER;")
         self._write()
-        if self.watched:
-            # One more loop, for those that are not watched (in powers, remainders and updates): all draw on one number.
+        if self.loop_guarded:
+            # One more loop, for the unguarded ones (in powers, remainders and updates): all share one iteration count.
             self.block.line("*ended = 2;")
             self.block.line("while (*ended > 0) *ended -= 1;")
             self.block.line("if (overran || *ended) atomic_or(overran_any, 1);")
@@ -185,28 +191,14 @@ class _SimtC(BodyC):
             self.statements(self.function.body)
             self.block.close()
 
-    @property
-    def wide_atomics(self) -> bool:
-        """Whether some atomic update is of 64 bits."""
-        return any(word.endswith("long") for *_, word in self.atomics)
-
     def params(self) -> dict[str, object]:
         """The template's parameters."""
-        atomics = [dict(zip(("op", "space", "type", "word"), one, strict=True)) for one in sorted(self.atomics)]
-        functions = helpers.text(self.helpers)
-        if atomics:
-            functions += program.render("lane_atomics.mako", {"atomics": atomics})
-        lanes = self.group
-        shape = (
-            (math.prod(lanes), 1, 1)
-            if self.flat
-            else tuple(math.prod(part) for part in (lanes[-1:], lanes[-2:-1], lanes[:-2]))
-        )
+        shape = by_dimension((math.prod(self.group),) if self.flat else self.group)
         return {
             "name": identifier("forall_", self.function.name),
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
             "shared_types": sorted({dtypes.c_name(a.dtype) for a in self.function.arrays}) if self.shared else [],
-            "functions": functions,
+            "functions": helpers.text(self.helpers, self.atomics),
             "barriers": self.plan.lowered,
             **self.plan.build,
             "arguments": [declaration(slot, self.function, self.shared) for slot in self.slots],
@@ -214,7 +206,7 @@ class _SimtC(BodyC):
             "local_arrays": [self._local(array) for array in self.function.locals],
             "shape": list(shape),
             "body": str(self.block),
-            "int64_atomics": self.wide_atomics,
+            "int64_atomics": helpers.has_wide(self.atomics),
         }
 
     def extents(self, array: ir.LocalArray | ir.PrivateArray) -> tuple[int, ...]:
@@ -225,10 +217,10 @@ class _SimtC(BodyC):
         size = math.prod(self.extents(array))
         return f"__local {dtypes.c_name(array.dtype)} {self.array_name(array)}[{size}]"
 
-    # -- where the lane is ---------------------------------------------------------------------------------
+    # -- indexes of the lane -------------------------------------------------------------------------------
 
     def _indexes(self) -> None:
-        """group_k, local_k and global_k of every axis, and whether the lane is in the grid."""
+        """Declare group_k, local_k and global_k of every axis, and in_grid."""
         rank, line = self.function.grid_rank, self.block.line
         for kind in ("group", "local"):
             for dimension, axes in self._dimensions():
@@ -240,13 +232,13 @@ class _SimtC(BodyC):
             line(f"const int in_grid = {inside};")
 
     def _dimensions(self) -> list[tuple[int, list[int]]]:
-        """(dimension, the axes that lie on it, last axis first)."""
+        """(dimension, the axes mapped to it, last axis first)."""
         axes = list(range(self.function.grid_rank - 1, -1, -1))
         parts = [axes] if self.flat else [axes[:1], axes[1:2], axes[2:]]
         return [(dimension, part) for dimension, part in enumerate(parts) if part]
 
     def _split(self, kind: str, text: str, axes: list[int]) -> None:
-        """Declare the index along each of `axes`, which lie row by row on one dimension."""
+        """Declare the index along each of `axes`, which are mapped to one dimension in row-major order."""
         rest = text
         for place, axis in enumerate(axes):
             if kind == "group":
@@ -290,7 +282,7 @@ class _SimtC(BodyC):
         return " && ".join(inside), f"{name}[{' + '.join(terms) or '0'}]"
 
     def _within(self, index: str, extent: str) -> str:
-        """Whether an index lies in an extent: longs by their order, as where a program compares them."""
+        """C condition that an index is in an extent; longs are compared as in the function's own comparisons."""
         if self.index != "long":
             return f"{index} >= 0 && {index} < {extent}"
         place, first, end = (self.helper("order", "long", text) for text in (index, "0L", extent))
@@ -316,7 +308,7 @@ class _SimtC(BodyC):
                 "and float32 and float64 for add, min and max"
             )
         space = "local" if isinstance(array, ir.LocalArray) else "global"
-        self.atomics.add((statement.op, space, c_type, _WORDS.get(c_type, c_type)))
+        self.atomics.add(helpers.atomic(statement.op, space, c_type))
         condition = self.store_condition(inside)
         guard = f"if ({condition}) " if condition else ""
         call = f"lane_atomic_{statement.op}_{space}_{c_type}(&{element}, {value})"
@@ -348,3 +340,6 @@ class _SimtC(BodyC):
             self.block.line(f"LANE_BARRIER_{number}({width})")
         else:
             self.block.line(f"LANE_BARRIER_{number}(0)")
+
+
+LOWERING = register(Simt())

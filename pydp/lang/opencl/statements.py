@@ -1,7 +1,7 @@
-"""Statements of the typed form as scalar C: control flow and assignments, shared by kernels and plain functions.
+"""Statements of the typed form as scalar C: control flow and assignments, for kernels and for functions of values.
 
-A lowering adds what it knows of arrays, atomics and barriers. Loops keep Python's meaning: their bounds are
-read once, a loop's own counter is apart from the variable that the body sees, and no counter overflows.
+A lowering adds array arguments, atomics and barriers. Loops have Python's semantics: bounds are evaluated once, the
+loop's counter is separate from the variable of the body, and no counter overflows.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _EXTENTS = (ir.Const, ir.ArrayExtent, ir.GridExtent)
 class BodyC(ScalarC):
     """Writes statements, and elements of private arrays.
 
-    watched: note in the variable `overran` when a loop ends although neither its condition nor a break ended it,
-    which one driver does to long loops. Before each round `*ended` is the loop's number, 0 when the loop is over; it
-    lies in volatile global memory, for of anything else compilers would know the value after the loop.
+    loop_guarded: set the variable `overran` if a loop ends although neither its condition nor a break ended it; one
+    driver ends long loops this way. Before each iteration, `*ended` is the number of the loop; a regular end sets it to
+    0. It is in volatile global memory, because a compiler would otherwise deduce its value after the loop.
     """
 
-    watched = False
-    private = ""  # stands before the declarations of private arrays
+    loop_guarded = False
+    private = ""  # prefix of the declarations of private arrays
 
     def __init__(self, block: Block, helpers: set[Helper] | None = None) -> None:
         super().__init__(block, helpers)
         self._ends: list[int] = []
         self._numbers = itertools.count(1)
 
-    # -- what a lowering says itself ----------------------------------------------------------------------
+    # -- hooks of a lowering ------------------------------------------------------------------------------
 
     def atomic(self, statement: ir.Atomic) -> None:
         raise InvalidArgument("a function of values has no atomic updates; it takes numbers and gives one")
@@ -47,24 +47,24 @@ class BodyC(ScalarC):
         raise InvalidArgument("a function of values has no barriers; it is called by each lane for itself")
 
     def global_element(self, array: ir.GlobalArray, indices: Sequence[str]) -> tuple[str, str]:
-        """(condition under which the element is there, or "", the element's text)."""
+        """(condition that the element is in bounds or "", text of the element)."""
         raise InvalidArgument(f"{array.name} is an array; a function of values takes numbers and records")
 
     def store_condition(self, inside: str) -> str:
-        """The condition of a write to a global array, given that of its element."""
+        """The condition of a write to a global array; `inside`: the condition that the element is in bounds."""
         return inside
 
     def array_name(self, array: ir.Array) -> str:
         return identifier("l_" if isinstance(array, ir.LocalArray) else "q_", array.name)
 
     def extents(self, array: ir.LocalArray | ir.PrivateArray) -> tuple[int, ...]:
-        """The extents by which the field's elements are numbered: its shape, or rows that are longer."""
+        """The extents of the field in memory: its shape, or a shape with padded rows."""
         return array.shape
 
     # -- arrays ---------------------------------------------------------------------------------------------
 
     def place(self, array: ir.Array, indices: Sequence[ir.Expr]) -> tuple[str, str]:
-        """(condition, element) of an array's element; there is no condition on local and private arrays."""
+        """(condition, text) of an array's element; local and private arrays need no condition."""
         if isinstance(array, ir.GlobalArray):
             return self.global_element(array, [self._kept(index) for index in indices])
         texts = [self.expr(index) for index in indices]
@@ -74,7 +74,7 @@ class BodyC(ScalarC):
         return "", f"{self.array_name(array)}[{flat}]"
 
     def _kept(self, index: ir.Expr) -> str:
-        """An index's text that may be written twice."""
+        """The text of an index for several uses."""
         text = self.expr(index)
         if isinstance(index, (ir.Const, ir.Read)) or text.isidentifier():
             return text
@@ -100,7 +100,7 @@ class BodyC(ScalarC):
             _STATEMENTS[type(statement)](self, statement)
 
     def declare(self, variables: Sequence[ir.Variable], privates: Sequence[ir.PrivateArray]) -> None:
-        """Declarations of a function's variables and private arrays."""
+        """Declare a function's variables and private arrays."""
         for variable in variables:
             self.block.line(f"{private_type(variable.dtype)} {self.variable(variable)};")
         for array in privates:
@@ -130,8 +130,8 @@ class BodyC(ScalarC):
             self.block.close()
 
     def _while(self, statement: ir.While) -> None:
-        condition, before = self._aside(statement.condition)
-        if before.lines or self.watched:
+        condition, before = self._separately(statement.condition)
+        if before.lines or self.loop_guarded:
             self._open_loop("", condition, "", before)
         else:
             self.block.open(f"while ({condition})")
@@ -139,14 +139,14 @@ class BodyC(ScalarC):
         self._close_loop()
 
     def _open_loop(self, first: str, condition: str, step: str, before: Block | None = None) -> None:
-        """Begin a loop; statements of `before` come before each test of the condition."""
-        if before is None and not self.watched:
+        """Open a loop; the statements of `before` run before each test of the condition."""
+        if before is None and not self.loop_guarded:
             self.block.open(f"for ({first}; {condition}; {step})")
             return
         self.block.open(f"for ({first}; ; {step})")
         if before is not None:
             self.block.extend(before)
-        if self.watched:
+        if self.loop_guarded:
             self._ends.append(next(self._numbers))
             going = self.block.temporary("int", condition)
             self.block.line(f"*ended = {going} ? {self._ends[-1]} : 0;")
@@ -155,7 +155,7 @@ class BodyC(ScalarC):
 
     def _close_loop(self) -> None:
         self.block.close()
-        if self.watched:
+        if self.loop_guarded:
             self.block.line(f"if (*ended == {self._ends.pop()}) overran = 1;")
             if self._ends:
                 self.block.line(f"*ended = {self._ends[-1]};")
@@ -182,7 +182,7 @@ class BodyC(ScalarC):
         self._close_loop()
 
     def _break(self, statement: ir.Break) -> None:
-        if self.watched:
+        if self.loop_guarded:
             self.block.line("*ended = 0;")
         self.block.line("break;")
 
@@ -204,7 +204,7 @@ _STATEMENTS: dict[type, Callable[[BodyC, Any], None]] = {
 
 
 def constant_step(loop: ir.For) -> int | None:
-    """The loop's step where it is constant and the counter cannot pass the type's limits, else None."""
+    """The loop's step if it is constant and the counter cannot overflow, else None."""
     if not isinstance(loop.step, ir.Const):
         return None
     step, stop = int(loop.step.value), loop.stop
@@ -213,12 +213,12 @@ def constant_step(loop: ir.For) -> int | None:
     limit = np.iinfo(loop.variable.dtype)
     if isinstance(stop, ir.Const):
         return step if limit.min <= int(stop.value) + step <= limit.max else None
-    # Extents are below half the index type's range (the call site sees to it), and never negative.
+    # Extents are at most half the index type's maximum (the call site checks this) and not negative.
     return step if isinstance(stop, _EXTENTS) and abs(step) < limit.max // 2 else None
 
 
 def fill_text(array: ir.GlobalArray, path: Sequence[str] = ()) -> str:
-    """C text of what is read outside an array's extents."""
+    """C text of the value that a load outside the array's extents gives."""
     dtype = array.dtype
     value = array.fill
     if dtype.names is not None:

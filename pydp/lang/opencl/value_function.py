@@ -25,10 +25,10 @@ _HELPER_CALL = re.compile(r"(?<![\w.])lane_(?=\w+\()")
 class ValueText:
     """A C function.
 
-    name: to call it by (it holds a hash of the text: equal names are equal functions). arguments, result: dtypes.
-    text: its definition, with the helpers that it calls. declarations: record types and extensions, which must
-    stand before it; :func:`pydp.dtypes.c_declarations` of `dtypes` gives the same (and joins with those of others).
-    rounds: iterations of all loops of a call, None where values decide.
+    name: contains a hash of the text, so equal names are equal functions. arguments, result: dtypes.
+    text: its definition, with the helpers that it calls. declarations: record types and extensions, which must precede
+    it; :func:`pydp.dtypes.c_declarations` of `dtypes` gives the same text (and can join several functions' types).
+    rounds: iterations of all loops of a call, None if they depend on values.
     """
 
     name: str
@@ -57,7 +57,7 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
     }
     digest = hashlib.sha1(repr(sorted(params.items())).encode()).hexdigest()[:10]
     name = f"{identifier('f_', function.name if function.name.isidentifier() else 'lambda')}_{digest}"
-    # Two functions in one kernel may need the same helper: each has its own copy, by its own name.
+    # Two functions in one kernel may need the same helper: each has its own copy with its own name.
     text = program.render("value_function.mako", {**params, "name": name})
     text = _HELPER_CALL.sub(f"{name}_lane_", text)
     used = tuple(sorted(set(dtypes_of(function)), key=str))

@@ -1,7 +1,7 @@
 """C text of operations on strips: OpenCL vectors of `width` lanes; bools are int vectors of -1 and 0 (masks).
 
-Signed vector arithmetic wraps (compilers promise nothing else only for scalars), narrow vectors stay narrow,
-comparisons give vectors of integers as wide as their operands, which are brought to int.
+Signed vector arithmetic wraps (in OpenCL C, overflow is undefined for scalars only). Narrow vectors stay narrow.
+Comparisons give vectors of integers of their operands' width, which are converted to int.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INTEGERS = {1: "char", 2: "short", 4: "int", 8: "long"}
 
 
 class StripText:
-    """Writes operations on vectors of `width` lanes; functions of lane_functions.mako go to `helpers`."""
+    """Writes operations on vectors of `width` lanes; collects the functions of lane_functions.mako that they call."""
 
     def __init__(self, width: int, helpers: set[Helper]) -> None:
         self.width = width
@@ -39,11 +39,11 @@ class StripText:
         return f"{dtypes.c_name(dtype)}{self.width}"
 
     def splat(self, text: str, dtype: np.dtype[Any]) -> str:
-        """A scalar's text in all lanes."""
+        """A vector with a scalar in all lanes."""
         return f"(({self.mask})(-({text})))" if dtype == BOOL else f"(({self.type(dtype)})({text}))"
 
     def ramp(self, text: str, step: int, dtype: np.dtype[Any]) -> str:
-        """A scalar's text in lane 0, and `step` more in each further lane."""
+        """A vector of scalar + lane * step."""
         iota = self.iota if dtype == np.int32 else f"convert_{self.type(dtype)}({self.iota})"
         scaled = iota if step == 1 else f"{iota} * ({self.type(dtype)})({constant(step, dtype)})"
         return f"({self.splat(text, dtype)} + {scaled})"
@@ -57,7 +57,7 @@ class StripText:
         return f"({text})" if itemsize == 4 else f"convert_{self.mask}({text})"
 
     def blend(self, mask: str, yes: str, no: str, dtype: np.dtype[Any]) -> str:
-        """By lane, `yes` where the mask is set, else `no`."""
+        """For each lane, `yes` if the mask is set, else `no`."""
         size = 4 if dtype == BOOL else dtype.itemsize
         return f"({self.widen(mask, size)} ? {yes} : {no})"
 
@@ -67,7 +67,7 @@ class StripText:
         return f"lane_{kind}_{c_type}({', '.join(values)})"
 
     def by_lane(self, function: str, dtype: np.dtype[Any], *values: str) -> str:
-        """A call of a scalar function of two floats for each lane by itself."""
+        """A call of a scalar function of two floats for each lane."""
         scalar = private_type(dtype)
         name = f"strip_{function}_{self.type(dtype)}"
         self.maps[name] = {"name": name, "function": function, "value": scalar, "width": self.width}
@@ -79,7 +79,7 @@ class StripText:
         return f"(-{value})" if op == "neg" else f"(~{value})"
 
     def binary(self, op: str, left: str, right: str, dtype: np.dtype[Any], by: int | None = None) -> str:
-        """Binary(op); `by` is the right operand where it is a constant integer."""
+        """Binary(op); `by` is the right operand if it is a constant integer."""
         if BINARY[op].c:
             return f"({left} {BINARY[op].c} {right})"
         if by is not None:
@@ -88,7 +88,7 @@ class StripText:
                 return short
         if op == "pow" and dtype.kind == "f":
             return f"pow({left}, {right})"
-        if dtype.kind == "f":  # floordiv and mod, which are made of fmod
+        if dtype.kind == "f":  # floordiv and mod, which use fmod
             scalar = private_type(dtype)
             self.helpers.add((op, scalar))
             return self.by_lane(f"lane_{op}_{scalar}", dtype, left, right)
@@ -143,11 +143,11 @@ class StripText:
         return self.to_mask(text, dtype.itemsize) if FUNCTIONS[name].rule == "test" else text
 
     def load(self, text: str, dtype: np.dtype[Any]) -> str:
-        """Stored elements as private values."""
+        """Elements in memory as private values."""
         if dtype != BOOL:
             return text
         return f"convert_{self.mask}({text} != ({self.memory_type(dtype)})(0))"
 
     def store(self, text: str, dtype: np.dtype[Any]) -> str:
-        """Private values as stored elements."""
+        """Private values as elements in memory."""
         return f"convert_{self.memory_type(dtype)}(-{text})" if dtype == BOOL else text

@@ -1,8 +1,8 @@
-"""The typed form as an OpenCL kernel in which one work-item runs a whole group, without a driver's barrier.
+"""The lowering "vector": one work-item runs a whole group, without OpenCL barriers. The mapping for CPUs.
 
-This is the mapping for CPUs. The body is cut at its barriers; each stretch runs for all lanes of the group
-before the next one starts. Lanes are vectors along the last local axis, rows of lanes are unrolled so that
-what they share is read once, local arrays are the work-item's own memory (they stay in the first cache).
+The body is split at its barriers; each interval runs for all lanes of the group before the next one starts. Lanes are
+vectors along the last local axis. Rows of lanes are unrolled, so data that they share is loaded once. Local arrays are
+private memory of the work-item (they stay in the L1 cache).
 """
 
 from __future__ import annotations
@@ -15,80 +15,104 @@ from pydp import dtypes
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
 from pydp.lang.analysis import regions
+from pydp.lang.barriers import widths
 from pydp.lang.ir import member_dtype
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.c_text import Block, identifier
 from pydp.lang.opencl.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
+from pydp.lang.opencl.lowering import Lowering, register
 from pydp.lang.opencl.vector.arrange import Arrangement, arrange
 from pydp.lang.opencl.vector.expressions import leaves
 from pydp.lang.opencl.vector.families import Families
 from pydp.lang.opencl.vector.flow import Flow, declare, loop
 from pydp.lang.opencl.vector.interval import IntervalWriter, private_names, private_uses
-from pydp.lang.opencl.vector.layout import Layout, pick_width
-from pydp.lang.opencl.vector.shape import pick_group, pick_layout_rows, widest
+from pydp.lang.opencl.vector.layout import StripLayout, pick_width
+from pydp.lang.opencl.vector.shape import pick_layout_rows, widest
 from pydp.lang.opencl.vector.unroll import unroll
-from pydp.lang.opencl.vector.values import Kernel, Value
+from pydp.lang.opencl.vector.values import KernelContext, StripValue
 from pydp.lang.opencl.vector.variance import Variances
 from pydp.runtime.device.profile import Profile
-from pydp.runtime.programs import program
 
 _MOST_PRIVATE_BYTES = 2 << 20
-_STRIPE_LANES = 64  # columns of lanes that groups run down before the next ones: a panel of them fits the L2 cache
+_STRIPE_LANES = 64  # columns of lanes of a stripe, which groups run from top to bottom: its data fits the L2 cache
 
 
-def lower(
-    function: ir.Function,
-    profile: Profile,
-    unit_strides: frozenset[tuple[str, int]] = frozenset(),
-    *,
-    flat: bool = False,
-    grid_extent: Sequence[int] = (),
-) -> Lowered:
-    """`function` as a kernel of the "vector" mapping.
+class Vector(Lowering):
+    """A work-item runs a whole group, lane vectors one after the other: the mapping for CPUs."""
 
-    unit_strides: (array name, axis) pairs whose stride is known to be 1, so that neighbours can be read as a
-    vector. flat: number groups along dimension 0 alone. grid_extent: helps to pick a group where the function
-    has none. Raises UnsupportedOnDevice for what the device cannot run, before anything is built.
-    """
-    group = function.group
-    if group is None:
-        group = pick_group(function.grid_rank, grid_extent, profile)
-    flat = flat or math.prod(group[:-2]) > 64
-    clipped = not (ir.barriers(function.body) or function.locals)
-    width = pick_width(group[-1] if group else 1, widest(function, profile))
-    function = replace(function, body=unroll(function.body))
-    nodes = regions.split(function.body)
-    layout = Layout(tuple(group), width, 1, clipped)
-    layout = pick_layout_rows(nodes, layout, profile)
-    writer = _VectorC(function, nodes, layout, unit_strides, flat, profile.is_simulator)
-    writer.write()
-    _check_limits(function, writer, profile)
-    return Lowered(
-        mapping="vector",
-        kernel_name=identifier("forall_", function.name),
-        template="forall_vector.mako",
-        params=writer.params(),
-        group=tuple(group),
-        arguments=writer.slots,
-        local_bytes=0,
-        notes=_notes(function, layout, flat, writer.kernel.arrangements),
-        barriers=["none: one work-item runs the group, stretch by stretch" for _ in ir.barriers(function.body)],
-        flat=flat,
-    )
+    name = "vector"
+
+    def default_reason(self, profile: Profile) -> str | None:
+        return super().default_reason(profile) if profile.loop_limit is None else None
+
+    def pick_group(self, rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
+        """Up to 8 rows of up to 256 lanes (one row of 2048 for rank 1), no longer than the grid (in powers of two), and
+        small enough for every core to have several groups."""
+        if rank == 0:
+            return ()
+        known = len(extent) == rank
+        reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if known else [1 << 20] * rank
+        lanes = 2048
+        if known:
+            share = math.prod(int(size) for size in extent) // max(1, 8 * profile.compute_units)
+            lanes = max(256, min(lanes, 1 << max(0, share).bit_length()))
+        columns = max(4, min(reach[-1], lanes if rank == 1 else 256))
+        group = [1] * rank
+        group[-1] = columns
+        if rank > 1:
+            group[-2] = max(1, min(reach[-2], 8, lanes // columns))
+        return tuple(group)
+
+    def remarks(self, function: ir.Function) -> list[str]:
+        needed = widths.infer(function, most=40)
+        return [
+            f"barrier {n} needs width {width} for the accesses around it" for n, width in needed.items() if width.found
+        ]
+
+    def lower(
+        self,
+        function: ir.Function,
+        profile: Profile,
+        unit_strides: frozenset[tuple[str, int]] = frozenset(),
+        *,
+        flat: bool = False,
+        **ignored: object,
+    ) -> Lowered:
+        group = function.group if function.group is not None else self.pick_group(function.grid_rank, (), profile)
+        flat = flat or math.prod(group[:-2]) > 64
+        clipped = not (ir.barriers(function.body) or function.locals)
+        width = pick_width(group[-1] if group else 1, widest(function, profile))
+        function = replace(function, body=unroll(function.body))
+        nodes = regions.split(function.body)
+        layout = StripLayout(tuple(group), width, 1, clipped)
+        layout = pick_layout_rows(nodes, layout, profile)
+        writer = _VectorC(function, nodes, layout, unit_strides, flat, profile.is_simulator)
+        writer.write()
+        _check_limits(function, writer, profile)
+        return Lowered(
+            kernel_name=identifier("forall_", function.name),
+            template="forall_vector.mako",
+            params=writer.params(),
+            group=tuple(group),
+            work_items=(1,) * len(group),
+            arguments=writer.slots,
+            local_bytes=0,
+            notes=_notes(function, layout, flat, writer.kernel.arrangements),
+            barriers=["none: one work-item runs the group, interval by interval" for _ in ir.barriers(function.body)],
+            flat=flat,
+        )
 
 
-def _notes(function: ir.Function, layout: Layout, flat: bool, orders: Mapping[str, Arrangement]) -> list[str]:
+def _notes(function: ir.Function, layout: StripLayout, flat: bool, orders: Mapping[str, Arrangement]) -> list[str]:
     notes = [
-        "mapping vector: one work-item for each group",
-        f"strips of {layout.width} lanes along the last axis, {layout.rows} rows side by side",
+        "mapping vector: one work-item per group",
+        f"strips of {layout.width} lanes along the last axis, {layout.rows} rows unrolled",
     ]
-    if function.group is None:
-        notes.append(f"group {layout.group} picked: enough lanes to make a work-item worth its start")
     if function.locals:
-        notes.append("local fields are the work-item's own memory")
+        notes.append("local fields are private memory of the work-item")
     notes += [f"local field {name} {order.reason}" for name, order in sorted(orders.items()) if order.reason]
     if flat:
-        notes.append("groups are numbered along dimension 0 alone")
+        notes.append("groups are numbered along dimension 0 only")
     return notes
 
 
@@ -98,33 +122,33 @@ def _check_limits(function: ir.Function, writer: _VectorC, profile: Profile) -> 
             f"the local and private fields of {function.name} need {writer.private_bytes} bytes in each group; "
             f"at most {_MOST_PRIVATE_BYTES} are accepted"
         )
-    if writer.wide_atomics and not profile.int64_atomics:
+    if helpers.has_wide(writer.kernel.atomics) and not profile.int64_atomics:
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
     if profile.loop_limit is not None:
         raise UnsupportedOnDevice(
-            f"{function.name} as one work-item for each group may pass the {profile.loop_limit} rounds to which this "
-            f"device cuts loops; the simt mapping is accepted"
+            f"{function.name}: mapping 'vector' runs a group in one work-item, which may exceed the driver's limit of "
+            f"{profile.loop_limit} loop iterations; mapping 'simt' is accepted"
         )
 
 
 class _VectorC:
-    """Writes the kernel's body: the group's indexes, then the regions."""
+    """Writes the kernel's body: the group's indexes, then the regions between barriers."""
 
     def __init__(
         self,
         function: ir.Function,
         nodes: list[regions.Node],
-        layout: Layout,
+        layout: StripLayout,
         unit_strides: frozenset[tuple[str, int]],
         flat: bool,
         simulated: bool,
     ) -> None:
-        """simulated: local memory starts as zeros, for a simulator that follows what lanes that are off have read."""
+        """simulated: initialize local memory with zeros, because the simulator reports reads by masked lanes."""
         self.function, self.nodes, self.layout, self.flat = function, nodes, layout, flat
         self.first = " = {0}" if simulated else ""
         names = argument_names(function)
         self.slots = standard_slots(function, names, unit_strides)
-        self.kernel = Kernel(function, layout, unit_strides, names)
+        self.kernel = KernelContext(function, layout, unit_strides, names)
         self.carried = regions.carried(nodes)
         self.scopes = {
             id(interval): regions.Scopes(interval.body, self.carried) for interval in regions.intervals(nodes)
@@ -133,32 +157,24 @@ class _VectorC:
         self.kernel.arrangements = arrange(function, self.kernel.variances, layout)
         self.kernel.families = Families(self.kernel.variances, unit_strides)
         if simulated:
-            self.kernel.pieces = (1,)  # the simulator falls over vectors of which a part is undefined
+            self.kernel.pieces = (1,)  # the simulator crashes on partly undefined vectors
         self.kernel.siblings = self.kernel.families.loads(function.body)
         self.carried_privates = self._carried_privates()
         self.block = Block(1)
         self.private_bytes = 0
         self.index = dtypes.c_name(function.index_dtype)
 
-    @property
-    def wide_atomics(self) -> bool:
-        return any(word.endswith("long") for *_, word in self.kernel.atomics)
-
     def params(self) -> dict[str, object]:
         """The template's parameters."""
-        atomics = [dict(zip(("op", "space", "type", "word"), one, strict=True)) for one in sorted(self.kernel.atomics)]
-        functions = helpers.text(self.kernel.helpers)
-        if atomics:
-            functions += program.render("lane_atomics.mako", {"atomics": atomics})
         return {
             "name": identifier("forall_", self.function.name),
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
-            "functions": functions,
+            "functions": helpers.text(self.kernel.helpers, self.kernel.atomics),
             "accesses": sorted(self.kernel.accesses.values(), key=lambda one: ("by_lane" in one, one["name"])),
             "maps": [self.kernel.strips.maps[name] for name in sorted(self.kernel.strips.maps)],
             "arguments": [declaration(slot, self.function) for slot in self.slots],
             "body": str(self.block),
-            "int64_atomics": self.wide_atomics,
+            "int64_atomics": helpers.has_wide(self.kernel.atomics),
         }
 
     def write(self) -> None:
@@ -167,7 +183,7 @@ class _VectorC:
             self.block.line(f"{name} += {name}_o;")
         self._group_indexes()
         self._local_arrays()
-        self._kept()
+        self._declare_carried()
         self._nodes(self.nodes)
 
     # -- the group ------------------------------------------------------------------------------------------------
@@ -184,8 +200,8 @@ class _VectorC:
                 "long number = ((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)"
             )
             block.line("    + get_group_id(0);")
-        if self._reuses():
-            self._in_columns()
+        if self._shares_loads():
+            self._number_in_stripes()
             rank -= 2
         for axis in reversed(range(rank)):
             block.line(f"const {index} group_{axis} = ({index})(number % groups_{axis});")
@@ -196,8 +212,8 @@ class _VectorC:
             if self.layout.clipped:
                 block.line(f"const {index} count_{axis} = min(({index}){size}, end_{axis} - base_{axis});")
 
-    def _reuses(self) -> bool:
-        """Groups of one column or row of groups read the same data again: a loop reads from the arguments."""
+    def _shares_loads(self) -> bool:
+        """Whether groups of one column or row load the same data: a loop loads from the arguments."""
         loops = [s for s in ir.statements(self.function.body) if isinstance(s, ir.For | ir.While)]
         return len(self.layout.group) > 1 and any(
             isinstance(inner, ir.Load) and isinstance(inner.array, ir.GlobalArray)
@@ -207,8 +223,8 @@ class _VectorC:
             for inner in ir.walk(expr)
         )
 
-    def _in_columns(self) -> None:
-        """Number the groups of the last two axes down stripes of a few columns, whose data stay in the second cache."""
+    def _number_in_stripes(self) -> None:
+        """Number the groups of the last two axes in stripes of a few columns, whose data stays in the L2 cache."""
         block, index, last = self.block, self.index, len(self.layout.group) - 1
         stripe = max(1, _STRIPE_LANES // self.layout.group[-1])
         rows, columns = f"groups_{last - 1}", f"groups_{last}"
@@ -224,7 +240,7 @@ class _VectorC:
     # -- memory ---------------------------------------------------------------------------------------------------
 
     def _local_arrays(self) -> None:
-        """Local arrays, with a strip's room on either side for lanes that are switched off."""
+        """Declare local arrays, with one strip of padding on either side for masked lanes."""
         pad = self.layout.width
         for array in self.function.locals:
             total = self.kernel.arrangements[array.name].total
@@ -236,19 +252,19 @@ class _VectorC:
                 self.private_bytes += (total + 2 * pad) * dtype.itemsize
 
     def _carried_privates(self) -> set[str]:
-        """Private arrays whose content must outlive an interval."""
+        """The private arrays whose content is used in several intervals."""
         found: dict[str, int] = {}
         for interval in regions.intervals(self.nodes):
             for name in private_uses(interval.body):
                 found[name] = found.get(name, 0) + (2 if interval.looped else 1)
         return {name for name, uses in found.items() if uses > 1}
 
-    def _kept(self) -> None:
-        """What lives across barriers: the group's values, and those of each block."""
+    def _declare_carried(self) -> None:
+        """Declare the values that live across barriers: of the group, and of each block."""
         plain = Flow(self.kernel, self.block, next(iter(self.scopes.values()), regions.Scopes([], set())), self.carried)
         for name in sorted(self.carried & set(self.kernel.variances.variables)):
-            variable, facet = self.kernel.variables[name], self.kernel.variances.variables[name]
-            if facet.shared or self.layout.single:
+            variable, variance = self.kernel.variables[name], self.kernel.variances.variables[name]
+            if variance.group_uniform or self.layout.single:
                 declare(plain, variable)
                 continue
             for path in leaves(variable.dtype):
@@ -257,9 +273,9 @@ class _VectorC:
                 self.block.line(f"{plain.c_type(value)} c_{value.texts[0]}[{cells}]{self.first};")
                 self.private_bytes += cells * value.dtype.itemsize * (self.layout.width if value.vector else 1)
         for array in self.function.privates:
-            self._kept_private(array)
+            self._declare_private(array)
 
-    def _kept_private(self, array: ir.PrivateArray) -> None:
+    def _declare_private(self, array: ir.PrivateArray) -> None:
         total = math.prod(array.shape)
         blocks = self.layout.blocks if array.name in self.carried_privates else 1
         lanes = self.layout.rows * self.layout.width
@@ -286,34 +302,37 @@ class _VectorC:
             elif isinstance(node, regions.Jump):
                 self.block.line("break;" if isinstance(node.statement, ir.Break) else "continue;")
             else:
-                self._shared(node)
+                self._uniform_control(node)
 
-    def _shared(self, node: regions.Shared) -> None:
-        """Control flow of the whole group."""
+    def _uniform_control(self, node: regions.Shared) -> None:
+        """Write control flow that is uniform in the group."""
         statement = node.statement
         writer = Flow(self.kernel, self.block, regions.Scopes([], set()), self.carried)
         if isinstance(statement, ir.For):
-            counter = writer.open_count(statement, [self._one(writer, e) for e in ir.expressions(statement)])
+            counter = writer.open_count(statement, [self._uniform_value(writer, e) for e in ir.expressions(statement)])
             self.block.line(f"{writer.variable(statement.variable).texts[0]} = {counter};")
             self._nodes(node.body)
         elif isinstance(statement, ir.While):
             self.block.open(f"{loop(statement)} (;;)")
-            self.block.line(f"if (!({self._one(writer, statement.condition).texts[0]})) break;")
+            self.block.line(f"if (!({self._uniform_value(writer, statement.condition).texts[0]})) break;")
             self._nodes(node.body)
         else:
-            self.block.open(f"if ({self._one(writer, statement.condition).texts[0]})")
+            self.block.open(f"if ({self._uniform_value(writer, statement.condition).texts[0]})")
             self._nodes(node.body)
             self.block.close()
             self.block.open("else")
             self._nodes(node.orelse)
         self.block.close()
 
-    def _one(self, writer: Flow, expr: ir.Expr) -> Value:
-        """The value of an expression that all lanes of the group share."""
-        facet = self.kernel.variances.of(expr)
-        if not facet.shared:
+    def _uniform_value(self, writer: Flow, expr: ir.Expr) -> StripValue:
+        """The value of an expression that must be uniform in the group."""
+        variance = self.kernel.variances.of(expr)
+        if not variance.group_uniform:
             raise UnsupportedOnDevice(
-                f"{self.function.name} has a barrier under a condition or in a loop that differs between lanes; "
-                f"one that all lanes of a group share is accepted"
+                f"{self.function.name} has a barrier under a divergent condition or in a divergent loop; "
+                f"conditions and loops that are uniform in the group are accepted"
             )
         return writer.expr(expr)
+
+
+LOWERING = register(Vector())

@@ -1,7 +1,7 @@
-"""Accesses to an array argument at neighbouring offsets of one strided index: ``a[4 * lane]`` to ``a[4 * lane + 3]``.
+"""Families: accesses to an array argument at adjacent offsets of a strided index (``a[4 * lane + c]``, c from 0 to 3).
 
-One after the other each would take every fourth element; together they move whole vectors, shuffled. Loads of a family
-read the same vectors, which the compiler then reads once; stores of a family that follow one another become one.
+Each access alone uses every fourth element. Together they move whole vectors, which are deinterleaved or interleaved.
+All loads of a family load the same vectors, which the compiler merges. Consecutive stores of a family become one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST_APART = 8
 
 
 class Sibling(NamedTuple):
-    """The access's number among its family of `size`, and the axis along which they are neighbours."""
+    """The number of an access in its family of `size` accesses, and the axis along which they are adjacent."""
 
     number: int
     size: int
@@ -31,10 +31,10 @@ class Families:
     """Finds the families among the accesses of a function. `unit_strides`: (array, axis) pairs of stride 1."""
 
     def __init__(self, variances: Variances, unit_strides: frozenset[tuple[str, int]]) -> None:
-        self._facets, self._units = variances, unit_strides
+        self._variances, self._units = variances, unit_strides
 
     def loads(self, body: list[ir.Stmt]) -> dict[int, Sibling]:
-        """The loads of `body` that have all their siblings in the same list of statements, by id."""
+        """The loads of `body` whose whole family is in the same list of statements, by id."""
         found: dict[int, Sibling] = {}
         members: dict[Key, dict[int, list[ir.Load]]] = {}
         for statement in body:
@@ -54,9 +54,9 @@ class Families:
         return found
 
     def stores(self, body: Sequence[ir.Stmt]) -> list[ir.Store]:
-        """The family of stores with which `body` begins, in the order of their elements; empty where there is none.
+        """The family of stores at the start of `body`, in the order of their elements; empty if there is none.
 
-        What they store is not read from array arguments, so that all of it may be computed before any is stored.
+        Their values contain no load from an array argument, so all values can be computed before the first store.
         """
         first = body[0]
         if not isinstance(first, ir.Store):
@@ -74,8 +74,8 @@ class Families:
         return sorted(stores, key=lambda store: self._split(store.array, store.indices)[1])
 
     def _split(self, array: ir.Array, indices: Sequence[ir.Expr]) -> tuple[Key | None, int]:
-        """What the siblings of an access have in common, and its own offset; None where it can have none."""
-        steps = [self._facets.of(index).step for index in indices]
+        """(the key of an access's family or None, the offset of the access in it)."""
+        steps = [self._variances.of(index).step for index in indices]
         moving = [axis for axis, step in enumerate(steps) if step != 0]
         if not isinstance(array, ir.GlobalArray) or array.dtype.names is not None or len(moving) != 1:
             return None, 0
@@ -87,7 +87,7 @@ class Families:
 
 
 def without_offset(expr: ir.Expr) -> tuple[ir.Expr | None, int]:
-    """An integer expression as (what varies, constant added to it); the sums are those of the expression's type."""
+    """An integer expression split into (the part that varies, the constant added to it); both wrap in its type."""
     if isinstance(expr, ir.Const) and expr.dtype.kind in "iu":
         return None, int(expr.value)
     if not (isinstance(expr, ir.Binary) and expr.op in ("add", "sub")):

@@ -1,8 +1,8 @@
-"""Statements for the strips of a block: where lanes part ways, masks say which of them run.
+"""Statements for the strips of a block: divergent control flow uses masks.
 
-Conditions and loops on which all lanes of a block agree are C's own. Others run their statements with the
-lanes that take them, in vectors, as long as there is any; values set there are blended into what they replace
-where lanes outside can see them.
+A condition or loop that is uniform in the block is a condition or loop of C. A divergent one runs its statements on
+vectors with the mask of the active lanes, while any lane is active. An assignment under a mask blends the new value
+with the old one if code outside the mask can read the variable.
 """
 
 from __future__ import annotations
@@ -17,26 +17,28 @@ from pydp.lang import ir
 from pydp.lang.analysis import regions
 from pydp.lang.opencl.c_text import Block, constant, private_type
 from pydp.lang.opencl.vector.expressions import leaves
-from pydp.lang.opencl.vector.memory import Memory
+from pydp.lang.opencl.vector.memory import StripMemory
 from pydp.lang.opencl.vector.ranges import Ranges, condition
-from pydp.lang.opencl.vector.values import Kernel, Value
+from pydp.lang.opencl.vector.values import KernelContext, StripValue
 from pydp.lang.opencl.vector.variance import Variance
 from pydp.lang.opencl.vector_text import BOOL
 
 
 @dataclass
-class _Loop:
-    """An open loop: names of the masks of lanes in it and of lanes in this round; None where C's jumps serve."""
+class _OpenLoop:
+    """An open loop. live: the mask of lanes that have not left it; now: of lanes active in this iteration. Both are
+    None if break and continue of C are used."""
 
-    live: Value | None
-    now: Value | None
+    live: StripValue | None
+    now: StripValue | None
 
 
-class Flow(Memory):
-    """Writes the statements of one interval for one block. `level` numbers the masks: a variable that was declared
-    under the mask that holds now needs no blending."""
+class Flow(StripMemory):
+    """Writes the statements of one interval for one block.
 
-    def __init__(self, kernel: Kernel, block: Block, scopes: regions.Scopes, carried: set[str]) -> None:
+    level: the number of the current mask; a variable that was declared under the current mask needs no blending."""
+
+    def __init__(self, kernel: KernelContext, block: Block, scopes: regions.Scopes, carried: set[str]) -> None:
         super().__init__(kernel, block)
         self.scopes = scopes
         self.carried = carried
@@ -46,7 +48,7 @@ class Flow(Memory):
         self._levels = 0
         self._declared: dict[str, int] = {}
         self._counters: set[str] = set()
-        self._loops: list[_Loop] = []
+        self._loops: list[_OpenLoop] = []
 
     def proven(self, array: ir.GlobalArray, axis: int, index: ir.Expr) -> bool:
         if self.ranges is None:
@@ -80,11 +82,11 @@ class Flow(Memory):
                 continue
             _WRITERS[type(statement)](self, statement)
             if self._loops and self._loops[-1].now is not None and any(ir.jumps([statement])):
-                # Lanes that left below are off for the rest of this list too.
-                self.mask = self.temporary(self.vector(_not_none(self.both(self.mask, self._loops[-1].now))))
+                # Lanes that left inside the statement are inactive for the rest of the list, too.
+                self.mask = self.temporary(self.vector(_not_none(self.mask_and(self.mask, self._loops[-1].now))))
 
     def declare(self, body: list[ir.Stmt]) -> None:
-        """C variables for those whose scope `body` is."""
+        """Declare the variables whose scope is `body`."""
         dtypes = self.kernel.variables
         for name in self.scopes.declared_in(body):
             if name in self._counters:
@@ -102,8 +104,8 @@ class Flow(Memory):
         for path, value in zip(paths, values, strict=True):
             self._set(self.variable(variable, path), value, self._declared[variable.name] != self.level)
 
-    def _set(self, target: Value, value: Value, blended: bool) -> None:
-        """Give the C variables of `target` their value, by row; in running lanes only where `blended`."""
+    def _set(self, target: StripValue, value: StripValue, blended: bool) -> None:
+        """Assign to the C variables of `target`, by row; in active lanes only if `blended`."""
         if target.vector:
             value = self.vector(value)
         assert target.step == value.step and len(target.texts) >= len(value.texts), (target, value)
@@ -124,7 +126,7 @@ class Flow(Memory):
 
     def _if(self, statement: ir.If) -> None:
         test = self.expr(statement.condition)
-        if not self.kernel.variances.control[id(statement)].masks:
+        if not self.kernel.variances.control[id(statement)].divergent:
             self.block.open(f"if ({test.texts[0]})")
             self._inside(statement.then, self.mask, self.level)
             self.block.close()
@@ -138,14 +140,14 @@ class Flow(Memory):
         if statement.orelse:
             self._branch(statement.orelse, self.each([test], lambda text: f"(~{text})", BOOL, None))
 
-    def _branch(self, body: list[ir.Stmt], test: Value) -> None:
-        mask = self.temporary(_not_none(self.both(self.mask, test)))
+    def _branch(self, body: list[ir.Stmt], test: StripValue) -> None:
+        mask = self.temporary(_not_none(self.mask_and(self.mask, test)))
         self.block.open(f"if ({self.any(mask)})")
         self._inside(body, mask, self._new_level())
         self.block.close()
 
-    def _inside(self, body: list[ir.Stmt], mask: Value | None, level: int) -> None:
-        """The statements of `body` under a mask, which is as before afterwards."""
+    def _inside(self, body: list[ir.Stmt], mask: StripValue | None, level: int) -> None:
+        """Write the statements of `body` under a mask, then restore the old mask."""
         before = self.mask, self.level
         self.mask, self.level = mask, level
         self.statements(body)
@@ -158,46 +160,46 @@ class Flow(Memory):
     # -- loops ---------------------------------------------------------------------------------------------------
 
     def _while(self, statement: ir.While) -> None:
-        facet = self.kernel.variances.control[id(statement)]
-        if not facet.masks:
-            self._loops.append(_Loop(None, None))
+        variance = self.kernel.variances.control[id(statement)]
+        if not variance.divergent:
+            self._loops.append(_OpenLoop(None, None))
             self.block.open(f"{loop(statement)} (;;)")
             self.block.line(f"if (!({self.expr(statement.condition).texts[0]})) break;")
             self._inside(statement.body, self.mask, self.level)
             self.block.close()
             self._loops.pop()
             return
-        live = self._live(facet)
+        live = self._live(variance)
         before = self.mask, self.level
         self.mask, self.level = live, self._new_level()
         self.block.open(f"{loop(statement)} (;;)")
         test = self.vector(self.expr(statement.condition))
         for row, name in enumerate(live.texts):
             self.block.line(f"{name} &= {test.row(row)};")
-        self._rounds(statement.body, live)
+        self._iterations(statement.body, live)
         self.block.close()
         self.mask, self.level = before
 
-    def _live(self, facet: Variance) -> Value:
-        """New variables for the lanes that are in a loop."""
-        rows = self.layout.rows if facet.row or (self.mask is not None and len(self.mask.texts) > 1) else 1
+    def _live(self, variance: Variance) -> StripValue:
+        """Declare the masks of the lanes that have not left a loop."""
+        rows = self.layout.rows if variance.varies_by_row or (self.mask is not None and len(self.mask.texts) > 1) else 1
         names = []
         for row in range(rows):
             names.append(self.block.fresh("live"))
             first = self.text.splat("1", BOOL) if self.mask is None else self.mask.row(row)
             self.block.line(f"{self.text.mask} {names[-1]} = {first};")
-        return Value(tuple(names), None, BOOL)
+        return StripValue(tuple(names), None, BOOL)
 
-    def _rounds(self, body: list[ir.Stmt], live: Value, counter: Callable[[], None] | None = None) -> None:
-        """One round with the lanes of `live`: leave C's loop when there are none. The mask is set for what follows."""
+    def _iterations(self, body: list[ir.Stmt], live: StripValue, counter: Callable[[], None] | None = None) -> None:
+        """Write one iteration with the lanes of `live`; the C loop ends when there are none. Sets the mask."""
         self.block.line(f"if (!{self.any(live)}) break;")
         now = live
         if any(ir.jumps(body)):
             names = [self.block.fresh("now") for _ in live.texts]
             for name, text in zip(names, live.texts, strict=True):
                 self.block.line(f"{self.text.mask} {name} = {text};")
-            now = Value(tuple(names), None, BOOL)
-        self._loops.append(_Loop(live, now))
+            now = StripValue(tuple(names), None, BOOL)
+        self._loops.append(_OpenLoop(live, now))
         self.mask = now
         if counter is not None:
             counter()
@@ -205,28 +207,28 @@ class Flow(Memory):
         self._loops.pop()
 
     def _for(self, statement: ir.For) -> None:
-        facet = self.kernel.variances.control[id(statement)]
+        variance = self.kernel.variances.control[id(statement)]
         values = [self.expr(expr) for expr in (statement.start, statement.stop, statement.step)]
         name = statement.variable.name
         outer = self.ranges.loops.get(name) if self.ranges is not None else None
         if self.ranges is not None:
             self.ranges.loops[name] = statement
         if self.uniform(values) and self.rows(values) == 1:
-            self._for_uniform(statement, values, facet)
+            self._for_uniform(statement, values, variance)
         else:
-            self._for_parted(statement, values, facet)
+            self._for_divergent(statement, values, variance)
         if self.ranges is not None:
             if outer is None:
                 del self.ranges.loops[name]
             else:
                 self.ranges.loops[name] = outer
 
-    def _for_uniform(self, statement: ir.For, values: list[Value], facet: Variance) -> None:
-        """All lanes count alike: C's loop, with a mask where some lanes may leave early."""
+    def _for_uniform(self, statement: ir.For, values: list[StripValue], variance: Variance) -> None:
+        """A loop with uniform bounds: a C loop, with a mask if some lanes may leave early."""
         before = self.mask, self.level
         live = None
-        if facet.masks:
-            live = self._live(facet)
+        if variance.divergent:
+            live = self._live(variance)
             self.level = self._new_level()
         counter = self.open_count(statement, values)
 
@@ -236,19 +238,19 @@ class Flow(Memory):
             self._set(target, self.single(counter, target.dtype), blended)
 
         if live is None:
-            self._loops.append(_Loop(None, None))
+            self._loops.append(_OpenLoop(None, None))
             self._count_in(statement, set_counter)
             self._inside(statement.body, self.mask, self.level)
             self._loops.pop()
         else:
             self.mask = live
-            self._rounds(statement.body, live, lambda: self._count_in(statement, set_counter))
+            self._iterations(statement.body, live, lambda: self._count_in(statement, set_counter))
         self.block.close()
         self.mask, self.level = before
         self._counters.discard(statement.variable.name)
 
     def _count_in(self, statement: ir.For, set_counter: Callable[[], None]) -> None:
-        """Set the loop's variable at the start of a round; a variable of the body's own is declared there."""
+        """Set the loop's variable at the start of an iteration; declare it there if its scope is the body."""
         name = statement.variable.name
         if self.scopes.of[name] is statement.body:
             declare(self, statement.variable)
@@ -256,8 +258,8 @@ class Flow(Memory):
             self._counters.add(name)
         set_counter()
 
-    def open_count(self, statement: ir.For, values: list[Value]) -> str:
-        """Open a C loop that counts as range does; the counter's text, of the variable's type."""
+    def open_count(self, statement: ir.For, values: list[StripValue]) -> str:
+        """Open a C loop with the semantics of range; the counter's text, of the variable's type."""
         dtype = statement.variable.dtype
         c_type = private_type(dtype)
         start, stop, step = (self.snapshot(value).texts[0] for value in values)
@@ -266,30 +268,30 @@ class Flow(Memory):
         if known is not None and (abs(known) == 1 or dtype.itemsize < 8):
             kind = c_type if abs(known) == 1 and dtype.itemsize >= 4 else "long"
             sign = "<" if known > 0 else ">"
-            rounds = f"{kind} {name} = {start}; {name} {sign} {stop}; {name} += {known}"
-            self.block.open(f"{loop(statement)} ({rounds})")
+            iterations = f"{kind} {name} = {start}; {name} {sign} {stop}; {name} += {known}"
+            self.block.open(f"{loop(statement)} ({iterations})")
             return name if kind == c_type else f"(({c_type}){name})"
-        # The number of rounds is counted down, so that no counter passes its type's end.
+        # The number of iterations is counted down, so no counter overflows.
         wide = "ulong"
         up = f"({start} < {stop} ? ({wide})(({wide}){stop} - ({wide}){start} - 1) / ({wide}){step} + 1 : 0)"
         down = f"({start} > {stop} ? ({wide})(({wide}){start} - ({wide}){stop} - 1) / (0 - ({wide}){step}) + 1 : 0)"
-        rounds = f"({step} > 0 ? {up} : {step} < 0 ? {down} : 0)"
+        iterations = f"({step} > 0 ? {up} : {step} < 0 ? {down} : 0)"
         left = self.block.fresh("left")
-        self.block.line(f"{wide} {left} = {rounds};")
+        self.block.line(f"{wide} {left} = {iterations};")
         first, step = f"{wide} {name} = ({wide}){start}", f"{left}--, {name} += ({wide}){step}"
         self.block.open(f"{loop(statement)} ({first}; {left} > 0; {step})")
         return f"(({c_type}){name})"
 
-    def _for_parted(self, statement: ir.For, values: list[Value], facet: Variance) -> None:
-        """Lanes count by themselves: vectors for counter and bounds; a lane is in while its counter has not passed."""
+    def _for_divergent(self, statement: ir.For, values: list[StripValue], variance: Variance) -> None:
+        """A loop with divergent bounds: counter and bounds are vectors; a lane is live until its counter ends."""
         dtype = statement.variable.dtype
         start, stop, step = (self.snapshot(self.vector(value)) for value in values)
-        live = self._live(facet)
-        counters = Value(tuple(self.block.fresh("n") for _ in range(self.rows([start, stop, step]))), None, dtype)
+        live = self._live(variance)
+        counters = StripValue(tuple(self.block.fresh("n") for _ in range(self.rows([start, stop, step]))), None, dtype)
         for row, name in enumerate(counters.texts):
             self.block.line(f"{self.text.type(dtype)} {name} = {start.row(row)};")
         for row, name in enumerate(live.texts):
-            self.block.line(f"{name} &= {self._ahead(start.row(row), stop.row(row), step.row(row), statement)};")
+            self.block.line(f"{name} &= {self._in_range(start.row(row), stop.row(row), step.row(row), statement)};")
         before = self.mask, self.level
         self.mask, self.level = live, self._new_level()
         self.block.open(f"{loop(statement)} (;;)")
@@ -299,9 +301,9 @@ class Flow(Memory):
             blended = self._declared[statement.variable.name] != self.level
             self._set(target, counters, blended)
 
-        self._rounds(statement.body, live, lambda: self._count_in(statement, set_counter))
+        self._iterations(statement.body, live, lambda: self._count_in(statement, set_counter))
         for row, name in enumerate(live.texts):
-            more = self._more(counters.row(row), stop.row(row), step.row(row), statement)
+            more = self._has_next(counters.row(row), stop.row(row), step.row(row), statement)
             self.block.line(f"{name} &= {more};")
         for row, name in enumerate(counters.texts):
             self.block.line(f"{name} += {step.row(row)};")
@@ -309,8 +311,8 @@ class Flow(Memory):
         self.mask, self.level = before
         self._counters.discard(statement.variable.name)
 
-    def _ahead(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
-        """Mask: the counter has not passed its end; a step of 0, which a launch or data may give, has no rounds."""
+    def _in_range(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
+        """Mask: the counter is in range. A step of 0 (from an argument or data) runs no iterations."""
         dtype, compare = statement.variable.dtype, self.text.compare
         up, down = compare("lt", counter, stop, dtype), compare("gt", counter, stop, dtype)
         ahead = self._by_direction(up, down, step, statement)
@@ -318,8 +320,8 @@ class Flow(Memory):
             return ahead
         return f"({ahead} & {compare('ne', step, self.text.splat(constant(0, dtype), dtype), dtype)})"
 
-    def _more(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
-        """Mask: there is another round after this one; in unsigned distances, which do not overflow."""
+    def _has_next(self, counter: str, stop: str, step: str, statement: ir.For) -> str:
+        """Mask: there is another iteration. Unsigned distances are compared, because they do not overflow."""
         dtype = statement.variable.dtype
         unsigned = np.dtype(f"u{dtype.itemsize}")
         kind = self.text.type(unsigned)
@@ -345,19 +347,19 @@ class Flow(Memory):
     def _continue(self, statement: ir.Continue) -> None:
         self._leave(False)
 
-    def _leave(self, for_good: bool) -> None:
+    def _leave(self, leaves_loop: bool) -> None:
         loop = self._loops[-1]
         if loop.now is None or loop.live is None:
-            self.block.line("break;" if for_good else "continue;")
+            self.block.line("break;" if leaves_loop else "continue;")
             return
         assert self.mask is not None
-        for names in (loop.live, loop.now) if for_good else (loop.now,):
+        for names in (loop.live, loop.now) if leaves_loop else (loop.now,):
             for row, name in enumerate(names.texts):
                 self.block.line(f"{name} &= ~{self.mask.row(row)};")
 
 
 def loop(statement: ir.For | ir.While) -> str:
-    """The word that begins C's loop; the template says what DIVIDING_LOOP is."""
+    """The keyword of the C loop; the template defines DIVIDING_LOOP."""
     parts = (part for one in ir.statements(statement.body) for expr in ir.expressions(one) for part in ir.walk(expr))
     return "DIVIDING_LOOP for" if any(map(_divides, parts)) else "for"
 
@@ -368,8 +370,8 @@ def _divides(part: ir.Expr) -> bool:
     return part.dtype.kind in "iu" and not isinstance(part.right, ir.Const)
 
 
-def declare(writer: Memory, variable: ir.Variable, *, prefix: str = "") -> None:
-    """Declare the C variables of a vector function's variable (each member, each row), with a defined first value."""
+def declare(writer: StripMemory, variable: ir.Variable, *, prefix: str = "") -> None:
+    """Declare the C variables of a vector function's variable (each member, each row), initialized with zeros."""
     for path in leaves(variable.dtype):
         value = writer.variable(variable, path)
         zero = writer.text.splat("0", value.dtype) if value.vector else "0"
@@ -377,7 +379,7 @@ def declare(writer: Memory, variable: ir.Variable, *, prefix: str = "") -> None:
             writer.block.line(f"{writer.c_type(value)} {prefix}{name} = {zero};")
 
 
-def _not_none(value: Value | None) -> Value:
+def _not_none(value: StripValue | None) -> StripValue:
     assert value is not None
     return value
 

@@ -1,7 +1,7 @@
-"""One interval between barriers, for all blocks of a group: loops, what is carried in and out, and up to two versions.
+"""One interval between barriers, for all blocks of a group: loops, values that cross barriers, one or two versions.
 
-Where a block's accesses can all be shown to lie inside the arrays (and the block inside the grid), a version
-without guards and masks runs; the other version serves the edges.
+If all accesses of a block are in bounds (and the block is inside the grid), a fast path without guards and masks runs;
+blocks at the edges run the version with guards.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydp.lang.opencl.c_text import Block, identifier, private_type
 from pydp.lang.opencl.vector.expressions import Path, leaves
 from pydp.lang.opencl.vector.flow import Flow
 from pydp.lang.opencl.vector.ranges import Ranges
-from pydp.lang.opencl.vector.values import Kernel, Value
+from pydp.lang.opencl.vector.values import KernelContext, StripValue
 from pydp.lang.opencl.vector.variance import Variance
 from pydp.lang.opencl.vector_text import BOOL
 
@@ -27,7 +27,7 @@ class IntervalWriter:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: KernelContext,
         block: Block,
         interval: regions.Interval,
         scopes: regions.Scopes,
@@ -46,7 +46,7 @@ class IntervalWriter:
 
     def write(self) -> None:
         self.block.open("")
-        changed = self._shared_changed()
+        changed = self._uniform_changed()
         for name, c_type in changed:
             self.block.line(f"const {c_type} o_{name} = {name};")
             self.block.line(f"{c_type} n_{name} = o_{name};")
@@ -55,9 +55,9 @@ class IntervalWriter:
         depth = self._open_loops()
         for name, c_type in changed:
             self.block.line(f"{c_type} {name} = o_{name};")
-        self._bring_in()
+        self._load_crossing()
         self._versions()
-        self._take_out()
+        self._store_crossing()
         for name, _ in changed:
             self.block.line(f"n_{name} = {name};")
         if not self.layout.single:
@@ -86,46 +86,46 @@ class IntervalWriter:
             opened += 1
         return opened
 
-    # -- what crosses the interval's ends -------------------------------------------------------------------------
+    # -- values that cross barriers -------------------------------------------------------------------------------
 
-    def _leaf_values(self, name: str) -> list[tuple[Path, Value, Variance]]:
-        variable, facet = self.kernel.variables[name], self.kernel.variances.variables[name]
+    def _leaf_values(self, name: str) -> list[tuple[Path, StripValue, Variance]]:
+        variable, variance = self.kernel.variables[name], self.kernel.variances.variables[name]
         plain = Flow(self.kernel, Block(), self.scopes, self.carried)
-        return [(path, plain.variable(variable, path), facet) for path in leaves(variable.dtype)]
+        return [(path, plain.variable(variable, path), variance) for path in leaves(variable.dtype)]
 
-    def _shared_changed(self) -> list[tuple[str, str]]:
-        """(C name, type) of values of the whole group that this interval changes: a block starts from the old one."""
+    def _uniform_changed(self) -> list[tuple[str, str]]:
+        """(C name, type) of group-uniform values that this interval changes: each block starts from the old value."""
         if self.layout.single:
             return []
         return [
             (value.texts[0], private_type(value.dtype))
             for name in sorted(self.carried & self.assigned)
-            for _, value, facet in self._leaf_values(name)
-            if facet.shared
+            for _, value, variance in self._leaf_values(name)
+            if variance.group_uniform
         ]
 
-    def _crossing(self) -> list[tuple[str, Value, str]]:
-        """(variable, C names, C type) of the values by block that this interval uses."""
+    def _crossing(self) -> list[tuple[str, StripValue, str]]:
+        """(variable, C names, C type) of the values kept per block that this interval uses."""
         if self.layout.single:
             return []
         plain = Flow(self.kernel, Block(), self.scopes, self.carried)
         return [
             (name, value, plain.c_type(value))
             for name in sorted(self.carried & self.used)
-            for _, value, facet in self._leaf_values(name)
-            if not facet.shared
+            for _, value, variance in self._leaf_values(name)
+            if not variance.group_uniform
         ]
 
-    def _bring_in(self) -> None:
+    def _load_crossing(self) -> None:
         for _, value, c_type in self._crossing():
             rows = len(value.texts)
             for row, text in enumerate(value.texts):
                 self.block.line(f"{c_type} {text} = c_{value.texts[0]}[block * {rows} + {row}];")
         for array in self._privates():
             if array.name in self.carried_privates and not self.layout.single:
-                self._bring_private(array)
+                self._load_private(array)
 
-    def _take_out(self) -> None:
+    def _store_crossing(self) -> None:
         for name, value, _ in self._crossing():
             if name in self.assigned:
                 rows = len(value.texts)
@@ -133,8 +133,8 @@ class IntervalWriter:
                     self.block.line(f"c_{value.texts[0]}[block * {rows} + {row}] = {text};")
         changed = private_changes(self.body)
         for array in self._privates():
-            kept_apart = array.name in self.carried_privates and not self.layout.single and self._copied(array)
-            if kept_apart and array.name in changed:
+            copied_back = array.name in self.carried_privates and not self.layout.single and self._copied(array)
+            if copied_back and array.name in changed:
                 total = math.prod(array.shape)
                 for name, kept, _ in private_names(self.kernel, array):
                     self._copy(kept, name, total)
@@ -145,7 +145,7 @@ class IntervalWriter:
         return [array for array in self.kernel.function.privates if array.name in names]
 
     def _copied(self, array: ir.PrivateArray) -> bool:
-        """Only constants index it: a copy can live in registers."""
+        """Whether only constants index the array: a copy can then be in registers."""
         if math.prod(array.shape) > _MOST_COPIED:
             return False
         return all(
@@ -153,11 +153,11 @@ class IntervalWriter:
         )
 
     def _copy(self, to: str, of: str, count: int) -> None:
-        """Item by item and in no loop, which drivers leave one: the copy would then live in memory after all."""
+        """Copy element by element without a loop: drivers do not unroll it and keep the copy in memory."""
         for item in range(count):
             self.block.line(f"{to}[{item}] = {of}[{item}];")
 
-    def _bring_private(self, array: ir.PrivateArray) -> None:
+    def _load_private(self, array: ir.PrivateArray) -> None:
         total = math.prod(array.shape)
         for name, kept, c_type in private_names(self.kernel, array):
             if self._copied(array):
@@ -172,7 +172,7 @@ class IntervalWriter:
         never_whole = not self.layout.whole and self.layout.strips == 1
         fast, entry = Block(self.block.depth + 1, self.block._counter), Block(self.block.depth, self.block._counter)
         if never_whole:
-            self._slow(self.block)
+            self._guarded_version(self.block)
             return
         writer = self._writer(fast)
         start = Flow(self.kernel, entry, self.scopes, self.carried)
@@ -190,7 +190,7 @@ class IntervalWriter:
         self.block.extend(fast)
         self.block.close()
         self.block.open("else")
-        self._slow(self.block)
+        self._guarded_version(self.block)
         self.block.close()
 
     def _writer(self, block: Block) -> Flow:
@@ -202,13 +202,13 @@ class IntervalWriter:
         for array in self._privates():
             if array.name not in self.carried_privates:
                 for name, _, c_type in private_names(self.kernel, array):
-                    # What atomics found is put there lane by lane: lanes that are not there have a value too.
+                    # Old values of atomics are stored lane by lane; inactive lanes need a defined value.
                     first = f" = {{({c_type})(0)}}" if array.name in found else ""
                     writer.block.line(f"{c_type} {name}[{math.prod(array.shape)}]{first};")
         writer.statements(self.body)
 
     def _layout_conditions(self) -> list[str]:
-        """All lanes of the block are in the group, and in the grid where that matters."""
+        """The conditions that all lanes of the block are in the group and, if it matters, in the grid."""
         layout = self.layout
         axes = range(len(layout.group))
         spans = [layout.width if a == len(axes) - 1 else layout.rows if a == layout.row_axis else 1 for a in axes]
@@ -225,43 +225,43 @@ class IntervalWriter:
                 tests.append(f"base_{axis} + local_{axis} + {spans[axis]} <= end_{axis}")
         return tests
 
-    def _slow(self, block: Block) -> None:
+    def _guarded_version(self, block: Block) -> None:
         writer = self._writer(block)
         layout = self.layout
         last = len(layout.group) - 1
         if not layout.group:
-            writer.mask = self._lanes(writer, "0", "1")
+            writer.mask = self._lane_mask(writer, "0", "1")
         elif layout.clipped:
-            writer.mask = self._lanes(writer, f"local_{last}", f"count_{last}")
+            writer.mask = self._lane_mask(writer, f"local_{last}", f"count_{last}")
             if layout.rows > 1:
                 axis = layout.row_axis
                 texts = tuple(f"(local_{axis} + {row} < count_{axis})" for row in range(layout.rows))
-                both = writer.both(writer.mask, Value(texts, 0, BOOL))
+                both = writer.mask_and(writer.mask, StripValue(texts, 0, BOOL))
                 assert both is not None
                 writer.mask = writer.temporary(both)
         elif not layout.whole:
-            writer.mask = self._lanes(writer, f"local_{last}", str(layout.columns))
+            writer.mask = self._lane_mask(writer, f"local_{last}", str(layout.columns))
         if layout.group and not layout.clipped and self.stores:
             writer.inside_grid = self._grid_mask(writer)
         self._body(writer)
 
-    def _lanes(self, writer: Flow, first: str, end: str) -> Value:
-        """The lanes of a strip whose place is below `end`."""
+    def _lane_mask(self, writer: Flow, first: str, end: str) -> StripValue:
+        """The mask of the lanes of a strip whose index is below `end`."""
         text, splat = self.kernel.strips, self.kernel.strips.splat
         index = self.kernel.function.index_dtype
         iota = text.ramp(first, 1, index)
         mask = text.compare("lt", iota, splat(end, index), index)
-        return writer.temporary(Value((mask,), None, BOOL))
+        return writer.temporary(StripValue((mask,), None, BOOL))
 
-    def _grid_mask(self, writer: Flow) -> Value:
-        """The lanes inside the grid, where lanes outside of it run too."""
+    def _grid_mask(self, writer: Flow) -> StripValue:
+        """The mask of the lanes inside the grid, if lanes outside it run, too."""
         layout = self.layout
         last = len(layout.group) - 1
-        mask: Value | None = self._lanes(writer, f"(base_{last} + local_{last})", f"end_{last}")
+        mask: StripValue | None = self._lane_mask(writer, f"(base_{last} + local_{last})", f"end_{last}")
         for axis in range(last):
             rows = layout.rows if axis == layout.row_axis else 1
             texts = tuple(f"(base_{axis} + local_{axis} + {row} < end_{axis})" for row in range(rows))
-            mask = writer.both(mask, Value(texts, 0, BOOL))
+            mask = writer.mask_and(mask, StripValue(texts, 0, BOOL))
         assert mask is not None
         return writer.temporary(mask)
 
@@ -300,8 +300,8 @@ def _private_indices(body: list[ir.Stmt], name: str) -> list[tuple[ir.Expr, ...]
     return found
 
 
-def private_names(kernel: Kernel, array: ir.PrivateArray) -> list[tuple[str, str, str]]:
-    """(C name in a block, where it is kept between intervals, C type of its elements) by member and row."""
+def private_names(kernel: KernelContext, array: ir.PrivateArray) -> list[tuple[str, str, str]]:
+    """(C name in a block, C text of its storage between intervals, C type of its elements) by member and row."""
     rows, total = kernel.layout.rows, math.prod(array.shape)
     found = []
     for path in leaves(array.dtype):

@@ -1,8 +1,8 @@
-"""How one work-item walks the lanes of a group: strips of lanes as vectors, rows of strips unrolled, blocks in loops.
+"""The order in which one work-item runs the lanes of a group: strips are vectors, rows are unrolled, blocks are looped.
 
-The last local axis is cut into strips of `width` lanes, which are OpenCL vectors. `rows` neighbours along
-the axis before it are written out side by side, so that what they share is done once. A strip of `rows`
-rows is a block; loops over the blocks of a group stand around each barrier interval.
+The last local axis is divided into strips of `width` lanes, which are OpenCL vectors. `rows` adjacent indexes of the
+axis before it are unrolled, so values that these rows share are computed once. A strip of `rows` rows is a block; each
+barrier interval is inside loops over the blocks of the group.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Layout:
-    """group: its extents; width: lanes of a vector; rows: unrolled rows of a block (a divisor of the row axis).
+class StripLayout:
+    """group: the group's extents. width: lanes of a vector. rows: unrolled rows of a block (a divisor of the row axis).
 
-    clipped: lanes outside the grid do not run (no barrier, no local array), so that the loops stop at its edge.
+    clipped: lanes outside the grid do not run (the function has no barrier and no local array): loops end at its edge.
     """
 
     group: tuple[int, ...]
@@ -25,42 +25,42 @@ class Layout:
 
     @property
     def columns(self) -> int:
-        """The lanes along the group's last axis."""
+        """The number of lanes along the group's last axis."""
         return self.group[-1] if self.group else 1
 
     @property
     def row_axis(self) -> int:
-        """The axis of the rows; -1 where the group has only one axis."""
+        """The axis of the rows; -1 if the group has only one axis."""
         return len(self.group) - 2 if len(self.group) > 1 else -1
 
     @property
     def row_extent(self) -> int:
-        """The lanes along the axis of the rows; 1 where there is none."""
+        """The number of lanes along the axis of the rows; 1 without such an axis."""
         return self.group[-2] if len(self.group) > 1 else 1
 
     @property
     def strips(self) -> int:
-        """The vectors that cover a row."""
+        """The number of vectors that cover a row."""
         return -(-self.columns // self.width)
 
     @property
     def whole(self) -> bool:
-        """No strip has lanes beyond the group."""
+        """Whether no strip has lanes beyond the group."""
         return self.columns % self.width == 0
 
     @property
     def blocks(self) -> int:
-        """The blocks of a group: turns of the loops around a strip's statements."""
+        """The number of blocks of a group: the trip count of the loops around an interval's statements."""
         return math.prod(self.group[:-2]) * (self.row_extent // self.rows) * self.strips
 
     @property
     def single(self) -> bool:
-        """One block is the whole group: what lives across barriers can stay in registers."""
+        """Whether one block is the whole group; values that live across barriers then stay in registers."""
         return self.blocks == 1
 
 
 def pick_width(columns: int, widest: int) -> int:
-    """Lanes of a vector: the widest that fits whole, else the narrowest that covers, from 4 up to `widest`.
+    """Lanes of a vector: the largest width that divides `columns`, else the smallest that covers it, 4 to `widest`.
 
     >>> pick_width(64, 16), pick_width(24, 16), pick_width(20, 16), pick_width(3, 16)
     (16, 8, 4, 4)
@@ -75,7 +75,7 @@ def pick_width(columns: int, widest: int) -> int:
 
 
 def pick_rows(extent: int, most: int) -> int:
-    """The largest divisor of the row axis that is not above `most`.
+    """The largest divisor of the row axis that is at most `most`.
 
     >>> pick_rows(16, 12), pick_rows(7, 8), pick_rows(13, 8)
     (8, 7, 1)

@@ -1,4 +1,4 @@
-"""Loads, stores and atomic updates of strips: whole vectors where lanes are neighbours in memory, shuffled ones where
+"""Loads, stores and atomic updates of strips: whole vectors if the lanes' elements are adjacent, shuffled vectors if
 they are a few elements apart, else lane by lane.
 """
 
@@ -9,35 +9,35 @@ from collections.abc import Sequence
 from pydp import dtypes
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
+from pydp.lang.opencl import helpers
 from pydp.lang.opencl.c_text import from_memory, private_type, to_memory
 from pydp.lang.opencl.statements import fill_text
 from pydp.lang.opencl.vector.address import LONG, Address, Addresses, Place
 from pydp.lang.opencl.vector.expressions import Path
 from pydp.lang.opencl.vector.families import moved, without_offset
-from pydp.lang.opencl.vector.values import Text, Value
+from pydp.lang.opencl.vector.values import StripValue, Text
 from pydp.lang.opencl.vector_text import BOOL
 
-_WORDS = {"float": "uint", "double": "ulong"}
-_MOST_COMBED = 8  # steps up to this are taken out of whole vectors
+_MOST_DEINTERLEAVED = 8  # the largest step of elements that are extracted from whole vectors
 
 
-class Memory(Addresses):
-    """Writes accesses to arrays. `inside_grid`: lanes whose stores count."""
+class StripMemory(Addresses):
+    """Writes accesses to arrays. inside_grid: the lanes whose stores take effect; None for all."""
 
-    inside_grid: Value | None = None
+    inside_grid: StripValue | None = None
 
     def proven(self, array: ir.GlobalArray, axis: int, index: ir.Expr) -> bool:
-        """The index is known to be inside of the array's extent."""
+        """Whether the index is known to be in bounds."""
         return False
 
     # -- guards ------------------------------------------------------------------------------------------------
 
     def guards(
-        self, array: ir.Array, exprs: Sequence[ir.Expr], values: list[Value]
-    ) -> tuple[Value | None, Value | None]:
-        """Conditions under which the access is inside of the array: by row (scalars), by lane (a mask)."""
-        scalars: Value | None = None
-        lanes: Value | None = None
+        self, array: ir.Array, exprs: Sequence[ir.Expr], values: list[StripValue]
+    ) -> tuple[StripValue | None, StripValue | None]:
+        """The conditions under which the access is in bounds: (scalars by row, a mask by lane); None if not needed."""
+        scalars: StripValue | None = None
+        lanes: StripValue | None = None
         if not isinstance(array, ir.GlobalArray):
             return None, None
         name = self.kernel.names[array.name, -1]
@@ -48,15 +48,15 @@ class Memory(Addresses):
             if value.step == 0:
                 kind = "ulong" if value.dtype == LONG else "uint"
                 test = self.each([value], lambda t, k=kind, e=extent: f"(({k}){t} < ({k}){e})", BOOL, 0)
-                scalars = self.both(scalars, test)
+                scalars = self.mask_and(scalars, test)
             else:
-                lanes = self.both(lanes, self._lane_guard(value, extent))
+                lanes = self.mask_and(lanes, self._lane_guard(value, extent))
         return (
             None if scalars is None else self.temporary(scalars),
             None if lanes is None else self.temporary(lanes),
         )
 
-    def _lane_guard(self, value: Value, extent: str) -> Value:
+    def _lane_guard(self, value: StripValue, extent: str) -> StripValue:
         vector, dtype = self.temporary(self.vector(value)), value.dtype
         zero, end = self.text.splat("0", dtype), self.text.splat(extent, dtype)
 
@@ -67,14 +67,14 @@ class Memory(Addresses):
 
     # -- loads ---------------------------------------------------------------------------------------------------
 
-    def load(self, expr: ir.Load, path: Path) -> Value:
+    def load(self, expr: ir.Load, path: Path) -> StripValue:
         array = expr.array
         place = self.place(array, path)
         values = self.indices(array, expr.indices)
         address = self.address(array, values)
         if isinstance(array, ir.PrivateArray):
             return self._load_private(place, address)
-        if place.total is not None and not self.quiet:
+        if place.total is not None and not self.all_lanes_active:
             address = self.clamped(address, place)
         scalars, lanes = self.guards(array, expr.indices, values)
         if lanes is None and id(expr) in self.kernel.siblings:
@@ -89,12 +89,12 @@ class Memory(Addresses):
             condition = None if scalars is None else scalars.row(row)
             mask = None if lanes is None else lanes.row(row)
             names.append(self._load_row(place, address, row, condition, mask, fill))
-        return Value(tuple(names), None if vector else 0, place.dtype)
+        return StripValue(tuple(names), None if vector else 0, place.dtype)
 
     def _load_row(
         self, place: Place, address: Address, row: int, condition: str | None, mask: str | None, fill: str
     ) -> str:
-        """One row's load as a temporary; its name."""
+        """Write the load of one row; the name of its temporary."""
         dtype = place.dtype
         if address.form == "same" and mask is None:
             text = from_memory(f"{place.pointer(row)}[{address.place.row(row)}]{place.member}", dtype)
@@ -110,12 +110,12 @@ class Memory(Addresses):
         return name
 
     def _whole_family(self, expr: ir.Load, address: Address) -> Address:
-        """The address of the load's first sibling, where all that lies between the first's and the last's elements is
-        inside of the array, so that all of the family take the same vectors."""
+        """The address of the family's first load if the elements of the whole family are in bounds; all loads of the
+        family then load the same vectors."""
         number, count, axis = self.kernel.siblings[id(expr)]
         assert isinstance(expr.array, ir.GlobalArray)
         rest, offset = without_offset(expr.indices[axis])
-        if rest is None or not _combed(address):
+        if rest is None or not _deinterleaves(address):
             return address
         first, last = moved(rest, offset - number), moved(rest, offset - number + count - 1)
         if not (self.proven(expr.array, axis, first) and self.proven(expr.array, axis, last)):
@@ -129,22 +129,22 @@ class Memory(Addresses):
             return f"vload{self.layout.width}(0, {pointer} + {at})"
         if address.first is not None:
             return f"{self.access('load', place, address, False)}({pointer}, {at}, {address.first.row(row)})"
-        if mask is None and not place.member and _combed(address):
-            return f"{self.access('load', place, address._replace(form='comb'), False)}({pointer}, {at})"
+        if mask is None and not place.member and _deinterleaves(address):
+            return f"{self.access('load', place, address._replace(form='deinterleave'), False)}({pointer}, {at})"
         function = self.access("load", place, address, mask is not None)
         where = at if address.form == "vector" else f"{at}, {address.step}"
         rest = "" if mask is None else f", {mask}, {fill}"
         return f"{function}({pointer}, {where}{rest})"
 
-    def _load_private(self, place: Place, address: Address) -> Value:
-        if not self.quiet and not _literal(address.place):
+    def _load_private(self, place: Place, address: Address) -> StripValue:
+        if not self.all_lanes_active and not _literal(address.place):
             address = self.clamped(address, place)
         if address.form == "same":
             names = [
                 self.block.temporary(self.text.type(place.dtype), f"{place.pointer(row)}[{address.place.row(row)}]")
                 for row in range(self.layout.rows)
             ]
-            return Value(tuple(names), None, place.dtype)
+            return StripValue(tuple(names), None, place.dtype)
         cells = self.cells(address, place)
         cell = place._replace(element=private_type(place.dtype))
         function = self.access("load", cell, cells, False, private=True)
@@ -155,12 +155,12 @@ class Memory(Addresses):
             )
             for row in range(self.layout.rows)
         ]
-        return Value(tuple(names), None, place.dtype)
+        return StripValue(tuple(names), None, place.dtype)
 
     # -- stores --------------------------------------------------------------------------------------------------
 
-    def store(self, array: ir.Array, exprs: Sequence[ir.Expr], parts: Sequence[tuple[Path, Value]]) -> None:
-        """array[indices].path = value for each of `parts`, by the lanes that run."""
+    def store(self, array: ir.Array, exprs: Sequence[ir.Expr], parts: Sequence[tuple[Path, StripValue]]) -> None:
+        """array[indices].path = value for each of `parts`, in the active lanes."""
         values = self.indices(array, exprs)
         address = self.address(array, values)
         address = address._replace(place=self.temporary(address.place))
@@ -169,9 +169,9 @@ class Memory(Addresses):
                 self._store_private(self.place(array, path), address, value)
             return
         scalars, lanes = self.guards(array, exprs, values)
-        mask = self.both(self.mask, lanes)
+        mask = self.mask_and(self.mask, lanes)
         if isinstance(array, ir.GlobalArray):
-            mask = self.both(mask, self.inside_grid)
+            mask = self.mask_and(mask, self.inside_grid)
         mask = None if mask is None else self.temporary(self.vector(mask))
         if mask is not None and address.first is not None:
             address = self.spread(address, self.place(array, parts[0][0]))
@@ -184,7 +184,7 @@ class Memory(Addresses):
                 self.block.line(line if scalars is None else f"if ({scalars.row(row)}) {line}")
 
     def store_family(self, stores: Sequence[ir.Store]) -> bool:
-        """Stores at neighbouring offsets of a strided index, as whole vectors; False where some lanes may not store."""
+        """Write a family of stores as whole vectors; False, and nothing is written, if some lanes may not store."""
         first, last = stores[0], stores[-1]
         if self.mask is not None or self.inside_grid is not None or not isinstance(first.array, ir.GlobalArray):
             return False
@@ -192,7 +192,7 @@ class Memory(Addresses):
         if not all(self._unguarded(first.array, axis, first, last) for axis in range(first.array.rank)):
             return False
         address = self.address(first.array, values)
-        address = address._replace(place=self.temporary(address.place), form="laid")
+        address = address._replace(place=self.temporary(address.place), form="interleave")
         parts = [self.temporary(self.vector(self.expr(store.value))) for store in stores]
         place = self.place(first.array, ())
         function = self.access("store", place, address, False)
@@ -204,7 +204,7 @@ class Memory(Addresses):
     def _unguarded(self, array: ir.GlobalArray, axis: int, *stores: ir.Store) -> bool:
         return all(self.proven(array, axis, store.indices[axis]) for store in stores)
 
-    def _store_row(self, place: Place, address: Address, row: int, mask: str | None, value: Value) -> str:
+    def _store_row(self, place: Place, address: Address, row: int, mask: str | None, value: StripValue) -> str:
         pointer, at, text = place.pointer(row), address.place.row(row), value.row(row)
         if address.form == "same" and (mask is None or not value.vector):
             last = f"{text}.s{self.layout.width - 1:x}" if value.vector else text
@@ -221,7 +221,7 @@ class Memory(Addresses):
             where = f"{at}, {address.first.row(row)}"
         return f"{function}({pointer}, {where}, {stored}{'' if mask is None else ', ' + mask});"
 
-    def _store_private(self, place: Place, address: Address, value: Value) -> None:
+    def _store_private(self, place: Place, address: Address, value: StripValue) -> None:
         value, mask = self.temporary(self.vector(value)), self.mask
         if mask is not None and not _literal(address.place):
             address = self.clamped(address, place)
@@ -239,18 +239,18 @@ class Memory(Addresses):
             pointer = f"({place.element}*){place.pointer(row)}"
             self.block.line(f"{function}({pointer}, {cells.place.row(row)}, {value.row(row)}{rest});")
 
-    # -- atomics and the functions behind them --------------------------------------------------------------------
+    # -- atomics and access functions -----------------------------------------------------------------------------
 
     def atomic(self, statement: ir.Atomic) -> None:
-        """An indivisible update by each lane that runs; in a group's own memory any update is indivisible."""
+        """An atomic update by each active lane. In private memory, which holds local arrays, every update is atomic."""
         array = statement.array
         place = self.place(array, ())
         values = self.indices(array, statement.indices)
         address = self.address(array, values)
         value = self.temporary(self.vector(self.expr(statement.value)))
         scalars, lanes = self.guards(array, statement.indices, values)
-        mask = self.both(self.both(self.mask, lanes), self.inside_grid)
-        mask = self.both(mask, scalars)
+        mask = self.mask_and(self.mask_and(self.mask, lanes), self.inside_grid)
+        mask = self.mask_and(mask, scalars)
         mask = None if mask is None else self.temporary(self.vector(mask))
         if address.form == "same":
             address = address._replace(step="0")
@@ -272,15 +272,15 @@ class Memory(Addresses):
         if statement.old is not None:
             first = ir.Const(self.kernel.function.index_dtype, 0)
             slot = self.address(statement.old, self.indices(statement.old, (first,)))
-            self._store_private(self.place(statement.old, ()), slot, Value(tuple(found), None, place.dtype))
+            self._store_private(self.place(statement.old, ()), slot, StripValue(tuple(found), None, place.dtype))
 
     def _update(self, op: str, place: Place, fetched: bool) -> str:
         if place.element not in ("int", "uint", "long", "ulong", "float", "double"):
             raise UnsupportedOnDevice(
-                f"atomic_{op} of {place.dtype} is not there; 32 and 64-bit integers and floats are accepted"
+                f"atomic_{op} does not support {place.dtype}; 32 and 64-bit integers and floats are accepted"
             )
         if place.space == "__global":
-            self.kernel.atomics.add((op, "global", place.element, _WORDS.get(place.element, place.element)))
+            self.kernel.atomics.add(helpers.atomic(op, "global", place.element))
             call = f"lane_atomic_{op}_global_{place.element}(PLACE, VALUE);"
             return f"VALUE = {call}" if fetched else call
         name = {"min": "minimum", "max": "maximum"}.get(op, op)
@@ -296,7 +296,7 @@ class Memory(Addresses):
     def access(
         self, kind: str, place: Place, address: Address, masked: bool, *, private: bool = False, update: str = ""
     ) -> str:
-        """The name of the function that moves a strip's lanes one by one; it is noted as needed."""
+        """The name of the function of strip_functions.mako for an access; the kernel will contain it."""
         value = private_type(place.dtype) if private else dtypes.c_name(place.dtype)
         form = "strided" if address.form in ("same", "unit") else address.form
         index = "long" if address.place.dtype == LONG else "int"
@@ -323,24 +323,29 @@ class Memory(Addresses):
         return name
 
     def _shuffle(self, kind: str, place: Place, address: Address, masked: bool) -> dict[str, object]:
-        """What the template needs to know of whole vectors that are shuffled; nothing for other accesses."""
-        if address.form in ("comb", "laid"):
+        """The template parameters of an access by shuffled vectors; empty for other accesses."""
+        if address.form in ("deinterleave", "interleave"):
             step = int(address.step.strip("()"))
             number = {} if address.number is None else {"number": address.number}
             return {"step": step, **number, "pieces": self.kernel.pieces}
-        if address.form != "dealt":
+        if address.form != "planes":
             return {}
         assert place.order is not None
         by_lane = self.access(kind, place, address._replace(form="vector"), masked)
         iota = self.text.ramp("first", 1, address.place.dtype)
-        return {"deal": place.order.deal, "pile": place.order.pile, "iota": iota, "by_lane": by_lane}
+        return {
+            "interleave_factor": place.order.interleave_factor,
+            "plane_size": place.order.plane_size,
+            "iota": iota,
+            "by_lane": by_lane,
+        }
 
 
-def _combed(address: Address) -> bool:
-    """The lanes' elements are a known small number of elements apart."""
+def _deinterleaves(address: Address) -> bool:
+    """Whether the lanes' elements are a known small number of elements apart."""
     step = address.step.strip("()")
-    return address.form == "strided" and step.isdigit() and 2 <= int(step) <= _MOST_COMBED
+    return address.form == "strided" and step.isdigit() and 2 <= int(step) <= _MOST_DEINTERLEAVED
 
 
-def _literal(value: Value) -> bool:
+def _literal(value: StripValue) -> bool:
     return all(text.strip("()").isdigit() for text in value.texts)

@@ -1,7 +1,7 @@
-"""Bounds of index expressions over all lanes of a block and all rounds of its loops, as C text for the block's start.
+"""Bounds of index expressions over all lanes of a block and all iterations of its loops, as C text for its start.
 
-One test of these bounds for each block decides whether its accesses need guards. Bounds are computed in
-64 bits, so that an index that wraps is never taken for one inside. What has no bound is guarded in place.
+One test of these bounds per block decides whether its accesses need guards. Bounds are computed in 64 bits, so an
+index that wraps is never considered in bounds. An index without known bounds is guarded at the access.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pydp.lang import ir
-from pydp.lang.opencl.vector.values import Kernel, Value
+from pydp.lang.opencl.vector.values import KernelContext, StripValue
 
 
 class Range(NamedTuple):
-    """Lowest and highest value: C text of a long, or a Python integer."""
+    """The lowest and the highest value: C text of type long, or a Python integer."""
 
     low: str | int
     high: str | int
 
 
 class Ranges:
-    """Bounds of expressions inside one interval. `loops`: the For statements open at the access, by counter's name."""
+    """Bounds of expressions inside one interval. loops: the For statements around the access, by counter name."""
 
     def __init__(
-        self, kernel: Kernel, body: list[ir.Stmt], carried: set[str], entry: Callable[[ir.Expr], Value]
+        self, kernel: KernelContext, body: list[ir.Stmt], carried: set[str], entry: Callable[[ir.Expr], StripValue]
     ) -> None:
         self.kernel = kernel
         self.loops: dict[str, ir.For] = {}
@@ -36,7 +36,7 @@ class Ranges:
         self._collect(body, {})
 
     def _collect(self, body: list[ir.Stmt], loops: dict[str, ir.For]) -> None:
-        """Note the assignments, and of each the loops around it."""
+        """Record the assignments and the loops around each."""
         for statement in body:
             inner = loops
             if isinstance(statement, ir.Assign):
@@ -49,7 +49,7 @@ class Ranges:
                 self._collect(block, inner)
 
     def of(self, expr: ir.Expr) -> Range | None:
-        """Bounds of an expression, None where there are none."""
+        """The bounds of an expression; None if they are unknown."""
         if self._is_entry(expr):
             text = f"(long)({self._entry(expr).texts[0]})"
             return Range(text, text)
@@ -57,9 +57,9 @@ class Ranges:
         return None if write is None else write(self, expr)
 
     def inside_extent(self, expr: ir.Binary) -> list[str] | None:
-        """Conditions under which an index modulo an extent is the index: a torus has an inside, too.
+        """Conditions under which an index modulo an extent equals the index (periodic boundaries); None if unknown.
 
-        Only for extents, which most blocks are far from the end of; None where there are no bounds.
+        Only for extents: most blocks are far from the boundary.
         """
         size = expr.right
         while isinstance(size, ir.Read) and len(self._assigned.get(size.variable.name, [])) == 1:
@@ -72,11 +72,11 @@ class Ranges:
         return None if bounds is None else condition(bounds, f"(long)({self._entry(size).texts[0]})")
 
     def _is_entry(self, expr: ir.Expr) -> bool:
-        """A scalar that has one value from the block's start to its end."""
+        """Whether the expression is a scalar that keeps its value from the start of the block to its end."""
         if isinstance(expr, ir.Const) or expr.dtype.kind not in "iu" or expr.dtype.itemsize < 4:
             return False
-        facet = self.kernel.variances.of(expr)
-        if facet.lane or facet.row:
+        variance = self.kernel.variances.of(expr)
+        if variance.varies_by_lane or variance.varies_by_row:
             return False
         for inner in ir.walk(expr):
             if isinstance(inner, ir.Load):
@@ -98,10 +98,10 @@ class Ranges:
             return None
         if name in self._counters:
             return self._counter(name)
-        facet = self.kernel.variances.variables[name]
-        if len(assigned) != 1 or assigned[0].members or facet.step is None:
-            return None  # a vector may hold anything in lanes that were off when it was set
-        # The value was computed in some round of the loops around the assignment, which need not be those open now.
+        variance = self.kernel.variances.variables[name]
+        if len(assigned) != 1 or assigned[0].members or variance.step is None:
+            return None  # a vector has undefined values in lanes that were masked at the assignment
+        # The value was computed in an iteration of the loops around the assignment, not of those around the access.
         open_now, self.loops = self.loops, self._around[name]
         bounds = self.of(assigned[0].value)
         self.loops = open_now
@@ -121,10 +121,10 @@ class Ranges:
         return Range(_sum(stop.low, 1), start.high)
 
     def _index(self, expr: ir.LocalIndex | ir.GlobalIndex) -> Range | None:
-        layout, facet = self.kernel.layout, self.kernel.variances.index(expr.axis)
+        layout, variance = self.kernel.layout, self.kernel.variances.index(expr.axis)
         before = f"(long)base_{expr.axis} + " if isinstance(expr, ir.GlobalIndex) else ""
         low = f"({before}local_{expr.axis})"
-        more = layout.width - 1 if facet.lane else layout.rows - 1 if facet.row else 0
+        more = layout.width - 1 if variance.varies_by_lane else layout.rows - 1 if variance.varies_by_row else 0
         return Range(low, _sum(low, more))
 
     def _binary(self, expr: ir.Binary) -> Range | None:
@@ -235,7 +235,7 @@ def _long(bound: str | int) -> str:
 
 
 def condition(bounds: Range, extent: str) -> list[str]:
-    """C conditions that say that all of `bounds` is inside of [0, extent)."""
+    """The C conditions that `bounds` are inside [0, extent)."""
     tests = []
     if not (isinstance(bounds.low, int) and bounds.low >= 0):
         tests.append(f"{_long(bounds.low)} >= 0")

@@ -1,24 +1,23 @@
-"""Shapes of the vector mapping: how wide strips are, how many rows stand side by side, groups where none is given."""
+"""The vector mapping's choice of strip width and of the number of unrolled rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pydp.lang import ir
 from pydp.lang.analysis import regions
-from pydp.lang.opencl.vector.layout import Layout, pick_rows
+from pydp.lang.opencl.vector.layout import StripLayout, pick_rows
 from pydp.lang.opencl.vector.variance import Variances
 from pydp.runtime.device.profile import Profile
 
 _MOST_ROWS = 16
-_SPARE_REGISTERS = 6  # for what rows share, products on their way, masks
+_SPARE_REGISTERS = 6  # for values that rows share, intermediate products, masks
 _MOST_STATEMENTS = 240  # of all rows together: keeps the driver's compile time down
 
 
 def widest(function: ir.Function, profile: Profile) -> int:
-    """Lanes of the widest strip: a register's worth of the data's usual element size, from 4 to 16."""
+    """Lanes of the widest strip: one register of elements of the function's usual size, from 4 to 16."""
     arrays: list[ir.GlobalArray | ir.LocalArray] = [*function.arrays, *function.locals]
     sizes = [array.dtype.itemsize for array in arrays if array.dtype.names is None]
     sizes += [variable.dtype.itemsize for variable in function.variables if variable.dtype.kind == "f"]
@@ -27,28 +26,12 @@ def widest(function: ir.Function, profile: Profile) -> int:
     return max(4, min(16, profile.simd_bytes // min(8, max(4, size))))
 
 
-def pick_group(rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
-    """A group for a function that has none: up to 8 rows of up to 256 lanes (one row of 2048 for rank 1), no longer
-    than the grid in powers of two, and short enough that every core has several."""
-    if rank == 0:
-        return ()
-    known = len(extent) == rank
-    reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if known else [1 << 20] * rank
-    lanes = 2048
-    if known:
-        share = math.prod(int(size) for size in extent) // max(1, 8 * profile.compute_units)
-        lanes = max(256, min(lanes, 1 << max(0, share).bit_length()))
-    columns = max(4, min(reach[-1], lanes if rank == 1 else 256))
-    group = [1] * rank
-    group[-1] = columns
-    if rank > 1:
-        group[-2] = max(1, min(reach[-2], 8, lanes // columns))
-    return tuple(group)
+def pick_layout_rows(nodes: list[regions.Node], layout: StripLayout, profile: Profile) -> StripLayout:
+    """The layout with the number of unrolled rows that pays off.
 
-
-def pick_layout_rows(nodes: list[regions.Node], layout: Layout, profile: Profile) -> Layout:
-    """The layout with as many rows side by side as pay: some loop reads what rows share, none of them parts the rows,
-    and the values that each row keeps through the loop fit into the registers."""
+    Rows are unrolled if a loop loads values that rows share, no control flow differs between rows, and the values that
+    each row keeps through the loop fit into the registers.
+    """
     most = min(_MOST_ROWS, layout.row_extent)
     if most < 2:
         return layout
@@ -58,21 +41,21 @@ def pick_layout_rows(nodes: list[regions.Node], layout: Layout, profile: Profile
         return layout
     scopes = {id(interval): regions.Scopes(interval.body, carried) for interval in regions.intervals(nodes)}
     variances = Variances(nodes, trial, scopes)
-    if any(facet.row for facet in variances.control.values()):
+    if any(variance.varies_by_row for variance in variances.control.values()):
         return layout
     bodies = [interval.body for interval in regions.intervals(nodes)]
     loops = [s for body in bodies for s in ir.statements(body) if isinstance(s, ir.For | ir.While)]
-    if not any(_shares(loop, variances) for loop in loops):
+    if not any(_shares_loads(loop, variances) for loop in loops):
         return layout
-    kept = max((_kept(loop, variances, layout.width, profile) for loop in loops), default=1)
+    kept = max((_registers(loop, variances, layout.width, profile) for loop in loops), default=1)
     room = max(1, int((profile.vector_registers - _SPARE_REGISTERS) // max(1, kept)))
     size = max((sum(1 for _ in ir.statements(body)) for body in bodies), default=1)
     room = min(room, most, max(1, _MOST_STATEMENTS // max(1, size)))
     return replace(layout, rows=pick_rows(layout.row_extent, room))
 
 
-def _shares(loop: ir.For | ir.While, variances: Variances) -> bool:
-    """The loop's body reads something by lane that is the same for all rows, and computes something that is not."""
+def _shares_loads(loop: ir.For | ir.While, variances: Variances) -> bool:
+    """Whether the loop loads a value that varies by lane but not by row, and one that varies by row."""
     loads = [
         inner
         for statement in ir.statements(loop.body)
@@ -80,18 +63,18 @@ def _shares(loop: ir.For | ir.While, variances: Variances) -> bool:
         for inner in ir.walk(expr)
         if isinstance(inner, ir.Load)
     ]
-    shared = any(variances.of(load).lane and not variances.of(load).row for load in loads)
-    return shared and any(variances.of(load).row for load in loads)
+    shared = any(variances.of(load).varies_by_lane and not variances.of(load).varies_by_row for load in loads)
+    return shared and any(variances.of(load).varies_by_row for load in loads)
 
 
-def _kept(loop: ir.For | ir.While, variances: Variances, width: int, profile: Profile) -> float:
-    """Registers that one row's values take which a round of the loop gets from the round before."""
+def _registers(loop: ir.For | ir.While, variances: Variances, width: int, profile: Profile) -> float:
+    """The number of registers for the values of one row that an iteration takes from the iteration before."""
     found = 0.0
     names = regions.exposed(loop.body) & regions.assigned_in(loop.body)
     variables = {s.variable.name: s.variable for s in ir.statements(loop.body) if isinstance(s, ir.Assign)}
     for name in names:
-        facet = variances.variables[name]
-        if facet.lane and facet.row:
+        variance = variances.variables[name]
+        if variance.varies_by_lane and variance.varies_by_row:
             found += max(1.0, width * variables[name].dtype.itemsize / profile.simd_bytes)
     arrays: dict[str, ir.PrivateArray] = {
         s.array.name: s.array

@@ -1,8 +1,7 @@
-"""Small loops over private arrays written out, so that constants index the arrays and their elements can be registers.
+"""Unrolls small loops over private arrays: constants then index the arrays, and their elements can be registers.
 
-A loop is written out when its bounds are constants, it has few rounds, and its counter takes part in an index of a
-private array or counts what lies between the lanes' elements (4 * lane + counter). Integer arithmetic on constants is
-done on the way.
+A loop is unrolled if its bounds are constants, it has few iterations, and its counter is part of an index of a private
+array or of a strided index with gaps (4 * lane + counter). Integer arithmetic on constants is folded.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from pydp.lang import ir
 from pydp.lang.analysis import regions
 from pydp.lang.ir.data import wrap
 
-_MOST_ROUNDS = 16
+_MOST_ITERATIONS = 16
 _MOST_APART = 8
-_MOST_STATEMENTS = 160  # of one loop when written out
+_MOST_STATEMENTS = 160  # of one unrolled loop
 
 
 def unroll(body: list[ir.Stmt]) -> list[ir.Stmt]:
-    """`body` with its small constant loops over private arrays written out; `body` itself is left as it is."""
+    """A copy of `body` in which small constant loops over private arrays are unrolled."""
     outside: dict[str, int] = {}
     for statement in ir.statements(body):
         for expr in ir.expressions(statement):
@@ -35,7 +34,7 @@ def _unrolled(body: list[ir.Stmt], all_reads: Mapping[str, int]) -> list[ir.Stmt
     for statement in body:
         changed = _with_blocks(statement, all_reads)
         if isinstance(changed, ir.For) and _is_small(changed):
-            result += _rounds(changed, all_reads, statement)
+            result += _iterations(changed, all_reads, statement)
         else:
             result.append(changed)
     return result
@@ -59,7 +58,7 @@ def _values(loop: ir.For) -> range | None:
 
 def _is_small(loop: ir.For) -> bool:
     values, name = _values(loop), loop.variable.name
-    if values is None or len(values) > _MOST_ROUNDS:
+    if values is None or len(values) > _MOST_ITERATIONS:
         return False
     inside = list(ir.statements(loop.body))
     if len(values) * len(inside) > _MOST_STATEMENTS or ir.barriers(loop.body):
@@ -70,7 +69,7 @@ def _is_small(loop: ir.For) -> bool:
 
 
 def _fills_gaps(statement: ir.Stmt, loop: ir.For) -> bool:
-    """An index is the counter plus a small multiple: neighbouring rounds take the elements between those of lanes."""
+    """Whether an index is the counter plus a small multiple: iterations access the elements between those of lanes."""
     values = _values(loop)
     places: list[ir.Expr] = list(statement.indices) if isinstance(statement, ir.Store) else []
     for expr in ir.expressions(statement):
@@ -90,7 +89,7 @@ def _fills_gaps(statement: ir.Stmt, loop: ir.For) -> bool:
 
 
 def _indexes_private(statement: ir.Stmt, name: str) -> bool:
-    """The variable is read in an index of a private array."""
+    """Whether the variable is read in an index of a private array."""
     places = []
     if isinstance(statement, ir.Store | ir.Atomic) and isinstance(statement.array, ir.PrivateArray):
         places += list(statement.indices)
@@ -101,7 +100,7 @@ def _indexes_private(statement: ir.Stmt, name: str) -> bool:
     return any(variable.name == name for place in places for variable in regions.reads(place))
 
 
-def _rounds(loop: ir.For, all_reads: Mapping[str, int], original: ir.Stmt) -> list[ir.Stmt]:
+def _iterations(loop: ir.For, all_reads: Mapping[str, int], original: ir.Stmt) -> list[ir.Stmt]:
     values, variable = _values(loop), loop.variable
     assert values is not None
     result: list[ir.Stmt] = []
@@ -135,7 +134,7 @@ def _replaced(statement: ir.Stmt, known: Mapping[str, ir.Const]) -> ir.Stmt:
 
 
 def substitute(expr: ir.Expr, known: Mapping[str, ir.Const]) -> ir.Expr:
-    """The expression with constants for the variables of `known`, integer arithmetic on constants done."""
+    """The expression with the variables of `known` replaced by constants, and constant integer arithmetic folded."""
     if isinstance(expr, ir.Read):
         return known.get(expr.variable.name, expr)
     changes: dict[str, Any] = {}
@@ -151,7 +150,7 @@ def substitute(expr: ir.Expr, known: Mapping[str, ir.Const]) -> ir.Expr:
 
 
 def fold(expr: ir.Expr) -> ir.Expr:
-    """Sums, differences, products and conversions of integer constants, computed as the kernel would."""
+    """Fold arithmetic and conversions of integer constants, with the results that the kernel would compute."""
     if expr.dtype.kind not in "iu":
         return expr
     if isinstance(expr, ir.Cast) and isinstance(expr.value, ir.Const) and expr.value.dtype.kind in "iu":

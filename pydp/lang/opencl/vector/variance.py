@@ -1,13 +1,13 @@
-"""What a value depends on, among the lanes that one work-item runs: the lane of the strip, the row, the block.
+"""Variance analysis: whether a value varies by the lane of a strip, by row, or by block.
 
-A value that steps by the same integer from lane to lane (mostly an index) is kept as a scalar, the value at
-lane 0; a uniform value has step 0. Every other value is a vector. A condition that differs between lanes or rows makes
-the variables assigned under it differ too, unless nothing outside of it reads them.
+A value that increases by the same integer from lane to lane (mostly an index) is kept as a scalar, the value of lane 0,
+and a step; a uniform value has step 0. Every other value is a vector. A variable assigned under a divergent condition
+varies too, unless it is only read under that condition.
 
-Groups often fetch by a flat number, ``s[e // 16, e % 16] = ...`` with ``e = 16 * row + column + 256 * r``.
-If e goes up by one from lane to lane and is a multiple of the strip's width at its first lane, all lanes share the
-quotient, and remainders are neighbours. `Multiples` finds such values. Only powers of two are kept: sums that wrap
-leave these as they are.
+Groups often load by a linear number, ``s[e // 16, e % 16] = ...`` with ``e = 16 * row + column + 256 * r``. If e
+increases by one from lane to lane and is a multiple of the strip's width at lane 0, all lanes have the same quotient,
+and their remainders are consecutive. `Multiples` finds such values. It keeps only powers of two, because these remain
+divisors if a sum wraps.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.analysis import regions
-from pydp.lang.opencl.vector.layout import Layout
+from pydp.lang.opencl.vector.layout import StripLayout
 
-_MOST = 1 << 20  # stands for zero, too
+_MOST = 1 << 20  # also used for zero
 
 
 class Multiples:
-    """Powers of two that divide values of integers at the first lanes of strips."""
+    """The largest known powers of two that divide integer values at the first lane of each strip."""
 
-    def __init__(self, nodes: list[regions.Node], layout: Layout) -> None:
+    def __init__(self, nodes: list[regions.Node], layout: StripLayout) -> None:
         self._layout = layout
         set_by: list[ir.Assign | ir.For] = [
             s.statement for s in regions.shared(nodes) if isinstance(s.statement, ir.For)
@@ -35,7 +35,7 @@ class Multiples:
             set_by += [s for s in ir.statements(interval.body) if isinstance(s, ir.Assign | ir.For)]
         self._variables: dict[str, int] = {statement.variable.name: _MOST for statement in set_by}
         changed = True
-        while changed:  # downwards, until all assignments hold
+        while changed:  # fixpoint iteration from the largest powers down
             changed = False
             for statement in set_by:
                 name = statement.variable.name
@@ -49,7 +49,7 @@ class Multiples:
         return 1 if statement.members else self.of(statement.value)
 
     def of(self, expr: ir.Expr) -> int:
-        """A power of two of which the expression is a multiple."""
+        """A power of two that divides the expression."""
         if expr.dtype.kind not in "iu" or expr.dtype.itemsize < 4:
             return 1
         if isinstance(expr, ir.Const):
@@ -78,9 +78,10 @@ class Multiples:
 
 
 def split_step(expr: ir.Binary, step: int, width: int, multiple: int) -> int | None:
-    """The step of a quotient or remainder by a constant; the left operand has a `step` and is a `multiple` at lane 0.
+    """The step of a quotient or remainder by a constant, or None if the quotient may vary inside a strip.
 
-    None where a strip may reach beyond one quotient. Right shifts and masks of low bits are quotients and remainders.
+    step: of the left operand. multiple: a divisor of the left operand at lane 0. Right shifts and masks of low bits are
+    quotients and remainders.
     """
     if not isinstance(expr.right, ir.Const) or step < 1 or step & (step - 1):
         return None
@@ -91,62 +92,66 @@ def split_step(expr: ir.Binary, step: int, width: int, multiple: int) -> int | N
         size = size + 1 if size >= 0 and not size & (size + 1) else 0
     elif expr.op not in ("floordiv", "mod"):
         return None
-    block = step * width  # a power of two, as is each width
+    block = step * width  # a power of two, because each width is one
     if size < 1 or size % block or multiple % block:
         return None
     return 0 if expr.op in ("floordiv", "shr") else step
 
 
 def _lowest(value: int) -> int:
-    """The highest power of two that divides a number."""
+    """The largest power of two that divides a number."""
     return min(_MOST, value & -value) if value else _MOST
 
 
 class Variance(NamedTuple):
-    """step: from lane to lane, None where there is none; row: rows of a block differ; lead: blocks do."""
+    """How a value varies. step: the difference from lane to lane, None if it is not constant."""
 
     step: int | None = 0
-    row: bool = False
-    lead: bool = False
+    varies_by_row: bool = False
+    varies_by_block: bool = False
 
     @property
-    def lane(self) -> bool:
-        """Lanes of a row differ."""
+    def varies_by_lane(self) -> bool:
+        """Whether the value differs between lanes of a row."""
         return self.step != 0
 
     @property
-    def masks(self) -> bool:
-        """As a condition: lanes or rows part ways."""
-        return self.lane or self.row
+    def divergent(self) -> bool:
+        """Whether a condition with this value is divergent within a block."""
+        return self.varies_by_lane or self.varies_by_row
 
     @property
-    def shared(self) -> bool:
-        """One value for the whole group."""
-        return not (self.lane or self.row or self.lead)
+    def group_uniform(self) -> bool:
+        """Whether the value is uniform in the group."""
+        return not (self.varies_by_lane or self.varies_by_row or self.varies_by_block)
 
 
-SHARED = Variance()
+UNIFORM = Variance()
 
 
 def steps(dtype: np.dtype[Any]) -> bool:
-    """Values of the dtype may be kept as a scalar and a step: integers whose C arithmetic wraps at their own width."""
+    """Whether values of the dtype can be kept as scalar and step: integers whose C arithmetic wraps at their width."""
     return dtype.kind in "iu" and dtype.itemsize >= 4
 
 
 def join(first: Variance, second: Variance) -> Variance:
-    """What holds for a value that is one or the other."""
+    """The variance of a variable that two assignments set."""
     step = first.step if first.step == second.step else None
-    return Variance(step, first.row or second.row, first.lead or second.lead)
+    return Variance(step, first.varies_by_row or second.varies_by_row, first.varies_by_block or second.varies_by_block)
 
 
-def among(variances: list[Variance]) -> Variance:
-    """A value computed from several, lane by lane: a vector where any of them moves from lane to lane."""
-    lane = any(facet.lane for facet in variances)
-    return Variance(None if lane else 0, any(facet.row for facet in variances), any(facet.lead for facet in variances))
+def combined(variances: list[Variance]) -> Variance:
+    """The variance of a value computed from several values, lane by lane."""
+    lane = any(variance.varies_by_lane for variance in variances)
+    return Variance(
+        None if lane else 0,
+        any(variance.varies_by_row for variance in variances),
+        any(variance.varies_by_block for variance in variances),
+    )
 
 
 def binary_step(expr: ir.Binary, left: int | None, right: int | None) -> int | None:
-    """The step of a sum, difference, or product with a constant; other operations have one only of 0."""
+    """The step of a sum, difference, or product with a constant; the result of another operation is uniform or None."""
     if left == 0 and right == 0:
         return 0
     if left is None or right is None or not steps(expr.dtype):
@@ -164,18 +169,18 @@ def binary_step(expr: ir.Binary, left: int | None, right: int | None) -> int | N
 
 
 def keeps_step(expr: ir.Cast) -> bool:
-    """A conversion between integers of one width."""
+    """Whether a conversion keeps the step: between integers of the same width."""
     return steps(expr.dtype) and steps(expr.value.dtype) and expr.dtype.itemsize == expr.value.dtype.itemsize
 
 
 class Variances:
-    """The facets of all variables of a function, and of its conditions and loops.
+    """The variances of all variables and of all control flow of a function.
 
-    `variables` is by name; `control` by id of an If, For or While: how its condition or bounds, and the jumps
-    out of a loop, part the lanes.
+    variables: by name. control: by id of an If, For or While, the variance of its condition or bounds, joined for loops
+    with the conditions of breaks and continues.
     """
 
-    def __init__(self, nodes: list[regions.Node], layout: Layout, scopes: dict[int, regions.Scopes]) -> None:
+    def __init__(self, nodes: list[regions.Node], layout: StripLayout, scopes: dict[int, regions.Scopes]) -> None:
         self.layout = layout
         self.variables: dict[str, Variance] = {}
         self.control: dict[int, Variance] = {}
@@ -190,34 +195,34 @@ class Variances:
     # -- expressions ---------------------------------------------------------------------------------------
 
     def of(self, expr: ir.Expr) -> Variance:
-        """The facet of an expression."""
+        """The variance of an expression."""
         if isinstance(expr, ir.Read):
-            return self.variables.get(expr.variable.name, SHARED)
+            return self.variables.get(expr.variable.name, UNIFORM)
         if isinstance(expr, ir.LocalIndex | ir.GlobalIndex):
             return self.index(expr.axis)
         if isinstance(expr, ir.Load):
             return self._load(expr)
         inside = [self.of(child) for child in ir.children(expr)]
-        facet = among(inside)
+        variance = combined(inside)
         if isinstance(expr, ir.Binary):
-            return facet._replace(step=self.binary_step(expr, inside[0].step, inside[1].step))
+            return variance._replace(step=self.binary_step(expr, inside[0].step, inside[1].step))
         if isinstance(expr, ir.Unary) and expr.op == "neg" and inside[0].step is not None and steps(expr.dtype):
-            return facet._replace(step=-inside[0].step)
+            return variance._replace(step=-inside[0].step)
         if isinstance(expr, ir.Cast) and keeps_step(expr):
-            return facet._replace(step=inside[0].step)
-        if isinstance(expr, ir.Select) and not inside[0].lane and inside[1].step == inside[2].step:
-            return facet._replace(step=inside[1].step)
-        return facet
+            return variance._replace(step=inside[0].step)
+        if isinstance(expr, ir.Select) and not inside[0].varies_by_lane and inside[1].step == inside[2].step:
+            return variance._replace(step=inside[1].step)
+        return variance
 
     def binary_step(self, expr: ir.Binary, left: int | None, right: int | None) -> int | None:
-        """The step of an operation on operands of these steps."""
+        """The step of an operation on operands with these steps."""
         step = binary_step(expr, left, right)
         if step is None and left is not None and right == 0 and steps(expr.dtype):
             return split_step(expr, left, self.layout.width, self._multiples.of(expr.left))
         return step
 
     def index(self, axis: int) -> Variance:
-        """The facet of a lane's index along an axis."""
+        """The variance of a lane's index along an axis."""
         layout = self.layout
         if axis == len(layout.group) - 1:
             return Variance(1, False, layout.strips > 1)
@@ -226,81 +231,87 @@ class Variances:
         return Variance(0, False, True)
 
     def _load(self, expr: ir.Load) -> Variance:
-        facet = among([self.of(index) for index in expr.indices])
+        variance = combined([self.of(index) for index in expr.indices])
         if isinstance(expr.array, ir.PrivateArray):
             return Variance(None, self.layout.rows > 1, True)
-        return facet
+        return variance
 
     # -- statements ----------------------------------------------------------------------------------------
 
     def _visit(self, nodes: list[regions.Node]) -> None:
         for node in nodes:
             if isinstance(node, regions.Interval):
-                self._body(node.body, [(id(node.body), SHARED)], self._scopes[id(node)])
+                self._body(node.body, [(id(node.body), UNIFORM)], self._scopes[id(node)])
             elif isinstance(node, regions.Shared):
                 if isinstance(node.statement, ir.For):
-                    self._set(node.statement.variable.name, SHARED)
+                    self._set(node.statement.variable.name, UNIFORM)
                 self._visit(node.body)
                 self._visit(node.orelse)
 
     def _body(self, body: list[ir.Stmt], around: list[tuple[int, Variance]], scopes: regions.Scopes) -> None:
         for statement in body:
             if isinstance(statement, ir.Assign):
-                facet = self.of(statement.value)
+                variance = self.of(statement.value)
                 if statement.members:
-                    facet = among([facet, self.variables.get(statement.variable.name, SHARED)])
-                self._assign(statement.variable, facet, around, scopes)
+                    variance = combined([variance, self.variables.get(statement.variable.name, UNIFORM)])
+                self._assign(statement.variable, variance, around, scopes)
             elif isinstance(statement, ir.If):
-                parts = self._control(statement, self.of(statement.condition))
-                self._body(statement.then, [*around, (id(statement.then), parts)], scopes)
-                self._body(statement.orelse, [*around, (id(statement.orelse), parts)], scopes)
+                control = self._control(statement, self.of(statement.condition))
+                self._body(statement.then, [*around, (id(statement.then), control)], scopes)
+                self._body(statement.orelse, [*around, (id(statement.orelse), control)], scopes)
             elif isinstance(statement, ir.For | ir.While):
                 self._loop(statement, around, scopes)
 
     def _loop(self, statement: ir.For | ir.While, around: list[tuple[int, Variance]], scopes: regions.Scopes) -> None:
-        bounds = among([self.of(expr) for expr in ir.expressions(statement)])
-        parts = among([bounds, self._jumps(statement.body)])
-        parts = self._control(statement, parts)
-        inside = [*around, (id(statement.body), parts)]
+        bounds = combined([self.of(expr) for expr in ir.expressions(statement)])
+        control = combined([bounds, self._jumps(statement.body)])
+        control = self._control(statement, control)
+        inside = [*around, (id(statement.body), control)]
         if isinstance(statement, ir.For):
-            counter = Variance(None if bounds.masks else 0, bounds.row, bounds.lead)
+            counter = Variance(None if bounds.divergent else 0, bounds.varies_by_row, bounds.varies_by_block)
             self._assign(statement.variable, counter, inside, scopes)
         self._body(statement.body, inside, scopes)
 
     def _jumps(self, body: list[ir.Stmt]) -> Variance:
-        """How the conditions around the breaks and continues of a loop part the lanes."""
-        found = SHARED
+        """The variance of the conditions around the breaks and continues of a loop."""
+        found = UNIFORM
         for statement in body:
             if isinstance(statement, ir.If) and any(ir.jumps([statement])):
                 condition = self.of(statement.condition)
-                inner = among([self._jumps(statement.then), self._jumps(statement.orelse)])
-                found = among([found, condition, inner])
+                inner = combined([self._jumps(statement.then), self._jumps(statement.orelse)])
+                found = combined([found, condition, inner])
         return found
 
-    def _control(self, statement: ir.Stmt, facet: Variance) -> Variance:
+    def _control(self, statement: ir.Stmt, variance: Variance) -> Variance:
         before = self.control.get(id(statement))
-        facet = facet if before is None else among([before, facet])
-        if facet != before:
-            self.control[id(statement)] = facet
+        variance = variance if before is None else combined([before, variance])
+        if variance != before:
+            self.control[id(statement)] = variance
             self._changed = True
-        return facet
+        return variance
 
     def _assign(
-        self, variable: ir.Variable, facet: Variance, around: list[tuple[int, Variance]], scopes: regions.Scopes
+        self, variable: ir.Variable, variance: Variance, around: list[tuple[int, Variance]], scopes: regions.Scopes
     ) -> None:
-        """Join what is assigned, and the conditions between the variable's scope and here."""
+        """Record an assignment; the conditions between the variable's scope and the assignment count too."""
         scope = id(scopes.of[variable.name])
         places = [place for place, _ in around]
-        between = [parts for _, parts in around[places.index(scope) + 1 :]]
-        parted = among(between)
-        if parted.masks:
-            # The mask under which it is set has a part for each row where any condition around parts the rows.
-            facet = Variance(None, facet.row or any(parts.row for _, parts in around), facet.lead)
-        self._set(variable.name, facet._replace(lead=facet.lead or parted.lead))
+        between = [control for _, control in around[places.index(scope) + 1 :]]
+        divergence = combined(between)
+        if divergence.divergent:
+            # The mask of the assignment has a text for each row if any enclosing condition varies by row.
+            variance = Variance(
+                None,
+                variance.varies_by_row or any(control.varies_by_row for _, control in around),
+                variance.varies_by_block,
+            )
+        self._set(
+            variable.name, variance._replace(varies_by_block=variance.varies_by_block or divergence.varies_by_block)
+        )
 
-    def _set(self, name: str, facet: Variance) -> None:
+    def _set(self, name: str, variance: Variance) -> None:
         before = self.variables.get(name)
-        facet = facet if before is None else join(before, facet)
-        if facet != before:
-            self.variables[name] = facet
+        variance = variance if before is None else join(before, variance)
+        if variance != before:
+            self.variables[name] = variance
             self._changed = True
