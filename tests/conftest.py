@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pydp.lang import compile as lang_compile
-from pydp.lang.ir.verify import verify
+from pydp.lang.ir.verify import AFTER_PASS, verify
 
 pytest_plugins = ["hang_watch"]
 
 if hasattr(os, "geteuid"):
     os.umask(os.umask(0o077) | 0o022)  # pydp does not read files that other users may write to
 
-lang_compile.AFTER_PASS.append(verify)
+AFTER_PASS.append(verify)
 
 settings.register_profile("pydp", deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("pydp-ci", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 import sys
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from pydp.lang.frontend.state import Frame, Shared
 from pydp.lang.frontend.values import Items, Number, Value, View, arguments_text
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT64, INT32, INT64, is_integer
+from pydp.lang.ir.verify import passed
 from pydp.lang.source.names import content_key, plain_function
 from pydp.lang.source.syntax import Source, source_of
 from pydp.runtime.bounded import BoundedCache
@@ -38,8 +39,6 @@ from pydp.runtime.forks import fork_safe
 __all__ = ["FieldType", "NumberType", "TupleType", "translate", "translate_value"]
 
 _PASSES = 40
-AFTER_PASS: list[Callable[[ir.Function | ir.ValueFunction], object]] = []
-"""Called with the function after every pass; the tests add the verifier of the typed form."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,6 @@ class TupleType:
 
 
 ArgumentType = FieldType | NumberType | TupleType
-_Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
 _kept = BoundedCache(512)
 _lock = fork_safe(threading.RLock())  # reentrant: translation reads properties of user objects, which may call pydp
 
@@ -173,17 +171,11 @@ def _translate(
         where=source.where(source.tree),
         uses_group=work.uses_group,
     )
-    result = _passed(split_divergent_regions(_passed(result)))
+    result = passed(split_divergent_regions(passed(result)))
     check_barriers(result)
-    made = _passed(widened(result) if index == INT64 else narrowed(result))
+    made = passed(widened(result) if index == INT64 else narrowed(result))
     made.exact = result
     return made
-
-
-def _passed(function: _Made) -> _Made:
-    for check in AFTER_PASS:
-        check(function)
-    return function
 
 
 @contextmanager
@@ -345,6 +337,6 @@ def _translate_value(
     variables = [variable for variable in work.variables.values() if variable.name not in own]
     name = function.__name__ if function.__name__.isidentifier() else "operator"
     privates = list(work.privates.values())
-    made = _passed(ir.ValueFunction(name, arguments, variables, privates, body, expr, source.where(tree)))
+    made = passed(ir.ValueFunction(name, arguments, variables, privates, body, expr, source.where(tree)))
     short = index == INT32 and fits_32_bits(made, lambda leaf: limits(leaf.dtype))
-    return _passed(narrowed(made) if short else widened(made))
+    return passed(narrowed(made) if short else widened(made))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from builder import BOOL, F32, HERE, I32, array, assign, c, cmp, function, load, loop, place, store, var, when
 
-from pydp.lang import compile as lang_compile
 from pydp.lang import ir
 from pydp.lang.compile import FieldType, translate
+from pydp.lang.ir import verify as verifying
 from pydp.lang.ir.verify import InvalidForm, verify
 
 pytestmark = pytest.mark.host
@@ -68,7 +68,7 @@ def test_declared_types_are_used():
 def test_every_pass_is_checked(monkeypatch):
     """The front end, the split of divergent regions, and the choice of widths."""
     seen = []
-    monkeypatch.setattr(lang_compile, "AFTER_PASS", [seen.append])
+    monkeypatch.setattr(verifying, "AFTER_PASS", [seen.append])
 
     def fresh(idx, out):
         out[idx] = idx[0] * 3 + 1

@@ -36,6 +36,7 @@ from pydp.lang.analysis.launch_integers import LaunchRanges, MetNumbers
 from pydp.lang.analysis.trip_counts import LoopBound
 from pydp.lang.barriers.barrier_check import LaunchWidths, control_inputs
 from pydp.lang.compile import translate
+from pydp.lang.ir.verify import passed
 from pydp.lang.opencl import lowerings, registry_version
 from pydp.lang.opencl.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
 from pydp.runtime.arrays.operand import Operand
@@ -128,7 +129,7 @@ class Translation:
             with _lock:
                 if self._wide is None:
                     assert self.function.exact is not None
-                    self._wide = Translation(widened(self.function.exact), self.parts, widened=True)
+                    self._wide = Translation(passed(widened(self.function.exact)), self.parts, widened=True)
         return self._wide
 
     def plan(

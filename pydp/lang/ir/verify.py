@@ -1,11 +1,12 @@
 """The verifier of the typed form: each pass must leave a function that keeps the rules of :mod:`pydp.lang.ir`.
 
-The tests call it after every pass (`pydp.lang.compile.AFTER_PASS`).
+The tests call it after every pass, by adding `verify` to `AFTER_PASS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,17 @@ from pydp.lang import ir
 from pydp.lang.intrinsics import BINARY, COMPARISONS, FUNCTIONS, UNARY, result_dtype
 from pydp.lang.ir.data import member_dtype
 from pydp.lang.ir.types import BOOL, is_integer
+
+_Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
+AFTER_PASS: list[Callable[[ir.Function | ir.ValueFunction], object]] = []
+"""Called with the function after every pass."""
+
+
+def passed(function: _Made) -> _Made:
+    """The function itself, which a pass has made; every pass ends with it."""
+    for check in AFTER_PASS:
+        check(function)
+    return function
 
 
 class InvalidForm(AssertionError):
