@@ -22,8 +22,8 @@ from pydp.lang import ir
 from pydp.lang.frontend.values import Number, Value, describe, map_leaves, same_shape
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT32, FLOAT64, INT64, UINT64, NoCommonType, Type, is_integer, join
-from pydp.lang.source.names import stores
-from pydp.lang.source.statics import Scopes, scopes_of
+from pydp.lang.source.names import store_counts
+from pydp.lang.source.statics import NameUses, name_uses_of
 from pydp.lang.source.syntax import Source
 
 _STABLE = (ir.Const, ir.Parameter, ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
@@ -67,11 +67,11 @@ class Frame:
     arguments: frozenset[str] = frozenset()
     result: Value | None = None
     counts: dict[str, int] = field(default_factory=dict)
-    scopes: Scopes = field(init=False)
+    name_uses: NameUses = field(init=False)
 
     def __post_init__(self) -> None:
-        self.counts = stores(self.source.tree)
-        self.scopes = scopes_of(self.source.tree)
+        self.counts = store_counts(self.source.tree)
+        self.name_uses = name_uses_of(self.source.tree)
 
 
 class Base(ABC):
@@ -215,7 +215,7 @@ class Base(ABC):
         for item in inner:
             if isinstance(item, ir.Read):
                 frame, loop = self.active.get(item.variable.name, (None, None))
-                if loop is None or (frame is self.frame and not frame.scopes.all_uses_inside(name, loop)):
+                if loop is None or (frame is self.frame and not frame.name_uses.all_uses_inside(name, loop)):
                     return False
             elif not isinstance(item, _STABLE_INSIDE):
                 return False

@@ -15,8 +15,8 @@ from pydp.lang.frontend.expressions import BINARY
 from pydp.lang.frontend.state import Loop
 from pydp.lang.frontend.values import Items, Number, Value, describe, map_leaves
 from pydp.lang.ir.types import BOOL, INT64, is_integer
-from pydp.lang.source.names import look_up, own_names
-from pydp.lang.source.statics import has_return, leaves, returns_in_loop
+from pydp.lang.source.names import local_names, look_up
+from pydp.lang.source.statics import always_jumps, has_return, returns_in_loop
 
 _REFUSED: dict[str, tuple[str, str]] = {
     "Assert": ("assert", "compute a flag and store it, or test before the call"),
@@ -79,7 +79,7 @@ class Statements(Targets):
         """Move the code after ``if c: ... return`` into the other branch. Returns whether it did."""
         if self.frame.loops or not rest or not has_return(statement) or returns_in_loop([statement]):
             return False
-        ends = leaves(statement.body), leaves(statement.orelse)
+        ends = always_jumps(statement.body), always_jumps(statement.orelse)
         if ends == (True, False):
             self._if(statement, statement.body, [*statement.orelse, *rest])
         elif ends == (False, True):
@@ -292,7 +292,7 @@ class Statements(Targets):
         self._unrolled(node, map_leaves(over, lambda number, suffix: self.copied(number, f"item{suffix}", node)))
 
     def _is_range(self, func: ast.Name) -> bool:
-        return func.id not in own_names(self.frame.source.tree) and look_up(self.frame.function, func.id) is range
+        return func.id not in local_names(self.frame.source.tree) and look_up(self.frame.function, func.id) is range
 
     def _unrolled(self, node: ast.For, over: Value) -> None:
         assert isinstance(over, Items)
@@ -307,7 +307,7 @@ class Statements(Targets):
         start, stop, step = bounds
         frame = self.frame
         where = self.where(node)
-        own = frame.scopes.is_counter(target.id)
+        own = frame.name_uses.is_counter(target.id)
         key = self.place_key(target.id if own else f"%{target.id}", node)
         counter = self.variable(key, target.id, dtype, True)
         read = Number(ir.Read(dtype, counter), True)
