@@ -30,7 +30,7 @@ from pydp.lang.frontend.state import Frame, Shared
 from pydp.lang.frontend.values import Items, Number, Value, View, arguments_text
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT64, INT32, INT64, is_integer
-from pydp.lang.source.names import content_key, plain_function
+from pydp.lang.source.names import content_key, python_function
 from pydp.lang.source.syntax import Source, source_of
 from pydp.runtime.bounded import BoundedCache
 from pydp.runtime.forks import fork_safe
@@ -84,7 +84,7 @@ def translate(
     extents of a group or None. Results are cached by the source of the function and the values of its free names.
     Raises VectorError, with the user's line, for code outside the language.
     """
-    function = plain_function(fn)
+    function = python_function(fn)
     index = np.dtype(index_dtype)
     types = tuple(argument_types)
     key: Hashable = ("forall", content_key(function), grid_rank, group, tuple(map(_type_key, types)), index)
@@ -106,7 +106,7 @@ def translate_value(
     """
     if callable(fn) and is_known(fn):
         fn = as_lambda(fn, len(argument_dtypes))
-    function = plain_function(fn)
+    function = python_function(fn)
     dtypes = tuple(np.dtype(item).newbyteorder("=") for item in argument_dtypes)
     result = None if result_dtype is None else np.dtype(result_dtype).newbyteorder("=")
     index = np.dtype(index_dtype)
@@ -173,7 +173,7 @@ def _translate(
     result = split_divergent_regions(result)
     check_barriers(result)
     made = widened(result) if index == INT64 else narrowed(result)
-    made.exact = result
+    made.weak_form = result
     return made
 
 

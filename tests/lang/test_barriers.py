@@ -138,15 +138,15 @@ def test_the_width_of_an_index_modulo_32(device):
 
 
 def test_given_widths_are_taken_where_the_accesses_say_nothing(device):
-    assert "width 4 (given, 4 asked for)" in explained("four")[0][0]
-    assert "width width, known at run time (given, width asked for)" in explained("argument 8")[0][0]
+    assert "width 4 (given, 4 requested)" in explained("four")[0][0]
+    assert "width width, known at run time (given, width requested)" in explained("argument 8")[0][0]
 
 
 def test_a_counted_barrier_is_taken_out_of_its_condition(device):
     for name in ("released", "every other", "three"):
         lines, _ = explained(name)
-        assert "all lanes come to it" in lines[-1], lines
-    assert "width 16 (inferred, 8 asked for)" in explained("every other")[0][-1]
+        assert "all lanes reach it" in lines[-1], lines
+    assert "width 16 (inferred, 8 requested)" in explained("every other")[0][-1]
 
 
 def test_one_barrier_serves_where_two_were_written(device):

@@ -142,7 +142,7 @@ class Translation:
 
     def __init__(self, function: ir.Function, parts: tuple[Any, ...], widened: bool = False) -> None:
         self.function, self.widened = function, widened
-        exact, narrow = function.exact, function.index_dtype == np.int32
+        exact, narrow = function.weak_form, function.index_dtype == np.int32
         self.ranges = LaunchRanges(exact) if exact is not None and narrow else None
         self.met = MetNumbers(exact) if exact is not None else None
         self._wide: Translation | None = None
@@ -178,8 +178,8 @@ class Translation:
         if self._wide is None:
             with _lock:
                 if self._wide is None:
-                    assert self.function.exact is not None
-                    self._wide = Translation(widened(self.function.exact), self.parts, widened=True)
+                    assert self.function.weak_form is not None
+                    self._wide = Translation(widened(self.function.weak_form), self.parts, widened=True)
         return self._wide
 
     def plan(

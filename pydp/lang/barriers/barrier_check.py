@@ -58,7 +58,7 @@ class LaunchWidths:
     def __init__(self, function: ir.Function) -> None:
         self.function = function
         self.lanes = math.prod(function.group or (1,))
-        given = [one.width for one in ir.barriers(function.body) if one.width is not None and not one.counted]
+        given = [one.width for one in ir.barriers(function.body) if one.width is not None and not one.from_condition]
         computed = any(not isinstance(width, ir.Const) for width in given)
         narrow = computed or any(isinstance(width, ir.Const) and width.value < self.lanes for width in given)
         self._leaves = control_inputs(function.body) if narrow else []
@@ -242,7 +242,7 @@ class _Followed:
                 self._loop(statement)
             elif isinstance(statement, ir.Break | ir.Continue):
                 raise _Left(isinstance(statement, ir.Continue))
-            elif isinstance(statement, ir.Barrier) and statement.width is not None and not statement.counted:
+            elif isinstance(statement, ir.Barrier) and statement.width is not None and not statement.from_condition:
                 width = self.of(statement.width)
                 wrong = "" if width is None else wrong_width(width, self.lanes)
                 if wrong:

@@ -84,7 +84,7 @@ class _Splitter:
         while name in self.taken:
             name += "_"
         self.taken.add(name)
-        variable = ir.Variable(name, BOOL, made=True)
+        variable = ir.Variable(name, BOOL, synthetic=True)
         self.masks.append(variable)
         return ir.Assign(where, variable, value), ir.Read(BOOL, variable)
 
@@ -125,7 +125,9 @@ class _Splitter:
                 result += self._both_ways(statement, mask)
             elif isinstance(statement, ir.For):
                 result.append(replace(statement, body=self._under(statement.body, mask)))
+            elif isinstance(statement, ir.Barrier):
+                result.append(replace(statement, from_condition=True))
             else:
-                result.append(replace(statement, counted=True) if isinstance(statement, ir.Barrier) else statement)
+                result.append(statement)
         flush()
         return result

@@ -107,8 +107,8 @@ def plan_barriers(
 
 
 def _reason(barrier: ir.Barrier, need: _Needed, told: str, memory: str) -> str:
-    asked = "" if barrier.width is None else f", {expr_text(barrier.width)} asked for"
-    split = ", all lanes come to it and the code around it is for those of the condition" if barrier.counted else ""
+    asked = "" if barrier.width is None else f", {expr_text(barrier.width)} requested"
+    split = "; the condition around it was split, so all lanes reach it" if barrier.from_condition else ""
     return f"{barrier.where}: width {need} ({need.source}{asked}): {told}; {memory} memory ordered{split}"
 
 
@@ -133,7 +133,7 @@ def _inferred(width: Width) -> _Needed:
 def _given(barrier: ir.Barrier, size: int) -> _Needed:
     if barrier.width is None:
         return _Needed((size,), None, "none given")
-    if barrier.counted:  # by lanes that need not be a run
+    if barrier.from_condition:  # by lanes that need not be a run
         return _Needed((size,), None, "all lanes come")
     if isinstance(barrier.width, ir.Const):
         width = int(barrier.width.value)
@@ -176,7 +176,7 @@ def _rules(
     subgroup: int | None,
 ) -> Barriers:
     """The rules of the first length of rows that leaves the fewest barriers of the whole group."""
-    counted = [_counted(need, size) for need in needed]
+    needs = [_counted(need, size) for need in needed]
     found: list[Barriers] = []
     refused: UnsupportedOnDevice | None = None
     for row in rows:
@@ -186,10 +186,10 @@ def _rules(
         except UnsupportedOnDevice as error:
             refused = refused or error
             continue
-        found.append(rules_for(counted, profile, size, row, choice, subgroup))
+        found.append(rules_for(needs, profile, size, row, choice, subgroup))
     if refused and not found:
         raise refused
-    return min(found, key=lambda rules: whole_groups(counted, rules))
+    return min(found, key=lambda rules: whole_groups(needs, rules))
 
 
 def _counted(need: _Needed, size: int) -> Need:

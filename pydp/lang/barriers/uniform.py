@@ -39,7 +39,7 @@ class Uniformity:
             return f"idx.local[{expr.axis}]" if isinstance(expr, ir.LocalIndex) else f"idx[{expr.axis}]"
         if isinstance(expr, ir.Read):
             name = expr.variable.name
-            if expr.variable.made and name in self.variables:
+            if expr.variable.synthetic and name in self.variables:
                 return self.variables[name].what
             return repr(name) if name in self.variables else None
         if isinstance(expr, ir.Load):

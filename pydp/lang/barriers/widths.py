@@ -111,7 +111,7 @@ def _given(meeting: BarrierEvent, size: int) -> int:
     """The width a barrier is given, the group's size where it is not known yet."""
     if meeting.barrier.width is None or meeting.width is None or not meeting.width.is_exact:
         return size
-    if meeting.barrier.counted:
+    if meeting.barrier.from_condition:
         return size  # that many lanes, wherever they are
     values = np.unique(meeting.width.lanes)
     width = int(values[0])

@@ -211,7 +211,7 @@ class WatchedLanes(Lanes):
         exists = np.ones(len(lanes), bool)
         real = np.broadcast_to(self.inside, self.shape).ravel()[lanes]
         for axis, (index, extent) in enumerate(zip(at, memory.shape, strict=True)):
-            if axis >= before and (name in self.fields or access.exact):
+            if axis >= before and (name in self.fields or access.strict_bounds):
                 blamed = np.ones(len(lanes), bool) if name in self.fields else real
                 self._check_index(access, index[blamed], extent, lanes[blamed], f"axis {axis - before}")
             exists &= (index >= 0) & (index < extent)
@@ -315,7 +315,7 @@ class WatchedLanes(Lanes):
         if statement.width is not None:
             shown = np.broadcast_to(plain(self.evaluate(statement.width)), self.shape)
             for given in np.unique(shown[np.broadcast_to(self.active, self.shape)]):
-                wrong = "" if statement.counted else wrong_width(int(given), width)
+                wrong = "" if statement.from_condition else wrong_width(int(given), width)
                 if wrong:
                     raise CheckFailed(wrong, statement.where)
             width = min(width, max(1, int(np.max(shown))))

@@ -299,7 +299,7 @@ class Expressions(Records):
             self.block = outer
             blocks.append(block)
         self.emit(ir.If(self.where(node), condition, blocks[0], blocks[1]))
-        return Number(held.expr, kind.plain)
+        return Number(held.expr, kind.weak)
 
     # --- subscripts and attributes
 

@@ -160,16 +160,16 @@ class Base(ABC):
 
     def note_type(self, key: str, kind: Type, where: ir.Where, hint: str) -> Type:
         """Join a type into the type of a variable, and give the joined type."""
-        plain = Type(kind.dtype, kind.plain)
+        stripped = Type(kind.dtype, kind.weak)
         known = self.shared.types.get(key)
         if known is None:
-            self.shared.types[key] = (plain, where)
+            self.shared.types[key] = (stripped, where)
             self.shared.changed = True
-            return plain
+            return stripped
         try:
-            joined = join(known[0], plain)
+            joined = join(known[0], stripped)
         except NoCommonType as error:
-            message = f"{hint!r} has type {known[0]} at line {known[1].line} and {plain} here: {error}"
+            message = f"{hint!r} has type {known[0]} at line {known[1].line} and {stripped} here: {error}"
             raise VectorError(message, where) from None
         if joined != known[0]:
             self.shared.types[key] = (joined, known[1])
@@ -180,9 +180,9 @@ class Base(ABC):
         """Emit ``variable = number`` and give a read of the variable."""
         where = self.where(node)
         kind = self.note_type(key, number.type, where, hint)
-        variable = self.variable(key, hint, kind.dtype, kind.plain)
+        variable = self.variable(key, hint, kind.dtype, kind.weak)
         self.emit(ir.Assign(where, variable, self.met(number, kind, node)))
-        return Number(ir.Read(kind.dtype, variable), kind.plain)
+        return Number(ir.Read(kind.dtype, variable), kind.weak)
 
     def temporary(self, number: Number, tag: str, node: ast.AST) -> Number:
         """A number held in its own variable, unless reading it again is free."""
@@ -278,8 +278,8 @@ class Base(ABC):
 
     def met(self, number: Number, kind: Type, node: ast.AST) -> ir.Expr:
         """Convert the number to the common type `kind`, and mark the cast if a weak integer becomes a typed one."""
-        expr = self.convert(number, kind.dtype, node, kind.plain)
-        return replace(expr, met=True) if number.plain and not kind.plain and isinstance(expr, ir.Cast) else expr
+        expr = self.convert(number, kind.dtype, node, kind.weak)
+        return replace(expr, promoted=True) if number.weak and not kind.weak and isinstance(expr, ir.Cast) else expr
 
     def convert(self, number: Number, dtype: np.dtype[Any], node: ast.AST, weak: bool = False) -> ir.Expr:
         """Convert the number to `dtype`; weak: to a weak type. A cast is emitted between weak and typed integers of the
@@ -290,8 +290,8 @@ class Base(ABC):
         if isinstance(expr, ir.Const) and not dtype.names:
             return self._convert_constant(number, expr, dtype, node)
         if expr.dtype == dtype:
-            return ir.Cast(dtype, expr, weak) if number.plain != weak and is_integer(dtype) else expr
-        if number.plain and expr.dtype.kind == "f" and dtype == FLOAT64:
+            return ir.Cast(dtype, expr, weak) if number.weak != weak and is_integer(dtype) else expr
+        if number.weak and expr.dtype.kind == "f" and dtype == FLOAT64:
             return self._widened(expr)
         return ir.Cast(dtype, expr, weak)
 
@@ -300,7 +300,7 @@ class Base(ABC):
         if dtype == BOOL:
             return ir.Const(dtype, bool(value))
         if dtype.kind == "f":
-            if not number.plain and expr.dtype.kind == "f":
+            if not number.weak and expr.dtype.kind == "f":
                 value = np.asarray(value, expr.dtype)
             try:
                 return ir.Const(dtype, float(value))
@@ -313,7 +313,7 @@ class Base(ABC):
         value = int(value)
         if _fits(value, dtype):
             return ir.Const(dtype, value)
-        if number.plain:
+        if number.weak:
             self.fail(_misfit(value, dtype), node)
         return ir.Const(dtype, int(np.asarray(value, expr.dtype).astype(dtype)))
 
@@ -343,7 +343,7 @@ class Base(ABC):
         for key, known in self.shared.names.items():
             if known == name and key in self.shared.types:
                 kind, where = self.shared.types[key]
-                if kind.plain and kind.dtype == FLOAT32:
+                if kind.weak and kind.dtype == FLOAT32:
                     self.shared.types[key] = (Type(FLOAT64, True), where)
                     self.shared.changed = True
 

@@ -34,7 +34,7 @@ def fingerprint(fn: Any) -> int:
                 break
         else:
             return int(cached[2])
-    return _update(names.plain_function(fn))
+    return _update(names.python_function(fn))
 
 
 def _update(function: FunctionType) -> int:

@@ -60,7 +60,7 @@ class IdentityKey:
         return value is not None and value is other._referent()
 
 
-def plain_function(fn: object) -> FunctionType:
+def python_function(fn: object) -> FunctionType:
     """The Python function of a vector function, function or lambda. Raises VectorError for other objects."""
     inner = getattr(fn, "function", fn)
     if isinstance(inner, FunctionType):
@@ -125,7 +125,7 @@ def content_key(fn: object) -> Hashable:
 
     Functions with equal keys have equal translations. A rebound constant or a changed helper function changes the key.
     """
-    return _function_key(plain_function(fn), ())
+    return _function_key(python_function(fn), ())
 
 
 def _function_key(function: FunctionType, callers: tuple[CodeType, ...]) -> Hashable:
