@@ -1,4 +1,4 @@
-"""An interpreter of the typed form for tests: one lane at a time, in plain Python, slow on purpose.
+"""An interpreter of the intermediate form for tests: one lane at a time, in simple Python.
 
 Each lane is a generator that yields at barriers; the lanes of a group take turns from barrier to barrier, in an
 order that `seed` shuffles. Integers are Python integers wrapped by hand; floats are NumPy scalars.
@@ -20,7 +20,7 @@ from pydp.lang import ir
 
 
 class BrokenBarrier(Exception):
-    """Some lanes of a group ended while others wait."""
+    """Some lanes of a group ended while others wait at a barrier."""
 
 
 class _Break(Exception):
@@ -28,12 +28,12 @@ class _Break(Exception):
 
 
 def step(name):
-    """A member's name, or the number of an item of an array member."""
+    """A member's name, or the index of an item of an array member."""
     return int(name) if isinstance(name, ir.Item) else name
 
 
 def put(record, members, value):
-    """The member of a record (a view) that `members` lead to gets a value."""
+    """Assign a value to the member at the path `members` of a record (a view)."""
     for name in members[:-1]:
         record = record[step(name)]
     record[step(members[-1])] = value
@@ -70,7 +70,7 @@ def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, lo
 
 
 def races(log):
-    """Pairs of logged accesses that race: (first, second, whether they are of one group)."""
+    """The pairs of logged accesses that race: (first, second, whether both are in one group)."""
     places = {}
     for entry in log:
         name, at, place = entry[:3]

@@ -270,7 +270,7 @@ def test_numbers_that_are_others_at_each_launch_are_looked_at_a_bounded_number_o
     monkeypatch.setattr(LaunchWidths, "_trace", lambda *all_: (looked.append(1), trace(*all_)))
     for n in range(1 << 10, (1 << 10) + 200):
         run(stepped, n, device="host")
-    assert len(looked) == launch_lanes.MOST_ALIKE
+    assert len(looked) == launch_lanes.MAX_SIMILAR_LAUNCHES
 
 
 @pytest.mark.host

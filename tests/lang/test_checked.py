@@ -1,4 +1,4 @@
-"""Checked mode: what it reports, with lanes, elements and lines, and that right programs pass with the same results."""
+"""Checked mode: its reports with lanes, elements and lines; correct programs pass with the same results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_races_are_reported_where_an_interpreter_sees_them_and_nowhere_else():
 
 
 def without_a_barrier(program, seed):
-    """The program's function with one barrier taken out."""
+    """The program's function with one barrier removed."""
     places = []
 
     def look(body):
@@ -241,7 +241,7 @@ def test_one_value_by_one_statement_is_no_race():
 
 
 def narrow(width, reach):
-    """Lanes write their slot, meet in runs of `width` lanes, and read the slot `reach` further, in xor order."""
+    """Each lane writes its slot, passes a barrier of `width`, and reads the slot whose index is `lane ^ reach`."""
     slots, kept = shared("s", 16), ir.Variable("v", np.dtype(np.int32))
     read = load(slots, ir.Binary(np.dtype(np.int32), "xor", local(), c(reach)), line=5)
     body = [store(slots, [local()], local(), line=3), barrier(0, 4, c(width)), ir.Assign(ir.NOWHERE, kept, read)]

@@ -30,7 +30,7 @@ def typed(name):
 def test_integers_promote_as_numpy(left, right):
     result = np.promote_types(left, right)
     if result.kind == "f":
-        with pytest.raises(NoCommonType, match="uint64 and int.* no common"):
+        with pytest.raises(NoCommonType, match=r"uint64 and int.* no common"):
             common(Type(left), Type(right))
     else:
         assert common(Type(left), Type(right)) == Type(result)

@@ -14,7 +14,7 @@ from pydp.lang import ir
 from pydp.lang.analysis.static_checks import outside_text
 from pydp.lang.barriers.barrier_check import control_inputs
 from pydp.lang.execute.lane_events import Access
-from pydp.lang.execute.launch_lanes import MOST_ALIKE, Launch, Sample, magnitude, trace
+from pydp.lang.execute.launch_lanes import MAX_SIMILAR_LAUNCHES, LaunchValues, Sample, magnitude, trace_launch
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.runtime.bounded import BoundedCache
 
@@ -41,7 +41,7 @@ class LaunchPlaces:
         values: Callable[[ir.Expr], int | None],
         extent: tuple[int, ...],
         offset: tuple[int, ...],
-        told: Callable[[], Launch],
+        told: Callable[[], LaunchValues],
     ) -> None:
         """Raise VectorError where lanes of a launch surely use an index outside a local or private field.
 
@@ -55,14 +55,14 @@ class LaunchPlaces:
             return
         alike = tuple(magnitude(number) for number in key)
         looked_at = self._alike.find(alike, 0)
-        if looked_at >= MOST_ALIKE:
+        if looked_at >= MAX_SIMILAR_LAUNCHES:
             self._passed.put(key, True)
             return
         launch = told()
         if 0 in launch.extent:
             return
         sample = Sample(self.function, launch.extent, launch.offset)
-        for event in trace(self.function, sample, launch, self._fields):
+        for event in trace_launch(self.function, sample, launch, self._fields):
             if isinstance(event, Access) and event.certain and not event.context:
                 _look_at(event, sample)
         self._passed.put(key, True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.execute.lane_events import Access, SkippedIterations
-from pydp.lang.execute.launch_lanes import Launch, Sample, trace
+from pydp.lang.execute.launch_lanes import LaunchValues, Sample, trace_launch
 from pydp.lang.ir.diagnostics import VectorError
 
 ELEMENTS = 48  # that several lanes touch, looked at pair by pair, of an array
@@ -27,7 +27,7 @@ LANES = 64  # of an access of one element
 VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
 
 
-def check(function: ir.Function, launch: Launch) -> None:
+def check(function: ir.Function, launch: LaunchValues) -> None:
     """Raise VectorError where lanes of this launch surely race on an array.
 
     Some lanes of every launch are checked (see :class:`pydp.lang.execute.launch_lanes.Sample`), and all of a small one.
@@ -35,7 +35,7 @@ def check(function: ir.Function, launch: Launch) -> None:
     if any(n <= 0 for n in launch.extent):
         return
     written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
-    arrays = {array.name: launch.places.get(array.name, (array.name,))[0] for array in function.arrays}
+    arrays = {array.name: launch.aliases.get(array.name, (array.name,))[0] for array in function.arrays}
     changed = {arrays[name] for name in written if name in arrays}
     watched = {name for name, first in arrays.items() if first in changed}
     if not watched:
@@ -43,7 +43,7 @@ def check(function: ir.Function, launch: Launch) -> None:
     sample = Sample(function, launch.extent, launch.offset)
     by_array: dict[str, list[_Located]] = defaultdict(list)
     interval = 0
-    for event in trace(function, sample, launch, watched):
+    for event in trace_launch(function, sample, launch, watched):
         if isinstance(event, Access):
             if event.array.name not in watched:
                 continue
@@ -77,12 +77,12 @@ class _Located:
         return [int(k) for k in np.unravel_index(number, self.shape)] if self.shape else []
 
 
-def _locate(access: Access, interval: int, launch: Launch) -> _Located | None:
+def _locate(access: Access, interval: int, launch: LaunchValues) -> _Located | None:
     assert isinstance(access.array, ir.GlobalArray)
     if access.dims is None or not access.certain:
         return None
     shape = launch.shapes[access.array.position]
-    _first, start, steps = launch.places.get(access.array.name, ("", 0, (0,) * len(shape)))
+    _first, start, steps = launch.aliases.get(access.array.name, ("", 0, (0,) * len(shape)))
     exists, flat, place = np.ones(len(access.lanes), bool), np.zeros((), np.int64), np.full((), start)
     for index, extent, step in zip(access.dims, shape, steps, strict=True):
         if index is None or not index.is_exact:
@@ -93,7 +93,7 @@ def _locate(access: Access, interval: int, launch: Launch) -> _Located | None:
         flat = np.asarray(flat * extent + values)
         place = np.asarray(place + values * step)
     flat = np.broadcast_to(flat, exists.shape)
-    place = np.broadcast_to(place, exists.shape) if access.array.name in launch.places else flat
+    place = np.broadcast_to(place, exists.shape) if access.array.name in launch.aliases else flat
     if not exists.all():
         return _Located(access, interval, access.lanes[exists], flat[exists], place[exists], shape)
     return _Located(access, interval, access.lanes, flat, place, shape)
@@ -106,7 +106,7 @@ def _search(accesses: list[_Located], sample: Sample) -> None:
     lanes = np.concatenate([one.lanes for one in accesses])
     names, place = np.unique(elements, return_inverse=True)
     wrong = np.zeros(len(names), bool)
-    groups = sample.number[lanes]
+    groups = sample.group_number[lanes]
     _mark(wrong, place, names, groups, accesses)
     if sample.by_group:
         intervals = np.concatenate([np.full(len(one.lanes), one.interval) for one in accesses])
@@ -163,12 +163,14 @@ def _racing(
 ) -> tuple[int, int] | None:
     """Two lanes of two accesses of one element that race with one another."""
     one, other = first.access, second.access
-    if (one.kind == other.kind and one.kind != "write") or one.is_apart(other) or one.context != other.context:
+    if (one.kind == other.kind and one.kind != "write") or one.touches_other_member(other):
+        return None
+    if one.context != other.context:
         return None
     if first is not second and one.site is other.site and one.kind == "write" and _repeats(one, these, other, those):
         return None
     these, those = _some(these), _some(those)
-    here, there = sample.number[these][:, None], sample.number[those][None, :]
+    here, there = sample.group_number[these][:, None], sample.group_number[those][None, :]
     racing = these[:, None] != those[None, :]
     if one.context:
         racing &= here == there  # the condition around it may have another outcome in another group
@@ -231,7 +233,7 @@ def _race(element: int, first: _Located, lane: int, second: _Located, other: int
     two = f"{sample.name(other)} {VERBS[second.access.kind]} {same} in line {second.access.where.line}"
     if not sample.by_group:
         why = "different lanes are never ordered"
-    elif sample.number[lane] != sample.number[other]:
+    elif sample.group_number[lane] != sample.group_number[other]:
         why = "no barrier holds between groups"
     else:
         why = "there is no group_barrier() between them"

@@ -15,7 +15,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.barriers import widths
 from pydp.lang.execute.lane_events import Access, SkippedIterations, lane_index
-from pydp.lang.execute.symbolic_run import trace
+from pydp.lang.execute.symbolic_run import trace_group
 from pydp.lang.execute.symbolic_values import Symbols
 from pydp.lang.ir.diagnostics import VectorError
 
@@ -41,7 +41,7 @@ def check(function: ir.Function) -> bool:
     intervals: dict[str, list[_Located]] = defaultdict(list)
     written: dict[str, np.ndarray | None] = {a.name: np.zeros(math.prod(a.shape), bool) for a in function.locals}
     doubtful = False
-    for event in trace(function, WORK):
+    for event in trace_group(function, WORK):
         if not isinstance(event, Access):
             if not isinstance(event, SkippedIterations) or event.barriers:
                 _close(intervals, group)
@@ -132,14 +132,14 @@ def _follow_writes(
         else:
             known[located.elements] = True
         return
-    if located is None or located.symbols or not (access.certain and access.settled):
+    if located is None or located.symbols or not (access.certain and access.earlier_writes_traced):
         return
     missing = ~known[located.elements]
     if missing.any():
         at = int(np.argmax(missing))
         element = lane_index(int(located.elements[at]), _shape(access.array))
         lane = lane_index(int(located.lanes[at]), group)
-        raise VectorError(f"Lane {lane} of a group reads {name}{element}, which no lane has written yet", access.where)
+        raise VectorError(f"Lane {lane} of a group reads {name}{element} before any lane has written it", access.where)
 
 
 # --- races -----------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def _search_element(element: int, accesses: list[_Located], group: tuple[int, ..
 def _racing(first: _Located, these: np.ndarray, second: _Located, those: np.ndarray) -> tuple[int, int] | None:
     """Two lanes of two accesses of one element that race with one another."""
     one, other = first.access, second.access
-    if (one.kind == other.kind and one.kind != "write") or one.is_apart(other):
+    if (one.kind == other.kind and one.kind != "write") or one.touches_other_member(other):
         return None
     shorter = min(len(one.context), len(other.context))
     if one.context[:shorter] != other.context[:shorter]:

@@ -17,10 +17,10 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.barriers.widths import check_given
-from pydp.lang.execute.lane_events import Access, wrong_width
-from pydp.lang.execute.launch_lanes import MOST_ALIKE, magnitude
+from pydp.lang.execute.lane_events import Access, width_error
+from pydp.lang.execute.launch_lanes import MAX_SIMILAR_LAUNCHES, magnitude
 from pydp.lang.execute.symbolic_run import Tracer
-from pydp.lang.execute.symbolic_values import Known, Value
+from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue
 from pydp.lang.ir.data import wrap
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.runtime.bounded import BoundedCache
@@ -72,7 +72,7 @@ class LaunchWidths:
         """Raise VectorError for a width that does not divide the group or is too narrow for what lies around it.
 
         `values` gives numbers and extents; offset: where the grid begins, along each axis. Widths are looked at for all
-        numbers, what lies around them for the first MOST_ALIKE of about one size.
+        numbers, what lies around them for the first MAX_SIMILAR_LAUNCHES of about one size.
         """
         sizes = _sizes(self.function, values)
         inside = tuple(lanes if size is None else min(size, lanes) for size, lanes in sizes)
@@ -84,7 +84,7 @@ class LaunchWidths:
             _Followed(self.lanes, values).block(self.function.body)
         alike = tuple(map(magnitude, key))
         looked_at = self._alike.find(alike, 0)
-        if looked_at < MOST_ALIKE:
+        if looked_at < MAX_SIMILAR_LAUNCHES:
             self._trace(values, inside, alone, offset)
             if self._shares and not all(alone):  # in the first group places are numbers, so that `i ^ 8` is known
                 self._trace(values, inside, [True] * len(alone), offset)
@@ -173,35 +173,35 @@ class _Launched(Tracer):
         super().__init__(function, _WORK)
         self.launched, self.first, self.begin = values, first, begin
         self.inside = np.ones(self.size, bool)
-        for place, extent in zip(self.places, inside, strict=True):
+        for place, extent in zip(self.local_indices, inside, strict=True):
             self.inside &= place < extent
 
     def touch(
-        self, kind: str, access: Any, where: ir.Where, value: Value = None, members: tuple[Any, ...] = ()
+        self, kind: str, access: Any, where: ir.Where, value: OptionalValue = None, members: tuple[Any, ...] = ()
     ) -> Access | None:
         event = super().touch(kind, access, where, value, members)
         if event is not None and (kind == "atomic" or isinstance(access.array, ir.GlobalArray)):
             event.lanes = event.lanes[self.inside[event.lanes]]  # of others it has no effect
         return event
 
-    def placed(self, what: str, axis: int, dtype: np.dtype[Any]) -> Value:
+    def uniform_index(self, what: str, axis: int, dtype: np.dtype[Any]) -> OptionalValue:
         if what == "group" and self.first[axis]:
-            return Known(dtype.type(0))
+            return SymbolicValue(dtype.type(0))
         if what == "offset" and self.begin is not None:
-            return Known(dtype.type(self.begin[axis]))
-        return super().placed(what, axis, dtype)
+            return SymbolicValue(dtype.type(self.begin[axis]))
+        return super().uniform_index(what, axis, dtype)
 
-    def _told(self, e: ir.Expr) -> Value:
+    def _told(self, e: ir.Expr) -> OptionalValue:
         value = self.launched(e) if e.dtype.kind in "iub" else None
-        return None if value is None else Known(np.asarray(value).astype(e.dtype)[()])
+        return None if value is None else SymbolicValue(np.asarray(value).astype(e.dtype)[()])
 
-    def of_parameter(self, e: ir.Parameter) -> Value:
+    def of_parameter(self, e: ir.Parameter) -> OptionalValue:
         return self._told(e) or super().of_parameter(e)
 
-    def of_gridextent(self, e: ir.GridExtent) -> Value:
+    def of_gridextent(self, e: ir.GridExtent) -> OptionalValue:
         return self._told(e) or super().of_gridextent(e)
 
-    def of_arrayextent(self, e: ir.ArrayExtent) -> Value:
+    def of_arrayextent(self, e: ir.ArrayExtent) -> OptionalValue:
         return self._told(e) or super().of_arrayextent(e)
 
 
@@ -244,7 +244,7 @@ class _Followed:
                 raise _Left(isinstance(statement, ir.Continue))
             elif isinstance(statement, ir.Barrier) and statement.width is not None and not statement.from_condition:
                 width = self.of(statement.width)
-                wrong = "" if width is None else wrong_width(width, self.lanes)
+                wrong = "" if width is None else width_error(width, self.lanes)
                 if wrong:
                     raise VectorError(wrong, statement.where)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pydp.lang import ir
 from pydp.lang.execute.lane_events import BarrierEvent, lanes_text
-from pydp.lang.execute.symbolic_run import trace
+from pydp.lang.execute.symbolic_run import trace_group
 from pydp.lang.ir.diagnostics import VectorError
 
 
@@ -99,7 +99,7 @@ def _advice(barrier: ir.Barrier) -> str:
 
 def _absent(function: ir.Function, barrier: ir.Barrier) -> str:
     """Who does not come to a barrier, as far as it is known before the run."""
-    for event in trace(function):
+    for event in trace_group(function):
         if isinstance(event, BarrierEvent) and event.barrier is barrier and event.absent:
             return f"{lanes_text(event.absent, function.group or ())} would not come"
     return "it is for the run to tell which of them do not come"

@@ -178,7 +178,7 @@ class _Table:
 
 def _is_harmless(one: Access, other: Access) -> bool:
     """Whether two accesses never race: reads, updates by one operation, and what is done to other members."""
-    if one.is_apart(other):
+    if one.touches_other_member(other):
         return True
     if isinstance(one.site, ir.Atomic) and isinstance(other.site, ir.Atomic):
         return one.site.op == other.site.op
@@ -224,7 +224,7 @@ def _located(access: Access) -> tuple[Any, np.ndarray, np.ndarray]:
     exists, flat, keys = np.ones(len(lanes), bool), np.zeros(len(lanes), np.int64), []
     for axis, index in enumerate(access.dims):
         assert index is not None
-        if _mentions_turn(index.symbols):
+        if _mentions_iteration(index.symbols):
             return None, lanes, lanes  # which turns of a loop of unknown length meet is not known
         values = np.asarray(index.lanes).astype(np.int64)
         values = values[lanes] if values.ndim else np.full(len(lanes), values)
@@ -235,8 +235,8 @@ def _located(access: Access) -> tuple[Any, np.ndarray, np.ndarray]:
     return tuple(keys), lanes[exists], flat[exists]
 
 
-def _mentions_turn(name: Any) -> bool:
+def _mentions_iteration(name: Any) -> bool:
     """Whether a symbol is made of the turn of a loop of unknown length."""
     if not isinstance(name, tuple):
         return False
-    return name[:1] == ("turn",) or any(_mentions_turn(part) for part in name)
+    return name[:1] == ("iteration",) or any(_mentions_iteration(part) for part in name)

@@ -21,7 +21,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.barriers.width_summary import Summary
 from pydp.lang.execute.lane_events import Access, BarrierEvent, Event, SkippedIterations, lane_index
-from pydp.lang.execute.symbolic_run import trace
+from pydp.lang.execute.symbolic_run import trace_group
 from pydp.lang.ir.diagnostics import VectorError
 
 MOST_MEETINGS = 160  # beyond, comparing all pairs of intervals takes too long: barriers keep their full width
@@ -75,7 +75,7 @@ def infer(
     barriers = ir.barriers(function.body)
     size = max(1, math.prod(function.group or (1,)))
     result = {barrier.number: Width((size,), found=False) for barrier in barriers}
-    group = _Group(trace(function), size, sharing)
+    group = _Group(trace_group(function), size, sharing)
     if not barriers or len(group.meetings) > MOST_MEETINGS or group.distinct() > most + 1:
         return result
     widths = _assign(group, list(group.needs()))
@@ -94,7 +94,7 @@ def check_given(function: ir.Function, events: Sequence[Event] | None = None) ->
         return
     extents = function.group or (1,)
     size = math.prod(extents)
-    found = trace(function) if events is None else events
+    found = trace_group(function) if events is None else events
     group = _Group([e for e in found if not isinstance(e, Access) or e.certain], size, (), conservative=False)
     given = [_given(meeting, size) for meeting in group.meetings]
     count = len(given)
@@ -202,7 +202,7 @@ class _Group:
         for meeting, width in zip(self.meetings, widths, strict=True):
             number = meeting.barrier.number
             turns[number].append(self.size if id(meeting.barrier) in self.skipped else width)
-            exact[number] &= meeting.exact and id(meeting.barrier) not in self.skipped
+            exact[number] &= meeting.iterations_known and id(meeting.barrier) not in self.skipped
         cut = {meeting.barrier.number for meeting in self.meetings if id(meeting.barrier) in self.skipped}
         return {n: Width(tuple(found) if exact[n] else (max(found),), n not in cut) for n, found in turns.items()}
 

@@ -1,5 +1,4 @@
-"""The data objects of the intermediate form (:mod:`pydp.lang.ir`): source locations, variables, arrays, record members.
-"""
+"""Parts of the intermediate form (:mod:`pydp.lang.ir`): source locations, variables, arrays, record members."""
 
 from __future__ import annotations
 
