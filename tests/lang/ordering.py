@@ -12,7 +12,7 @@ def widths_met(meetings, widths):
     turns = defaultdict(int)
     met = []
     for barrier in meetings:
-        found = widths[barrier.number].turns
+        found = widths[barrier.number].per_iteration
         met.append(found[turns[barrier.number]] if len(found) > 1 else found[0])
         turns[barrier.number] += 1
     return met

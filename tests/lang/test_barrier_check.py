@@ -8,7 +8,7 @@ import pytest
 import pydp
 from pydp import forall, group_barrier, local_field
 from pydp.errors import InvalidArgument
-from pydp.lang.barriers.barrier_check import LaunchWidths
+from pydp.lang.barriers.barrier_check import BarrierWidthCheck
 from pydp.lang.compile import FieldType, NumberType, translate
 from pydp.lang.execute import launch_lanes
 
@@ -246,10 +246,11 @@ def carried(idx, out, n):
 
 
 @pytest.mark.host
-def test_only_numbers_that_steer_are_looked_at():
+def test_only_control_inputs_need_a_check():
     types = [FieldType(np.dtype(np.int32), 1), NumberType(np.dtype(np.int32), True)]
-    told = {one: LaunchWidths(translate(one, 1, (16,), types)).any for one in (scaled, carried, shifted, given)}
-    assert told == {scaled: False, carried: True, shifted: True, given: True}
+    made = {one: translate(one, 1, (16,), types) for one in (scaled, carried, shifted, given)}
+    needed = {one: BarrierWidthCheck(function).is_needed for one, function in made.items()}
+    assert needed == {scaled: False, carried: True, shifted: True, given: True}
     run(scaled, 3, device="host"), run(carried, 0, device="host")
     for n in (1, 6):
         with pytest.raises(InvalidArgument, match="width 4 is too narrow"):
@@ -266,8 +267,8 @@ def stepped(idx, out, n):
 @pytest.mark.host
 def test_numbers_that_are_others_at_each_launch_are_looked_at_a_bounded_number_of_times(monkeypatch):
     looked = []
-    trace = LaunchWidths._trace
-    monkeypatch.setattr(LaunchWidths, "_trace", lambda *all_: (looked.append(1), trace(*all_)))
+    trace = BarrierWidthCheck._trace
+    monkeypatch.setattr(BarrierWidthCheck, "_trace", lambda *all_: (looked.append(1), trace(*all_)))
     for n in range(1 << 10, (1 << 10) + 200):
         run(stepped, n, device="host")
     assert len(looked) == launch_lanes.MAX_SIMILAR_LAUNCHES
@@ -276,16 +277,16 @@ def test_numbers_that_are_others_at_each_launch_are_looked_at_a_bounded_number_o
 @pytest.mark.host
 def test_what_passed_at_launches_of_all_sizes_is_bounded(monkeypatch):
     kept = []
-    check = LaunchWidths.check
+    check = BarrierWidthCheck.check
 
     def small(self, *given):
         monkeypatch.setattr(self._passed, "bound", 8)
-        monkeypatch.setattr(self._alike, "bound", 8)
+        monkeypatch.setattr(self._checked_by_magnitude, "bound", 8)
         kept.append(self)
         check(self, *given)
 
-    monkeypatch.setattr(LaunchWidths, "check", small)
+    monkeypatch.setattr(BarrierWidthCheck, "check", small)
     for size in range(30):
         run(stepped, 1 << size, device="host")
     assert len(kept) == 30
-    assert max(len(kept[-1]._passed), len(kept[-1]._alike)) <= 8
+    assert max(len(kept[-1]._passed), len(kept[-1]._checked_by_magnitude)) <= 8

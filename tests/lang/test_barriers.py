@@ -115,21 +115,21 @@ def test_explain_names_line_width_lowering_and_reason(device):
     assert "width none (inferred): no barrier (no lane needs another's memory)" in lines[0]
     assert "width 4, 2, none (inferred)" in lines[1]
     if device.profile.barriers_under_conditions:
-        assert "turn below 2: whole-group barrier" in lines[1] and "turn from there: no barrier" in lines[1]
-        assert "turn_1 = (turn_1 + 1) % 3" in source
+        assert "iteration < 2: whole-group barrier" in lines[1] and "other iterations: no barrier" in lines[1]
+        assert "iteration_1 = (iteration_1 + 1) % 3" in source
     else:
-        assert "whole-group barrier" in lines[1] and "turn_1" not in source
+        assert "whole-group barrier" in lines[1] and "iteration_1" not in source
     assert source.count("barrier(CLK_LOCAL_MEM_FENCE)") == 1
 
 
 def test_explain_counts_the_turns_by_the_way_they_are_run(device):
     extent, group, fn, args, _ = EXAMPLES["eight"](np.random.default_rng(0))
     found = pydp.explain(pydp.forall, extent, fn, *args, group=group, spec={"barriers": "none"})
-    told = next(line for line in found.choices if "turn(s) of barriers" in line)
+    told = next(line for line in found.choices if "barrier execution(s)" in line)
     if device.profile.barriers_under_conditions:
-        assert told == "4 turn(s) of barriers known before the run: 2 no barrier, 2 whole-group barrier"
+        assert told == "4 barrier execution(s) known before the launch: 2 no barrier, 2 whole-group barrier"
     else:
-        assert told == "4 turn(s) of barriers known before the run: 1 no barrier, 3 whole-group barrier"
+        assert told == "4 barrier execution(s) known before the launch: 1 no barrier, 3 whole-group barrier"
 
 
 def test_the_width_of_an_index_modulo_32(device):

@@ -359,7 +359,7 @@ def _line(fn):
 
 @pytest.mark.parametrize("fn, cause", REFUSED, ids=lambda item: getattr(item, "__name__", ""))
 def test_refused(fn, cause):
-    with pytest.raises(VectorError, match="not all lanes of a group meet this barrier") as caught:
+    with pytest.raises(VectorError, match="not all lanes of a group reach this barrier") as caught:
         translate(fn, 1, (8,), TYPES)
     assert f"depends on {cause}" in caught.value.message, caught.value.message
     assert caught.value.line in _line(fn)
@@ -373,14 +373,14 @@ def _two_axes(idx, out, a, n):
 
 
 ABSENT = [
-    (under_local_index, (8,), "lanes [4], [5], [6], [7] would not come"),
-    (under_local_index, (16,), "lanes [4], [5], [6], [7] and 8 more would not come"),
-    (after_a_return, (8,), "lanes [4], [5], [6], [7] would not come"),
-    (in_a_called_function, (4,), "lanes [0], [1], [2] would not come"),
-    (trip_count, (8,), "lane [0] would not come"),
-    (_two_axes, (2, 3), "lanes [0, 2], [1, 2] would not come"),
-    (under_global_index, (8,), "it is for the run to tell which of them do not come"),
-    (under_a_load, (8,), "it is for the run to tell which of them do not come"),
+    (under_local_index, (8,), "lanes [4], [5], [6], [7] do not reach it"),
+    (under_local_index, (16,), "lanes [4], [5], [6], [7] and 8 more do not reach it"),
+    (after_a_return, (8,), "lanes [4], [5], [6], [7] do not reach it"),
+    (in_a_called_function, (4,), "lanes [0], [1], [2] do not reach it"),
+    (trip_count, (8,), "lane [0] does not reach it"),
+    (_two_axes, (2, 3), "lanes [0, 2], [1, 2] do not reach it"),
+    (under_global_index, (8,), "some lanes may not reach it"),
+    (under_a_load, (8,), "some lanes may not reach it"),
 ]
 
 
@@ -388,7 +388,7 @@ ABSENT = [
 def test_who_would_not_come_is_named(fn, group, words):
     with pytest.raises(VectorError) as caught:
         translate(fn, len(group), group, TYPES)
-    assert f"meet this barrier: {words}, for line " in caught.value.message
+    assert f"reach this barrier: {words}, because line " in caught.value.message
 
 
 def _width_in_a_while_loop(idx, out, x, n):
@@ -404,7 +404,7 @@ def test_what_a_width_would_need_is_said():
     """Who gives a width already is not told to give one."""
     with pytest.raises(VectorError) as caught:
         translate(_width_in_a_while_loop, 1, (8,), TYPES)
-    assert "say how many meet" not in caught.value.message and "the same for all between" in caught.value.message
+    assert "give the number of lanes" not in caught.value.message and "with uniform bounds between" in caught.value.message
 
 
 @pytest.mark.parametrize("fn, count", ACCEPTED, ids=lambda item: getattr(item, "__name__", ""))

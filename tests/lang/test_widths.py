@@ -304,12 +304,12 @@ def test_many_turns_that_repeat_are_told_apart():
             if i == 0:
                 out[k] = s[0]
 
-    network = widths.infer(translate(sorted_, 1, (1024,), [I1]), most=40)
+    network = widths.infer(translate(sorted_, 1, (1024,), [I1]), max_intervals=40)
     steps = [1 << (k - j) for k in range(10) for j in range(k + 1)]
     wanted = [2 * max(pair) for pair in zip(steps, [*steps[1:], 0.5], strict=True)]
-    assert network[0].turns == (2,) and network[1].turns == tuple(wanted)
-    tree = widths.infer(translate(sums, 1, (256,), [I1]), most=40)
-    assert tree[1].turns[:7] == (128, 64, 32, 16, 8, 4, 2) and all(one.found for one in tree.values())
+    assert network[0].per_iteration == (2,) and network[1].per_iteration == tuple(wanted)
+    tree = widths.infer(translate(sums, 1, (256,), [I1]), max_intervals=40)
+    assert tree[1].per_iteration[:7] == (128, 64, 32, 16, 8, 4, 2) and all(one.inferred for one in tree.values())
 
 
 def test_unknown_numbers_of_narrow_types_may_wrap_around():
@@ -331,7 +331,7 @@ def test_unknown_numbers_of_narrow_types_may_wrap_around():
         out[idx] = s[int(n) + (i - 1 if i < 15 else -1)]
 
     for fn in (compared, converted):
-        assert widths.infer(translate(fn, 1, (16,), [I1, byte]))[0].turns == (16,), fn
+        assert widths.infer(translate(fn, 1, (16,), [I1, byte]))[0].per_iteration == (16,), fn
 
 
 def test_widths_that_were_not_found_say_so():
@@ -344,8 +344,8 @@ def test_widths_that_were_not_found_say_so():
             out[idx] += s[(i + k) % 64]
             pydp.group_barrier()
 
-    found = widths.infer(translate(distances, 1, (64,), [I1]), most=40)
-    assert [(one.turns, one.found) for one in found.values()] == [((64,), False)] * 2
+    found = widths.infer(translate(distances, 1, (64,), [I1]), max_intervals=40)
+    assert [(one.per_iteration, one.inferred) for one in found.values()] == [((64,), False)] * 2
 
 
 def test_groups_that_are_no_power_of_two():

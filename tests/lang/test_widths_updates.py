@@ -30,7 +30,7 @@ def test_updates_whose_order_matters_are_kept_apart(first, second, dtype, wanted
     slots = shared("s", 1, dtype=dtype)
     updates = [ir.Atomic(ir.NOWHERE, name, slots, (c(0),), c(1, dtype)) for name in (first, second)]
     made = function([updates[0], barrier(0), updates[1]], group=(64,), locals=[slots])
-    assert widths.infer(made)[0].turns == (wanted,)
+    assert widths.infer(made)[0].per_iteration == (wanted,)
 
 
 def test_what_was_there_before_an_update_rests_on_all_earlier_ones():

@@ -138,7 +138,7 @@ def _ready(
     """The second part of `_prepared`, for a translated function."""
     made = made.for_launch(given.values, given.arrays, space.extent, space.offset)
     extent, checked = tuple(space.extent), is_checked()
-    if made.widths.any:
+    if made.widths.is_needed:
         made.widths.check(_launch_values(given.values, extent), space.offset)
     if not checked:
         check_races(made, extent, space, given)
@@ -161,7 +161,7 @@ def _ready(
     if made.differently_typed and types_meet(call, operands, made.differently_typed):
         plan = made.plan(call.device, spec, extent, shared=True, watched=watched)
     reasons: tuple[str, ...] = (plan.reason,)
-    if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):
+    if plan.lowered.assumes_no_alias and not written_apart(call, operands, [p for p, n in names if n in made.written]):
         plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, watched=watched)
         reasons = (*reasons, "written arrays share memory with others, so every barrier waits for the whole group")
     return _Prepared(space, given, made, call, plan, operands, reasons)
@@ -274,9 +274,11 @@ def _explain(given: Given) -> Explanation:
         choices.append(f"group {lowered.group} chosen: the call gives no group, and the function uses none")
     choices += [f"barrier {number}: {reason}" for number, reason in enumerate(lowered.barriers)]
     if lowered.mapping == "vector":
-        needed = widths.infer(made.function, most=40)
+        needed = widths.infer(made.function, max_intervals=40)
         choices += [
-            f"barrier {n} needs width {width} for the accesses around it" for n, width in needed.items() if width.found
+            f"barrier {n} needs width {width} for the accesses around it"
+            for n, width in needed.items()
+            if width.inferred
         ]
     return Explanation(f"forall {name}", facts, choices, {"typed form": text, lowered.template: plan.kernel.source})
 

@@ -26,7 +26,7 @@ from pydp.lang.analysis.bounds_check import LaunchPlaces
 from pydp.lang.analysis.integer_widths import widened
 from pydp.lang.analysis.launch_integers import LaunchRanges, MetNumbers
 from pydp.lang.analysis.trip_counts import LoopBound
-from pydp.lang.barriers.barrier_check import LaunchWidths, control_inputs
+from pydp.lang.barriers.barrier_check import BarrierWidthCheck, control_inputs
 from pydp.lang.compile import translate
 from pydp.lang.opencl import simt as simt_lowering
 from pydp.lang.opencl import vector as vector_lowering
@@ -157,7 +157,7 @@ class Translation:
         self.differently_typed = differently_typed(function.arrays, written)
         self.parts = parts
         self.loops = LoopBound(function)
-        self.widths = LaunchWidths(function)
+        self.widths = BarrierWidthCheck(function)
         self.places = LaunchPlaces(function, doubtful)
         self.control_inputs = [
             (one.position, one.item) for one in control_inputs(function.body) if isinstance(one, ir.Parameter)

@@ -49,7 +49,7 @@ class Lowered:
     group: extents of the group, which is the given one or the lowering's own pick.
     arguments: the kernel's arguments in order. local_bytes: of local memory for each group.
     flat: the groups, and the lanes of a group, are numbered row by row along dimension 0 alone. uses_ptx: barriers are
-    instructions of NVIDIA's own. assumes_apart: barriers do too little for written arguments that share memory.
+    instructions of NVIDIA's own. assumes_no_alias: barriers do too little for written arguments that share memory.
     notes: one sentence for each choice that a user may ask for; barriers: one for each barrier, in source order.
     """
 
@@ -64,7 +64,7 @@ class Lowered:
     barriers: list[str] = field(default_factory=list)
     flat: bool = False
     uses_ptx: bool = False
-    assumes_apart: bool = False
+    assumes_no_alias: bool = False
 
 
 def standard_slots(

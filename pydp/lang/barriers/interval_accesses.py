@@ -1,4 +1,4 @@
-"""The accesses of one array in one barrier interval, as far as the lanes that share an element matter."""
+"""The accesses to one array in one barrier interval, and the lanes of two intervals that depend on each other."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.execute.lane_events import Access
 
-MIX = np.int64(1_000_003)  # folds the indexes of an argument's axes into one number; a clash only widens a barrier
+MIX = np.int64(1_000_003)  # combines the indexes of all axes into one number; a collision only widens a barrier
 Side = tuple[Access, int]
 
 
-class Summary:
-    """Accesses of an array. `context`: the conditions of unknown outcome around all of them. doubting: what a statement
-    writes in several turns of a loop may be others' values where they are not known to be equal, and lanes may lie
-    outside the grid, whose writes to arguments are dropped."""
+class IntervalAccesses:
+    """The accesses to an array in one barrier interval. context: the uniform conditions of unknown outcome that enclose
+    all of them. conservative: assume that a statement writes different values in different iterations unless they are
+    known to be equal, and that lanes may be outside the grid, where writes to arguments are dropped."""
 
     def __init__(self, conservative: bool) -> None:
-        self._doubting = conservative
+        self._conservative = conservative
         self.accesses: list[tuple[Access, Any, np.ndarray, np.ndarray]] = []  # access, key, lanes, elements
         self._tables: dict[Any, _Table] | None = None
         self._context: tuple[int, ...] | None = None
@@ -28,12 +28,12 @@ class Summary:
 
     @property
     def content(self) -> Hashable:
-        """Equal for summaries that need equal widths towards any other."""
+        """A key: objects with equal content require equal widths towards any other object."""
         if self._content is None:
-            sites: dict[Hashable, int] = {}
+            writes: dict[Hashable, int] = {}
             self._content = tuple(
-                (one.kind, id(one.site), _site(one, sites, self._doubting), one.certain and not one.context, key,
-                 lanes.tobytes(), elements.tobytes())
+                (one.kind, id(one.site), _write_number(one, writes, self._conservative),
+                 one.certain and not one.context, key, lanes.tobytes(), elements.tobytes())
                 for one, key, lanes, elements in self.accesses
             )  # fmt: skip
         return self._content
@@ -43,37 +43,38 @@ class Summary:
         return self._context or ()
 
     def add(self, access: Access, known: bool) -> None:
-        """`known`: elements are those of this array alone (it shares no memory with other arrays)."""
+        """Add an access. known: the array shares no memory with other arrays, so the indexes identify the elements."""
         self._content = None
-        self._context = access.context if self._context is None else _common(self._context, access.context)
-        key, lanes, elements = _located(access) if known else (None, access.lanes, access.lanes)
+        self._context = access.context if self._context is None else _common_prefix(self._context, access.context)
+        key, lanes, elements = _locate(access) if known else (None, access.lanes, access.lanes)
         if len(lanes):
             self.accesses.append((access, key, lanes, elements))
 
     def tables(self) -> dict[Any, _Table]:
-        """Elements with the lanes that touch them, for each combination of symbols; None: elements not known."""
+        """The elements and the lanes that access them, for each combination of symbols. Key None: unknown elements."""
         if self._tables is None:
             keys = {key for _, key, _, _ in self.accesses}
-            made = ((key, [a for a in self.accesses if a[1] == key]) for key in keys)
-            self._tables = {key: _Table(accesses, key is not None, self._doubting) for key, accesses in made}
+            parts = ((key, [a for a in self.accesses if a[1] == key]) for key in keys)
+            self._tables = {key: _Table(accesses, key is not None, self._conservative) for key, accesses in parts}
         return self._tables
 
-    def width_towards(self, later: Summary, widths: Sequence[int]) -> int:
-        """The narrowest width that has all lanes of a dependency on a later interval in one run."""
+    def required_width(self, later: IntervalAccesses, widths: Sequence[int]) -> int:
+        """The narrowest of `widths` for which the lanes of every dependency on a later interval are in one run."""
         width = 1
         for key, table in self.tables().items():
             for other_key, other in later.tables().items():
                 same = key is not None and key == other_key
-                pairs = table.together(other) if same else table.anywhere(other)
+                pairs = table.same_element_pairs(other) if same else table.any_element_pairs(other)
                 for low, high in pairs:
                     while width < widths[-1] and (low // width != high // width).any():
                         width = widths[widths.index(width) + 1]
-                while same and width < widths[-1] and not table.reaches(other, width):
+                while same and width < widths[-1] and not table.all_reads_have_writer(other, width):
                     width = widths[widths.index(width) + 1]
         return width
 
-    def racing(self, later: Summary, widths: Collection[int]) -> tuple[Side, Side] | None:
-        """An access here and one of the later interval, with their lanes, that certainly need more than `widths`."""
+    def find_race(self, later: IntervalAccesses, widths: Collection[int]) -> tuple[Side, Side] | None:
+        """An access in this interval and one in a later interval, with their lanes, that certainly race if the barriers
+        between them have `widths`; None if there are none."""
         for access, key, lanes, elements in self.accesses:
             for other, other_key, other_lanes, other_elements in later.accesses:
                 if key is None or key != other_key or _is_harmless(access, other):
@@ -81,23 +82,24 @@ class Summary:
                 shorter = min(len(access.context), len(other.context))
                 if access.context[:shorter] != other.context[:shorter]:
                     continue
-                meet = elements[:, None] == other_elements
+                race = elements[:, None] == other_elements
                 for width in widths:
-                    meet &= lanes[:, None] // width != other_lanes // width
+                    race &= lanes[:, None] // width != other_lanes // width
                     if (access.kind, other.kind) == ("write", "read"):
-                        meet &= ~self.tables()[key].served(other_elements, other_lanes, width)
-                if meet.any():
-                    one, two = np.argwhere(meet)[0]
+                        race &= ~self.tables()[key].has_writer_within(other_elements, other_lanes, width)
+                if race.any():
+                    one, two = np.argwhere(race)[0]
                     return (access, int(lanes[one])), (other, int(other_lanes[two]))
         return None
 
 
 class _Table:
-    """For each element and kind of access (see `_kind`) the lowest and the highest lane, -1 for none.
+    """The lowest and the highest lane for each element and kind of access (see `_kind`); high is -1 without an access.
 
-    `alike`: elements that one statement alone writes, surely, and the same in all turns of loops. Lanes that write such
-    an element in one interval write equal values, or race: a lane that reads it later needs to have met just one of
-    them. What turns overwrite would be seen by lanes that have met those alone who are through with it.
+    uniquely_written: the elements that only one statement writes, certainly, and with the same values in all iterations
+    of loops. Lanes that write such an element in one interval write equal values (or race), so a barrier must
+    synchronize a later reader with only one of them. This does not hold for other elements: a later iteration may
+    overwrite the value that the reader needs.
     """
 
     def __init__(
@@ -113,8 +115,8 @@ class _Table:
         self.place = place
         self.writes = np.concatenate([np.full(len(a[2]), a[0].kind == "write") for a in accesses])
         self.reads = np.concatenate([np.full(len(a[2]), a[0].kind == "read") for a in accesses])
-        first_site, last_site = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
-        sites: dict[Hashable, int] = {}
+        first_write, last_write = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
+        writes: dict[Hashable, int] = {}
         start = 0
         for access, _, lanes, _ in accesses:
             at = place[start : start + len(lanes)]
@@ -122,40 +124,42 @@ class _Table:
             np.minimum.at(self.low[_kind(access)], at, lanes)
             np.maximum.at(self.high[_kind(access)], at, lanes)
             if access.kind == "write":
-                site = _site(access, sites, conservative)
-                first_site[at] = np.minimum(first_site[at], site)
-                last_site[at] = np.maximum(last_site[at], site)
-                dropped = conservative and isinstance(access.array, ir.GlobalArray)  # as lanes outside the grid do it
-                if dropped or not access.certain or access.context:
-                    last_site[at] = np.iinfo(np.int64).max
-        self.alike = first_site == last_site
+                number = _write_number(access, writes, conservative)
+                first_write[at] = np.minimum(first_write[at], number)
+                last_write[at] = np.maximum(last_write[at], number)
+                # Writes of lanes outside the grid are dropped.
+                may_be_dropped = conservative and isinstance(access.array, ir.GlobalArray)
+                if may_be_dropped or not access.certain or access.context:
+                    last_write[at] = np.iinfo(np.int64).max
+        self.uniquely_written = first_write == last_write
 
-    def reaches(self, later: _Table, width: int) -> bool:
-        """Whether each later read of an element that is written alike has a writer within `width`."""
-        wanted = later.reads & np.isin(later.elements, self.elements[self.alike])[later.place]
-        return bool(self.served(later.elements[later.place[wanted]], later.lanes[wanted], width).all())
+    def all_reads_have_writer(self, later: _Table, width: int) -> bool:
+        """Whether every later read of a uniquely written element has a writer in its run of `width` lanes."""
+        wanted = later.reads & np.isin(later.elements, self.elements[self.uniquely_written])[later.place]
+        return bool(self.has_writer_within(later.elements[later.place[wanted]], later.lanes[wanted], width).all())
 
-    def served(self, elements: np.ndarray, lanes: np.ndarray, width: int) -> np.ndarray:
-        """Which reads of `elements` by `lanes` are of an element written alike that has a writer within `width`."""
+    def has_writer_within(self, elements: np.ndarray, lanes: np.ndarray, width: int) -> np.ndarray:
+        """A mask of reads of `elements` by `lanes`: the element is uniquely written and has a writer in the reader's
+        run of `width` lanes."""
         step = int(max(self.lanes.max(initial=0), lanes.max(initial=0))) + 1
-        chosen = self.writes & self.alike[self.place]
+        chosen = self.writes & self.uniquely_written[self.place]
         written = self.place[chosen] * step + self.lanes[chosen] // width
         at = np.searchsorted(self.elements, elements).clip(max=len(self.elements) - 1)
-        alike = (self.elements[at] == elements) & self.alike[at]
-        return alike & np.isin(at * step + lanes // width, written)
+        uniquely_written = (self.elements[at] == elements) & self.uniquely_written[at]
+        return uniquely_written & np.isin(at * step + lanes // width, written)
 
-    def together(self, other: _Table) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Lowest and highest lane of each element that both touch, one of them changing it."""
+    def same_element_pairs(self, other: _Table) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The lowest and the highest lane of each element that both access, at least one with a write or update."""
         _, here, there = np.intersect1d(self.elements, other.elements, assume_unique=True, return_indices=True)
         return self._pairs(other, here, there) if len(here) else []
 
-    def anywhere(self, other: _Table) -> list[tuple[np.ndarray, np.ndarray]]:
-        """As if all elements were one."""
-        return self._folded()._pairs(other._folded(), np.zeros(1, int), np.zeros(1, int))
+    def any_element_pairs(self, other: _Table) -> list[tuple[np.ndarray, np.ndarray]]:
+        """As :meth:`same_element_pairs`, as if all accesses were to one element."""
+        return self._merged()._pairs(other._merged(), np.zeros(1, int), np.zeros(1, int))
 
-    def _folded(self) -> _Table:
+    def _merged(self) -> _Table:
         one = object.__new__(_Table)
-        one.elements, one.alike = self.elements[:1], np.zeros(1, bool)
+        one.elements, one.uniquely_written = self.elements[:1], np.zeros(1, bool)
         one.low = {kind: low.min(keepdims=True) for kind, low in self.low.items()}
         one.high = {kind: high.max(keepdims=True) for kind, high in self.high.items()}
         return one
@@ -170,14 +174,14 @@ class _Table:
                 low_there, high_there = other.low[kind_there][there], other.high[kind_there][there]
                 both = (high >= 0) & (high_there >= 0)
                 if kind == "write" and kind_there == "read":
-                    both &= ~self.alike[here]
+                    both &= ~self.uniquely_written[here]
                 if both.any():
                     pairs.append((np.minimum(low, low_there)[both], np.maximum(high, high_there)[both]))
         return pairs
 
 
 def _is_harmless(one: Access, other: Access) -> bool:
-    """Whether two accesses never race: reads, updates by one operation, and what is done to other members."""
+    """Whether two accesses never race: both read, both update by the same operation, or the members are different."""
     if one.touches_other_member(other):
         return True
     if isinstance(one.site, ir.Atomic) and isinstance(other.site, ir.Atomic):
@@ -186,21 +190,22 @@ def _is_harmless(one: Access, other: Access) -> bool:
 
 
 def _kind(access: Access) -> str:
-    """The kind of an access; of updates whose order is all the same, with the operation: those by one operation on
-    integers, and least and greatest values, of which nobody takes what was there before."""
+    """The kind of an access. Updates that commute have a kind for each operation: updates of integers, and min and max,
+    if the previous value is not used."""
     site = access.site
     if not isinstance(site, ir.Atomic) or site.old is not None:
         return access.kind
     return f"atomic {site.op}" if site.op in ("min", "max") or site.array.dtype.kind != "f" else access.kind
 
 
-def _site(access: Access, sites: dict[Hashable, int], conservative: bool) -> int:
-    """A number for the statement and the values of a write, of those that are numbered already where it is one."""
-    return sites.setdefault((id(access.site), _written(access, conservative)), len(sites))
+def _write_number(access: Access, writes: dict[Hashable, int], conservative: bool) -> int:
+    """The number of a write: equal for writes by one statement with equal values. `writes` has the known numbers."""
+    return writes.setdefault((id(access.site), _value_key(access, conservative)), len(writes))
 
 
-def _written(access: Access, conservative: bool) -> Hashable:
-    """Equal for writes of equal values by every lane, as far as they are known; doubting: for no others."""
+def _value_key(access: Access, conservative: bool) -> Hashable:
+    """A key of the values of a write: equal if every lane writes equal values. Unknown values have equal keys unless
+    `conservative`."""
     if access.value is not None:
         lanes = np.asarray(access.value.lanes)
         return lanes.dtype.str, lanes.tobytes(), access.value.symbols
@@ -209,15 +214,15 @@ def _written(access: Access, conservative: bool) -> Hashable:
     return id(access) if conservative else None
 
 
-def _common(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+def _common_prefix(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
     count = 0
     while count < min(len(left), len(right)) and left[count] == right[count]:
         count += 1
     return left[:count]
 
 
-def _located(access: Access) -> tuple[Any, np.ndarray, np.ndarray]:
-    """The symbols of an access's element (None where it is not known), its lanes and their elements."""
+def _locate(access: Access) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The symbols of an access's indexes (None if unknown), its in-bounds lanes, and their elements."""
     lanes = access.lanes
     if access.dims is None:
         return None, lanes, lanes
@@ -225,7 +230,7 @@ def _located(access: Access) -> tuple[Any, np.ndarray, np.ndarray]:
     for axis, index in enumerate(access.dims):
         assert index is not None
         if _mentions_iteration(index.symbols):
-            return None, lanes, lanes  # which turns of a loop of unknown length meet is not known
+            return None, lanes, lanes  # the lanes may be in different iterations of the loop
         values = np.asarray(index.lanes).astype(np.int64)
         values = values[lanes] if values.ndim else np.full(len(lanes), values)
         if isinstance(access.array, ir.LocalArray) and index.is_exact:
@@ -236,7 +241,7 @@ def _located(access: Access) -> tuple[Any, np.ndarray, np.ndarray]:
 
 
 def _mentions_iteration(name: Any) -> bool:
-    """Whether a symbol is made of the turn of a loop of unknown length."""
+    """Whether a symbol depends on the iteration of a loop with unknown trip count."""
     if not isinstance(name, tuple):
         return False
     return name[:1] == ("iteration",) or any(_mentions_iteration(part) for part in name)
