@@ -42,7 +42,7 @@ def made(*body):
 
 
 def count(body, length=10):
-    return LoopBound(made(*body)).count(lambda leaf: length if leaf == LENGTH else None)
+    return LoopBound(made(*body)).upper_bound(lambda leaf: length if leaf == LENGTH else None)
 
 
 def test_loops_over_extents_and_constants():
@@ -100,7 +100,7 @@ def test_what_every_lane_takes():
     stopped = when(cmp("lt", place(), 3), [ir.Break(HERE)])
 
     def least(*body):
-        return LoopBound(made(*body)).least(lambda leaf: 10 if leaf == LENGTH else None)
+        return LoopBound(made(*body)).lower_bound(lambda leaf: 10 if leaf == LENGTH else None)
 
     assert least(loop(i, 0, LENGTH, [loop(j, 0, 4, [])])) == 10 * (1 + 5) + 1
     assert least(loop(i, 0, LENGTH, [loop(j, 0, read(i), [])])) == 10 * (1 + 1) + 1
@@ -220,7 +220,7 @@ def test_no_run_takes_more_than_the_count_or_less_than_the_least(data, n, chance
         return n % (1 << 8 * leaf.dtype.itemsize) if isinstance(leaf, ir.Parameter) else None
 
     runs, bound = _Runs(leaves, chance), LoopBound(made(*body))
-    most, least = bound.count(leaves), bound.least(leaves)
+    most, least = bound.upper_bound(leaves), bound.lower_bound(leaves)
     try:
         runs.run(body)
     except OverflowError:

@@ -83,8 +83,8 @@ def forall(
     extent = tuple(ready.space.extent)
     global_size, local_size = plan.launch_shape(extent)
     arguments = plan.arguments(ready.operands, ready.given.values, extent, tuple(ready.space.offset))
-    if plan.watched:
-        _watched_launch(call, plan, global_size, local_size, arguments)
+    if plan.loop_guarded:
+        _guarded_launch(call, plan, global_size, local_size, arguments)
     else:
         call.launch(plan.kernel, global_size, local_size, *arguments)
     call.finish()
@@ -155,14 +155,14 @@ def _ready(
         wait_for=wait_for,
         writable=made.written,
     )
-    watched = _must_watch(made, call.device, values, extent)
-    plan = made.plan(call.device, spec, extent, watched=watched)
+    loop_guarded = _must_guard_loops(made, call.device, values, extent)
+    plan = made.plan(call.device, spec, extent, loop_guarded=loop_guarded)
     operands = _operands(call, made)
     if made.differently_typed and types_meet(call, operands, made.differently_typed):
-        plan = made.plan(call.device, spec, extent, shared=True, watched=watched)
+        plan = made.plan(call.device, spec, extent, shared=True, loop_guarded=loop_guarded)
     reasons: tuple[str, ...] = (plan.reason,)
     if plan.lowered.assumes_no_alias and not written_apart(call, operands, [p for p, n in names if n in made.written]):
-        plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, watched=watched)
+        plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, loop_guarded=loop_guarded)
         reasons = (*reasons, "written arrays share memory with others, so every barrier waits for the whole group")
     return _Prepared(space, given, made, call, plan, operands, reasons)
 
@@ -208,17 +208,17 @@ def _launch_values(values: Sequence[Any], extent: tuple[int, ...]) -> Callable[[
     return leaf
 
 
-def _must_watch(made: Translation, device: Device, values: Sequence[Any], extent: tuple[int, ...]) -> bool:
+def _must_guard_loops(made: Translation, device: Device, values: Sequence[Any], extent: tuple[int, ...]) -> bool:
     """Whether a loop of this launch may exceed the driver's iteration limit; the kernel then records an early end.
     Raises UnsupportedOnDevice if a loop certainly exceeds the limit."""
     limit = device.profile.loop_limit
     if limit is None or not made.loops.has_loops:
         return False
     leaf = _launch_values(values, extent)
-    count = made.loops.count(leaf)
+    count = made.loops.upper_bound(leaf)
     if count is not None and count <= limit:
         return False
-    least = made.loops.least(leaf)
+    least = made.loops.lower_bound(leaf)
     if least > limit and 0 not in extent:
         raise UnsupportedOnDevice(
             f"{made.function.name} runs at least {least} loop iterations in each lane; "
@@ -227,7 +227,7 @@ def _must_watch(made: Translation, device: Device, values: Sequence[Any], extent
     return True
 
 
-def _watched_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, arguments: list[Any]) -> None:
+def _guarded_launch(call: Call, plan: Plan, global_size: Any, local_size: Any, arguments: list[Any]) -> None:
     """Launch, wait, and raise UnsupportedOnDevice if the driver ended a loop early, because the results are wrong."""
     flag = call.temporary((1 + math.prod(global_size),), np.int32, "overran")
     call.enqueue(cl.enqueue_fill_buffer, flag, np.int32(0), 0, 4)

@@ -183,18 +183,18 @@ class Translation:
         return self._wide
 
     def plan(
-        self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False, watched: bool = False
+        self, device: Device, spec: Any, extent: tuple[int, ...], shared: bool = False, loop_guarded: bool = False
     ) -> Plan:
         """The plan for a device, the caller's `spec` (or None) and a grid extent.
 
-        shared: arrays of different types share memory. watched: loops may exceed the driver's iteration limit."""
-        key = (self, None if spec is None else _spec_key(spec), extent, shared, watched)
+        shared: arrays of different types share memory. loop_guarded: loops may exceed the driver's iteration limit."""
+        key = (self, None if spec is None else _spec_key(spec), extent, shared, loop_guarded)
         found: Plan | None = device.plans.get(key)
         if found is None:
-            found = device.plans.make(key, self._planned, device, spec, extent, shared, watched)
+            found = device.plans.make(key, self._planned, device, spec, extent, shared, loop_guarded)
         return found
 
-    def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, watched: bool) -> Plan:
+    def _planned(self, device: Device, given: Any, extent: tuple[int, ...], shared: bool, loop_guarded: bool) -> Plan:
         """The plan with the mapping of the caller or of the policy; the other mapping is the policy's fallback."""
         for dtype in set(dtypes_of(self.function)):
             dtypes.check_supported(dtype, device, self.function.name)
@@ -217,19 +217,20 @@ class Translation:
             # cannot be switched off for the functions that load and store vectors.
             why = "arrays of different types share memory, which needs mapping 'simt'"
             try:
-                return self._kept(device, replace(spec, mapping="simt", barriers="group"), why, extent, shared, watched)
+                simt = replace(spec, mapping="simt", barriers="group")
+                return self._kept(device, simt, why, extent, shared, loop_guarded)
             except (InvalidArgument, UnsupportedOnDevice) as error:
                 refusal = UnsupportedOnDevice if isinstance(error, UnsupportedOnDevice) else InvalidArgument
                 raise refusal(f"{why}, and that is not possible: {error}. Pass a copy of one of the arrays") from None
         try:
-            return self._kept(device, spec, reason, extent, watched=watched)
+            return self._kept(device, spec, reason, extent, loop_guarded=loop_guarded)
         except UnsupportedOnDevice as error:
             if given is not None:
                 raise
             other = replace(spec, mapping="simt" if spec.mapping == "vector" else "vector")
             why = f"the mapping {spec.mapping!r} cannot run it: {error}"
             try:
-                return self._kept(device, other, why, extent, watched=watched)
+                return self._kept(device, other, why, extent, loop_guarded=loop_guarded)
             except UnsupportedOnDevice:
                 raise error from None
 
@@ -240,7 +241,7 @@ class Translation:
         reason: str,
         extent: tuple[int, ...],
         shared: bool = False,
-        watched: bool = False,
+        loop_guarded: bool = False,
     ) -> Plan:
         """The cached plan for this extent; all extents with the same group share one kernel."""
         group = self.function.group or spec.group
@@ -248,9 +249,9 @@ class Translation:
             pick = simt_lowering.pick_group if spec.mapping == "simt" else strip_shape.pick_group
             group = pick(self.function.grid_rank, _coarse(extent), device.profile)
         many = device.kind == "gpu" and any(count > program.MOST_GROUPS for count in group_counts(extent, group)[:-1])
-        key = (self, spec.mapping, group, many, spec.barriers, spec.subgroup, shared, watched)
+        key = (self, spec.mapping, group, many, spec.barriers, spec.subgroup, shared, loop_guarded)
         chosen = replace(spec, group=group)
-        made: Plan = device.plans.make(key, Plan, self, device, chosen, reason, many, shared, watched)
+        made: Plan = device.plans.make(key, Plan, self, device, chosen, reason, many, shared, loop_guarded)
         return made
 
 
@@ -295,20 +296,21 @@ class Plan:
         reason: str,
         flat: bool,
         shared: bool = False,
-        watched: bool = False,
+        loop_guarded: bool = False,
     ) -> None:
         self.translation, self.spec, self.reason = made_from, spec, reason
-        self.lowered = lowered = lower(made_from, device, spec, flat, shared, watched)
+        self.lowered = lowered = lower(made_from, device, spec, flat, shared, loop_guarded)
         try:
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         except BuildFailed:
             if not lowered.uses_ptx or spec.barriers != "auto":
                 raise
             _log.warning("warp barriers do not build on %s; whole-group barriers are used", device.name)
-            self.lowered = lowered = lower(made_from, device, replace(spec, barriers="group"), flat, shared, watched)
+            group_spec = replace(spec, barriers="group")
+            self.lowered = lowered = lower(made_from, device, group_spec, flat, shared, loop_guarded)
             self.kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
         self.runs = _runs(lowered.arguments)
-        self.watched = watched
+        self.loop_guarded = loop_guarded
         self._shapes = BoundedCache(_MOST_ARGUMENTS)
 
     def launch_shape(self, extent: tuple[int, ...]) -> Any:
@@ -338,7 +340,12 @@ class Plan:
 
 
 def lower(
-    made_from: Translation, device: Device, spec: ForallSpec, flat: bool, shared: bool = False, watched: bool = False
+    made_from: Translation,
+    device: Device,
+    spec: ForallSpec,
+    flat: bool,
+    shared: bool = False,
+    loop_guarded: bool = False,
 ) -> Lowered:
     """Lower the function with the mapping and the group of `spec`."""
     function = replace(made_from.function, group=spec.group)
@@ -357,7 +364,7 @@ def lower(
         barriers=spec.barriers,
         subgroup=spec.subgroup,
         shared=shared,
-        watched=watched,
+        loop_guarded=loop_guarded,
     )
 
 

@@ -16,20 +16,20 @@ _EXPONENTS = {2: 41, 4: 278, 8: 2099}  # by the bytes of a float: differences of
 
 
 class LoopBound:
-    """How many iterations all loops of a lane take together, from the launch's extents and numbers. `values` gives
-    leaves: extents and parameters. The turns in which loops find their end count as well."""
+    """Bounds of the total number of loop iterations of a lane, from the values of a launch. `values` returns the value
+    of an extent or parameter. The final test of a loop's condition counts as an iteration."""
 
     def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
         self.function = function
         self.has_loops = any(isinstance(one, (ir.For, ir.While)) for one in ir.statements(function.body))
 
-    def count(self, values: Values) -> int | None:
-        """The most that they can be, those that no statement shows (see `hidden`) included; None where that depends on
-        data or lanes."""
+    def upper_bound(self, values: Values) -> int | None:
+        """The maximum number of iterations, including those of hidden loops (see `hidden`). None if it depends on data
+        or lanes."""
         return _block(self.function.body, _Known(self.function.body), values)
 
-    def least(self, values: Values) -> int:
-        """What every lane takes for sure."""
+    def lower_bound(self, values: Values) -> int:
+        """The number of iterations that every lane certainly runs."""
         return _least(self.function.body, _Known(self.function.body), values)
 
 
@@ -84,7 +84,7 @@ def _values_decide(statement: ir.Stmt) -> bool:
     """Whether a statement goes round a hidden loop as often as values have it: in a loop of its own, the most that this
     could be would be far more than it is. Atomic updates of floats try until no other lane came between.
 
-    Launches of such loops are watched, which sees that the driver ended one of them early."""
+    Launches of such loops are guarded: the call detects if the driver ended a loop early."""
     if isinstance(statement, ir.Atomic) and statement.array.dtype.kind == "f":
         return True
     return any(_is_remainder(part) for one in ir.expressions(statement) for part in ir.walk(one))

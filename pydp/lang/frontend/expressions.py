@@ -98,11 +98,11 @@ class Expressions(Records):
         tail = self.block[mark:]
         if any(map(_has_effect, ir.statements(tail))):
             del self.block[mark:]
-            values = [self._settled(item, f"read{k}", node) for k, item in enumerate(values)]
+            values = [self._copy_reads(item, f"read{k}", node) for k, item in enumerate(values)]
             self.block.extend(tail)
         return values
 
-    def _settled(self, value: Value, tag: str, node: ast.AST) -> Value:
+    def _copy_reads(self, value: Value, tag: str, node: ast.AST) -> Value:
         """The value, with each number that reads an array copied to a variable."""
 
         def held(number: Number, suffix: str) -> Number:

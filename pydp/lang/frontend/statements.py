@@ -153,7 +153,7 @@ class Statements(Targets):
         value = self.value(node.value)
         self.naming = None
         if len(node.targets) > 1:
-            value = self._settled_all(value, node)
+            value = self._copied_all(value, node)
         for target in node.targets:
             self.give(target, value, node)
 
@@ -165,7 +165,7 @@ class Statements(Targets):
         self.naming = None
         self.give(node.target, value, node)
 
-    def _settled_all(self, value: Value, node: ast.AST) -> Value:
+    def _copied_all(self, value: Value, node: ast.AST) -> Value:
         return map_leaves(value, lambda number, suffix: self.copied(number, f"given{suffix}", node))
 
     def give(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
@@ -192,11 +192,11 @@ class Statements(Targets):
             )
         items = value.items
         if self._meet(target, value):
-            items = tuple(self._settled_item(item, k, node) for k, item in enumerate(items))
+            items = tuple(self._copied_item(item, k, node) for k, item in enumerate(items))
         for part, item in zip(target.elts, items, strict=True):
             self.give(part, item, node)
 
-    def _settled_item(self, item: Value, k: int, node: ast.AST) -> Value:
+    def _copied_item(self, item: Value, k: int, node: ast.AST) -> Value:
         return map_leaves(item, lambda number, suffix: self.copied(number, f"swap{k}{suffix}", node))
 
     def _meet(self, target: ast.expr, value: Items) -> bool:

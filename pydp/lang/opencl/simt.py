@@ -40,15 +40,15 @@ def lower(
     barriers: str = "auto",
     subgroup: int | None = None,
     shared: bool = False,
-    watched: bool = False,
+    loop_guarded: bool = False,
 ) -> Lowered:
     """`function` as a kernel of the "simt" mapping.
 
     unit_strides: (array name, axis) pairs whose stride is known to be 1. flat: number groups and lanes along
     dimension 0 alone, which is done as well where barriers profit. grid_extent: helps to pick a group where the
     function has none. barriers, subgroup: how barriers are run (see :mod:`pydp.groups.barrier`). shared: an element
-    may be read and written as one of several types. watched: the kernel notes in its last argument whether the driver
-    ended a loop early. Raises UnsupportedOnDevice for what the device cannot run, before anything is built.
+    may be read and written as one of several types. loop_guarded: the kernel notes in its last argument whether the
+    driver ended a loop early. Raises UnsupportedOnDevice for what the device cannot run, before anything is built.
     """
     group = function.group if function.group is not None else pick_group(function.grid_rank, grid_extent, profile)
     flat = flat or math.prod(group[:-2]) > 64
@@ -62,7 +62,7 @@ def lower(
     flat = flat or runs
     layouts = local_layouts(function, profile)
     writer = _SimtC(function, group, flat, unit_strides, plan, layouts, shared)
-    if watched:
+    if loop_guarded:
         writer.watch()
     writer.write()
     local_bytes = sum(field_bytes(array, layouts) for array in function.locals)
@@ -75,7 +75,7 @@ def lower(
         group=group,
         arguments=writer.slots,
         local_bytes=local_bytes,
-        notes=[*_notes(flat, runs, writer.watched, plan), *(one.reason for one in layouts.values())],
+        notes=[*_notes(flat, runs, writer.loop_guarded, plan), *(one.reason for one in layouts.values())],
         barriers=plan.reasons,
         flat=flat,
         uses_ptx=plan.uses_ptx,
@@ -114,12 +114,12 @@ def _check_limits(
         raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
 
 
-def _notes(flat: bool, runs: bool, watched: bool, plan: BarrierPlan) -> list[str]:
+def _notes(flat: bool, runs: bool, loop_guarded: bool, plan: BarrierPlan) -> list[str]:
     notes = ["one work-item for each lane", *([plan.summary] if plan.summary else [])]
     if plan.assumes_no_alias:
         notes.append("barriers are for arguments that share no memory; a call with others has the whole group meet")
-    if watched:
-        notes.append("loops are watched, for they may be longer than this driver allows: the call waits and looks")
+    if loop_guarded:
+        notes.append("loops are guarded, as they may exceed this driver's iteration limit: the call waits and checks")
     if flat:
         why = ", so that subgroups are runs of lanes and fewer barriers are of the whole group" if runs else ""
         notes.append(f"groups are numbered along dimension 0 alone{why}")
@@ -154,17 +154,17 @@ class _SimtC(BodyC):
 
     def watch(self) -> None:
         """Note in the kernel's last argument whether a loop was ended early."""
-        self.watched = True
+        self.loop_guarded = True
         self.slots.append(Slot("overran", "overran_any", dtype=np.dtype(np.int32)))
 
     def write(self) -> None:
         """The whole body, into the block."""
-        if self.watched:
+        if self.loop_guarded:
             self.block.line("int overran = 0;")
             self.block.line("volatile __global int* ended = overran_any + 1 + LANE_NUMBER;")
         self._write()
-        if self.watched:
-            # One more loop, for those that are not watched (in powers, remainders and updates): all draw on one number.
+        if self.loop_guarded:
+            # One more loop, for those that are not guarded (in powers, remainders and updates): all draw on one number.
             self.block.line("*ended = 2;")
             self.block.line("while (*ended > 0) *ended -= 1;")
             self.block.line("if (overran || *ended) atomic_or(overran_any, 1);")

@@ -25,12 +25,12 @@ _EXTENTS = (ir.Const, ir.ArrayExtent, ir.GridExtent)
 class BodyC(ScalarC):
     """Writes statements, and elements of private arrays.
 
-    watched: note in the variable `overran` when a loop ends although neither its condition nor a break ended it,
+    loop_guarded: note in the variable `overran` when a loop ends although neither its condition nor a break ended it,
     which one driver does to long loops. Before each round `*ended` is the loop's number, 0 when the loop is over; it
     lies in volatile global memory, for of anything else compilers would know the value after the loop.
     """
 
-    watched = False
+    loop_guarded = False
     private = ""  # stands before the declarations of private arrays
 
     def __init__(self, block: Block, helpers: set[Helper] | None = None) -> None:
@@ -131,7 +131,7 @@ class BodyC(ScalarC):
 
     def _while(self, statement: ir.While) -> None:
         condition, before = self._aside(statement.condition)
-        if before.lines or self.watched:
+        if before.lines or self.loop_guarded:
             self._open_loop("", condition, "", before)
         else:
             self.block.open(f"while ({condition})")
@@ -140,13 +140,13 @@ class BodyC(ScalarC):
 
     def _open_loop(self, first: str, condition: str, step: str, before: Block | None = None) -> None:
         """Begin a loop; statements of `before` come before each test of the condition."""
-        if before is None and not self.watched:
+        if before is None and not self.loop_guarded:
             self.block.open(f"for ({first}; {condition}; {step})")
             return
         self.block.open(f"for ({first}; ; {step})")
         if before is not None:
             self.block.extend(before)
-        if self.watched:
+        if self.loop_guarded:
             self._ends.append(next(self._numbers))
             going = self.block.temporary("int", condition)
             self.block.line(f"*ended = {going} ? {self._ends[-1]} : 0;")
@@ -155,7 +155,7 @@ class BodyC(ScalarC):
 
     def _close_loop(self) -> None:
         self.block.close()
-        if self.watched:
+        if self.loop_guarded:
             self.block.line(f"if (*ended == {self._ends.pop()}) overran = 1;")
             if self._ends:
                 self.block.line(f"*ended = {self._ends[-1]};")
@@ -182,7 +182,7 @@ class BodyC(ScalarC):
         self._close_loop()
 
     def _break(self, statement: ir.Break) -> None:
-        if self.watched:
+        if self.loop_guarded:
             self.block.line("*ended = 0;")
         self.block.line("break;")
 

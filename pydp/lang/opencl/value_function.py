@@ -61,7 +61,7 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
     text = program.render("value_function.mako", {**params, "name": name})
     text = _HELPER_CALL.sub(f"{name}_lane_", text)
     used = tuple(sorted(set(dtypes_of(function)), key=str))
-    looped = LoopBound(function).count(lambda leaf: None)
+    looped = LoopBound(function).upper_bound(lambda leaf: None)
     return ValueText(
         name=name,
         arguments=tuple(one.dtype for one in function.arguments),
