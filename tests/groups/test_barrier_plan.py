@@ -128,7 +128,7 @@ def forced(given):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_every_lowering_gives_the_same(device, name):
+def test_all_lowerings_give_equal_results(device, name):
     for spec in forced(device.profile):
         found = KERNELS[name](spec)
         lines = [line for line in found.choices if "barrier '" in line]
@@ -317,7 +317,7 @@ def test_describe_barriers():
 
 
 @pytest.mark.host
-def test_where_barriers_of_warps_do_not_build_those_of_whole_groups_are_used(monkeypatch, caplog):
+def test_whole_group_barriers_are_used_if_warp_barriers_do_not_build(monkeypatch, caplog):
     def kernel(device, template, name, params, options=()):
         if "warp" in str(params["lowerings"]["a"][0]["kind"]):
             raise BuildFailed("inline PTX is not known")

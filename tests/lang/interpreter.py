@@ -43,10 +43,10 @@ class _Continue(Exception):
     pass
 
 
-def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, log=None, meetings=None):
-    """The arguments of `lang.execute.host.run`, the seed of the lanes' order, and a list to log accesses of arrays in:
-    (array, element, group, interval, lane, kind, statement or expression, value), and one for the barriers that the
-    first lanes of groups reach."""
+def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, log=None, barriers_reached=None):
+    """Run a function; arguments as of `lang.execute.host.run`. seed: of the order of lanes. log: a list that receives
+    the accesses to arrays: (array, element, group, interval, lane, kind, statement or expression, value).
+    barriers_reached: a list that receives the barriers that the first lane of each group reaches."""
     extent = tuple(grid_extent)
     group = function.group or (1,) * len(extent)
     shuffle = random.Random(seed) if seed is not None else None
@@ -61,7 +61,7 @@ def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, lo
         "offset": tuple(grid_offset or (0,) * len(extent)),
         "group": group,
         "log": log,
-        "meetings": meetings,
+        "barriers_reached": barriers_reached,
         "runs_outside": bool(function.locals or ir.barriers(function.body)),
     }
     with np.errstate(all="ignore"):
@@ -92,7 +92,7 @@ def run_value(function, *values):
     """The result of a value function for one set of arguments."""
     with np.errstate(all="ignore"):
         launch = {"group": (), "extent": (), "offset": (), "memory": {}, "parameters": ()}
-        launch |= {"log": None, "meetings": None}
+        launch |= {"log": None, "barriers_reached": None}
         lane = _Lane(function, (), (), launch, {})
         for variable, value in zip(function.arguments, values, strict=True):
             lane.variables[variable.name] = np.asarray(value, variable.dtype)[()]
@@ -235,8 +235,8 @@ class _Lane:
 
     def do_Barrier(self, s):
         self.interval += 1
-        if self.launch["meetings"] is not None and not any(self.local):
-            self.launch["meetings"].append(s)
+        if self.launch["barriers_reached"] is not None and not any(self.local):
+            self.launch["barriers_reached"].append(s)
         yield
 
     def note(self, access, at, kind, value=None):

@@ -1,4 +1,4 @@
-"""Runs a tree reduction with widths one step too narrow, or a lockstep that is not there: run_narrow.py FAULT."""
+"""Runs a tree reduction with widths that are too narrow, or with a false lockstep claim: run_narrow.py FAULT."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pydp.lang.execute import checked
 pytestmark = pytest.mark.host
 
 
-def test_a_plain_index_outside_an_array():
+def test_an_index_outside_an_array():
     def f(idx, out, x):
         out[idx] = x[idx[0] + 2]
 
@@ -43,7 +43,7 @@ def test_an_index_outside_a_tile_though_inside_the_array():
     assert "index 4 of a tile's axis; indexes 0 to 3" in error.message
 
 
-def test_partial_tiles_are_the_librarys_business():
+def test_partial_tiles_are_not_errors():
     tiled = FieldType(np.dtype(np.int32), 1, ((4,),), writable=False)
 
     def f(idx, out, x):
@@ -66,7 +66,7 @@ def test_a_data_dependent_index_outside_a_local_field():
     assert "Lane [2] of group [0] reads s at index -1 of axis 0; indexes 0 to 3" in error.message
 
 
-def test_a_data_dependent_read_of_nothing():
+def test_a_data_dependent_read_of_an_uninitialized_element():
     def f(idx, out, x):
         s = pydp.local_field(np.int32, 4)
         s[x[idx]] = 1
@@ -164,7 +164,7 @@ def test_a_tuple_of_one_has_only_that_item():
     assert "member 'v' at index 3" in error.message
 
 
-def test_items_that_no_lane_asks_for_may_be_outside():
+def test_unused_items_may_be_out_of_bounds():
     def guarded(idx, out, r, k):
         out[idx] = r[idx].v[k[idx]] if k[idx] < 3 else 7
         if k[idx] < 3 and r[idx].v[k[idx]] == 0:
@@ -176,7 +176,7 @@ def test_items_that_no_lane_asks_for_may_be_outside():
     assert data["v"].tolist() == [[0, 0, 2], [0, 0, 0], [2, 0, 0]]
 
 
-def test_lanes_outside_the_grid_may_ask_for_any_item():
+def test_lanes_outside_the_grid_may_use_any_item():
     def grouped(idx, out, r):
         found = r[idx].v[idx.local[0]]
         pydp.group_barrier()
