@@ -1,4 +1,4 @@
-"""Indexes outside local and private fields that only a launch's numbers and extents tell."""
+"""Indexes outside local and private fields that depend on the numbers and extents of a launch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Races on arrays that are refused before the launch, with the line of the second access, and right kernels near them
-(race_cases.py)."""
+"""Races on arrays are rejected before the launch with the line of the second access; similar kernels without a race are
+accepted (race_cases.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Races, indexes and reads of nothing that are found before a launch."""
+"""Races, indexes out of bounds and reads of uninitialized elements that are found before a launch."""
 
 from __future__ import annotations
 
