@@ -11,7 +11,7 @@ import numpy as np
 
 from pydp import dtypes
 from pydp.lang import ir
-from pydp.lang.analysis.trip_counts import LoopBound, hidden
+from pydp.lang.analysis.trip_counts import LoopBound, hidden_iterations
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.c_text import Block, identifier, private_type
 from pydp.lang.opencl.lowered import dtypes_of
@@ -69,5 +69,5 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
         text=text,
         declarations=dtypes.c_declarations(used),
         dtypes=used,
-        rounds=None if looped is None else looped + hidden([function.result]),
+        rounds=None if looped is None else looped + hidden_iterations([function.result]),
     )
