@@ -161,7 +161,7 @@ def _difference(stop: ir.Expr, start: ir.Expr, known: _KnownRanges, values: Valu
 
 
 def _split_counters(expr: ir.Expr, factor: int, factors: dict[str, int], known: _KnownRanges, values: Values) -> Range:
-    """Split `factor` times an expression: add the coefficients of counters to `factors`, return the range of the rest."""
+    """Split `factor` times an expression: adds the coefficients of counters to `factors`, returns the rest's range."""
     if isinstance(expr, ir.Read) and expr.variable.name in known.ranges:
         factors[expr.variable.name] = factors.get(expr.variable.name, 0) + factor
         return 0, 0
