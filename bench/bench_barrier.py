@@ -61,8 +61,8 @@ def _costs(device: Any, lanes: int, groups: int) -> Iterator[Row]:
     out = cl.Buffer(device.context, cl.mem_flags.WRITE_ONLY, 4 * lanes * groups)
     width = 2
     while width <= lanes:
-        ways = {name: (way, size) for name, way, size in _ways(profile, lanes, width)}
-        kernels = {name: _kernel(device, lanes, width, way, size) for name, (way, size) in ways.items()}
+        ways = {name: (lowering, size) for name, lowering, size in _ways(profile, lanes, width)}
+        kernels = {name: _kernel(device, lanes, width, lowering, size) for name, (lowering, size) in ways.items()}
         candidates = {
             name: lambda one=one: one.enqueue(device.queue, (lanes * groups,), (lanes,), [out, np.int32(_TURNS)]).wait()
             for name, one in kernels.items()
@@ -79,8 +79,8 @@ def _costs(device: Any, lanes: int, groups: int) -> Iterator[Row]:
         width *= 8
 
 
-def _kernel(device: Any, lanes: int, width: int, way: Lowering, subgroup: int) -> Any:
-    params: dict[str, object] = {"lanes": lanes, "width": width, "kind": way.kind, "met": way.width}
+def _kernel(device: Any, lanes: int, width: int, lowering: Lowering, subgroup: int) -> Any:
+    params: dict[str, object] = {"lanes": lanes, "width": width, "kind": lowering.kind, "met": lowering.width}
     params |= build(Barriers(device.profile, lanes, lanes, subgroup))
     return kernel(device, "bench_barriers.mako", "bench_barriers", params)
 
@@ -99,7 +99,7 @@ def _reduction(device: Any, items: int) -> Row:
     for out in outs.values():
         np.testing.assert_allclose(out.get(), x.reshape(-1, 256).sum(1), rtol=1e-5)
     found = pydp.explain(pydp.forall, (items,), sums_of_256, outs["auto"], field, group=256, spec={"mapping": "simt"})
-    told = next(line for line in found.choices if "turn(s) of barriers" in line)
+    told = next(line for line in found.choices if "barrier execution(s)" in line)
     return Row(
         "barrier", f"sums of 256 by inferred widths, {items} items", device.name, seconds["auto"],
         items / seconds["auto"] / 1e9, "Gitem/s", {"whole group": seconds["group"] / seconds["auto"]}, notes=told,
@@ -124,13 +124,14 @@ def _templates(device: Any, quick: bool) -> Iterator[Row]:
             candidates[choice] = lambda call=call, spec=spec: (call(x, spec=spec), device.queue.finish())
         seconds = alternating(candidates, repeats=31, budget=3.0)
         found = pydp.explain(call, x, spec={"mapping": "simt", **given, "barriers": "auto"})
-        turns: Counter[str] = Counter()
-        for widths, way in re.findall(r"width ([\d, ]+): ([\w-]+ barrier)", "\n".join(found.choices)):
-            turns[way] += len(widths.split(","))
+        executions: Counter[str] = Counter()
+        for widths, lowering in re.findall(r"width ([\d, ]+): ([\w-]+ barrier)", "\n".join(found.choices)):
+            executions[lowering] += len(widths.split(","))
         yield Row(
             "barrier", f"{name} of {x.size} items by needed widths", device.name, seconds["auto"],
             x.size / seconds["auto"] / 1e9, "Gitem/s", {"whole group": seconds["group"] / seconds["auto"]},
-            notes=f"{turns.total()} turn(s): " + ", ".join(f"{count} {way}" for way, count in turns.items()),
+            notes=f"{executions.total()} barrier execution(s): "
+            + ", ".join(f"{count} {lowering}" for lowering, count in executions.items()),
         )  # fmt: skip
 
 

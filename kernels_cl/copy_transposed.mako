@@ -12,8 +12,8 @@
 ##   in work-groups of (block, rows, 1). One barrier, at top level.
 ## Work-groups are numbered along dimension 0 only, i fastest: GPUs allow few (65,535) along the other dimensions.
 ##
-## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk, lines, streams ("vector") ·
-## rows (divides block), placed (Exchange.params()), ways (of the barrier `exchange`, or None), attribute, subgroups
+## Parameters: mapping · type (C type of an element: an unsigned word) · block · chunk, lines, streams ("vector") · rows
+## (divides block), placed (Exchange.params()), lowerings (of the barrier `exchange`, or None), attribute, subgroups
 ## (see pydp.groups.barrier_plan) ("simt") · others (number of further axes, 0 to 6).
 <%namespace name="exchange" file="wg_exchange.mako"/>\
 <%namespace name="barriers" file="wg_barrier.mako"/>\
@@ -110,7 +110,7 @@ __kernel __attribute__((reqd_work_group_size(${group}))) ${attribute} void copy_
         if (x < width_i && j < width_j)
             turned[${exchange.own(placed, "lane", "s")}] = in[in_at + i0 + x + (j0 + j) * in_sj];
     }
-    ${exchange.meet(placed, ways)}
+    ${exchange.synchronize(placed, lowerings)}
     for (int s = 0; s < ${block // rows}; ++s) {
         const int i = s * ${rows} + y, owner = x % ${rows} * ${block} + i;
         if (i < width_i && x < width_j)

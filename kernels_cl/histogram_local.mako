@@ -8,7 +8,7 @@
 ## Launch: one work-group of `lanes` per part. Results are stored as (parts, bins).
 ## Parameters: declarations, source (C type), lanes, waves, bins (a constant), counters, sets (a power of two that
 ## divides lanes), pad, x (Exchange.params() of the bins; only for "own", else None), direct, edge, guess (see
-## histogram_parts), constants (each lane loads the edges once into registers; few bins only), ways, attribute,
+## histogram_parts), constants (each lane loads the edges once into registers; few bins only), lowerings, attribute,
 ## subgroups.
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%namespace name="find" file="histogram_bins.mako"/>
@@ -39,7 +39,7 @@ kernel ${attribute} void histogram_local(global const ${source}* restrict x, con
     const long count = (long) min(part, n - start);
     x += (long) offset + (long) start * step;
     for (int b = lane; b < ${size}; b += ${lanes}) counts[b] = 0;
-    ${barriers.meet("cleared", ways, lanes)}
+    ${barriers.synchronize("cleared", lowerings, lanes)}
 % if constants and not direct:
     ${lane_constants.load("edge", edge, bins + 1, "edges")}
 % endif
@@ -75,7 +75,7 @@ kernel ${attribute} void histogram_local(global const ${source}* restrict x, con
 % if counters == "registers":
     ${virtual.add_counters("seen", bins, "counts")}
 % endif
-    ${barriers.meet("counted", ways, lanes)}
+    ${barriers.synchronize("counted", lowerings, lanes)}
     for (int b = lane; b < ${bins}; b += ${lanes}) {
 % if counters == "registers":
         const uint sum = counts[b];

@@ -10,7 +10,7 @@
 ##   part of k and batch.
 ## Parameters: types, work, tile_m, tile_n, tile_k, lanes_m, lanes_n, block (1, 2 or 4), pad (elements added to a
 ##   staged row against bank conflicts; a multiple of block), buffers (1 or 2), stretch (of k; divides tile_k),
-##   is_complex, fused, logical, scaled; ways, attribute, subgroups (see pydp/groups/barrier_plan.py).
+##   is_complex, fused, logical, scaled; lowerings, attribute, subgroups (see pydp/groups/barrier_plan.py).
 ##   Strides are counted in elements; mode: 0 overwrite, 1 add, 2 beta C.
 <%namespace name="element" file="matmul_element.mako"/>\
 <%namespace name="barriers" file="wg_barrier.mako"/>\
@@ -131,11 +131,11 @@ ${read("b", tile_n, loads_b, "b0", "b_col", "b_row")}\
 % endfor
         }
       }
-      ${parity.reads_end(buffers, ways, group)}
+      ${parity.reads_end(buffers, lowerings, group)}
 ${stage("a", tile_m, loads_a, "A_PITCH")}\
 ${stage("b", tile_n, loads_b, "B_PITCH")}\
     }
-    ${parity.stores_end(ways, group)}
+    ${parity.stores_end(lowerings, group)}
   }
 % for r in range(rows):
 % for v in range(columns):

@@ -8,7 +8,7 @@
 ## Parameters: declarations, operator (C function `T combine(T, T)`), source, accumulator (C types), convert (C
 ## expression of x), lanes (a power of two), items, waves, buffers, commutes, outer_dims (axes of the rows), initial
 ## (there is a first value),
-##   ways (of the tree's barriers), attribute, subgroups (see pydp.groups.barrier.build).
+##   lowerings (of the tree's barriers), attribute, subgroups (see pydp.groups.barrier.build).
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="group" file="wg_reduce.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>
@@ -50,7 +50,7 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
 </%virtual:each>
     }
     const int holders = (int) min((long) ${lanes}, (count + ${items - 1}) / ${items});
-    ${virtual.finish("sum", "values", "lane", "holders", lanes, ways)}
+    ${virtual.finish("sum", "values", "lane", "holders", lanes, lowerings)}
     sum = values[0];
 % else:
     for (int tile = 0; tile < tiles; ++tile) {
@@ -64,7 +64,7 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
                 if (first + i < count) own = combine(own, converted(x[(first + i) * step]));
             held[lane] = own;
         }
-        ${group.reduce("held", "lane", "holders", lanes, ways, shared=buffers == 1)}
+        ${group.reduce("held", "lane", "holders", lanes, lowerings, shared=buffers == 1)}
         if (lane == 0) {
             if (tile == 0)
                 sum = held[0];

@@ -4,10 +4,10 @@
 ## scans its items; each row stores its part with coalesced writes. Between loads, folds and stores, only lanes of the
 ## same row exchange elements: those barriers synchronize a row. Barriers around lane 0 synchronize the work-group.
 ## Launch: one work-group of `lanes` work-items per partition of `part` <= lanes * items elements.
-## Parameters: see scan_common and wg_lookback; phase, exclusive, start_value, total, keeps
-## as in scan_vector; lanes, columns (lanes of a row of the work-group's scan), items (elements of a lane), pad (one
-## unused element of local memory after each `pad` elements, against bank conflicts; 0: none), ways (of the barriers
-## `taken`, `loaded`, `summed`, `rows`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.barrier_plan).
+## Parameters: see scan_common and wg_lookback; phase, exclusive, start_value, total, keeps as in scan_vector; lanes,
+## columns (lanes of a row of the work-group's scan), items (elements of a lane), pad (one unused element of local
+## memory after each `pad` elements, against bank conflicts; 0: none), lowerings (of the barriers `taken`, `loaded`,
+## `summed`, `rows`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="group" file="wg_scan.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
@@ -126,7 +126,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 % if phase == "single":
     local int taken;
     if (LANE == 0) taken = take_partition(state, parts);
-    ${barriers.meet("taken", ways, lanes)}
+    ${barriers.synchronize("taken", lowerings, lanes)}
     const int p = taken;
 % else:
     const int p = (int) get_group_id(0);
@@ -144,7 +144,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 % endif
         }
     }
-    ${barriers.meet("loaded", ways, lanes)}
+    ${barriers.synchronize("loaded", lowerings, lanes)}
     const int first = LANE * ${items};
     if (LANE < active) {
         VALUE sum;
@@ -163,9 +163,9 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         lane_value[${group.slot("LANE", columns)}] = sum;
         lane_head[${group.slot("LANE", columns)}] = head;
     }
-    ${barriers.meet("summed", ways, lanes)}
+    ${barriers.synchronize("summed", lowerings, lanes)}
     ${group.rows_inclusive(lanes, columns, "LANE", "active")}
-    ${barriers.meet("rows", ways, lanes)}
+    ${barriers.synchronize("rows", lowerings, lanes)}
     if (LANE == 0) {
         VALUE sum;
         uchar head = 0;
@@ -220,7 +220,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         if (later) taken = -1;
 %   endif
     }
-    ${barriers.meet("prefixes", ways, lanes)}
+    ${barriers.synchronize("prefixes", lowerings, lanes)}
     if (LANE < active) {
         VALUE sum;
         int have;
@@ -244,7 +244,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         if (begin + first < n && begin + first + ${items} >= n) total_out[0] = sum;
 %   endif
     }
-    ${barriers.meet("scanned", ways, lanes)}
+    ${barriers.synchronize("scanned", lowerings, lanes)}
     for (int i = 0; i < ${items}; ++i) {
         const int at = stretch + i * ${columns};
         if (at < count${" && taken >= 0" if keeps else ""}) {

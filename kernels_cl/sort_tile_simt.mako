@@ -8,7 +8,7 @@
 ## Parameters: declarations, key, ordering (see sort_order), lanes, items (powers of two),
 ## carried (C type of the carried values, or None), positions (the carried values are the elements' positions),
 ## key_skew, carried_skew (one unused element of local memory after each so many, against bank conflicts; 0: none),
-## ways (of the barriers `loaded`, `merged`, `placed`), attribute and subgroups (see pydp.groups.barrier_plan).
+## lowerings (of the barriers `loaded`, `merged`, `placed`), attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="order" file="sort_order.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%
@@ -52,7 +52,7 @@ kernel ${attribute} void sort_tile(global const ${key}* restrict source, const u
         HELD_AT(i) = ${f'({carried}) (start + (ulong) i)' if positions else 'values[values_offset + row * n + start + (ulong) i]'};
 % endif
     }
-    ${barriers.meet("loaded", ways, lanes)}
+    ${barriers.synchronize("loaded", lowerings, lanes)}
     const int own = clamp(count - first, 0, ${items});
     for (int i = 0; i < ${items}; ++i)
         if (i < own) {
@@ -75,7 +75,7 @@ kernel ${attribute} void sort_tile(global const ${key}* restrict source, const u
         }
 % endfor
     for (int width = ${items}; width < ${tile}; width *= 2) {
-        ${barriers.meet("merged", ways, lanes, "width")}
+        ${barriers.synchronize("merged", lowerings, lanes, "width")}
         for (int i = 0; i < ${items}; ++i)
             if (i < own) {
                 KEY_AT(first + i) = mine[i];
@@ -83,7 +83,7 @@ kernel ${attribute} void sort_tile(global const ${key}* restrict source, const u
                 HELD_AT(first + i) = my_value[i];
 % endif
             }
-        ${barriers.meet("placed", ways, lanes, "width")}
+        ${barriers.synchronize("placed", lowerings, lanes, "width")}
         const int pair = first / (2 * width) * (2 * width);
         const int middle = min(pair + width, count), end = min(pair + 2 * width, count);
         const int diagonal = first - pair;

@@ -1,6 +1,7 @@
 ## The barriers of all kernels: `${barriers.group_barrier()}` for all work-items of the work-group, or
-## `${barriers.meet(name, ways, size)}` for a barrier whose width the algorithm sets (pydp/groups/barrier_plan.py). Both
-## use `${barriers.barrier(kind, width)}` for runs of `width` lanes (pydp/groups/barrier.py chooses the kind).
+## `${barriers.synchronize(name, lowerings, size)}` for a barrier whose width the algorithm sets
+## (pydp/groups/barrier_plan.py). Both use `${barriers.barrier(kind, width)}` for runs of `width` lanes
+## (pydp/groups/barrier.py chooses the kind).
 ## Parameters of the calls: memory "local" (default), "global" or "both": the memory that is ordered between the lanes;
 ## size: lanes of the work-group. lane_id() is the lane's index within it.
 <%!
@@ -44,8 +45,8 @@ ${"" if loop.first else "else "}${"" if case["below"] is None else f"if ({by} < 
 
 ## The barrier `name` of a template, as planned by pydp/groups/barrier_plan.py, for the number `by` if it depends on
 ## one.
-<%def name="meet(name, ways, size, by='0', memory='local')">\
-/* barrier: ${name} */ ${by_cases(by, ways[name], size, memory)}\
+<%def name="synchronize(name, lowerings, size, by='0', memory='local')">\
+/* barrier: ${name} */ ${by_cases(by, lowerings[name], size, memory)}\
 </%def>
 
 ## One macro for each barrier of a vector function, in source order: `LANE_BARRIER_<n>(by)`.

@@ -45,12 +45,12 @@ ${of(x, lane, lane if x["wave"] == x["lanes"] else rem(f"({lane})", x["wave"]), 
 % endif
 </%def>
 
-## Between stores and reads: synchronizes the lanes that exchange. ways: see pydp/groups/barrier_plan.py (a barrier
+## Between stores and reads: synchronizes the lanes that exchange. lowerings: see pydp/groups/barrier_plan.py (a barrier
 ## named "exchange"); None for the whole work-group.
-<%def name="meet(x, ways=None)">\
-% if ways is None:
+<%def name="synchronize(x, lowerings=None)">\
+% if lowerings is None:
 ${barriers.group_barrier()}\
 % else:
-${barriers.meet("exchange", ways, x["lanes"])}\
+${barriers.synchronize("exchange", lowerings, x["lanes"])}\
 % endif
 </%def>

@@ -26,9 +26,9 @@ if (${first}) ${name} = ${value}; else ${name} = combine(${name}, ${value});\
 ## Folds all lanes' registers into values[0] (local array; see wg_reduce.mako). The first `holders` lanes hold a value.
 ## Absolute addressing: over the work-group's lanes. Relative: over each wavefront separately; `whole` is the number of
 ## lanes of the work-group.
-<%def name="finish(name, values, lane, holders, lanes, ways, whole=None)">
+<%def name="finish(name, values, lane, holders, lanes, lowerings, whole=None)">
     if (${lane} < ${holders}) ${values}[${lane}] = ${name};
-    ${group.reduce(values, lane, holders, lanes, ways, group=whole)}
+    ${group.reduce(values, lane, holders, lanes, lowerings, group=whole)}
 </%def>
 
 ## A histogram of few bins in registers: one counter for each bin. Every value is compared with every bin: no atomics,

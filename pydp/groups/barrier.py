@@ -167,19 +167,19 @@ Case = tuple[int | None, Lowering]
 Need = tuple[Sequence[int], float]
 
 
-def merged(ways: Sequence[tuple[int, Lowering]]) -> list[Case]:
+def merged(lowerings: Sequence[tuple[int, Lowering]]) -> list[Case]:
     """Merge neighbouring cases with equal lowerings. A case is (upper bound, lowering); the last has no bound."""
     cases: list[Case] = []
-    for below, way in ways:
-        if cases and (cases[-1][1].kind, cases[-1][1].width) == (way.kind, way.width):
-            way = cases.pop()[1]
-        cases.append((below, way))
+    for below, lowering in lowerings:
+        if cases and (cases[-1][1].kind, cases[-1][1].width) == (lowering.kind, lowering.width):
+            lowering = cases.pop()[1]
+        cases.append((below, lowering))
     return [*cases[:-1], (None, cases[-1][1])]
 
 
 def texts(cases: Sequence[Case]) -> list[dict[str, object]]:
     """Cases as parameters of wg_barrier.mako."""
-    return [{"below": below, "kind": way.kind, "width": way.width} for below, way in cases]
+    return [{"below": below, "kind": lowering.kind, "width": lowering.width} for below, lowering in cases]
 
 
 def rules_for(

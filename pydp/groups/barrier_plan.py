@@ -1,7 +1,7 @@
 """The barriers of a template's kernel: the width that each needs, its implementation, and its description (SPEC S4).
 
-A template calls ``meet`` of wg_barrier.mako with a name for each barrier. Its algorithm gives the width of each: one
-number, or several that depend on a number in the kernel (the step of a loop).
+A template calls ``synchronize`` of wg_barrier.mako with a name for each barrier. Its algorithm gives the width of each:
+one number, or several that depend on a number in the kernel (the step of a loop).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Widths = int | Sequence[tuple[int, int]]
 """A barrier's width, or (number, width) pairs: the first pair whose number is not below the kernel's number applies."""
 
 
-def meetings(
+def barrier_params(
     profile: Profile,
     lanes: int,
     needs: Mapping[str, Widths],
@@ -30,30 +30,33 @@ def meetings(
     subgroup: int | None = None,
     row: int | None = None,
 ) -> dict[str, object]:
-    """Template parameters for a group of `lanes`: "ways" (the cases of each barrier by name) and the result of `build`.
+    """Template parameters for a group of `lanes`: the result of `build`, and "lowerings", the cases of each barrier by
+    name.
 
     needs: the widths of each barrier by name. row: lanes along dimension 0; by default all. choice, subgroup: see
     :class:`pydp.groups.barrier.Barriers`; raises InvalidArgument or UnsupportedOnDevice if they are impossible.
 
-    >>> meetings(profile, 64, {"staged": 64, "merged": [(1, 2), (2, 4)]})["ways"]      # doctest: +SKIP
+    >>> barrier_params(profile, 64, {"staged": 64, "merged": [(1, 2), (2, 4)]})["lowerings"]      # doctest: +SKIP
     """
     row = lanes if row is None else row
     check_choice(profile, choice, subgroup, row, lanes)
-    steps = {name: [(0, need)] if isinstance(need, int) else list(need) for name, need in needs.items()}
-    counted = [([width for _, width in turns], 1.0) for turns in steps.values()]
-    rules = rules_for(counted, profile, lanes, row, choice, subgroup)
-    ways: dict[str, list[dict[str, object]]] = {}
+    numbered = {name: [(0, need)] if isinstance(need, int) else list(need) for name, need in needs.items()}
+    weighted = [([width for _, width in pairs], 1.0) for pairs in numbered.values()]
+    rules = rules_for(weighted, profile, lanes, row, choice, subgroup)
+    lowerings: dict[str, list[dict[str, object]]] = {}
     kinds: set[str] = set()
-    for name, turns in steps.items():
-        found = [(width, rules.lowering(width)) for _, width in turns]
-        cases = merged([(number + 1, way) for (number, _), (_, way) in zip(turns, found, strict=True)])
+    for name, pairs in numbered.items():
+        found = [(width, rules.lowering(width)) for _, width in pairs]
+        cases = merged([(number + 1, one) for (number, _), (_, one) in zip(pairs, found, strict=True)])
         if len(cases) > 1 and not profile.barriers_under_conditions:
-            cases = [(None, max((way for _, way in cases), key=lambda way: way.width))]
-        alone = len(cases) == 1
-        ways[name] = [_text(case, [width for width, way in found if alone or _same(way, case[1])]) for case in cases]
-        kinds.update(way.kind for _, way in cases)
+            cases = [(None, max((one for _, one in cases), key=lambda one: one.width))]
+        single = len(cases) == 1
+        lowerings[name] = [
+            _text(case, [width for width, one in found if single or _same(one, case[1])]) for case in cases
+        ]
+        kinds.update(one.kind for _, one in cases)
     used = rules.subgroup if "subgroup" in kinds or subgroup is not None else 0
-    return {"ways": ways, **build(replace(rules, subgroup=used))}
+    return {"lowerings": lowerings, **build(replace(rules, subgroup=used))}
 
 
 def _same(one: Lowering, other: Lowering) -> bool:
@@ -61,13 +64,13 @@ def _same(one: Lowering, other: Lowering) -> bool:
 
 
 def _text(case: Case, widths: list[int]) -> dict[str, object]:
-    """A case as parameters of wg_barrier.mako, with the needed widths and the reason for `told`."""
-    below, way = case
+    """A case as parameters of wg_barrier.mako, with the needed widths and the reason for :func:`describe_barriers`."""
+    below, lowering = case
     needs = ", ".join(map(str, dict.fromkeys(widths)))
-    return {"below": below, "kind": way.kind, "width": way.width, "needs": needs, "reason": way.reason}
+    return {"below": below, "kind": lowering.kind, "width": lowering.width, "needs": needs, "reason": lowering.reason}
 
 
-def built(
+def build_kernel(
     device: Any,
     template: str,
     name: str,
@@ -84,23 +87,24 @@ def built(
     If NVIDIA's own barriers do not build and the caller did not choose them, whole-group barriers are used, with one
     line in the log.
     """
-    ways = meetings(device.profile, lanes, needs, choice, subgroup, row)
+    found = barrier_params(device.profile, lanes, needs, choice, subgroup, row)
     try:
-        return kernel(device, template, name, {**params, **ways})
+        return kernel(device, template, name, {**params, **found})
     except BuildFailed:
         if choice != "auto" or not is_nvidia(device.profile):
             raise
         _log.warning("warp barriers do not build on %s; whole-group barriers are used", device.name)
-        return kernel(device, template, name, {**params, **meetings(device.profile, lanes, needs, "group", None, row)})
+        found = barrier_params(device.profile, lanes, needs, "group", None, row)
+        return kernel(device, template, name, {**params, **found})
 
 
-def told(ready: Kernel) -> list[str]:
+def describe_barriers(ready: Kernel) -> list[str]:
     """A sentence for each barrier of a kernel: its source line, its width, its implementation and the reason."""
-    ways = ready.params.get("ways")
-    if not isinstance(ways, Mapping):
+    lowerings = ready.params.get("lowerings")
+    if not isinstance(lowerings, Mapping):
         return []
     lines = ready.source.splitlines()
-    return [f"{ready.name}, {_where(lines, name)}: {_how(cases)}" for name, cases in ways.items()]
+    return [f"{ready.name}, {_where(lines, name)}: {_how(cases)}" for name, cases in lowerings.items()]
 
 
 def _where(lines: Sequence[str], name: str) -> str:
@@ -118,6 +122,6 @@ def tree(lanes: int) -> dict[str, Widths]:
     In the iteration with step s, lane k reads the value of lane k + s, so runs of 2 s lanes must synchronize before it.
     After the last iteration, all lanes must.
     """
-    steps = [1 << turn for turn in range(lanes.bit_length() - 1)]
-    turns = [(step, min(4 * step, lanes) if 2 * step < lanes else lanes) for step in steps]
-    return {"first": min(2, lanes), "turns": turns or lanes}
+    steps = [1 << power for power in range(lanes.bit_length() - 1)]
+    widths = [(step, min(4 * step, lanes) if 2 * step < lanes else lanes) for step in steps]
+    return {"first": min(2, lanes), "steps": widths or lanes}

@@ -31,7 +31,7 @@ from pydp.lang.frontend.values import Items, Number, Value, View, arguments_text
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT64, INT32, INT64, is_integer
 from pydp.lang.ir.verify import passed
-from pydp.lang.source.names import content_key, plain_function
+from pydp.lang.source.names import content_key, python_function
 from pydp.lang.source.syntax import Source, source_of
 from pydp.runtime.bounded import BoundedCache
 from pydp.runtime.forks import fork_safe
@@ -85,7 +85,7 @@ def translate(
     extents of a group or None. Results are cached by the source of the function and the values of its free names.
     Raises VectorError, with the user's line, for code outside the language.
     """
-    function = plain_function(fn)
+    function = python_function(fn)
     index = np.dtype(index_dtype)
     types = tuple(argument_types)
     key: Hashable = ("forall", content_key(function), grid_rank, group, tuple(map(_type_key, types)), index)
@@ -107,7 +107,7 @@ def translate_value(
     """
     if callable(fn) and is_known(fn):
         fn = as_lambda(fn, len(argument_dtypes))
-    function = plain_function(fn)
+    function = python_function(fn)
     dtypes = tuple(np.dtype(item).newbyteorder("=") for item in argument_dtypes)
     result = None if result_dtype is None else np.dtype(result_dtype).newbyteorder("=")
     index = np.dtype(index_dtype)
@@ -174,7 +174,7 @@ def _translate(
     result = passed(split_divergent_regions(passed(result)))
     check_barriers(result)
     made = passed(widened(result) if index == INT64 else narrowed(result))
-    made.exact = result
+    made.weak_form = result
     return made
 
 
@@ -299,7 +299,7 @@ def _record_of(value: Items, work: Translator, tree: ast.AST) -> Number:
 def _own_type(number: Number) -> np.dtype[Any]:
     """The type of a result if the caller names none: Python integers have 64 bits."""
     dtype = number.expr.dtype
-    return INT64 if number.plain and dtype == INT32 else dtype
+    return INT64 if number.weak and dtype == INT32 else dtype
 
 
 def _numbers_in(value: Value, work: Translator, tree: ast.AST) -> list[Number]:

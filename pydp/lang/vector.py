@@ -43,7 +43,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pydp.errors import InvalidArgument
-from pydp.lang.source.names import plain_function
+from pydp.lang.source.names import python_function
 
 __all__ = [
     "VectorFunction",
@@ -69,7 +69,7 @@ class VectorFunction:
     __name__: str
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = plain_function(function)
+        self.function = python_function(function)
         functools.update_wrapper(self, self.function)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:

@@ -1,5 +1,5 @@
 ## Kernels for the tests of the group-level blocks. Launch: groups of `lanes`, all on dimension 0.
-## Parameters: test ("exchange", "folds", "counters", "constants", "parity"), type, lanes, attribute, subgroups, ways, and
+## Parameters: test ("exchange", "folds", "counters", "constants", "parity"), type, lanes, attribute, subgroups, lowerings, and
 ## those of the test: x (Exchange.params()); waves, runs, items, bins; count; buffers.
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 <%namespace name="exchange" file="wg_exchange.mako"/>\
@@ -17,7 +17,7 @@ kernel ${attribute} void exchanged(global const ${type}* values, global const in
     const long first = (long) get_group_id(0) * ${lanes * x["slots"]};
     for (int s = 0; s < ${x["slots"]}; ++s)
         own[${exchange.own(x, "lane", "s")}] = values[first + lane * ${x["slots"]} + s];
-    ${exchange.meet(x, ways)}
+    ${exchange.synchronize(x, lowerings)}
     const int other = from[lane];
     for (int s = 0; s < ${x["slots"]}; ++s)
         out[first + lane * ${x["slots"]} + s] = own[${exchange.of(x, "lane", "other", f"(s + 1) % {x['slots']}")}];
@@ -43,11 +43,11 @@ kernel ${attribute} void folded(global const ${type}* x, const int count, global
     const int own = lane % ${runs}, first = lane - own;
     local ${type}* const part = values + first;
     const int holders = clamp(count - first, 0, ${runs});
-    ${virtual.finish("sum", "part", "own", "holders", runs, ways, lanes)}
+    ${virtual.finish("sum", "part", "own", "holders", runs, lowerings, lanes)}
     if (own == 0 && holders) out[get_global_id(0) / ${runs}] = part[0];
 % else:
     const int holders = min(${lanes}, count);
-    ${virtual.finish("sum", "values", "lane", "holders", lanes, ways)}
+    ${virtual.finish("sum", "values", "lane", "holders", lanes, lowerings)}
     if (lane == 0) out[get_group_id(0)] = values[0];
 % endif
 }
@@ -82,9 +82,9 @@ kernel ${attribute} void rotated(global const ${type}* x, const int steps, globa
     const int lane = (int) get_local_id(0);
     ${type} sum = x[get_global_id(0)];
     for (int step = 0; step < steps; ++step) {
-        ${parity.reads_end(buffers, ways, lanes)}
+        ${parity.reads_end(buffers, lowerings, lanes)}
         scratch[${parity.half(buffers, "step", lanes)} + lane] = sum;
-        ${parity.stores_end(ways, lanes)}
+        ${parity.stores_end(lowerings, lanes)}
         sum += scratch[${parity.half(buffers, "step", lanes)} + (lane + step + 1) % ${lanes}];
     }
     out[get_global_id(0)] = sum;

@@ -38,7 +38,7 @@ def narrowed(width: barrier_plan.Widths) -> barrier_plan.Widths:
 
 
 def main(algorithm: str, barrier: str | None = None) -> None:
-    right = barrier_plan.meetings
+    right = barrier_plan.barrier_params
 
     def seeded(profile: Any, lanes: int, needs: Any, *rest: Any) -> Any:
         if barrier is not None:
@@ -46,7 +46,7 @@ def main(algorithm: str, barrier: str | None = None) -> None:
             needs = {**needs, barrier: narrowed(needs[barrier])}
         return right(profile, lanes, needs, *rest)
 
-    barrier_plan.meetings = seeded
+    barrier_plan.barrier_params = seeded
     CALLS[algorithm]()
 
 

@@ -20,7 +20,7 @@ from pydp.algorithms.sort import policy as sort_policy
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups import barrier_plan
 from pydp.groups.barrier import subgroup_sizes
-from pydp.groups.barrier_plan import built, told
+from pydp.groups.barrier_plan import build_kernel, describe_barriers
 from pydp.runtime.programs.template import folder
 
 HERE = Path(__file__).parent
@@ -128,7 +128,7 @@ def forced(given):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_every_lowering_gives_the_same(device, name):
+def test_all_lowerings_give_equal_results(device, name):
     for spec in forced(device.profile):
         found = KERNELS[name](spec)
         lines = [line for line in found.choices if "barrier '" in line]
@@ -175,7 +175,7 @@ def _with_barriers():
     """Templates of kernels that have a barrier, their own or that of a block they use."""
     texts = {path.name: path.read_text() for path in folder().glob("*.mako")}
     uses = {name: set(re.findall(r'file="(\w+\.mako)"', text)) for name, text in texts.items()}
-    having = {name for name, text in texts.items() if re.search(r"\bbarrier\(|group_barrier\(|\bmeet\(", text)}
+    having = {name for name, text in texts.items() if re.search(r"\bbarrier\(|group_barrier\(|\bsynchronize\(", text)}
     while True:
         more = {name for name, used in uses.items() if used & having and _calls(texts[name], used & having)} - having
         if not more:
@@ -213,7 +213,7 @@ def test_the_lanes_that_a_merge_reads_from_are_met(lanes, items):
     """By hand: who wrote what a lane may read in each turn, and who may still read what it overwrites."""
     for conditions in (True, False):
         given = profile("cl_nv_x", barriers_under_conditions=conditions)
-        ways = barrier_plan.meetings(given, lanes, sort_policy.needs(lanes, items))["ways"]
+        lowerings = barrier_plan.barrier_params(given, lanes, sort_policy.needs(lanes, items))["lowerings"]
         readers = {lane: {lane} for lane in range(lanes)}  # of each lane's slots, in the turn before
         width = items
         while width < lanes * items:
@@ -221,8 +221,8 @@ def test_the_lanes_that_a_merge_reads_from_are_met(lanes, items):
             for lane in range(lanes):
                 pair = lane * items // (2 * width) * (2 * width)
                 sources[lane] = {place // items for place in range(pair, pair + 2 * width)}
-                assert len(run_of(readers[lane], met(ways["merged"], width))) == 1
-                assert len(run_of(sources[lane] | {lane}, met(ways["placed"], width))) == 1
+                assert len(run_of(readers[lane], met(lowerings["merged"], width))) == 1
+                assert len(run_of(sources[lane] | {lane}, met(lowerings["placed"], width))) == 1
             readers = {lane: {other for other in sources if lane in sources[other]} for lane in range(lanes)}
             width *= 2
 
@@ -253,16 +253,16 @@ def test_the_turns_of_the_tree(lanes, conditions):
     sizes = {"sizes": (8, 16, 32, 64), "barriers_under_conditions": conditions}
     chooses = profile("cl_intel_required_subgroup_size", **sizes)
     for given in (nvidia, lockstep, chooses):
-        ways = barrier_plan.meetings(given, lanes, barrier_plan.tree(lanes))["ways"]
-        known = {0: met(ways["first"])}
+        lowerings = barrier_plan.barrier_params(given, lanes, barrier_plan.tree(lanes))["lowerings"]
+        known = {0: met(lowerings["first"])}
         steps = [1 << k for k in range(lanes.bit_length() - 1)]
-        known.update({step: met(ways["turns"], step) for step in steps})
+        known.update({step: met(lowerings["steps"], step) for step in steps})
         assert known[steps[-1] if steps else 0] == lanes
         for before, step in zip([0, *steps], steps, strict=False):
             assert known[before] % (2 * step) == 0
-        assert conditions or len(ways["turns"]) == 1
+        assert conditions or len(lowerings["steps"]) == 1
     if lanes == 256 and conditions:
-        turns = barrier_plan.meetings(nvidia, lanes, barrier_plan.tree(lanes))["ways"]["turns"]
+        turns = barrier_plan.barrier_params(nvidia, lanes, barrier_plan.tree(lanes))["lowerings"]["steps"]
         assert [way["kind"] for way in turns] == ["warp", "named", "named", "group"]
         assert [way["needs"] for way in turns] == ["4, 8, 16, 32", "64", "128", "256"]
 
@@ -275,17 +275,18 @@ def test_needs_are_those_of_the_templates():
         "sort_tile_simt.mako": sort_policy.needs(8, 2),
         "wg_reduce.mako": barrier_plan.tree(8),
     }.items():
-        assert set(re.findall(r'\.meet\("(\w+)"', (folder() / template).read_text())) == set(needs), template
+        assert set(re.findall(r'\.synchronize\("(\w+)"', (folder() / template).read_text())) == set(needs), template
 
 
-# --- what is chosen, told, and done where it does not build --------------------------------------------------------
+# --- the choice, its description, and the fallback after a failed build ---------------------------------------------
 
 
 @pytest.mark.host
 def test_one_way_where_barriers_may_not_stand_under_conditions():
     for conditions, count in ((True, 4), (False, 1)):
         given = profile("cl_nv_x", barriers_under_conditions=conditions)
-        cases = barrier_plan.meetings(given, 256, {"turns": [(1, 1), (2, 32), (4, 64), (8, 256)]})["ways"]["turns"]
+        needs = {"steps": [(1, 1), (2, 32), (4, 64), (8, 256)]}
+        cases = barrier_plan.barrier_params(given, 256, needs)["lowerings"]["steps"]
         assert len(cases) == count
         assert {case["kind"] for case in cases} == ({"none", "warp", "named", "group"} if conditions else {"group"})
         assert ", ".join(case["needs"] for case in cases) == "1, 32, 64, 256"
@@ -293,43 +294,44 @@ def test_one_way_where_barriers_may_not_stand_under_conditions():
 
 @pytest.mark.host
 def test_subgroups_are_asked_for_only_where_a_barrier_has_them():
-    assert "16" in str(barrier_plan.meetings(CHOOSES, 64, {"a": 16}, "auto", 16)["attribute"])
-    assert "64" in str(barrier_plan.meetings(CHOOSES, 64, {"a": 8})["attribute"])
-    assert barrier_plan.meetings(CHOOSES, 128, {"a": 128})["attribute"] == ""
-    assert barrier_plan.meetings(CHOOSES, 64, {"a": 1})["attribute"] == ""
-    assert barrier_plan.meetings(CHOOSES, 64, {"a": 8}, row=4)["attribute"] == ""
+    assert "16" in str(barrier_plan.barrier_params(CHOOSES, 64, {"a": 16}, "auto", 16)["attribute"])
+    assert "64" in str(barrier_plan.barrier_params(CHOOSES, 64, {"a": 8})["attribute"])
+    assert barrier_plan.barrier_params(CHOOSES, 128, {"a": 128})["attribute"] == ""
+    assert barrier_plan.barrier_params(CHOOSES, 64, {"a": 1})["attribute"] == ""
+    assert barrier_plan.barrier_params(CHOOSES, 64, {"a": 8}, row=4)["attribute"] == ""
 
 
 @pytest.mark.host
-def test_what_is_told():
-    cases = barrier_plan.meetings(profile("cl_nv_x"), 64, {"turns": [(1, 1), (2, 2), (4, 64)], "gone": 64})["ways"]
-    source = "int a;\n/* barrier: turns */ if (s < 2) ...\n"
-    lines = told(SimpleNamespace(name="k", params={"ways": cases}, source=source))
-    told_of = (
-        "k, barrier 'turns' (line 2): width 1: no barrier (no lane needs another's memory); width 2: warp barrier "
+def test_describe_barriers():
+    needs = {"steps": [(1, 1), (2, 2), (4, 64)], "gone": 64}
+    cases = barrier_plan.barrier_params(profile("cl_nv_x"), 64, needs)["lowerings"]
+    source = "int a;\n/* barrier: steps */ if (s < 2) ...\n"
+    lines = describe_barriers(SimpleNamespace(name="k", params={"lowerings": cases}, source=source))
+    expected = (
+        "k, barrier 'steps' (line 2): width 1: no barrier (no lane needs another's memory); width 2: warp barrier "
     )
     warps = "(2 divides warps of 32 lanes, which divide the group's 64)"
-    assert lines[0] == f"{told_of}{warps}; width 64: whole-group barrier (the barrier is as wide as the group)"
+    assert lines[0] == f"{expected}{warps}; width 64: whole-group barrier (the barrier is as wide as the group)"
     assert lines[1].startswith("k, barrier 'gone': width 64")
-    assert told(SimpleNamespace(name="k", params={}, source="")) == []
+    assert describe_barriers(SimpleNamespace(name="k", params={}, source="")) == []
 
 
 @pytest.mark.host
-def test_where_barriers_of_warps_do_not_build_those_of_whole_groups_are_used(monkeypatch, caplog):
+def test_whole_group_barriers_are_used_if_warp_barriers_do_not_build(monkeypatch, caplog):
     def kernel(device, template, name, params, options=()):
-        if "warp" in str(params["ways"]["a"][0]["kind"]):
+        if "warp" in str(params["lowerings"]["a"][0]["kind"]):
             raise BuildFailed("inline PTX is not known")
         return params
 
     monkeypatch.setattr(barrier_plan, "kernel", kernel)
     device = SimpleNamespace(profile=profile("cl_nv_x"), name="made up")
-    assert built(device, "t", "k", {}, {"a": 32}, lanes=64)["ways"]["a"][0]["kind"] == "group"
+    assert build_kernel(device, "t", "k", {}, {"a": 32}, lanes=64)["lowerings"]["a"][0]["kind"] == "group"
     assert "warp barriers do not build on made up" in caplog.text
     for choice in ("subgroup",):
         with pytest.raises(BuildFailed):
-            built(device, "t", "k", {}, {"a": 32}, lanes=64, choice=choice)
+            build_kernel(device, "t", "k", {}, {"a": 32}, lanes=64, choice=choice)
     device = SimpleNamespace(profile=profile(lockstep=1), name="made up")
-    assert built(device, "t", "k", {}, {"a": 32}, lanes=64)["ways"]["a"][0]["kind"] == "group"
+    assert build_kernel(device, "t", "k", {}, {"a": 32}, lanes=64)["lowerings"]["a"][0]["kind"] == "group"
 
 
 # --- seeded faults -------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from test_banks import _turns
 
 from pydp.dtypes import c_name
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier_plan import meetings
+from pydp.groups.barrier_plan import barrier_params
 from pydp.local_memory import GPU, NONE, R700, Banks, Exchange, degree, exchange, r700_place
 from pydp.runtime.programs.program import kernel
 from pydp.runtime.programs.template import add_folder
@@ -98,8 +98,8 @@ def blocks(device: Any, name: str, test: str, **given: object) -> Any:
 def _run(device: Any, banks: Banks, lanes: int, slots: int, dtype: Any, wave: int | None, subgroup: int | None) -> None:
     rng, groups = np.random.default_rng(lanes + slots), 3
     found = exchange(banks, lanes, slots, np.dtype(dtype).itemsize, wave=wave)
-    ways = meetings(device.profile, lanes, {"exchange": wave or lanes}, subgroup=subgroup)
-    given = {"type": c_name(np.dtype(dtype)), "lanes": lanes, "x": found.params(), **ways}
+    params = barrier_params(device.profile, lanes, {"exchange": wave or lanes}, subgroup=subgroup)
+    given = {"type": c_name(np.dtype(dtype)), "lanes": lanes, "x": found.params(), **params}
     made = blocks(device, "exchanged", "exchange", **given)
     values = rng.integers(0, 100, (groups, lanes, slots)).astype(dtype)
     origin = np.concatenate([rng.permutation(wave or lanes) for _ in range(lanes // (wave or lanes))]).astype(np.int32)
@@ -133,8 +133,8 @@ def test_padded_rows_of_several_runs(device: Any) -> None:
     found = exchange(GPU, 128, 2, 16, [lambda lane: (lane % 8 * 16 + lane // 16, lane % 16 // 8)])
     assert found.degree == 1 and found.by_slot and found.pad and found.across == 16
     x = np.arange(128 * 2 * 2, dtype=np.int64).reshape(128, 2, 2)
-    ways = meetings(device.profile, 128, {"exchange": 128})
-    made = blocks(device, "exchanged", "exchange", type="long2", lanes=128, x=found.params(), **ways)
+    params = barrier_params(device.profile, 128, {"exchange": 128})
+    made = blocks(device, "exchanged", "exchange", type="long2", lanes=128, x=found.params(), **params)
     origin = np.roll(np.arange(128, dtype=np.int32), 5)
     got = launch(device, made, 128, 128, [x, origin], x.shape, np.int64)
     np.testing.assert_array_equal(got, x[origin][:, ::-1])

@@ -10,12 +10,12 @@ from test_exchange import blocks, launch
 
 from pydp.dtypes import c_name
 from pydp.groups.barrier import subgroup_sizes
-from pydp.groups.barrier_plan import meetings, tree
+from pydp.groups.barrier_plan import barrier_params, tree
 
 
 def _made(device: Any, name: str, test: str, lanes: int, needs: Any, choice: str = "group", **given: Any) -> Any:
-    ways = meetings(device.profile, lanes, needs, choice)
-    return blocks(device, name, test, lanes=lanes, **ways, **given)
+    params = barrier_params(device.profile, lanes, needs, choice)
+    return blocks(device, name, test, lanes=lanes, **params, **given)
 
 
 FOLDS = {"sum": ("a + b", np.add), "min": ("min(a, b)", np.minimum), "max": ("max(a, b)", np.maximum)}
@@ -40,9 +40,9 @@ def test_folds_of_each_run_by_itself(device: Any) -> None:
     operator = "int combine(int a, int b) { return a + b; }"
     for runs, subgroup in ((8, None), *((size, size) for size in subgroup_sizes(device.profile, 32))):
         lanes = 2 * runs
-        ways = meetings(device.profile, lanes, tree(runs), subgroup=subgroup)
+        params = barrier_params(device.profile, lanes, tree(runs), subgroup=subgroup)
         given = {"type": "int", "waves": 2, "runs": runs, "operator": operator}
-        made = blocks(device, "folded", "folds", lanes=lanes, **ways, **given)
+        made = blocks(device, "folded", "folds", lanes=lanes, **params, **given)
         for count in (5, 2 * runs, 6 * runs + 3):
             x = np.random.default_rng(count).integers(-500, 500, (3, count)).astype(np.int32)
             got = launch(device, made, 3 * lanes, lanes, [x, np.int32(count)], (3, 2), np.int32)

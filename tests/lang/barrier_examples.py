@@ -1,5 +1,7 @@
-"""Vector functions whose barriers have known widths, with data and wanted results: EXAMPLES[name](rng) gives the
-extent, the group, the function, its arguments (the result first) and what the result must be."""
+"""Vector functions whose barriers have known widths, with data and expected results.
+
+EXAMPLES[name](rng) gives the extent, the group, the function, its arguments (the result first) and the expected result.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ SIMT = {"mapping": "simt"}
 
 @pydp.vector
 def sum_of_eight(idx, out, x):
-    """The source's example: 8 elements by 4 lanes need 4, then 2, then none."""
+    """The example of SPEC S4: 8 elements by 4 lanes need the widths 4, 2 and none."""
     s = pydp.local_field(np.int32, 8)
     i = idx.local[0]
     s[i] = x[i]
@@ -29,7 +31,7 @@ def sum_of_eight(idx, out, x):
 
 @pydp.vector
 def sums_of_64(idx, out, x):
-    """A tree for each group of 64."""
+    """A tree reduction for each group of 64 lanes."""
     s = pydp.local_field(np.int32, 64)
     i = idx.local[0]
     s[i] = x[idx]
@@ -45,7 +47,7 @@ def sums_of_64(idx, out, x):
 
 @pydp.vector
 def mirrored_in_32(idx, out, x):
-    """What is at ptr[tid % 32] is written by one half of a group after the other, and read by the same half."""
+    """Each half of a group writes ptr[tid % 32] in turn, and reads it."""
     s = pydp.local_field(np.int32, 2, 32)
     half, i = idx.local[0] // 32, idx.local[0] % 32
     s[half, i] = x[idx]
@@ -55,7 +57,7 @@ def mirrored_in_32(idx, out, x):
 
 @pydp.vector
 def turned_in_four(idx, out, x, order):
-    """Four runs of four lanes: which of the four is read, only the data say."""
+    """Four runs of four lanes; the lane that is read depends on data."""
     s = pydp.local_field(np.int32, 16)
     i = idx.local[0]
     s[i] = x[idx]
@@ -65,7 +67,7 @@ def turned_in_four(idx, out, x, order):
 
 @pydp.vector
 def turned_in(idx, out, x, order, width):
-    """The same with a width that is an argument."""
+    """The same as `four`, with the width as an argument."""
     s = pydp.local_field(np.int32, 64)
     i = idx.local[0]
     s[i] = x[idx]
@@ -75,7 +77,7 @@ def turned_in(idx, out, x, order, width):
 
 @pydp.vector
 def turned_by_turns(idx, out, x, order, turns):
-    """A width that each turn computes anew, in a loop of unknown length, with places that the data give."""
+    """A width computed in each iteration of a loop with unknown trip count; indexes depend on data."""
     s = pydp.local_field(np.int32, 64)
     i = idx.local[0]
     value = x[idx]
@@ -90,7 +92,7 @@ def turned_by_turns(idx, out, x, order, turns):
 
 @pydp.vector
 def two_released(idx, out, x, n):
-    """The source's example: of four lanes, only the n for which the condition holds come to the barrier."""
+    """The example of SPEC S4: only the n lanes for which the condition holds reach the barrier."""
     s = pydp.local_field(np.int32, 4)
     i = idx.local[0]
     s[i] = 0
@@ -102,7 +104,7 @@ def two_released(idx, out, x, n):
 
 @pydp.vector
 def every_other(idx, out, x, order):
-    """The lanes that come are not a run; where they read, only the data say."""
+    """The lanes that reach the barrier are not a run; the elements that they read depend on data."""
     s = pydp.local_field(np.int32, 16)
     i = idx.local[0]
     s[i] = 0
@@ -114,7 +116,7 @@ def every_other(idx, out, x, order):
 
 @pydp.vector
 def three_of_sixteen(idx, out, x, n):
-    """A count that divides nothing; lanes 6, 7 and 8 are of two runs of eight."""
+    """A width that does not divide the group; lanes 6, 7 and 8 belong to two runs of eight."""
     s = pydp.local_field(np.int32, 16)
     i = idx.local[0]
     s[i] = 0
@@ -141,7 +143,7 @@ def pairs_and_rows(idx, out, x):
 
 @pydp.vector
 def neighbouring_rows(idx, out, x):
-    """Rows of 16 lanes exchange with the row beside them: 32 lanes meet, of which no row has so many."""
+    """Rows of 16 lanes exchange with the neighbouring row: runs of 32 lanes, wider than a row."""
     s = pydp.local_field(np.int32, 16, 16)
     value = x[idx]
     for k in range(3):
@@ -154,7 +156,7 @@ def neighbouring_rows(idx, out, x):
 
 @pydp.vector
 def as_many_as_are_small(idx, out, x, order, limit):
-    """The source's x < y: how many lanes come is counted first, then the barrier has as many."""
+    """The x < y of SPEC S4: the lanes that satisfy it are counted first, and the count is the barrier's width."""
     s = pydp.local_field(np.int32, 16)
     found = pydp.local_field(np.int32, 1)
     i = idx.local[0]
@@ -173,7 +175,7 @@ def as_many_as_are_small(idx, out, x, order, limit):
 
 @pydp.vector
 def updated_in_order(idx, out, x):
-    """What updates leave rests on their order where they are of several operations, or give what was there before."""
+    """The result of updates depends on their order if they have different operations or return the previous value."""
     s = pydp.local_field(np.int32, 2)
     if idx.local[0] < 2:
         s[idx.local[0]] = 0
@@ -189,7 +191,7 @@ def updated_in_order(idx, out, x):
 
 @pydp.vector
 def halves_exchanged(idx, out, t, x):
-    """In a grid of 8 columns one of the two lanes that write an element is outside."""
+    """In a grid of 8 columns, one of the two lanes that write an element is outside the grid."""
     own = (idx.local[1] + 8 * idx.local[0]) % 16
     t[own] = x[own]
     pydp.group_barrier()

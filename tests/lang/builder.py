@@ -1,4 +1,4 @@
-"""Short ways to write the typed form by hand in tests."""
+"""Short functions to write the intermediate form by hand in tests."""
 
 from __future__ import annotations
 

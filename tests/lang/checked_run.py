@@ -1,4 +1,4 @@
-"""Runs functions in checked mode and tells what failed, for its tests."""
+"""Runs functions in checked mode and returns the error, for its tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a lowered function on a device, straight from NumPy arrays: what tests of the lowerings share."""
+"""Runs a lowered function on a device with NumPy arrays, for the tests of lowerings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydp.runtime.programs import program
 
 
 def run(device, lowered, arrays, parameters=(), extent=(), offset=None):
-    """Run it over a grid; `arrays` (contiguous or not, one for each GlobalArray) are changed in place."""
+    """Run the function over a grid. `arrays` (one for each GlobalArray, contiguous or not) are written in place."""
     kernel = program.kernel(device, lowered.template, lowered.kernel_name, lowered.params)
     offset = offset if offset is not None else (0,) * len(extent)
     packed = [np.ascontiguousarray(array).reshape(array.shape) for array in arrays]

@@ -1,4 +1,4 @@
-"""Translate a function, interpret the result lane by lane, and compare with the function run as plain Python."""
+"""Translates a function, interprets the result lane by lane, and compares with the function run by Python."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def floats(n=N):
 
 
 def type_of(value):
-    """The argument type that a call with `value` has."""
+    """The argument type of `value`."""
     if isinstance(value, np.ndarray):
         return FieldType(value.dtype, value.ndim, (), value.flags.writeable)
     if isinstance(value, tuple):
@@ -36,7 +36,7 @@ def type_of(value):
 
 
 def run_translated(fn, extent, group, arguments, types=None, index_dtype=np.int32):
-    """Translate for these arguments and run; arrays are changed in place. The translation is the result."""
+    """Translate a function for these arguments and run it. Arrays are written in place. Returns the translation."""
     types = [type_of(item) for item in arguments] if types is None else types
     made = translate(fn, len(extent), group, types, index_dtype)
     arrays = [item for item in arguments if isinstance(item, np.ndarray)]
@@ -45,7 +45,7 @@ def run_translated(fn, extent, group, arguments, types=None, index_dtype=np.int3
 
 
 def check(fn, extent, group, *arguments, close=False):
-    """The translated function and the plain one leave the same arrays (to 1e-5 where `close`)."""
+    """Check that the translated function and Python write equal arrays (within 1e-5 if `close`)."""
     extent = (extent,) if isinstance(extent, int) else extent
     copies = [item.copy() if isinstance(item, np.ndarray) else item for item in arguments]
     run_plain(fn, extent, group, copies)

@@ -1,4 +1,4 @@
-"""An interpreter of the typed form for tests: one lane at a time, in plain Python, slow on purpose.
+"""An interpreter of the intermediate form for tests: one lane at a time, in simple Python.
 
 Each lane is a generator that yields at barriers; the lanes of a group take turns from barrier to barrier, in an
 order that `seed` shuffles. Integers are Python integers wrapped by hand; floats are NumPy scalars.
@@ -20,7 +20,7 @@ from pydp.lang import ir
 
 
 class BrokenBarrier(Exception):
-    """Some lanes of a group ended while others wait."""
+    """Some lanes of a group ended while others wait at a barrier."""
 
 
 class _Break(Exception):
@@ -28,12 +28,12 @@ class _Break(Exception):
 
 
 def step(name):
-    """A member's name, or the number of an item of an array member."""
+    """A member's name, or the index of an item of an array member."""
     return int(name) if isinstance(name, ir.Item) else name
 
 
 def put(record, members, value):
-    """The member of a record (a view) that `members` lead to gets a value."""
+    """Assign a value to the member at the path `members` of a record (a view)."""
     for name in members[:-1]:
         record = record[step(name)]
     record[step(members[-1])] = value
@@ -43,10 +43,10 @@ class _Continue(Exception):
     pass
 
 
-def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, log=None, meetings=None):
-    """The arguments of `lang.execute.host.run`, the seed of the lanes' order, and a list to log accesses of arrays in:
-    (array, element, group, interval, lane, kind, statement or expression, value), and one for the barriers that the
-    first lanes of groups reach."""
+def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, log=None, barriers_reached=None):
+    """Run a function; arguments as of `lang.execute.host.run`. seed: of the order of lanes. log: a list that receives
+    the accesses to arrays: (array, element, group, interval, lane, kind, statement or expression, value).
+    barriers_reached: a list that receives the barriers that the first lane of each group reaches."""
     extent = tuple(grid_extent)
     group = function.group or (1,) * len(extent)
     shuffle = random.Random(seed) if seed is not None else None
@@ -61,7 +61,7 @@ def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, lo
         "offset": tuple(grid_offset or (0,) * len(extent)),
         "group": group,
         "log": log,
-        "meetings": meetings,
+        "barriers_reached": barriers_reached,
         "runs_outside": bool(function.locals or ir.barriers(function.body)),
     }
     with np.errstate(all="ignore"):
@@ -70,7 +70,7 @@ def run(function, grid_extent, grid_offset, arrays, parameters=(), seed=None, lo
 
 
 def races(log):
-    """Pairs of logged accesses that race: (first, second, whether they are of one group)."""
+    """The pairs of logged accesses that race: (first, second, whether both are in one group)."""
     places = {}
     for entry in log:
         name, at, place = entry[:3]
@@ -92,7 +92,7 @@ def run_value(function, *values):
     """The result of a value function for one set of arguments."""
     with np.errstate(all="ignore"):
         launch = {"group": (), "extent": (), "offset": (), "memory": {}, "parameters": ()}
-        launch |= {"log": None, "meetings": None}
+        launch |= {"log": None, "barriers_reached": None}
         lane = _Lane(function, (), (), launch, {})
         for variable, value in zip(function.arguments, values, strict=True):
             lane.variables[variable.name] = np.asarray(value, variable.dtype)[()]
@@ -235,8 +235,8 @@ class _Lane:
 
     def do_Barrier(self, s):
         self.interval += 1
-        if self.launch["meetings"] is not None and not any(self.local):
-            self.launch["meetings"].append(s)
+        if self.launch["barriers_reached"] is not None and not any(self.local):
+            self.launch["barriers_reached"].append(s)
         yield
 
     def note(self, access, at, kind, value=None):

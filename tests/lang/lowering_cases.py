@@ -1,7 +1,7 @@
-"""Vector functions in Python that every lowering must run alike, each with what to run it on and what must come out.
+"""Vector functions for the tests of all lowerings, with arguments and expected results.
 
-A case is (name, function, argument types, group, launches); a launch makes (extent, arrays, parameters, expected
-arrays, None where any content is right).
+A case is (name, function, argument types, group, launches). A launch returns (extent, arrays, parameters, expected
+arrays); an expected array is None if any content is correct.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def mxm_tiled(idx, C, A, B):
 
 
 def mxm_blocked(idx, C, A, B):
-    """Each lane has 2 x 2 elements of a tile of 8 x 16."""
+    """Each lane computes 2 x 2 elements of a tile of 8 x 16."""
     sA = pv.local_field(np.float32, 8, 4)
     sB = pv.local_field(np.float32, 4, 16)
     acc = pv.private_field(np.float32, 2, 2)
@@ -88,7 +88,7 @@ def mandelbrot(idx, counts, most):
 
 
 def jumps(idx, out, data):
-    """Breaks and continues that lanes take at different rounds, nested; the counter's value is used afterwards."""
+    """Nested breaks and continues in different iterations per lane; the counter is used after the loop."""
     total = 0
     last = -1
     for k in range(data[idx] % 13):
@@ -126,7 +126,7 @@ def plain_jumps(i, value):
 
 
 def tree_sum(idx, out, data):
-    """A reduction in a group: a while loop around barriers, a condition on the lane inside."""
+    """A reduction in a group: a while loop with barriers, and a divergent condition in it."""
     s = pv.local_field(np.int32, 32)
     i = idx.local[0]
     s[i] = data[idx.global_index]
@@ -170,7 +170,7 @@ def stencil(idx, out, a):
 
 
 def last_of_loop(idx, out, data):
-    """An index computed in one loop and used in another one with the same counter, of other bounds."""
+    """An index computed in one loop and used in another loop with the same counter and different bounds."""
     j = 0
     total = 0
     for k in range(data.extent[0] + 5):
@@ -182,7 +182,7 @@ def last_of_loop(idx, out, data):
 
 
 def prefix(idx, out, data):
-    """Each lane's sum of its group up to itself: a for loop of constant rounds around barriers; two halves in turn."""
+    """The inclusive scan of each group: a for loop with a constant trip count and barriers, and two buffers."""
     s = pv.local_field(np.int32, 2, 24)
     i = idx.local[0]
     s[0, i] = data[idx.global_index]
@@ -228,7 +228,7 @@ def _mandelbrot():
 
 
 def _by_group(function, group, size, expected, partial=True):
-    """Cases of one input and one output of integers, for whole groups and `partial` ones."""
+    """Cases with one integer input and one integer output, for complete and `partial` groups."""
     rng = np.random.default_rng(3)
     launches = []
     for n in (size, 3 * size, *([2 * size + 5] if partial else [])):
@@ -273,7 +273,7 @@ def _stencil():
 
 
 def cases() -> list[Case]:
-    """All of them, with fresh arrays."""
+    """All cases, with new arrays."""
     return [
         _products(mxm_naive, None, [None, None, None]),
         _products(mxm_tiled, (16, 16), [None, (16, 16), (16, 16)]),
@@ -289,11 +289,11 @@ def cases() -> list[Case]:
     ]
 
 
-# --- what tests of the lowering for CPUs share ------------------------------------------------------------
+# --- shared by the tests of the vector lowering -----------------------------------------------------------
 
 
 def lowering_for(device):
-    """The lowering for the device, which must not be one that ends loops early."""
+    """The lowering for the device. Skips on devices that end loops early."""
     needs.vector_mapping(device)
     return lambda made, **options: vector_lowering.LOWERING.lower(made, device.profile, **options)
 

@@ -1,4 +1,4 @@
-"""By brute force: whether barriers of given widths keep the dependencies that an interpreter saw."""
+"""Brute-force check: whether barriers of given widths satisfy the dependencies that an interpreter recorded."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections import defaultdict
 import numpy as np
 
 
-def widths_met(meetings, widths):
-    """The width of each barrier as it was reached: the next turn's, or the one of all turns."""
-    turns = defaultdict(int)
-    met = []
-    for barrier in meetings:
-        found = widths[barrier.number].turns
-        met.append(found[turns[barrier.number]] if len(found) > 1 else found[0])
-        turns[barrier.number] += 1
-    return met
+def widths_reached(barriers_reached, widths):
+    """The width of each executed barrier: that of its iteration, or the one for all iterations."""
+    executions = defaultdict(int)
+    reached = []
+    for barrier in barriers_reached:
+        found = widths[barrier.number].per_iteration
+        reached.append(found[executions[barrier.number]] if len(found) > 1 else found[0])
+        executions[barrier.number] += 1
+    return reached
 
 
 def dependencies(log, group):
     """(first interval, last interval, lanes, other lane) of all conflicting accesses in different intervals.
 
-    One of `lanes` must have met the other lane: several where they wrote by one statement, as they then wrote the same.
+    A barrier must synchronize at least one of `lanes` with the other lane. There are several lanes if one statement
+    wrote the element from all of them, because they then wrote equal values.
     """
     places = defaultdict(set)
     for name, at, _, interval, local, kind, site, *_ in log:
@@ -40,13 +41,14 @@ def dependencies(log, group):
 def _writes_to_reads(entries):
     for first in {entry[0] for entry in entries}:
         writes = [entry for entry in entries if entry[0] == first and entry[2] == "write"]
-        together = len({site for _, _, _, site in writes}) == 1
+        one_statement = len({site for _, _, _, site in writes}) == 1
         lanes = tuple(sorted(lane for _, lane, _, _ in writes))
         for last, other, kind, _ in entries:
             if first < last and kind == "read":
-                yield from [(first, last, lanes, other)] if together else [(first, last, (k,), other) for k in lanes]
+                writers = [lanes] if one_statement else [(k,) for k in lanes]
+                yield from [(first, last, one, other) for one in writers]
 
 
-def broken(needs, met):
-    """The dependencies that the barriers between do not keep."""
-    return [n for n in needs if not any(lane // w == n[3] // w for w in [1, *met[n[0] : n[1]]] for lane in n[2])]
+def violated(needs, reached):
+    """The dependencies that the barriers between the accesses do not satisfy."""
+    return [n for n in needs if not any(lane // w == n[3] // w for w in [1, *reached[n[0] : n[1]]] for lane in n[2])]

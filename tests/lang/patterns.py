@@ -1,4 +1,4 @@
-"""Random groups whose accesses of a local field depend on the lane and on loop counters alone."""
+"""Random functions whose accesses to a local field depend only on the lane and on loop counters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SIZE = 16
 
 
 def index(dice: random.Random, group: tuple[int, ...], counter: ir.Expr | None) -> ir.Expr:
-    """An index of a field of SIZE elements: mostly near the lane's own number."""
+    """An index into a field of SIZE elements, mostly near the lane's number."""
     lane = local(0) if len(group) == 1 else add(mul(local(0), group[1]), local(1))
     picks = [
         lane,
@@ -56,7 +56,7 @@ def index(dice: random.Random, group: tuple[int, ...], counter: ir.Expr | None) 
 
 
 def statement(dice: random.Random, group: tuple[int, ...], field: ir.LocalArray, counter: ir.Expr | None) -> ir.Stmt:
-    """A write, a read or an update, at times by some lanes only."""
+    """A write, a read or an update, sometimes by some of the lanes."""
     kept = var("kept")
     where = index(dice, group, counter)
     pick = dice.randrange(8)
@@ -75,16 +75,16 @@ PARAMETER = ir.Parameter(I32, "p", 1)
 
 
 def jump(dice: random.Random, zeros: ir.GlobalArray) -> ir.Stmt:
-    """A break or continue of all lanes, decided by the parameter, at times with what an array holds."""
+    """A uniform break or continue; the condition depends on the parameter, sometimes also on an array element."""
     value = PARAMETER if dice.random() < 0.5 else add(load(zeros, c(0)), PARAMETER)
     made = dice.choice([ir.Break, ir.Continue])(HERE)
     return when(cmp(dice.choice(["lt", "ge"]), value, dice.randint(1, 2)), [made])
 
 
 def pattern(seed: int, group: tuple[int, ...] | None = None, length: int = 5, open_ended: bool = False) -> ir.Function:
-    """A function of one local field, filled first, then touched by a few statements with barriers between.
+    """A function with one local field: it is initialized, then accessed by a few statements with barriers between.
 
-    `open_ended`: the turns of some loops, and whether branches are taken and turns ended, depend on a parameter.
+    open_ended: the trip counts of some loops, and some branches and jumps, depend on a parameter.
     """
     dice = random.Random(seed)
     group = group or dice.choice([(4,), (8,), (16,), (2, 4), (4, 4), (12,)])

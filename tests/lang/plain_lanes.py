@@ -1,6 +1,6 @@
-"""Vector functions without barriers as what they are, plain Python: lane after lane, on NumPy scalars.
+"""Runs vector functions without barriers as Python functions: lane after lane, on NumPy scalars.
 
-The reference of the front end's tests: it shares nothing with the translation.
+It is the reference for the tests of the front end, and shares no code with the translation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 
 class PlainIndex(tuple):
-    """An index whose arithmetic is by element."""
+    """An index with elementwise arithmetic."""
 
     def _by_element(self, op, other):
         others = other if isinstance(other, tuple) else (other,) * len(self)
@@ -57,7 +57,7 @@ class LaneIndex(PlainIndex):
 
 
 class Member:
-    """An element of a record array: its members can be read and set."""
+    """An element of a record array; its members can be read and assigned."""
 
     def __init__(self, record):
         object.__setattr__(self, "record", record)
@@ -75,7 +75,7 @@ class Member:
 
 
 class PlainArray:
-    """An array that reads 0 outside itself and drops writes there."""
+    """An array that reads 0 out of bounds and drops writes out of bounds."""
 
     def __init__(self, data):
         self.data = data
@@ -113,7 +113,7 @@ class PlainArray:
 
 
 def run_plain(function, extent, group, arguments):
-    """Run `function` for every lane of a grid; NumPy arrays among the arguments are changed in place."""
+    """Run `function` for every lane of a grid. NumPy arrays among the arguments are written in place."""
     made = [PlainArray(item) if isinstance(item, np.ndarray) else item for item in arguments]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

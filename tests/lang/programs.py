@@ -1,4 +1,4 @@
-"""Random race-free vector functions in the typed form: every lowering must run them alike, in any order of lanes.
+"""Random race-free vector functions as intermediate form; all lowerings must give equal results.
 
 A lane writes its own element of the outputs and its own slot of local fields, reads anything that is constant
 between two barriers, and adds to a histogram atomically.
@@ -43,7 +43,7 @@ FLOAT_OPS = ["add", "sub", "mul", "truediv"]
 
 @dataclass
 class Program:
-    """A function with the launch it is made for; `arguments(n)` makes fresh arrays."""
+    """A function with its launch; `arguments(n)` returns new arrays."""
 
     function: ir.Function
     extent: tuple[int, ...]
@@ -223,7 +223,7 @@ class _Maker:
         return store(self.out, own, self.integer())
 
     def phase(self) -> list[ir.Stmt]:
-        """Every lane fills its slot between two barriers."""
+        """Every lane writes its slot between two barriers."""
         own = [local(k) for k in range(len(self.group))]
         known, self.grouped = self.grouped, False  # no reads of slots here
         value = self.integer()
@@ -232,7 +232,7 @@ class _Maker:
 
 
 def random_program(seed: int, grouped: bool | None = None) -> Program:
-    """A program and its launch; the same for the same seed."""
+    """A program and its launch, determined by the seed."""
     dice = random.Random(seed)
     rank = dice.choice([1, 1, 2])
     grouped = dice.random() < 0.6 if grouped is None else grouped

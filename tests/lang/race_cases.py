@@ -1,4 +1,4 @@
-"""Kernels that race on arrays, each with a line that ends in `# here`, and right ones near them."""
+"""Kernels that race on arrays, each with a line that ends in `# here`, and similar kernels without a race."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAIR = np.dtype([("a", np.int32), ("b", np.int32)])
 
 
 def wrong(says, grid, *args, group=None):
-    """A function that is refused when it is run over `grid` with `args` (arrays of these shapes, or numbers)."""
+    """Decorator: the function is rejected when it runs over `grid` with `args` (shapes of arrays, or numbers)."""
     return lambda fn: WRONG.append((fn, says, grid, args, group)) or fn
 
 

@@ -1,4 +1,4 @@
-"""Runs a tree reduction with widths one step too narrow, or a lockstep that is not there: run_narrow.py FAULT."""
+"""Runs a tree reduction with widths that are too narrow, or with a false lockstep claim: run_narrow.py FAULT."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main(fault: str) -> None:
         profile = dataclasses.replace(profile, lockstep=16)
     elif fault == "narrow":
         found = infer(function)
-        narrower = {k: Width(tuple(1 if n == 2 else n for n in one.turns)) for k, one in found.items()}
+        narrower = {k: Width(tuple(1 if n == 2 else n for n in one.per_iteration)) for k, one in found.items()}
         assert narrower != found
         simt_lowering.plan_barriers = lambda *args, **named: plan_barriers(*args, **named, widths=narrower)
     x, out = np.arange(64, dtype=np.int32), np.zeros(1, np.int32)

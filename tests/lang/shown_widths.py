@@ -1,4 +1,4 @@
-"""The widths of a vector function's barriers, as explanations show them."""
+"""The inferred widths of a vector function's barriers, as `explain` shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an atomic operation gives: the value that was there, in every lowering."""
+"""The result of an atomic operation is the element's previous value, in every lowering."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_every_operation(device, way):
 
 
 def tickets(idx, out, order):
-    """Each group numbers its lanes by a counter in local memory, and keeps the numbers over barriers."""
+    """Each group numbers its lanes with a counter in local memory; the numbers remain valid after barriers."""
     s = pydp.local_field(np.int32, 1)
     if idx.local[0] == 0:
         s[0] = 10
@@ -145,7 +145,7 @@ def test_in_loops_conditions_and_called_functions(device, way):
 @pytest.mark.host
 @pytest.mark.parametrize("seed", range(40))
 def test_the_host_goes_in_lane_order(seed):
-    """As a plain loop over the lanes does, with few elements or many, and with lanes that are left out."""
+    """Equal to a loop over the lanes, with few elements or many, and with inactive lanes."""
     rng = np.random.default_rng(seed)
     shape, extents = tuple(rng.integers(1, 9, 2)), tuple(rng.integers(1, (2, 3, 20)[seed % 3] + 1, 2))
     name = ("add", "min", "max", "and", "or", "xor")[seed % 6]
@@ -160,7 +160,7 @@ def test_the_host_goes_in_lane_order(seed):
             before[lane], done[lane] = wanted[at], True
             with np.errstate(over="ignore"):
                 wanted[at] = ATOMIC[name](wanted[at], values[lane])
-    got = host_memory.fetch(ATOMIC[name], memory, indices, values, active, shape)
+    got = host_memory.fetch_update(ATOMIC[name], memory, indices, values, active, shape)
     np.testing.assert_array_equal(got[0], done)
     np.testing.assert_array_equal(got[1], before)
     np.testing.assert_array_equal(memory, wanted)

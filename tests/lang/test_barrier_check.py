@@ -1,4 +1,4 @@
-"""Barriers' widths that only a launch knows: one that does not divide the group is refused beforehand."""
+"""Barrier widths that depend on the values of a launch: wrong widths are rejected before the launch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import pydp
 from pydp import forall, group_barrier, local_field
 from pydp.errors import InvalidArgument
-from pydp.lang.barriers.barrier_check import LaunchWidths
+from pydp.lang.barriers.barrier_check import BarrierWidthCheck
 from pydp.lang.compile import FieldType, NumberType, translate
 from pydp.lang.execute import launch_lanes
 
@@ -46,7 +46,7 @@ def sometimes(idx, out, n):
 
 
 def measured(idx, out, widths):
-    """The width is data: nothing is known of it at the launch."""
+    """The width is read from an array: it is unknown before the launch."""
     s = local_field(np.int32, 16)
     s[idx.local[0]] = 1
     group_barrier(widths[0])
@@ -73,7 +73,7 @@ def test_widths_of_arguments(device, options):
 
 
 @pytest.mark.host
-def test_widths_of_turns():
+def test_widths_that_change_with_the_iteration():
     for n in (16, 8, 2):
         want = np.arange(32).reshape(-1, n).sum(1).repeat(n)
         np.testing.assert_array_equal(run(tree, n, device="host"), want)
@@ -90,7 +90,7 @@ def mirrored(idx, out, n):
 
 
 def shifted(idx, out, n):
-    """The width is fixed, what it must hold together is an argument's."""
+    """The width is constant; the distance of the lanes that exchange is an argument."""
     s = local_field(np.int32, 16)
     s[idx.local[0]] = idx.local[0]
     group_barrier(4)
@@ -98,7 +98,7 @@ def shifted(idx, out, n):
 
 
 def halving(idx, out, n):
-    """Reads what lanes of the upper half have, but has only the lower half meet."""
+    """Reads elements that lanes of the upper half write, but the barrier synchronizes only the lower half."""
     s = local_field(np.int32, 16)
     i = idx.local[0]
     s[i] = out[idx]
@@ -127,14 +127,14 @@ def test_arguments_that_are_too_narrow_name_two_lanes(device, options):
 
 
 @pytest.mark.host
-def test_a_turn_that_is_too_narrow_for_the_next():
+def test_a_width_too_narrow_for_the_next_iteration():
     assert run(halving, 1, device="host")[0] == 1
     with pytest.raises(InvalidArgument, match="width 4 is too narrow"):
         run(halving, 8, device="host")
 
 
 @pytest.mark.host
-def test_lanes_outside_of_the_grid_race_with_nobody():
+def test_lanes_outside_the_grid_do_not_race():
     def rows(idx, out, n):
         out[idx.local[0]] = 1
         group_barrier(n)
@@ -170,8 +170,8 @@ def by_grid_behind(idx, out, n):
 
 
 @pytest.mark.parametrize("options", MAPPINGS, ids=["default", "simt", "host"])
-def test_places_in_the_grid_are_compared_with_those_of_groups(device, options):
-    """Where the grid begins, and that there is one group only, the launch alone tells."""
+def test_indexes_in_the_grid_are_compared_with_indexes_in_the_group(device, options):
+    """The grid's offset, and that there is only one group, are known only at the launch."""
     wanted = r"width 8 is too narrow: lane \[0\] writes out .* and lane \[15\] reads the same"
     for function, size in ((by_grid, 32), (by_grid, 16), (by_lane, 16)):
         with pytest.raises(InvalidArgument, match=wanted):
@@ -195,8 +195,8 @@ def butterfly(idx, out, res, n):
 
 
 @pytest.mark.parametrize("options", MAPPINGS, ids=["default", "simt", "host"])
-def test_places_that_the_first_group_tells(device, options):
-    """Places that all groups name alike, but one alone reads, and those that the group's number is not added to."""
+def test_indexes_known_only_in_the_first_group(device, options):
+    """Elements at indexes that do not depend on the group, which only one group reads."""
     wanted = r"width {} is too narrow: lane \[\d+\] writes out .* and lane \[\d\] reads the same"
     out, res = np.zeros((2, 64), np.int32)
     with pytest.raises(InvalidArgument, match=wanted.format(2)):
@@ -215,7 +215,7 @@ def test_barriers_that_are_not_reached_have_any_width():
 
 
 @pytest.mark.host
-def test_widths_of_data_are_looked_at_in_checked_mode():
+def test_widths_that_depend_on_data_are_checked_in_checked_mode():
     with pydp.checked():
         run(measured, np.array([4]), device="host")
         with pytest.raises(InvalidArgument, match="width is 6; numbers that divide the group's 16"):
@@ -223,7 +223,7 @@ def test_widths_of_data_are_looked_at_in_checked_mode():
 
 
 def scaled(idx, out, n):
-    """A number that is only stored: it decides nothing, whatever it is from launch to launch."""
+    """A number that is only stored: no index or condition depends on it."""
     s = local_field(np.int32, 16)
     s[idx.local[0]] = n
     group_barrier(4)
@@ -232,7 +232,7 @@ def scaled(idx, out, n):
 
 
 def carried(idx, out, n):
-    """A number that comes to a place through a condition and two variables."""
+    """A number on which an index depends through a condition and two variables."""
     s = local_field(np.int32, 16)
     s[idx.local[0]] = idx.local[0]
     group_barrier(4)
@@ -246,10 +246,11 @@ def carried(idx, out, n):
 
 
 @pytest.mark.host
-def test_only_numbers_that_steer_are_looked_at():
+def test_only_control_inputs_need_a_check():
     types = [FieldType(np.dtype(np.int32), 1), NumberType(np.dtype(np.int32), True)]
-    told = {one: LaunchWidths(translate(one, 1, (16,), types)).any for one in (scaled, carried, shifted, given)}
-    assert told == {scaled: False, carried: True, shifted: True, given: True}
+    made = {one: translate(one, 1, (16,), types) for one in (scaled, carried, shifted, given)}
+    needed = {one: BarrierWidthCheck(function).is_needed for one, function in made.items()}
+    assert needed == {scaled: False, carried: True, shifted: True, given: True}
     run(scaled, 3, device="host"), run(carried, 0, device="host")
     for n in (1, 6):
         with pytest.raises(InvalidArgument, match="width 4 is too narrow"):
@@ -264,28 +265,28 @@ def stepped(idx, out, n):
 
 
 @pytest.mark.host
-def test_numbers_that_are_others_at_each_launch_are_looked_at_a_bounded_number_of_times(monkeypatch):
+def test_launches_of_one_magnitude_are_traced_a_bounded_number_of_times(monkeypatch):
     looked = []
-    trace = LaunchWidths._trace
-    monkeypatch.setattr(LaunchWidths, "_trace", lambda *all_: (looked.append(1), trace(*all_)))
+    trace = BarrierWidthCheck._trace
+    monkeypatch.setattr(BarrierWidthCheck, "_trace", lambda *all_: (looked.append(1), trace(*all_)))
     for n in range(1 << 10, (1 << 10) + 200):
         run(stepped, n, device="host")
-    assert len(looked) == launch_lanes.MOST_ALIKE
+    assert len(looked) == launch_lanes.MAX_SIMILAR_LAUNCHES
 
 
 @pytest.mark.host
-def test_what_passed_at_launches_of_all_sizes_is_bounded(monkeypatch):
+def test_the_caches_of_checked_launches_are_bounded(monkeypatch):
     kept = []
-    check = LaunchWidths.check
+    check = BarrierWidthCheck.check
 
     def small(self, *given):
         monkeypatch.setattr(self._passed, "bound", 8)
-        monkeypatch.setattr(self._alike, "bound", 8)
+        monkeypatch.setattr(self._checked_by_magnitude, "bound", 8)
         kept.append(self)
         check(self, *given)
 
-    monkeypatch.setattr(LaunchWidths, "check", small)
+    monkeypatch.setattr(BarrierWidthCheck, "check", small)
     for size in range(30):
         run(stepped, 1 << size, device="host")
     assert len(kept) == 30
-    assert max(len(kept[-1]._passed), len(kept[-1]._alike)) <= 8
+    assert max(len(kept[-1]._passed), len(kept[-1]._checked_by_magnitude)) <= 8

@@ -1,4 +1,4 @@
-"""Barriers of every width and lowering on the device: the source's examples, forced lowerings, what explain says."""
+"""Barriers of every width and lowering on the device: known examples, forced lowerings, and their explanations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 
 
 def specs(profile, group):
-    """Every lowering and subgroup size that the device has, and the choice itself."""
+    """Every lowering and subgroup size of the device, and the automatic choice."""
     sizes = sorted({*subgroup_sizes(profile, group[-1]), *subgroup_sizes(profile, math.prod(group))})
     found = [SIMT, {"barriers": "group"}, {"barriers": "none"}]
     if sizes:
@@ -33,7 +33,7 @@ def specs(profile, group):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_every_lowering_gives_the_same(device, name):
+def test_all_lowerings_give_equal_results(device, name):
     extent, group, fn, args, want = EXAMPLES[name](np.random.default_rng(7))
     for spec in specs(device.profile, group):
         args[0][...] = 0
@@ -62,7 +62,7 @@ def test_the_host_and_the_vector_mapping_agree(device):
             np.testing.assert_array_equal(args[0], want, err_msg=f"{name} {options}")
 
 
-def test_loops_that_all_lanes_leave_or_go_on_with(device):
+def test_uniform_break_and_continue(device):
     def left(idx, out, x, u):
         s = pydp.local_field(np.int32, 128)
         i = idx.local[0]
@@ -98,7 +98,7 @@ def test_loops_that_all_lanes_leave_or_go_on_with(device):
             np.testing.assert_array_equal(out, x.reshape(2, 128)[:, ::-1].ravel(), err_msg=f"{fn.__name__} {spec}")
 
 
-# --- what is chosen, and said --------------------------------------------------------------------------------
+# --- the choice and its explanation --------------------------------------------------------------------------
 
 
 def explained(name, spec=SIMT):
@@ -115,21 +115,21 @@ def test_explain_names_line_width_lowering_and_reason(device):
     assert "width none (inferred): no barrier (no lane needs another's memory)" in lines[0]
     assert "width 4, 2, none (inferred)" in lines[1]
     if device.profile.barriers_under_conditions:
-        assert "turn below 2: whole-group barrier" in lines[1] and "turn from there: no barrier" in lines[1]
-        assert "turn_1 = (turn_1 + 1) % 3" in source
+        assert "iteration < 2: whole-group barrier" in lines[1] and "other iterations: no barrier" in lines[1]
+        assert "iteration_1 = (iteration_1 + 1) % 3" in source
     else:
-        assert "whole-group barrier" in lines[1] and "turn_1" not in source
+        assert "whole-group barrier" in lines[1] and "iteration_1" not in source
     assert source.count("barrier(CLK_LOCAL_MEM_FENCE)") == 1
 
 
-def test_explain_counts_the_turns_by_the_way_they_are_run(device):
+def test_explain_counts_barrier_executions_by_lowering(device):
     extent, group, fn, args, _ = EXAMPLES["eight"](np.random.default_rng(0))
     found = pydp.explain(pydp.forall, extent, fn, *args, group=group, spec={"barriers": "none"})
-    told = next(line for line in found.choices if "turn(s) of barriers" in line)
+    told = next(line for line in found.choices if "barrier execution(s)" in line)
     if device.profile.barriers_under_conditions:
-        assert told == "4 turn(s) of barriers known before the run: 2 no barrier, 2 whole-group barrier"
+        assert told == "4 barrier execution(s) known before the launch: 2 no barrier, 2 whole-group barrier"
     else:
-        assert told == "4 turn(s) of barriers known before the run: 1 no barrier, 3 whole-group barrier"
+        assert told == "4 barrier execution(s) known before the launch: 1 no barrier, 3 whole-group barrier"
 
 
 def test_the_width_of_an_index_modulo_32(device):
@@ -137,16 +137,16 @@ def test_the_width_of_an_index_modulo_32(device):
     assert "width 32 (inferred)" in lines[0]
 
 
-def test_given_widths_are_taken_where_the_accesses_say_nothing(device):
-    assert "width 4 (given, 4 asked for)" in explained("four")[0][0]
-    assert "width width, known at run time (given, width asked for)" in explained("argument 8")[0][0]
+def test_given_widths_are_used_if_elements_are_unknown(device):
+    assert "width 4 (given, 4 requested)" in explained("four")[0][0]
+    assert "width width, known at run time (given, width requested)" in explained("argument 8")[0][0]
 
 
-def test_a_counted_barrier_is_taken_out_of_its_condition(device):
+def test_a_barrier_with_a_width_is_moved_out_of_its_condition(device):
     for name in ("released", "every other", "three"):
         lines, _ = explained(name)
-        assert "all lanes come to it" in lines[-1], lines
-    assert "width 16 (inferred, 8 asked for)" in explained("every other")[0][-1]
+        assert "all lanes reach it" in lines[-1], lines
+    assert "width 16 (inferred, 8 requested)" in explained("every other")[0][-1]
 
 
 def test_one_barrier_serves_where_two_were_written(device):
@@ -167,14 +167,14 @@ def test_one_barrier_serves_where_two_were_written(device):
 
 @pydp.vector
 def shifted(idx, out, x):
-    """No lane needs another's memory, unless out and x share it."""
+    """No lane needs another lane's memory unless out and x share memory."""
     value = x[63 - idx.local[0]]
     pydp.group_barrier()
     out[idx.local[0]] = value
 
 
 @pytest.mark.oclgrind
-def test_arguments_that_share_memory_are_ordered_by_the_whole_group(device):
+def test_arguments_that_share_memory_use_whole_group_barriers(device):
     x = np.arange(64, dtype=np.int32)
     out = np.zeros_like(x)
     arguments = dict(group=64, spec=SIMT)
@@ -212,7 +212,7 @@ def writes_behind_its_barrier(idx, x, turns):
 
 
 @pytest.mark.oclgrind
-def test_what_a_loop_writes_is_ordered_by_the_barrier_of_its_next_turn(device):
+def test_a_barrier_orders_writes_of_the_previous_iteration(device):
     x = np.arange(32, dtype=np.int32)
     found = pydp.explain(pydp.forall, (32,), writes_behind_its_barrier, x, 1, group=16, spec=SIMT)
     assert any("; both memory ordered" in line for line in found.choices)
@@ -220,7 +220,7 @@ def test_what_a_loop_writes_is_ordered_by_the_barrier_of_its_next_turn(device):
 
 
 @pytest.mark.oclgrind
-def test_what_is_read_before_a_barrier_and_written_after_it_is_ordered(device):
+def test_a_barrier_orders_reads_before_later_writes(device):
     want = np.arange(32).reshape(2, 16)[:, ::-1].ravel()
     for fn, arrays, memory in ((reversed_in_place, 1, "both"), (staged, 2, "local")):
         fields = [np.arange(32, dtype=np.int32) for _ in range(arrays)]
@@ -244,13 +244,13 @@ def test_what_is_read_before_a_barrier_and_written_after_it_is_ordered(device):
         ((), (), True),
     ],
 )
-def test_elements_of_one_array_that_are_one_another(shape, strides, apart):
-    """Arrays that are written must not: the barriers' widths rest on it."""
+def test_elements_of_one_array_that_alias(shape, strides, apart):
+    """Written arrays must not alias elements, because the inferred widths assume it."""
     assert overlaps_itself(shape, strides, 1) is not apart
 
 
-def test_groups_lie_flat_where_barriers_profit(device):
-    """Rows of 16 lanes hold no 32 that meet; numbered along one dimension, subgroups are runs of lanes."""
+def test_groups_are_one_dimensional_if_that_makes_barriers_cheaper(device):
+    """Rows of 16 lanes cannot hold runs of 32 lanes; in a one-dimensional group, subgroups are runs of lanes."""
     extent, group, fn, args, want = EXAMPLES["rows of 16"](np.random.default_rng(3))
     found = pydp.explain(pydp.forall, extent, fn, *args, group=group, spec={"barriers": "group"})
     assert not any("dimension 0 only" in line for line in found.choices)
@@ -268,7 +268,7 @@ def test_groups_lie_flat_where_barriers_profit(device):
         np.testing.assert_array_equal(args[0], want)
 
 
-def test_subgroups_are_asked_for_where_they_serve(device):
+def test_a_subgroup_size_is_requested_if_a_barrier_uses_it(device):
     assert "sub_group" not in explained("pairs", {"barriers": "group"})[1]
     if not subgroup_sizes(device.profile, 64):
         with pytest.raises(UnsupportedOnDevice, match="no subgroups of known layout"):
@@ -280,7 +280,7 @@ def test_subgroups_are_asked_for_where_they_serve(device):
 
 
 def test_subgroups_are_runs_of_lanes(device):
-    """What the lowering relies on: in rows of whole subgroups, a subgroup is a run of linear local ids."""
+    """The lowering assumes that a subgroup is a run of linear local ids if rows consist of whole subgroups."""
     profile = device.profile
     import pyopencl as cl
 
@@ -303,8 +303,9 @@ def test_subgroups_are_runs_of_lanes(device):
 
 
 @pytest.mark.host
-def test_a_device_of_wide_subgroups_has_its_groups_flat():
-    """A made-up GPU of 64 lanes in a subgroup: flat where 32 lanes of two rows meet, not where a row is enough."""
+def test_groups_are_one_dimensional_on_devices_with_wide_subgroups():
+    """On a made-up GPU with subgroups of 64 lanes, the group is one-dimensional if 32 lanes of two rows synchronize,
+    but not if one row suffices."""
     waves = profile("cl_khr_subgroups", sizes=(64,))
     int2 = FieldType(np.dtype(np.int32), 2)
     for fn, group, shape, kind in (

@@ -1,4 +1,4 @@
-"""NVIDIA's barriers of warps and of some of a group's warps, compiled offline to PTX and machine code."""
+"""NVIDIA's barriers of one warp and of several warps of a group, compiled offline to PTX and machine code."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def source(name, **options):
 
 
 def ptx(text, arch, folder):
-    """The PTX of an OpenCL text, which must also pass ptxas where that is here and knows the architecture."""
+    """The PTX of OpenCL source. It must also pass ptxas, if ptxas is installed and supports the architecture."""
     given = render("offline_functions.mako", {"vendor": "nvidia"}) if "atom_" in text else ""  # what libclc lacks
     (folder / "kernel.cl").write_text(given + text)
     command = [TOOLS.clang, "-x", "cl", "-cl-std=CL1.2", "-target", "nvptx64-nvidia-nvcl", f"-march={arch}", "-O2"]
@@ -77,7 +77,7 @@ def ptx(text, arch, folder):
 
 
 def barriers_of(text):
-    """The barrier instructions of a PTX text."""
+    """The barrier instructions in PTX source."""
     return set(re.findall(r"(bar\.warp\.sync|barrier\.sync|bar\.sync|barrier\.cta\.sync(?:\.aligned)?)\b", text))
 
 
@@ -91,7 +91,7 @@ def test_the_chosen_barriers_compile(name, arch, tmp_path):
         assert re.search(r"barrier\.sync %r\d+, 64;|barrier\.sync %r\d+, 256;", found)
 
 
-def test_a_tree_of_512_takes_256_then_128_then_64_then_warps():
+def test_a_tree_of_512_uses_barriers_of_256_128_64_then_warps():
     text, reasons = source("sums_of_512")
     lines = next(line for line in text.splitlines() if line.startswith("#define LANE_BARRIER_1"))
     order = re.findall(r"barrier\.sync %0, (\d+)|(bar\.warp\.sync)", lines)
@@ -115,7 +115,7 @@ TEMPLATES = {
     "sort_tile": (pydp.sort, (ROWS[0],), {}, {"mapping": "simt", "run": 1024, "lanes": 256, "items": 4, "small": 4}),
     "reduce_rows": (pydp.reduce, (ROWS, "+"), {"axis": 1}, REDUCTION),
 }
-CHOSEN = {  # instructions in the order of a kernel's barriers and of their turns
+CHOSEN = {  # instructions in the order of a kernel's barriers and their iterations
     "scan": "group 64 64 group group 64",
     "sort_tile": "group none warp 64 128 warp 64 128 group",
     "reduce_rows": "warp warp 64 128 group",
@@ -123,7 +123,7 @@ CHOSEN = {  # instructions in the order of a kernel's barriers and of their turn
 
 
 def planned(name, arch, choice):
-    """The kernel of a template, planned for a GPU of that architecture."""
+    """The kernel of a template, planned for a GPU of the given architecture."""
     call, args, named, spec = TEMPLATES[name]
     launches = dry_run(target_of(arch), call, *args, **named, spec={**spec, "barriers": choice})
     return next(one.kernel for one in launches if one.kernel.name == name)
@@ -133,13 +133,13 @@ def planned(name, arch, choice):
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_templates_compile_with_the_chosen_barriers(name, arch, tmp_path):
     kernel = planned(name, arch, "auto")
-    cases = [case for way in kernel.params["ways"].values() for case in way]
-    ways = [str(case["width"]) if case["kind"] == "named" else case["kind"] for case in cases]
-    assert " ".join(ways) == CHOSEN[name]
+    cases = [case for one in kernel.params["lowerings"].values() for case in one]
+    lowerings = [str(case["width"]) if case["kind"] == "named" else case["kind"] for case in cases]
+    assert " ".join(lowerings) == CHOSEN[name]
     found = ptx(kernel.source, arch, tmp_path)
     counts = set(re.findall(r"barrier\.sync \s*%r\d+, (\d+);", found))
-    assert counts == {way for way in ways if way.isdigit()}
-    assert ("bar.warp.sync" in found) == ("warp" in ways)
+    assert counts == {one for one in lowerings if one.isdigit()}
+    assert ("bar.warp.sync" in found) == ("warp" in lowerings)
 
 
 @pytest.mark.parametrize("choice", ["group", "none", "subgroup", "named"])

@@ -1,4 +1,4 @@
-"""Barriers that cannot be right, or cannot be lowered as asked, are refused; seeded faults are found."""
+"""Wrong barriers and impossible lowerings are rejected; seeded faults are found."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pydp.lang.ir.diagnostics import VectorError
 HERE = Path(__file__).parent
 
 
-# --- what is refused -----------------------------------------------------------------------------------------
+# --- rejected barriers ---------------------------------------------------------------------------------------
 
 
 def test_a_width_that_is_too_narrow_names_the_lanes(device):
@@ -48,7 +48,7 @@ def test_a_width_that_is_too_narrow_names_the_lanes(device):
         ({"barriers": "named"}, UnsupportedOnDevice, "NVIDIA"),
     ],
 )
-def test_lowerings_that_cannot_be(device, spec, error, words):
+def test_impossible_lowerings(device, spec, error, words):
     extent, group, fn, args, _ = EXAMPLES["sums"](np.random.default_rng(0))
     if "NVIDIA" in words and "NVIDIA" in device.platform:
         pytest.skip("NVIDIA's devices have named barriers, which the others refuse")
@@ -56,13 +56,13 @@ def test_lowerings_that_cannot_be(device, spec, error, words):
         pydp.forall(extent, fn, *args, group=group, spec=spec)
 
 
-def test_subgroups_in_rows_that_hold_no_whole_ones(device):
+def test_rows_that_do_not_consist_of_whole_subgroups(device):
     extent, group, fn, args, _ = EXAMPLES["eight"](np.random.default_rng(0))
     with pytest.raises(UnsupportedOnDevice, match="subgroup"):
         pydp.forall(extent, fn, *args, group=group, spec={"barriers": "subgroup"})
 
 
-def test_where_barriers_of_warps_do_not_build_those_of_whole_groups_are_used(device, monkeypatch, caplog):
+def test_whole_group_barriers_are_used_if_warp_barriers_do_not_build(device, monkeypatch, caplog):
     def mirrored(idx, out, x):
         s = pydp.local_field(np.int32, 64)
         i = idx.local[0]
@@ -95,7 +95,7 @@ def test_where_barriers_of_warps_do_not_build_those_of_whole_groups_are_used(dev
 @pytest.mark.skipif(shutil.which("oclgrind") is None, reason="Oclgrind is not installed (apt install oclgrind)")
 @pytest.mark.parametrize("fault", ["none", "narrow", "lockstep"])
 def test_one_step_too_narrow_is_a_race_under_the_simulator(fault, tmp_path):
-    """Barriers left out of the last turn that needs one are found; the inferred widths have no race."""
+    """A missing barrier in the last iteration that needs one is found; the inferred widths have no race."""
     lane, log = HERE.parent / "drivers" / "lane.py", HERE.parent / "oclgrind_log.py"
     command = [sys.executable, str(lane), "oclgrind", sys.executable, str(log), str(tmp_path / "log")]
     command += [sys.executable, str(HERE / "run_narrow.py"), fault]
@@ -106,7 +106,7 @@ def test_one_step_too_narrow_is_a_race_under_the_simulator(fault, tmp_path):
 
 
 @pytest.mark.host
-def test_the_profile_promises_no_lockstep_of_its_own():
+def test_no_profile_claims_lockstep():
     from pydp.runtime.device.profile import Profile
 
     assert "lockstep" in {item.name for item in dataclasses.fields(Profile)}

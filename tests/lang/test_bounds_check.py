@@ -1,4 +1,4 @@
-"""Indexes outside local and private fields that only a launch's numbers and extents tell."""
+"""Indexes outside local and private fields that depend on the numbers and extents of a launch."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def test_choices_that_come_out_alike_in_all_lanes_are_told(device, fn):
 
 
 @pytest.mark.host
-def test_what_passed_at_launches_of_all_sizes_is_bounded(monkeypatch):
+def test_the_caches_of_checked_launches_are_bounded(monkeypatch):
     kept = []
     check = LaunchPlaces.check
 

@@ -1,4 +1,4 @@
-"""Checked mode: what it reports, with lanes, elements and lines, and that right programs pass with the same results."""
+"""Checked mode: its reports with lanes, elements and lines; correct programs pass with the same results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_races_are_reported_where_an_interpreter_sees_them_and_nowhere_else():
 
 
 def without_a_barrier(program, seed):
-    """The program's function with one barrier taken out."""
+    """The program's function with one barrier removed."""
     places = []
 
     def look(body):
@@ -117,7 +117,7 @@ def test_lanes_without_groups_race_on_an_array():
     assert "different lanes are never ordered" in error.message
 
 
-def test_races_tell_what_both_lanes_read_and_wrote():
+def test_race_messages_have_the_values_of_both_lanes():
     def shift(idx, a, b):
         a[idx] = b[idx[0] + 1 if idx[0] < 3 else 0] * 10
 
@@ -160,7 +160,7 @@ def test_atomics_on_an_array_pass():
     assert counts.tolist() == [1, 2, 1, 0]
 
 
-def test_groups_race_where_lanes_of_one_would_not():
+def test_groups_race_where_lanes_of_one_group_do_not():
     def f(idx, total, x):
         if idx.local[0] == 0:
             total[0] = total[0] + x[idx]
@@ -202,7 +202,7 @@ def test_views_of_one_memory_race():
     checked.run(translate(shift, 1, None, [I1, I1]), (5,), None, [interleaved[::2], interleaved[1::2]])
 
 
-def test_members_of_one_record_are_apart():
+def test_different_members_of_one_record_do_not_race():
     kind = np.dtype([("a", np.int32), ("b", np.int32)])
 
     def apart(idx, r):
@@ -221,7 +221,7 @@ def test_members_of_one_record_are_apart():
     assert "Race" in failure(together, [R], [data], (4,)).message
 
 
-def test_one_value_by_one_statement_is_no_race():
+def test_equal_values_from_one_statement_do_not_race():
     def flag(idx, out, x):
         if x[idx] > 2:
             out[0] = 1
@@ -241,7 +241,7 @@ def test_one_value_by_one_statement_is_no_race():
 
 
 def narrow(width, reach):
-    """Lanes write their slot, meet in runs of `width` lanes, and read the slot `reach` further, in xor order."""
+    """Each lane writes its slot, passes a barrier of `width`, and reads the slot whose index is `lane ^ reach`."""
     slots, kept = shared("s", 16), ir.Variable("v", np.dtype(np.int32))
     read = load(slots, ir.Binary(np.dtype(np.int32), "xor", local(), c(reach)), line=5)
     body = [store(slots, [local()], local(), line=3), barrier(0, 4, c(width)), ir.Assign(ir.NOWHERE, kept, read)]
@@ -293,7 +293,7 @@ def test_the_environment_turns_checked_mode_on(monkeypatch):
     assert not checked.is_checked()
 
 
-def test_checked_mode_is_of_one_thread():
+def test_checked_mode_applies_to_one_thread():
     seen = []
     with pydp.checked():
         other = threading.Thread(target=lambda: seen.append(checked.is_checked()))

@@ -1,4 +1,4 @@
-"""Checked mode: indexes outside arrays, tiles, members and local fields, and reads of what was never written."""
+"""Checked mode: indexes outside arrays, tiles, members and local fields, and reads of uninitialized elements."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pydp.lang.execute import checked
 pytestmark = pytest.mark.host
 
 
-def test_a_plain_index_outside_an_array():
+def test_an_index_outside_an_array():
     def f(idx, out, x):
         out[idx] = x[idx[0] + 2]
 
     error = failure(f, [I1, I1], [np.zeros(4, np.int32), np.zeros(4, np.int32)], (4,))
-    assert error.message == "Lane [2] reads x at index 4 of axis 0: indexes 0 to 3 exist there"
+    assert error.message == "Lane [2] reads x at index 4 of axis 0; indexes 0 to 3 are valid"
     assert error.line == line_of(f, "x[idx[0] + 2]")
 
 
@@ -40,10 +40,10 @@ def test_an_index_outside_a_tile_though_inside_the_array():
         out[idx] = x[idx.group[0]][idx.local[0] + 1]
 
     error = failure(f, [I1, tiled], [np.zeros(8, np.int32), np.arange(8, dtype=np.int32)], (8,), (4,))
-    assert "index 4 of a tile's axis: indexes 0 to 3" in error.message
+    assert "index 4 of a tile's axis; indexes 0 to 3" in error.message
 
 
-def test_partial_tiles_are_the_librarys_business():
+def test_partial_tiles_are_not_errors():
     tiled = FieldType(np.dtype(np.int32), 1, ((4,),), writable=False)
 
     def f(idx, out, x):
@@ -63,10 +63,10 @@ def test_a_data_dependent_index_outside_a_local_field():
         out[idx] = s[x[idx]]
 
     error = failure(f, [I1, I1], [np.zeros(4, np.int32), ints(0, 1, -1, 2)], (4,), (4,))
-    assert "Lane [2] of group [0] reads s at index -1 of axis 0: indexes 0 to 3" in error.message
+    assert "Lane [2] of group [0] reads s at index -1 of axis 0; indexes 0 to 3" in error.message
 
 
-def test_a_data_dependent_read_of_nothing():
+def test_a_data_dependent_read_of_an_uninitialized_element():
     def f(idx, out, x):
         s = pydp.local_field(np.int32, 4)
         s[x[idx]] = 1
@@ -74,7 +74,7 @@ def test_a_data_dependent_read_of_nothing():
         out[idx] = s[idx.local[0]]
 
     error = failure(f, [I1, I1], [np.zeros(4, np.int32), ints(0, 1, 1, 3)], (4,), (4,))
-    assert error.message == "Lane [2] of group [0] reads s[2], which no lane has written yet"
+    assert error.message == "Lane [2] of group [0] reads s[2] before any lane has written it"
 
     def private(idx, out, x):
         p = pydp.private_field(np.int32, 4)
@@ -82,7 +82,7 @@ def test_a_data_dependent_read_of_nothing():
         out[idx] = p[0]
 
     error = failure(private, [I1, I1], [np.zeros(4, np.int32), ints(0, 0, 0, 2)], (4,))
-    assert error.message == "Lane [3] reads p[0], which no lane has written yet"
+    assert error.message == "Lane [3] reads p[0] before any lane has written it"
 
 
 # --- items of members and tuples
@@ -147,7 +147,7 @@ def test_items_outside_an_array_member_are_reported(fn, does, line, place):
         error = failure(fn, types, arrays, (4,))
         assert error.message.startswith("Lane [2] ")
         assert does in error.message
-        assert f" at index {place} of its {size} items: indexes 0 to {size - 1} exist there" in error.message
+        assert f" at index {place} of its {size} items; indexes 0 to {size - 1} are valid" in error.message
         assert error.where.line == line_of(fn, line)
 
 
@@ -159,12 +159,12 @@ def test_a_tuple_of_one_has_only_that_item():
     types = [I1, FieldType(BAG, 1), I1]
     checked.run(translate(one, 1, None, types), (2,), None, [ints(1, 2), np.zeros(2, BAG), ints(1, 1)])
     error = failure(one, types, [ints(1, 2), np.zeros(2, BAG), ints(1, 2)], (2,))
-    assert error.message == "Lane [1] reads a tuple at index 1 of its 1 items: indexes 0 to 0 exist there"
+    assert error.message == "Lane [1] reads a tuple at index 1 of its 1 items; indexes 0 to 0 are valid"
     error = failure(one, types, [ints(1, 2), np.zeros(2, BAG), ints(3, 1)], (2,))
     assert "member 'v' at index 3" in error.message
 
 
-def test_items_that_no_lane_asks_for_may_be_outside():
+def test_unused_items_may_be_out_of_bounds():
     def guarded(idx, out, r, k):
         out[idx] = r[idx].v[k[idx]] if k[idx] < 3 else 7
         if k[idx] < 3 and r[idx].v[k[idx]] == 0:
@@ -176,7 +176,7 @@ def test_items_that_no_lane_asks_for_may_be_outside():
     assert data["v"].tolist() == [[0, 0, 2], [0, 0, 0], [2, 0, 0]]
 
 
-def test_lanes_outside_the_grid_may_ask_for_any_item():
+def test_lanes_outside_the_grid_may_use_any_item():
     def grouped(idx, out, r):
         found = r[idx].v[idx.local[0]]
         pydp.group_barrier()

@@ -227,7 +227,7 @@ async def later(idx, out):
         (halved, "use a // b for integer division"),
         (
             half_an_item,
-            "atomic_add cannot combine an array of int32 with plain float, because the fraction would be lost",
+            "atomic_add cannot combine an array of int32 with Python float, because the fraction would be lost",
         ),
         (later, "later is an async function"),
     ],

@@ -1,4 +1,4 @@
-"""Values at the edges: exponents below 0, NaN among atomics and constants, products that wrap; in every lowering."""
+"""Corner cases of values, in every lowering: negative exponents, NaN in atomics and constants, products that wrap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of functions' contents: objects that are gone are never taken for others, numbers are never used again."""
+"""Content keys and fingerprints: a deleted object's key never equals another one, and numbers are never reused."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import pytest
 import pydp
 from pydp.lang.source import fingerprint as module
 from pydp.lang.source.fingerprint import fingerprint
-from pydp.lang.source.names import Same, array_key, content_key
+from pydp.lang.source.names import IdentityKey, array_key, content_key
 from pydp.runtime.bounded import BoundedCache
 
 pytestmark = pytest.mark.host
 
 
 class Opaque:
-    """An object of which nothing is known but itself."""
+    """An object without attributes: only its identity is part of a key."""
 
     __slots__ = ("__weakref__",)
 
 
 class Bare:
-    """One that cannot be referred to weakly."""
+    """An object that does not support weak references."""
 
     __slots__ = ()
 
@@ -44,8 +44,8 @@ def test_objects_at_the_same_address_are_others(make: Callable[[], Any]) -> None
         value = make()
         addresses.add(id(value))
         keys.append(content_key(reader(value)))
-        same.append(Same(value))
-        assert Same(value) == same[-1] and hash(Same(value)) == hash(same[-1]) and same[-1] != value
+        same.append(IdentityKey(value))
+        assert IdentityKey(value) == same[-1] and hash(IdentityKey(value)) == hash(same[-1]) and same[-1] != value
         assert content_key(reader(value)) == keys[-1]
         del value
     assert len(set(keys)) == len(set(same)) == 60
@@ -80,8 +80,8 @@ def test_numbers_are_bounded_and_never_used_again(monkeypatch: pytest.MonkeyPatc
         assert found not in seen and fingerprint(plus(number)) == found
         seen.add(found)
         assert len(module._numbers) <= 4
-    assert fingerprint(first) in seen  # the function has its own
-    assert fingerprint(plus(0)) not in seen  # forgotten meanwhile: it is translated anew
+    assert fingerprint(first) in seen  # the function keeps its fingerprint
+    assert fingerprint(plus(0)) not in seen  # evicted from the cache: it gets a new number
     x = np.arange(20, dtype=np.int64)
     for number in (0, 3, 0, 29):
         out = np.zeros_like(x)

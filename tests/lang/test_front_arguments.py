@@ -218,7 +218,7 @@ def test_indexes_set_once_stay_expressions():
     assert len(ir.barriers(made.body)) == 2
     loads = [item for s in ir.statements(made.body) for e in ir.expressions(s) for item in ir.walk(e)]
     first = next(item for item in loads if isinstance(item, ir.Load) and item.array.name == "A")
-    assert [bound.size for bound in first.bounds] == [4, 4] and not first.exact
+    assert [bound.size for bound in first.bounds] == [4, 4] and not first.strict_bounds
 
 
 def wide_scalar(idx, out, x, n):
@@ -229,7 +229,7 @@ def wide_scalar(idx, out, x, n):
 
 
 def test_plain_floats_meet_float64():
-    """Only plain floats in s and x: float32 for a float32 array, float64 to the last bit for a float64 one."""
+    """s and x hold only weak floats: they are float32 for a float32 array, and exact in float64 for a float64 array."""
     for dtype, wanted in ((np.float32, np.float32), (np.float64, np.float64), (np.int32, np.float32)):
         numbers = [NumberType(np.dtype(np.float64), True), NumberType(np.dtype("i4"), True)]
         types = [FieldType(np.dtype(dtype), 1), *numbers]

@@ -1,4 +1,4 @@
-"""Barriers that some lanes would miss are refused by what diverges; uniform control is accepted."""
+"""Divergent barriers are rejected with the divergent value; uniform control flow is accepted."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def shared_flag(idx, out, a, n):
 
 
 def _summed(s, t, n, levels):
-    """The sum of s[0:n], n a power of two, by n / 2, n / 4, ... lanes, each meeting only those that still work."""
+    """The sum of s[0:n], n a power of two, by n / 2, n / 4, ... lanes; each barrier is for the active lanes only."""
     for level in range(levels):
         half = n >> (level + 1)
         if t < half:
@@ -272,8 +272,8 @@ def _reference(a, n):
 
 
 @pytest.mark.parametrize("n", [1, 3, 8])
-def test_lanes_that_meet_by_width(n):
-    """Barriers with a width under conditions of the lane: all lanes reach them, only those that meet do the work."""
+def test_barriers_with_a_width_under_conditions(n):
+    """Barriers with a width under divergent conditions: all lanes reach them; only the given lanes do the work."""
     a = np.random.default_rng(n).integers(-9, 9, 16).astype(np.int32)
     for fn, wanted in ((reduction, a.reshape(2, 8).sum(1)), (counted_condition, _reference(a, n))):
         types = [FieldType(I32, 1), FieldType(I32, 1, (), False), NumberType(I32, True)]
@@ -359,7 +359,7 @@ def _line(fn):
 
 @pytest.mark.parametrize("fn, cause", REFUSED, ids=lambda item: getattr(item, "__name__", ""))
 def test_refused(fn, cause):
-    with pytest.raises(VectorError, match="not all lanes of a group meet this barrier") as caught:
+    with pytest.raises(VectorError, match="not all lanes of a group reach this barrier") as caught:
         translate(fn, 1, (8,), TYPES)
     assert f"depends on {cause}" in caught.value.message, caught.value.message
     assert caught.value.line in _line(fn)
@@ -373,22 +373,22 @@ def _two_axes(idx, out, a, n):
 
 
 ABSENT = [
-    (under_local_index, (8,), "lanes [4], [5], [6], [7] would not come"),
-    (under_local_index, (16,), "lanes [4], [5], [6], [7] and 8 more would not come"),
-    (after_a_return, (8,), "lanes [4], [5], [6], [7] would not come"),
-    (in_a_called_function, (4,), "lanes [0], [1], [2] would not come"),
-    (trip_count, (8,), "lane [0] would not come"),
-    (_two_axes, (2, 3), "lanes [0, 2], [1, 2] would not come"),
-    (under_global_index, (8,), "it is for the run to tell which of them do not come"),
-    (under_a_load, (8,), "it is for the run to tell which of them do not come"),
+    (under_local_index, (8,), "lanes [4], [5], [6], [7] do not reach it"),
+    (under_local_index, (16,), "lanes [4], [5], [6], [7] and 8 more do not reach it"),
+    (after_a_return, (8,), "lanes [4], [5], [6], [7] do not reach it"),
+    (in_a_called_function, (4,), "lanes [0], [1], [2] do not reach it"),
+    (trip_count, (8,), "lane [0] does not reach it"),
+    (_two_axes, (2, 3), "lanes [0, 2], [1, 2] do not reach it"),
+    (under_global_index, (8,), "some lanes may not reach it"),
+    (under_a_load, (8,), "some lanes may not reach it"),
 ]
 
 
 @pytest.mark.parametrize(("fn", "group", "words"), ABSENT, ids=lambda item: getattr(item, "__name__", ""))
-def test_who_would_not_come_is_named(fn, group, words):
+def test_lanes_that_do_not_reach_the_barrier_are_named(fn, group, words):
     with pytest.raises(VectorError) as caught:
         translate(fn, len(group), group, TYPES)
-    assert f"meet this barrier: {words}, for line " in caught.value.message
+    assert f"reach this barrier: {words}, because line " in caught.value.message
 
 
 def _width_in_a_while_loop(idx, out, x, n):
@@ -400,11 +400,12 @@ def _width_in_a_while_loop(idx, out, x, n):
     out[idx] = k
 
 
-def test_what_a_width_would_need_is_said():
-    """Who gives a width already is not told to give one."""
+def test_the_message_says_what_a_width_needs():
+    """If the barrier has a width, the message does not suggest to give one."""
     with pytest.raises(VectorError) as caught:
         translate(_width_in_a_while_loop, 1, (8,), TYPES)
-    assert "say how many meet" not in caught.value.message and "the same for all between" in caught.value.message
+    assert "with uniform bounds between" in caught.value.message
+    assert "give the number of lanes" not in caught.value.message
 
 
 @pytest.mark.parametrize("fn, count", ACCEPTED, ids=lambda item: getattr(item, "__name__", ""))

@@ -1,4 +1,4 @@
-"""Random functions with barriers: what is accepted never leaves lanes waiting, whatever the lanes' order."""
+"""Random functions with barriers: accepted functions never leave lanes waiting, in any order of lanes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def lines(draw, depth, loops):
 
 @settings(max_examples=60)
 @given(st.data())
-def test_accepted_barriers_are_met(tmp_path_factory, data):
+def test_all_lanes_reach_accepted_barriers(tmp_path_factory, data):
     body = ["s = pydp.local_field(np.int32, 4)", "t = idx.local[0]", "s[t] = 1", "pydp.group_barrier()"]
     body += ["u = n", "v = 1", "w = 2"]
     body += data.draw(lines(0, 0))
@@ -63,7 +63,7 @@ def test_accepted_barriers_are_met(tmp_path_factory, data):
     try:
         made = translate(space["f"], 1, (4,), types)
     except VectorError as error:
-        assert "not all lanes of a group meet this barrier" in error.message, source
+        assert "not all lanes of a group reach this barrier" in error.message, source
     else:
         a = np.array([2, 0, 3, 1, 1, 2, 0, 3], np.int32)
         for n, seed in ((1, None), (2, 1), (3, 2)):

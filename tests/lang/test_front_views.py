@@ -225,12 +225,12 @@ def plain_and_tiled(idx, out, a):
 
 
 def test_exact_and_bounds():
-    """A plain field's index is to be exact; a tile's promises to be inside the tile."""
+    """A field without tiles has strict bounds; an index within a tile has a bound for checked mode."""
     made = translate(plain_and_tiled, 1, None, [FieldType(I32, 1), FieldType(I32, 1)])
     (store,) = made.body
-    assert isinstance(store, ir.Store) and store.exact
+    assert isinstance(store, ir.Store) and store.strict_bounds
     loads = [item for item in ir.walk(store.value) if isinstance(item, ir.Load)]
-    assert [item.exact for item in loads] == [True, False]
+    assert [item.strict_bounds for item in loads] == [True, False]
     assert [[bound.size for bound in item.bounds] for item in loads] == [[], [4]]
     assert loads[0].where.line == store.where.line and loads[0].where.text.strip().startswith("out[idx]")
 

@@ -1,4 +1,4 @@
-"""Widths that the user gives: accepted where they keep what lanes depend on, else refused with two lanes' names."""
+"""Given widths: accepted if they satisfy all dependencies, else rejected with a message that names two lanes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N = NumberType(np.dtype(np.int32), True)
 L = local(0)
 
 
-def test_a_given_width_that_is_too_narrow_names_a_pair():
+def test_a_given_width_that_is_too_narrow_names_two_lanes():
     def mirrored(idx, out, x):
         s = pydp.local_field(np.int32, 32)
         s[idx.local[0]] = x[idx]
@@ -32,7 +32,7 @@ def test_a_given_width_that_is_too_narrow_names_a_pair():
     assert "pydp.group_barrier(8)" in message
 
 
-def test_a_given_width_that_is_too_narrow_in_one_of_many_turns():
+def test_a_given_width_that_is_too_narrow_in_one_iteration():
     def mirrored(idx, out):
         s = pydp.local_field(np.int32, 16)
         i = idx.local[0]
@@ -47,7 +47,7 @@ def test_a_given_width_that_is_too_narrow_in_one_of_many_turns():
 
 
 def test_barriers_of_widths_that_do_not_nest():
-    """Lanes 5 and 6 meet in runs of 4, though not in runs of 6; lanes 3 and 7 in neither."""
+    """Lanes 5 and 6 are in one run of 4, but not in one run of 6; lanes 3 and 7 are in neither."""
 
     def swapped(idx, out, one, other):
         s = pydp.local_field(np.int32, 12)
@@ -135,8 +135,8 @@ def test_a_given_width_that_lets_updates_of_two_operations_race():
     widths.check_given(translate(counted, 1, (64,), [field, field]))
 
 
-def test_members_of_records_are_apart():
-    """Lane 32's write of b is none of lane 0's read of a; its write of a is."""
+def test_different_record_members_do_not_conflict():
+    """Lane 32's write of member b does not conflict with lane 0's read of a; its write of a does."""
     pair = np.dtype([("a", np.int32), ("b", np.int32)])
 
     def written(same):

@@ -63,7 +63,7 @@ def test_random_programs_agree_with_the_interpreter():
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 40])
-def test_any_number_of_lanes_at_once_gives_the_same(monkeypatch, at_once):
+def test_results_do_not_depend_on_the_number_of_lanes_at_once(monkeypatch, at_once):
     for seed in range(40):
         program = random_program(seed)
         whole, pieces = program.fresh(), program.fresh()
@@ -128,7 +128,7 @@ def test_grid_offset_and_smaller_grid_leave_the_rest():
     assert data.tolist() == [-1, -1, -1, 6, 8, 10, 12, -1, -1, -1]
 
 
-def test_lanes_outside_the_grid_fetch_but_do_not_write():
+def test_lanes_outside_the_grid_load_but_do_not_store():
     out, x, slots, count = array("out"), array("x", position=1), shared("s", 4), shared("n", 1)
     body = [
         store(slots, [local()], load(x, place())),
@@ -165,7 +165,7 @@ def test_empty_grid_runs_nothing():
     [("add", np.add), ("min", np.minimum), ("max", np.maximum), ("and", np.bitwise_and), ("or", np.bitwise_or),
      ("xor", np.bitwise_xor)],
 )  # fmt: skip
-def test_atomics_meet_on_one_element(name, update):
+def test_atomics_on_one_element(name, update):
     out, x = array("out"), array("x", position=1)
     f = function([ir.Atomic(HERE, name, out, (mod(place(), 3),), load(x, place()))], arrays=[out, x])
     X = np.random.default_rng(2).integers(-1000, 1000, 100, dtype=np.int32)
@@ -177,7 +177,7 @@ def test_atomics_meet_on_one_element(name, update):
     assert np.array_equal(data, expected)
 
 
-def test_a_value_read_before_a_store_stays_as_it_was():
+def test_a_value_read_before_a_store_does_not_change():
     x, old = array("x"), var("old")
     body = [
         assign(old, load(x, place())),
@@ -286,7 +286,7 @@ def test_value_function_with_a_loop_broadcasts():
     assert result.dtype == np.float32
 
 
-def test_value_function_beyond_one_piece():
+def test_value_function_in_several_pieces():
     x = var("x")
     f = ir.ValueFunction("twice", [x], [], [], [], add(read(x), read(x)))
     data = np.arange(host.LANES_AT_ONCE * 2 + 3, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Walks over the typed form."""
+"""The traversal functions of the intermediate form."""
 
 from __future__ import annotations
 

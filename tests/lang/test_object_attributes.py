@@ -1,4 +1,4 @@
-"""Attributes of objects, functions and classes that a vector function reads: they are as they are at the call."""
+"""Vector functions read attributes of objects, functions and classes with their values at the call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def scaled(x: Any, settings: Any) -> Any:
 
 
 class Slot:
-    """One slot, written as a string; beside it what vector functions know nothing of."""
+    """One slot, declared as a string, and attributes that vector functions cannot use."""
 
     __slots__ = "scale"
 
@@ -55,7 +55,7 @@ def by_slot(idx: Any, out: Any) -> None:
 
 @pytest.mark.parametrize("function", [by_slot, by_function, by_argument, by_class, by_alias, by_default])
 def test_attributes_are_as_they_are_at_the_call(device: Any, function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of functions, objects and classes that a function reaches by any name."""
+    """Attributes of functions, objects and classes that the function reaches through any name."""
     for scale in (2, 5, 2, 3):
         for holder in (Settings, by_function, SLOT):
             monkeypatch.setattr(holder, "scale", scale, raising=False)
@@ -66,7 +66,7 @@ def test_attributes_are_as_they_are_at_the_call(device: Any, function: Any, monk
 
 
 def test_what_fields_hold_is_no_part_of_a_key(device: Any) -> None:
-    """A field notes its last event at every launch: an object that holds fields is still the same to a function."""
+    """A field stores its last event at every launch; this must not change the key of an object that holds fields."""
     holder = Settings()
     holder.field = pydp.field(np.zeros(4, np.int32), device=device)
     assert attributes_key(holder) == (("scale", (int, Settings.scale)),)

@@ -1,5 +1,5 @@
-"""Races on arrays that are refused before the launch, with the line of the second access, and right kernels near them
-(race_cases.py)."""
+"""Races on arrays are rejected before the launch with the line of the second access; similar kernels without a race are
+accepted (race_cases.py)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_work_is_bounded():
         o[idx] = total
 
     function = pydp.lang.compile.translate(sums, 1, None, [pydp.lang.compile.FieldType(np.dtype("i4"), 1)] * 2)
-    launch = race_check.Launch((10**6,), (0,), {0: (10**6,), 1: (64,)}, {})
+    launch = race_check.LaunchValues((10**6,), (0,), {0: (10**6,), 1: (64,)}, {})
 
     def check():
         with pytest.raises(VectorError, match="Race"):  # o[0] is also one lane's own

@@ -1,4 +1,4 @@
-"""Random functions whose lanes meet in one array: refused before the launch where a plain interpreter sees a race."""
+"""Random functions whose lanes access one array: rejected before the launch if the interpreter finds a race."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SIZE = 24
 
 
 def _index(dice, lanes, counter):
-    """An index near the lane's place, or near its group's; some lead outside the array."""
+    """An index near the index of the lane or of its group; some are out of bounds."""
     picks = [
         place(),
         place(),
@@ -108,7 +108,7 @@ def test_races_are_found_where_an_interpreter_sees_them_and_nowhere_else():
             not (one[5] == other[5] == "write" and one[7] == other[7]) for one, other, _ in interpreter.races(log)
         )
         try:
-            race_check.check(made, race_check.Launch((extent,), (0,), {0: (SIZE,)}, {}))
+            race_check.check(made, race_check.LaunchValues((extent,), (0,), {0: (SIZE,)}, {}))
             said = False
         except VectorError as error:
             said = "Race" in str(error)

@@ -294,7 +294,7 @@ def tile_of_another_rank(idx, out):
 # --- types
 
 
-@wrong("uint64 with int64 has no integer type", FieldType(U64, 1), L, rank=1)
+@wrong("uint64 and int64 have no common integer type", FieldType(U64, 1), L, rank=1)
 def unsigned_with_signed(idx, u, a):
     u[idx] = u[idx] + a[idx]  # here
 

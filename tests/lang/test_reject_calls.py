@@ -132,7 +132,7 @@ def _mixed(x):
     return (1.0, 2.0)  # here
 
 
-@wrong("a tuple of 2 here, but plain float elsewhere", C)
+@wrong("a tuple of 2 here, but Python float elsewhere", C)
 def mixed_returns(idx, out):
     out[idx] = _mixed(idx[0])
 

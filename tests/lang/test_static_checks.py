@@ -1,4 +1,4 @@
-"""Races, indexes and reads of nothing that are found before a launch."""
+"""Races, indexes out of bounds and reads of uninitialized elements that are found before a launch."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_read_of_what_nobody_wrote():
         out[idx] = s[idx.local[0] + 1]
 
     error = refused(f, [I1], (8,))
-    assert "reads s[8], which no lane has written yet" in str(error) and "Lane [7]" in str(error)
+    assert "reads s[8] before any lane has written it" in str(error) and "Lane [7]" in str(error)
 
 
 def test_two_lanes_write_different_values_to_one_element():

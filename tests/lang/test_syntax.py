@@ -1,4 +1,4 @@
-"""Python functions are read by several threads at once, while templates are compiled."""
+"""Several threads read Python functions while templates are compiled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.host
 
 
 class _Cycle:
-    """What the garbage collector ends by Python code, in the middle of a tree, where threads then change."""
+    """An object whose finalizer runs Python code during garbage collection, so threads can switch inside the parser."""
 
     def __init__(self) -> None:
         self.myself = self

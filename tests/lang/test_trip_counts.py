@@ -1,4 +1,4 @@
-"""How many loop iterations a launch means, against counting them."""
+"""Bounds of the number of loop iterations of a launch, compared with counting them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def made(*body):
 
 
 def count(body, length=10):
-    return LoopBound(made(*body)).count(lambda leaf: length if leaf == LENGTH else None)
+    return LoopBound(made(*body)).upper_bound(lambda leaf: length if leaf == LENGTH else None)
 
 
 def test_loops_over_extents_and_constants():
@@ -100,7 +100,7 @@ def test_what_every_lane_takes():
     stopped = when(cmp("lt", place(), 3), [ir.Break(HERE)])
 
     def least(*body):
-        return LoopBound(made(*body)).least(lambda leaf: 10 if leaf == LENGTH else None)
+        return LoopBound(made(*body)).lower_bound(lambda leaf: 10 if leaf == LENGTH else None)
 
     assert least(loop(i, 0, LENGTH, [loop(j, 0, 4, [])])) == 10 * (1 + 5) + 1
     assert least(loop(i, 0, LENGTH, [loop(j, 0, read(i), [])])) == 10 * (1 + 1) + 1
@@ -112,14 +112,14 @@ def test_what_every_lane_takes():
 
 
 class _Leave(Exception):
-    """A break (True) or continue of the loop that is run."""
+    """A break (True) or continue of the running loop."""
 
 
 class _Runs:
-    """The loops of a body as Python runs them, with conditions by chance: `turns` counts, ends of loops included."""
+    """Runs the loops of a body with random conditions. iterations: their number, with the final tests of conditions."""
 
     def __init__(self, leaves, chance):
-        self.leaves, self.chance, self.variables, self.turns = leaves, chance, {}, 0
+        self.leaves, self.chance, self.variables, self.iterations = leaves, chance, {}, 0
 
     def value(self, expr):
         if isinstance(expr, ir.Const):
@@ -151,8 +151,8 @@ class _Runs:
 
     def loop(self, one):
         for number in range(*(self.value(bound) for bound in (one.start, one.stop, one.step))):
-            self.turns += 1
-            if self.turns > 20_000:
+            self.iterations += 1
+            if self.iterations > 20_000:
                 raise OverflowError
             self.variables[one.variable.name] = number
             try:
@@ -160,14 +160,14 @@ class _Runs:
             except _Leave as leave:
                 if leave.args[0]:
                     break
-        self.turns += 1
+        self.iterations += 1
 
 
 KINDS = [np.dtype(name) for name in ("int32", "int64", "uint64", "uint8")]
 
 
 def _bounds(draw, names, dtype, depth=2):
-    """An integer expression of what is known at a place in the body."""
+    """A random integer expression of the values that are known at a point of the body."""
     kind = draw(st.sampled_from(["const", "number", "read", "read", *(["cast", "op", "op", "op"] if depth else [])]))
     if kind == "read" and names:
         found = read(draw(st.sampled_from(names)))
@@ -220,10 +220,10 @@ def test_no_run_takes_more_than_the_count_or_less_than_the_least(data, n, chance
         return n % (1 << 8 * leaf.dtype.itemsize) if isinstance(leaf, ir.Parameter) else None
 
     runs, bound = _Runs(leaves, chance), LoopBound(made(*body))
-    most, least = bound.count(leaves), bound.least(leaves)
+    most, least = bound.upper_bound(leaves), bound.lower_bound(leaves)
     try:
         runs.run(body)
     except OverflowError:
         assert most is None or most > 20_000
     else:
-        assert least <= runs.turns and (most is None or runs.turns <= most)
+        assert least <= runs.iterations and (most is None or runs.iterations <= most)

@@ -1,4 +1,4 @@
-"""The widths of barriers: known answers."""
+"""Inferred widths of barriers, compared with known answers."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_one_exchange(write, read, width):
 
 
 @pytest.mark.parametrize(("write", "read", "width"), [e[1:] for e in EXCHANGES], ids=[e[0] for e in EXCHANGES])
-def test_one_step_narrower_is_refused(write, read, width):
-    """The width that an exchange needs may be given, and every wider one; the next narrower one lets lanes race."""
+def test_the_next_narrower_width_is_rejected(write, read, width):
+    """The width that an exchange needs is accepted, and every wider one; the next narrower one lets lanes race."""
     slots = shared("s", 128)
     assign = ir.Assign(ir.NOWHERE, var("v"), load(slots, read))
     for given in (1, 2, 4, 8, 16, 32, 64):
@@ -162,7 +162,7 @@ def test_an_inclusive_scan_needs_the_whole_group():
             pydp.group_barrier()
         out[i] = s[i]
 
-    # after the last turn every lane reads its own slot alone
+    # after the last iteration, every lane reads only its own slot
     assert shown(scan, [I1, I1], (16,)) == ["16", "16", "16, 16, 16, none"]
 
 
@@ -203,7 +203,7 @@ def test_rows_of_a_group_exchange_within_their_row():
     assert shown(columns, [two, two], (4, 16)) == ["64"]
 
 
-def test_unknown_turns_take_the_widest_of_all():
+def test_unknown_iterations_use_the_widest_width():
     def rows(idx, out, x, n):
         s = pydp.local_field(np.int32, 32)
         i = idx.local[0]
@@ -218,7 +218,7 @@ def test_unknown_turns_take_the_widest_of_all():
     assert shown(rows, [I1, I1, N], (32,)) == ["4", "4"]
 
 
-def test_indexes_that_move_with_an_unknown_turn_take_the_whole_group():
+def test_indexes_that_depend_on_an_unknown_iteration_need_the_whole_group():
     def moving(idx, out, n):
         s = pydp.local_field(np.int32, 256)
         i = idx.local[0]
@@ -232,7 +232,7 @@ def test_indexes_that_move_with_an_unknown_turn_take_the_whole_group():
     assert shown(moving, [I1, N], (32,)) == ["32"]
 
 
-def test_a_shift_that_all_lanes_share_cancels_out():
+def test_a_uniform_offset_cancels_out():
     def shifted(idx, out, x, first):
         s = pydp.local_field(np.int32, 128)
         s[first + idx.local[0]] = x[idx]
@@ -242,7 +242,7 @@ def test_a_shift_that_all_lanes_share_cancels_out():
     assert shown(shifted, [I1, I1, N], (32,)) == ["2"]
 
 
-def test_data_dependent_elements_take_the_whole_group():
+def test_data_dependent_elements_need_the_whole_group():
     def gathered(idx, out, x):
         s = pydp.local_field(np.int32, 32)
         s[idx.local[0]] = x[idx]
@@ -270,8 +270,8 @@ def test_arrays_count_too_and_may_share_memory():
     assert widths.infer(made, sharing=[("out", "x")])[0].widest == 32
 
 
-def test_many_turns_that_repeat_are_told_apart():
-    """A sorting network of 1024 lanes (56 meetings), and a tree in a loop of 16 turns (145)."""
+def test_many_repeated_iterations_have_different_widths():
+    """A sorting network of 1024 lanes (56 barriers), and a tree in a loop of 16 iterations (145 barriers)."""
 
     def sorted_(idx, x):
         s = pydp.local_field(np.int32, 1024)
@@ -304,12 +304,12 @@ def test_many_turns_that_repeat_are_told_apart():
             if i == 0:
                 out[k] = s[0]
 
-    network = widths.infer(translate(sorted_, 1, (1024,), [I1]), most=40)
+    network = widths.infer(translate(sorted_, 1, (1024,), [I1]), max_intervals=40)
     steps = [1 << (k - j) for k in range(10) for j in range(k + 1)]
     wanted = [2 * max(pair) for pair in zip(steps, [*steps[1:], 0.5], strict=True)]
-    assert network[0].turns == (2,) and network[1].turns == tuple(wanted)
-    tree = widths.infer(translate(sums, 1, (256,), [I1]), most=40)
-    assert tree[1].turns[:7] == (128, 64, 32, 16, 8, 4, 2) and all(one.found for one in tree.values())
+    assert network[0].per_iteration == (2,) and network[1].per_iteration == tuple(wanted)
+    tree = widths.infer(translate(sums, 1, (256,), [I1]), max_intervals=40)
+    assert tree[1].per_iteration[:7] == (128, 64, 32, 16, 8, 4, 2) and all(one.inferred for one in tree.values())
 
 
 def test_unknown_numbers_of_narrow_types_may_wrap_around():
@@ -331,10 +331,10 @@ def test_unknown_numbers_of_narrow_types_may_wrap_around():
         out[idx] = s[int(n) + (i - 1 if i < 15 else -1)]
 
     for fn in (compared, converted):
-        assert widths.infer(translate(fn, 1, (16,), [I1, byte]))[0].turns == (16,), fn
+        assert widths.infer(translate(fn, 1, (16,), [I1, byte]))[0].per_iteration == (16,), fn
 
 
-def test_widths_that_were_not_found_say_so():
+def test_widths_that_are_not_inferred_are_marked():
     def distances(idx, out):
         s = pydp.local_field(np.int32, 64)
         i = idx.local[0]
@@ -344,11 +344,11 @@ def test_widths_that_were_not_found_say_so():
             out[idx] += s[(i + k) % 64]
             pydp.group_barrier()
 
-    found = widths.infer(translate(distances, 1, (64,), [I1]), most=40)
-    assert [(one.turns, one.found) for one in found.values()] == [((64,), False)] * 2
+    found = widths.infer(translate(distances, 1, (64,), [I1]), max_intervals=40)
+    assert [(one.per_iteration, one.inferred) for one in found.values()] == [((64,), False)] * 2
 
 
-def test_groups_that_are_no_power_of_two():
+def test_group_sizes_that_are_not_powers_of_two():
     slots = shared("s", 12)
     made = [
         function([store(slots, [L], 1), barrier(0), ir.Assign(ir.NOWHERE, var("v"), load(slots, read))], group=(12,))
@@ -357,7 +357,7 @@ def test_groups_that_are_no_power_of_two():
     assert [widths.infer(f)[0].widest for f in made] == [2, 4, 12, 12]
 
 
-def test_three_barriers_share_what_any_of_them_can_keep():
+def test_one_of_three_barriers_satisfies_a_dependency():
     slots = shared("s", 64)
     body = [store(slots, [L], 1), barrier(0), barrier(1), barrier(2)]
     body.append(ir.Assign(ir.NOWHERE, var("v"), load(slots, xor(L, 4))))

@@ -1,4 +1,4 @@
-"""The widths of barriers that `break` and `continue` may pass over."""
+"""Inferred widths of barriers that `break` or `continue` may skip."""
 
 from __future__ import annotations
 
@@ -91,6 +91,6 @@ def gone_on_in_a_loop_of_unknown_length(idx, out, u):
     [left_by_data, gone_on(by_data), gone_on(by_an_extent), gone_on_or_left, gone_on_in_a_loop_of_unknown_length],
     ids=["left", "gone on by data", "gone on by an extent", "gone on or left", "loop of unknown length"],
 )
-def test_barriers_that_breaks_and_continues_pass_over_keep_nothing(fn):
-    """The first barrier alone is always met between the writes and the reads."""
+def test_barriers_skipped_by_break_or_continue_satisfy_nothing(fn):
+    """Only the first barrier is always executed between the writes and the reads."""
     assert shown(fn, [I1, I1], (64,))[0] == "64"

@@ -1,4 +1,4 @@
-"""The widths of barriers between updates, and around writes and values that are not what they seem."""
+"""Inferred widths of barriers between updates, and around dropped writes and device-dependent values."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.host
         ("add", "add", np.float32, 64),
     ],
 )
-def test_updates_whose_order_matters_are_kept_apart(first, second, dtype, wanted):
+def test_updates_that_do_not_commute_are_ordered(first, second, dtype, wanted):
     slots = shared("s", 1, dtype=dtype)
     updates = [ir.Atomic(ir.NOWHERE, name, slots, (c(0),), c(1, dtype)) for name in (first, second)]
     made = function([updates[0], barrier(0), updates[1]], group=(64,), locals=[slots])
-    assert widths.infer(made)[0].turns == (wanted,)
+    assert widths.infer(made)[0].per_iteration == (wanted,)
 
 
-def test_what_was_there_before_an_update_rests_on_all_earlier_ones():
+def test_the_previous_value_depends_on_all_earlier_updates():
     def taken(idx, out):
         s = pydp.local_field(np.int32, 1)
         s[0] = 0
@@ -45,7 +45,7 @@ def test_what_was_there_before_an_update_rests_on_all_earlier_ones():
     assert shown(taken, [I1], (64,)) == ["64", "64"]
 
 
-def test_what_is_written_again_may_be_overwritten_by_lanes_that_did_not_come():
+def test_rewritten_elements_may_be_overwritten_by_lanes_outside_the_barrier():
     def again(idx, out):
         s = pydp.local_field(np.int32, 32)
         i = idx.local[0]
@@ -75,7 +75,7 @@ def test_what_is_written_again_may_be_overwritten_by_lanes_that_did_not_come():
     assert [shown(fn, [I1], (64,)) for fn in (again, the_same, in_turns)] == [["64"], ["32"], ["32, 64", "64, none"]]
 
 
-def test_writes_of_lanes_outside_the_grid_serve_nobody():
+def test_readers_do_not_rely_on_writes_of_lanes_outside_the_grid():
     def halves(idx, out, t):
         t[(idx.local[1] + 8 * idx.local[0]) % 16] = 1
         pydp.group_barrier()
@@ -85,8 +85,8 @@ def test_writes_of_lanes_outside_the_grid_serve_nobody():
     assert shown(halves, [FieldType(np.dtype(np.int32), 2), I1], (2, 16)) == ["32"]
 
 
-def test_functions_whose_last_digits_differ_from_device_to_device_are_unknown():
-    """NumPy's cbrt(27) is a little less than 3, so that 16 lanes would seem to meet where it is 32."""
+def test_functions_with_device_dependent_rounding_are_unknown():
+    """NumPy's cbrt(27) is slightly less than 3: with it, runs of 16 lanes would seem sufficient instead of 32."""
 
     def root(idx, out):
         s = pydp.local_field(np.int32, 64)

@@ -150,7 +150,7 @@ def _ready(
     """The second part of `_prepared`, for a translated function."""
     made = made.for_launch(given.values, given.arrays, space.extent, space.offset)
     extent, checked = tuple(space.extent), is_checked()
-    if made.widths.any:
+    if made.widths.is_needed:
         made.widths.check(_launch_values(given.values, extent), space.offset)
     if not checked:
         check_races(made, extent, space, given)
@@ -173,7 +173,7 @@ def _ready(
     if made.differently_typed and types_meet(call, operands, made.differently_typed):
         plan = made.plan(call.device, spec, extent, shared=True, loop_guarded=loop_guarded)
     reasons: tuple[str, ...] = (plan.reason,)
-    if plan.lowered.assumes_apart and not written_apart(call, operands, [p for p, n in names if n in made.written]):
+    if plan.lowered.assumes_no_alias and not written_apart(call, operands, [p for p, n in names if n in made.written]):
         plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, loop_guarded=loop_guarded)
         reasons = (*reasons, "written arrays share memory with others, so every barrier waits for the whole group")
     return _Prepared(space, given, made, call, plan, operands, reasons)
@@ -227,10 +227,10 @@ def _must_guard_loops(made: Translation, device: Device, values: Sequence[Any], 
     if limit is None or not made.loops.has_loops:
         return False
     leaf = _launch_values(values, extent)
-    count = made.loops.count(leaf)
+    count = made.loops.upper_bound(leaf)
     if count is not None and count <= limit:
         return False
-    least = made.loops.least(leaf)
+    least = made.loops.lower_bound(leaf)
     if least > limit and 0 not in extent:
         raise UnsupportedOnDevice(
             f"{made.function.name} runs at least {least} loop iterations in each lane; "

@@ -34,7 +34,7 @@ from pydp.lang.analysis.bounds_check import LaunchPlaces
 from pydp.lang.analysis.integer_widths import widened
 from pydp.lang.analysis.launch_integers import LaunchRanges, MetNumbers
 from pydp.lang.analysis.trip_counts import LoopBound
-from pydp.lang.barriers.barrier_check import LaunchWidths, control_inputs
+from pydp.lang.barriers.barrier_check import BarrierWidthCheck, control_inputs
 from pydp.lang.compile import translate
 from pydp.lang.ir.verify import passed
 from pydp.lang.opencl import lowerings, registry_version
@@ -92,7 +92,7 @@ class Translation:
 
     def __init__(self, function: ir.Function, parts: tuple[Any, ...], widened: bool = False) -> None:
         self.function, self.widened = function, widened
-        exact, narrow = function.exact, function.index_dtype == np.int32
+        exact, narrow = function.weak_form, function.index_dtype == np.int32
         self.ranges = LaunchRanges(exact) if exact is not None and narrow else None
         self.met = MetNumbers(exact) if exact is not None else None
         self._wide: Translation | None = None
@@ -107,7 +107,7 @@ class Translation:
         self.differently_typed = differently_typed(function.arrays, written)
         self.parts = parts
         self.loops = LoopBound(function)
-        self.widths = LaunchWidths(function)
+        self.widths = BarrierWidthCheck(function)
         self.places = LaunchPlaces(function, doubtful)
         self.control_inputs = [
             (one.position, one.item) for one in control_inputs(function.body) if isinstance(one, ir.Parameter)
@@ -128,8 +128,8 @@ class Translation:
         if self._wide is None:
             with _lock:
                 if self._wide is None:
-                    assert self.function.exact is not None
-                    self._wide = Translation(passed(widened(self.function.exact)), self.parts, widened=True)
+                    assert self.function.weak_form is not None
+                    self._wide = Translation(passed(widened(self.function.weak_form)), self.parts, widened=True)
         return self._wide
 
     def plan(

@@ -11,7 +11,7 @@ from pydp.algorithms.forall.arguments import Arguments
 from pydp.algorithms.forall.plan import Translation
 from pydp.lang import ir
 from pydp.lang.analysis import race_check
-from pydp.lang.execute.launch_lanes import MOST_ALIKE, Launch, magnitude
+from pydp.lang.execute.launch_lanes import MAX_SIMILAR_LAUNCHES, LaunchValues, magnitude
 from pydp.runtime.field.field import Field
 from pydp.space import Grid
 
@@ -21,7 +21,7 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
 
     Results are cached by the grid, the shapes of the arrays, the integers that control which lanes do what, and the
     placement of arguments in shared memory. Launches whose sizes have the same magnitude share one check; for integers
-    of the same magnitude, only the first MOST_ALIKE values are checked.
+    of the same magnitude, only the first MAX_SIMILAR_LAUNCHES values are checked.
     """
     values, positions = given.values, given.arrays
     places = _places(made, values) if len(positions) > 1 and _may_meet(made, values) else {}
@@ -33,7 +33,7 @@ def check_races(made: Translation, extent: tuple[int, ...], space: Grid, given: 
     others = (None if shape == extent else tuple(map(magnitude, shape)) for shape in shapes)
     alike = (*map(magnitude, extent), *others, *map(magnitude, (*offset, *control_inputs)), tuple(places.items()))
     looked_at = made.alike.find(alike, 0)
-    if looked_at < (MOST_ALIKE if control_inputs or any(offset) else 1):
+    if looked_at < (MAX_SIMILAR_LAUNCHES if control_inputs or any(offset) else 1):
         race_check.check(made.function, _launch(made, space, values, positions, places))
         made.alike.put(alike, looked_at + 1)
     made.passed.put(key, True)
@@ -45,10 +45,12 @@ def check_places(made: Translation, space: Grid, given: Arguments, numbers: Call
     made.places.check(numbers, extent, offset, lambda: _launch(made, space, given.values, given.arrays, {}))
 
 
-def _launch(made: Translation, space: Grid, values: list[Any], arrays: list[int], places: dict[str, Any]) -> Launch:
+def _launch(
+    made: Translation, space: Grid, values: list[Any], arrays: list[int], places: dict[str, Any]
+) -> LaunchValues:
     shapes = {position: tuple(values[position].shape) for position in arrays}
     numbers = {one.position: values[one.position] for one in made.function.parameters}
-    return Launch(tuple(space.extent), tuple(space.offset), shapes, numbers, places)
+    return LaunchValues(tuple(space.extent), tuple(space.offset), shapes, numbers, places)
 
 
 def _may_meet(made: Translation, values: list[Any]) -> bool:

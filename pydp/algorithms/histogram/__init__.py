@@ -21,7 +21,7 @@ from pydp.algorithms.reduce import reduce
 from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument, OutOfResources
-from pydp.groups.barrier_plan import told
+from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
@@ -277,7 +277,7 @@ def _explained(
     choices = [plan.choice.reason]
     parts, part, copies = division(plan, source.size)
     if plan.local:
-        choices += [_COUNTED[plan.spec.counters].format(plan.spec.sets), *told(plan.kernel)]
+        choices += [_COUNTED[plan.spec.counters].format(plan.spec.sets), *describe_barriers(plan.kernel)]
         waves = f"{plan.spec.waves} virtual wavefront(s) in each iteration"
         choices.append(waves + ", edges in registers" * plan.spec.constants)
     else:

@@ -16,7 +16,7 @@ from pydp.algorithms.reduce import fold
 from pydp.algorithms.reduce.passes import collapse
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier_plan import built
+from pydp.groups.barrier_plan import build_kernel
 from pydp.local_memory import banks_of, exchange
 from pydp.model.family import Problem
 from pydp.runtime.arrays.operand import Operand
@@ -132,7 +132,7 @@ def _local(device: Any, spec: HistogramSpec, bins: int, params: dict[str, object
     given = {"lanes": spec.lanes, "waves": spec.waves, "bins": bins, "counters": spec.counters, "sets": spec.sets,
              "pad": spec.pad, "x": own, "constants": spec.constants}  # fmt: skip
     needs = {"cleared": spec.lanes, "counted": spec.lanes}  # any lane clears, counts and folds any bin
-    return built(device, "histogram_local.mako", "histogram_local", {**params, **given}, needs,
+    return build_kernel(device, "histogram_local.mako", "histogram_local", {**params, **given}, needs,
                  lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup)  # fmt: skip
 
 

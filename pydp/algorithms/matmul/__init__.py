@@ -25,7 +25,7 @@ from pydp.algorithms.matmul.spec import MatmulSpec
 from pydp.algorithms.registry import Algorithm, register
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier_plan import told
+from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import c_strides
 from pydp.runtime.call import Call
@@ -180,7 +180,7 @@ def _explain(given: Given) -> Explanation:
     choices = [f"{chosen.source}: {chosen.reason}", _about(chosen.spec), *plan.why]
     if chosen.spec.method == "staged":
         choices += [bank_note(call.device.profile, plan.how, chosen.spec), _BUFFERS[chosen.spec.buffers]]
-        choices += [line for launch in plan.launches[:1] for line in told(launch.kernel)]
+        choices += [line for launch in plan.launches[:1] for line in describe_barriers(launch.kernel)]
     if plan.parts > 1:
         choices.append(f"split-k: k is split into {plan.parts} parts, which a second kernel adds in order")
     return Explanation("matmul", facts, choices, sources_of(launch.kernel for launch in plan.launches))

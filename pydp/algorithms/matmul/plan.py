@@ -10,7 +10,7 @@ import numpy as np
 from pydp.algorithms.matmul.policy import stretch
 from pydp.algorithms.matmul.problem import Arithmetic, Matrix, Product, element, parts_of
 from pydp.algorithms.matmul.spec import MatmulSpec, even, up
-from pydp.groups.barrier_plan import built
+from pydp.groups.barrier_plan import build_kernel
 from pydp.runtime.programs.program import kernel
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class Builder:
         needs = {"reads_end": group, "stores_end": group}  # every lane reads elements staged by any lane
         if spec.buffers == 2:
             del needs["reads_end"]
-        made = built(self.device, "matmul_simt.mako", "matmul_simt", params, needs,
+        made = build_kernel(self.device, "matmul_simt.mako", "matmul_simt", params, needs,
                      lanes=group, choice=spec.barriers, subgroup=spec.subgroup)  # fmt: skip
         blocks_m, blocks_n = -(-one.m // spec.tile_m), -(-one.n // spec.tile_n)
         steps = -(-min(one.k, part_k) // spec.tile_k)

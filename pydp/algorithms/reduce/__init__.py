@@ -21,7 +21,7 @@ from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan.arguments import host_init, is_device_init
 from pydp.dtypes import is_record, native
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier_plan import told
+from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
@@ -194,7 +194,7 @@ def _explain(given: Given) -> Explanation:
             f"{action.kernel}: folds {action.n} elements with stride {action.step}, in {action.parts} part(s) of "
             f"{action.part}, for {action.rows} row(s)" + (f" of {action.columns[0]} columns" if action.columns else "")
         )
-        choices += told(step.kernel)
+        choices += describe_barriers(step.kernel)
     return Explanation("reduce", facts, choices, sources_of(step.kernel for step in plan.steps))
 
 

@@ -15,7 +15,7 @@ from pydp.algorithms.reduce.passes import Pass, by_columns, passes
 from pydp.algorithms.reduce.policy import FAMILY, ReduceSpec
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier_plan import built, tree
+from pydp.groups.barrier_plan import build_kernel, tree
 from pydp.model.family import Problem
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.tuning.choose import Choice, choose, kept_plan
@@ -160,7 +160,7 @@ def _step(
             "buffers": spec.buffers,
             "commutes": not operator.operands_in_order,
         }
-        ready = built(
+        ready = build_kernel(
             device,
             "reduce_rows_simt.mako",
             "reduce_rows",

@@ -14,7 +14,7 @@ from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan.layout import Layout
 from pydp.algorithms.scan.policy import ScanSpec, partition
 from pydp.dtypes import c_declarations, c_name
-from pydp.groups.barrier_plan import Widths, built, told
+from pydp.groups.barrier_plan import Widths, build_kernel, describe_barriers
 from pydp.runtime.programs.program import Kernel, kernel
 
 
@@ -130,7 +130,7 @@ def _built(device: Any, template: str, spec: ScanSpec, params: dict[str, object]
     if spec.mapping == "vector":
         return kernel(device, template, "scan", params)
     needs = _needs(params["phase"], spec.lanes, spec.columns)
-    return built(
+    return build_kernel(
         device, template, "scan", params, needs, lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup
     )
 
@@ -257,7 +257,7 @@ class WalkPlan:
         ]
         if self.phase == "single":
             lines += self._describe_waiting()
-        lines += [f"{phase}: {line}" for phase, one in self.kernels.items() for line in told(one)]
+        lines += [f"{phase}: {line}" for phase, one in self.kernels.items() for line in describe_barriers(one)]
         return lines + ([f"prefixes: {line}" for line in self.between.describe()] if self.between else [])
 
     def _describe_waiting(self) -> list[str]:

@@ -29,7 +29,7 @@ from pydp.dtypes import (
     movable,
 )
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier_plan import built, told
+from pydp.groups.barrier_plan import build_kernel, describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.model.family import Problem
 from pydp.runtime.arrays.operand import Operand, c_strides
@@ -225,7 +225,7 @@ def _plan(
         lanes, items = chosen.lanes, chosen.items
         tile |= {"lanes": lanes, "items": items, "key_skew": skewed(device.profile, chosen, dtype.itemsize).every}
         tile["carried_skew"] = skewed(device.profile, chosen, carried.itemsize).every if carried else 0
-        first = built(
+        first = build_kernel(
             device,
             "sort_tile_simt.mako",
             "sort_tile",
@@ -366,7 +366,7 @@ def _explain(which: str, given: Given) -> Explanation:
     choices = [plan.choice.reason, f"runs of {chosen.run} are sorted first, then {merges} pass(es) merge them"]
     if chosen.mapping == "simt":
         choices.append(f"keys in local memory: {skewed(call.device.profile, chosen, source.dtype.itemsize).reason}")
-    choices += told(plan.tile)
+    choices += describe_barriers(plan.tile)
     if order.row_step is None:
         choices.append("the rows have no single stride: they are first copied to a contiguous array")
     if not order.rows_in_place:

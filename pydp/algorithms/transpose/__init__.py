@@ -17,7 +17,7 @@ from pydp.algorithms.transpose.counts import counts
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier import why_not
-from pydp.groups.barrier_plan import built, told
+from pydp.groups.barrier_plan import build_kernel, describe_barriers
 from pydp.model.explanation import Explanation, Given
 from pydp.model.family import Family, Problem
 from pydp.runtime.arrays.copy_transposed import TransposeTiling, placement, usual
@@ -43,12 +43,12 @@ class TransposeSpec(TransposeTiling):
     barriers: str = "group"
     subgroup: int | None = None
 
-    def built(self, device: Any, params: dict[str, object]) -> Kernel:
+    def build(self, device: Any, params: dict[str, object]) -> Kernel:
         """Build the kernel with the barriers that `barriers` and `subgroup` select."""
         if self.mapping == "vector":
-            return super().built(device, params)
+            return super().build(device, params)
         lanes = self.block * self.rows
-        return built(device, "copy_transposed.mako", "copy_transposed", params, {"exchange": lanes},
+        return build_kernel(device, "copy_transposed.mako", "copy_transposed", params, {"exchange": lanes},
                      lanes=lanes, choice=self.barriers, subgroup=self.subgroup, row=self.block)  # fmt: skip
 
 
@@ -237,7 +237,7 @@ def _explain(given: Given) -> Explanation:
         assert found is not None
         laid = placement(call.device.profile, how, found[0])
         choices.append(f"tiles are transposed in local memory: reads and writes use whole cache lines; {laid.reason}")
-    return Explanation("transpose", facts, choices + told(kernel), sources)
+    return Explanation("transpose", facts, choices + describe_barriers(kernel), sources)
 
 
 def _reference(x: Any, axes: Any = None) -> list[Expected]:

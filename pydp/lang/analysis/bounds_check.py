@@ -1,6 +1,7 @@
-"""Indexes of local and private fields that a launch's numbers and extents show to lie outside: nothing guards those.
+"""Checks the indexes of local and private fields with the values of a launch. Kernels do not check them at run time.
 
-What constants alone tell is told before (see :mod:`static_checks`); what depends on data is left to checked mode.
+Indexes that depend only on constants are checked earlier (see :mod:`static_checks`); indexes that depend on data are
+left to checked mode.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pydp.lang import ir
 from pydp.lang.analysis.static_checks import outside_text
 from pydp.lang.barriers.barrier_check import control_inputs
 from pydp.lang.execute.lane_events import Access
-from pydp.lang.execute.launch_lanes import MOST_ALIKE, Launch, Sample, magnitude, trace
+from pydp.lang.execute.launch_lanes import MAX_SIMILAR_LAUNCHES, LaunchValues, Sample, magnitude, trace_launch
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.runtime.bounded import BoundedCache
 
@@ -24,30 +25,30 @@ _MOST_KEPT = 512
 
 
 class LaunchPlaces:
-    """The indexes of a function's local and private fields. any: a launch tells which of them are used."""
+    """The check of a function's local and private field indexes. any: they depend on the values of a launch."""
 
     def __init__(self, function: ir.Function, doubtful: bool) -> None:
-        """doubtful: an index lies outside under conditions that constants do not tell (see :mod:`static_checks`)."""
+        """doubtful: an index is out of bounds under a condition that is not constant (see :mod:`static_checks`)."""
         self.function = function
         self._fields = {array.name for array in function.locals} | {array.name for array in function.privates}
         self._by_place = doubtful or (bool(self._fields) and _is_decided(function.body, _PLACES))
         self.any = self._by_place or (bool(self._fields) and _is_decided(function.body, _LEAVES))
         self._leaves = control_inputs(function.body) if self.any else []
-        self._passed = BoundedCache(_MOST_KEPT)  # launches by their numbers
-        self._alike = BoundedCache(_MOST_KEPT)  # how many of each kind were looked at
+        self._passed = BoundedCache(_MOST_KEPT)  # launches that passed, by their values
+        self._alike = BoundedCache(_MOST_KEPT)  # number of checked launches, by the values' magnitudes
 
     def check(
         self,
         values: Callable[[ir.Expr], int | None],
         extent: tuple[int, ...],
         offset: tuple[int, ...],
-        told: Callable[[], Launch],
+        get_launch: Callable[[], LaunchValues],
     ) -> None:
-        """Raise VectorError where lanes of a launch surely use an index outside a local or private field.
+        """Raise VectorError if lanes of a launch certainly use an index outside a local or private field.
 
-        `values` gives numbers and extents; extent, offset: of the grid; told: all of the launch, asked for where these
-        are new. Of numbers that are others at each call, steps of a simulation, the first of about each size are looked
-        at, and of grids as well where places in them are parts of indexes.
+        values: returns the value of a number argument or extent. extent, offset: extent and offset of the grid.
+        get_launch: returns all values of the launch; called only for new values. Number arguments that change on every
+        call are checked for the first values of each magnitude only, and so are grid extents if indexes depend on them.
         """
         sizes = extent if self._by_place else tuple(map(magnitude, extent))
         key = (*sizes, *offset, *(values(leaf) for leaf in self._leaves))
@@ -55,14 +56,14 @@ class LaunchPlaces:
             return
         alike = tuple(magnitude(number) for number in key)
         looked_at = self._alike.find(alike, 0)
-        if looked_at >= MOST_ALIKE:
+        if looked_at >= MAX_SIMILAR_LAUNCHES:
             self._passed.put(key, True)
             return
-        launch = told()
+        launch = get_launch()
         if 0 in launch.extent:
             return
         sample = Sample(self.function, launch.extent, launch.offset)
-        for event in trace(self.function, sample, launch, self._fields):
+        for event in trace_launch(self.function, sample, launch, self._fields):
             if isinstance(event, Access) and event.certain and not event.context:
                 _look_at(event, sample)
         self._passed.put(key, True)
@@ -83,8 +84,8 @@ def _look_at(access: Access, sample: Sample) -> None:
 
 
 def _is_decided(body: list[ir.Stmt], leaves: tuple[type[ir.Expr], ...]) -> bool:
-    """Whether indexes of local and private fields are made of such expressions, of integers, or of what conditions on
-    these and bounds of loops let variables become."""
+    """Whether indexes of local and private fields depend on expressions of the given types, directly or through
+    variables, conditions or loop bounds."""
     given = _given(body)
     open_: list[ir.Expr] = []
     for statement in ir.statements(body):
@@ -103,7 +104,7 @@ def _is_decided(body: list[ir.Stmt], leaves: tuple[type[ir.Expr], ...]) -> bool:
 
 
 def _given(body: list[ir.Stmt]) -> dict[str, list[ir.Expr]]:
-    """By variable what decides its value: what it is given, and the conditions under which it is."""
+    """For each variable, the expressions that decide its value: assigned values, and the conditions around them."""
     given: dict[str, list[ir.Expr]] = defaultdict(list)
     for statement in ir.statements(body):
         inner: list[ir.Stmt] = []

@@ -46,7 +46,7 @@ class ExactChoices:
 
 def is_met(expr: ir.Expr) -> bool:
     """Whether the expression is a weak integer that takes the type of a typed one."""
-    return isinstance(expr, ir.Cast) and expr.met and expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu"
+    return isinstance(expr, ir.Cast) and expr.promoted and expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu"
 
 
 def _is_typed(expr: ir.Select | ir.Math) -> bool:

@@ -546,7 +546,7 @@ def _inner(expr: ir.Expr) -> ir.Expr:
     becomes where it meets a typed one is compared as it is."""
     while isinstance(expr, ir.Cast) and expr.value.dtype.kind in "iu" and expr.dtype.kind in "iu":
         wider = expr.dtype.itemsize > expr.value.dtype.itemsize and np.can_cast(expr.value.dtype, expr.dtype)
-        if not (expr.met or wider or (expr.weak and expr.dtype == expr.value.dtype)):
+        if not (expr.promoted or wider or (expr.weak and expr.dtype == expr.value.dtype)):
             break
         expr = expr.value
     return expr

@@ -66,7 +66,7 @@ class _Rewriting:
         else:
             changed["parameters"] = [self.parameter(one) for one in function.parameters]
             changed["index_dtype"] = self.index_dtype(function.index_dtype)
-            changed["exact"] = None
+            changed["weak_form"] = None
         return replace(function, **changed)
 
     def block(self, body: list[ir.Stmt]) -> list[ir.Stmt]:
@@ -159,7 +159,7 @@ class _Widening(_Rewriting):
 
     def whole(self, expr: ir.Expr) -> ir.Expr:
         """An integer with all bits of its value: a weak one is not converted to the type that it meets."""
-        if isinstance(expr, ir.Cast) and expr.met:
+        if isinstance(expr, ir.Cast) and expr.promoted:
             return self.expr(expr.value)
         if not self.choices.holds(expr):
             return self.expr(expr)
@@ -192,7 +192,7 @@ class _Widening(_Rewriting):
         named = expr.name if isinstance(expr, ir.Math) else expr.op if isinstance(expr, ir.Binary) else ""
         whole = named in BY_VALUE or named in _WHOLE
         met = any(
-            (isinstance(inner, ir.Cast) and inner.met) or self.choices.holds(inner) for inner in ir.children(expr)
+            (isinstance(inner, ir.Cast) and inner.promoted) or self.choices.holds(inner) for inner in ir.children(expr)
         )
         if whole and met and expr.dtype.itemsize < 8:
             made = self.inside(expr, lambda inner: _converted(self.whole(inner), INT64))

@@ -189,7 +189,7 @@ def _met_in(expr: ir.Expr) -> Iterator[ir.Cast]:
         if isinstance(expr, ir.Compare) and isinstance(inner, ir.Cast):
             inner = inner.value
         yield from _met_in(inner)
-    if isinstance(expr, ir.Cast) and expr.met and expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu":
+    if isinstance(expr, ir.Cast) and expr.promoted and expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu":
         yield expr
 
 

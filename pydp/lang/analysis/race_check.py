@@ -1,8 +1,8 @@
-"""Races between the lanes of a launch on arrays, found before it: what the lanes surely do, by their indexes.
+"""Finds races between the lanes of a launch on arrays, before the launch, from the indexes of certain accesses.
 
-Lanes of one group are ordered by barriers; lanes of different groups, and lanes without a group, never are. Reported
-are two accesses of one element, at least one a change, by lanes that nothing orders. Several lanes that write equal
-values by one statement do not race; writes of values of which that is not known are left to :mod:`checked`.
+Barriers order the lanes of one group; lanes of different groups, and lanes without a group, are never ordered. A race
+is a pair of accesses to one element by lanes that are not ordered, at least one of them a write or update. Lanes that
+write equal values in one statement do not race. Writes of unknown values are left to checked mode.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.execute.lane_events import Access, SkippedIterations
-from pydp.lang.execute.launch_lanes import Launch, Sample, trace
+from pydp.lang.execute.launch_lanes import LaunchValues, Sample, trace_launch
 from pydp.lang.ir.diagnostics import VectorError
 
-ELEMENTS = 48  # that several lanes touch, looked at pair by pair, of an array
-PAIRS = 2000  # of accesses of one element, for all elements of an array
-LANES = 64  # of an access of one element
+ELEMENTS = 48  # limit for the elements of an array whose accesses are compared pair by pair
+PAIRS = 2000  # limit for the compared pairs of accesses, for all elements of an array
+LANES = 64  # limit for the lanes of one access to one element
 
 VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
 
 
-def check(function: ir.Function, launch: Launch) -> None:
-    """Raise VectorError where lanes of this launch surely race on an array.
+def check(function: ir.Function, launch: LaunchValues) -> None:
+    """Raise VectorError if lanes of this launch certainly race on an array.
 
-    Some lanes of every launch are checked (see :class:`pydp.lang.execute.launch_lanes.Sample`), and all of a small one.
+    A sample of the lanes is checked (see :class:`pydp.lang.execute.launch_lanes.Sample`); all lanes of a small launch.
     """
     if any(n <= 0 for n in launch.extent):
         return
     written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
-    arrays = {array.name: launch.places.get(array.name, (array.name,))[0] for array in function.arrays}
+    arrays = {array.name: launch.aliases.get(array.name, (array.name,))[0] for array in function.arrays}
     changed = {arrays[name] for name in written if name in arrays}
-    watched = {name for name, first in arrays.items() if first in changed}
-    if not watched:
+    checked_arrays = {name for name, first in arrays.items() if first in changed}
+    if not checked_arrays:
         return
     sample = Sample(function, launch.extent, launch.offset)
     by_array: dict[str, list[_Located]] = defaultdict(list)
     interval = 0
-    for event in trace(function, sample, launch, watched):
+    for event in trace_launch(function, sample, launch, checked_arrays):
         if isinstance(event, Access):
-            if event.array.name not in watched:
+            if event.array.name not in checked_arrays:
                 continue
             located = _locate(event, interval, launch)
             if located is not None:
@@ -59,9 +59,9 @@ def check(function: ir.Function, launch: Launch) -> None:
 
 @dataclass(eq=False)
 class _Located:
-    """An access with the elements that its lanes touch, those that do not exist left out.
+    """An access with the in-bounds elements of its lanes.
 
-    flat: the elements' numbers in the array; elements: their places in the memory that it shares with others.
+    flat: the flat indexes in the array. elements: the positions in the memory that the array shares with others.
     """
 
     access: Access
@@ -72,17 +72,17 @@ class _Located:
     shape: tuple[int, ...]
 
     def index(self, element: int, lane: int) -> list[int]:
-        """The index by which `lane` touches `element`."""
+        """The index with which `lane` accesses `element`."""
         number = self.flat[(self.elements == element) & (self.lanes == lane)][0]
         return [int(k) for k in np.unravel_index(number, self.shape)] if self.shape else []
 
 
-def _locate(access: Access, interval: int, launch: Launch) -> _Located | None:
+def _locate(access: Access, interval: int, launch: LaunchValues) -> _Located | None:
     assert isinstance(access.array, ir.GlobalArray)
     if access.dims is None or not access.certain:
         return None
     shape = launch.shapes[access.array.position]
-    _first, start, steps = launch.places.get(access.array.name, ("", 0, (0,) * len(shape)))
+    _first, start, steps = launch.aliases.get(access.array.name, ("", 0, (0,) * len(shape)))
     exists, flat, place = np.ones(len(access.lanes), bool), np.zeros((), np.int64), np.full((), start)
     for index, extent, step in zip(access.dims, shape, steps, strict=True):
         if index is None or not index.is_exact:
@@ -93,7 +93,7 @@ def _locate(access: Access, interval: int, launch: Launch) -> _Located | None:
         flat = np.asarray(flat * extent + values)
         place = np.asarray(place + values * step)
     flat = np.broadcast_to(flat, exists.shape)
-    place = np.broadcast_to(place, exists.shape) if access.array.name in launch.places else flat
+    place = np.broadcast_to(place, exists.shape) if access.array.name in launch.aliases else flat
     if not exists.all():
         return _Located(access, interval, access.lanes[exists], flat[exists], place[exists], shape)
     return _Located(access, interval, access.lanes, flat, place, shape)
@@ -106,7 +106,7 @@ def _search(accesses: list[_Located], sample: Sample) -> None:
     lanes = np.concatenate([one.lanes for one in accesses])
     names, place = np.unique(elements, return_inverse=True)
     wrong = np.zeros(len(names), bool)
-    groups = sample.number[lanes]
+    groups = sample.group_number[lanes]
     _mark(wrong, place, names, groups, accesses)
     if sample.by_group:
         intervals = np.concatenate([np.full(len(one.lanes), one.interval) for one in accesses])
@@ -121,7 +121,7 @@ def _search(accesses: list[_Located], sample: Sample) -> None:
 
 
 def _mark(wrong: np.ndarray, place: np.ndarray, names: np.ndarray, who: np.ndarray, accesses: list[_Located]) -> None:
-    """Mark the places at which two of `who` meet, not all of them by reads and not all by atomic updates."""
+    """Set `wrong` for elements with accesses by two of `who` that are not only reads or only atomic updates."""
     low, high = np.full(len(names), np.iinfo(np.int64).max), np.full(len(names), -1)
     np.minimum.at(low, place, who)
     np.maximum.at(high, place, who)
@@ -134,19 +134,19 @@ def _mark(wrong: np.ndarray, place: np.ndarray, names: np.ndarray, who: np.ndarr
 
 
 def _search_element(element: int, accesses: list[_Located], sample: Sample, most: int) -> int:
-    """Look for two accesses of one element that race; how many pairs were looked at."""
-    touching = _unlike((one, one.lanes[one.elements == element]) for one in accesses)
+    """Compare the accesses to one element and raise VectorError for a race. Returns the number of compared pairs."""
+    touching = _without_repeats((one, one.lanes[one.elements == element]) for one in accesses)
     pairs = ((first, second) for number, second in enumerate(touching) for first in touching[: number + 1])
-    looked_at = list(islice(pairs, max(0, most)))
-    for (first, these), (second, those) in looked_at:
+    compared = list(islice(pairs, max(0, most)))
+    for (first, these), (second, those) in compared:
         pair = _racing(first, these, second, those, sample)
         if pair is not None:
             raise _race(element, first, pair[0], second, pair[1], sample)
-    return len(looked_at)
+    return len(compared)
 
 
-def _unlike(accesses: Iterable[tuple[_Located, np.ndarray]]) -> list[tuple[_Located, np.ndarray]]:
-    """Those that are not repetitions of an earlier one in another turn of a loop, nor empty."""
+def _without_repeats(accesses: Iterable[tuple[_Located, np.ndarray]]) -> list[tuple[_Located, np.ndarray]]:
+    """The accesses with lanes, without those that repeat an access of an earlier loop iteration."""
     kept: dict[Any, tuple[_Located, np.ndarray]] = {}
     for one, lanes in accesses:
         if len(lanes):
@@ -161,17 +161,19 @@ def _unlike(accesses: Iterable[tuple[_Located, np.ndarray]]) -> list[tuple[_Loca
 def _racing(
     first: _Located, these: np.ndarray, second: _Located, those: np.ndarray, sample: Sample
 ) -> tuple[int, int] | None:
-    """Two lanes of two accesses of one element that race with one another."""
+    """Two lanes whose accesses to one element race; None if there are none."""
     one, other = first.access, second.access
-    if (one.kind == other.kind and one.kind != "write") or one.is_apart(other) or one.context != other.context:
+    if (one.kind == other.kind and one.kind != "write") or one.touches_other_member(other):
+        return None
+    if one.context != other.context:
         return None
     if first is not second and one.site is other.site and one.kind == "write" and _repeats(one, these, other, those):
         return None
     these, those = _some(these), _some(those)
-    here, there = sample.number[these][:, None], sample.number[those][None, :]
+    here, there = sample.group_number[these][:, None], sample.group_number[those][None, :]
     racing = these[:, None] != those[None, :]
     if one.context:
-        racing &= here == there  # the condition around it may have another outcome in another group
+        racing &= here == there  # the enclosing condition may have a different outcome in another group
     if first.interval != second.interval:
         racing &= here != there
     if one.kind == other.kind:
@@ -186,14 +188,14 @@ def _racing(
 
 
 def _some(lanes: np.ndarray) -> np.ndarray:
-    """The lanes, or some of them from end to end."""
+    """The lanes; if there are many, evenly spaced ones."""
     if len(lanes) <= LANES:
         return lanes
     return lanes[np.linspace(0, len(lanes) - 1, LANES).astype(int)]
 
 
 def _repeats(one: Access, these: np.ndarray, other: Access, those: np.ndarray) -> bool:
-    """Whether the same lanes write one element in two turns of a loop, agreeing in each: its last turn decides."""
+    """Whether the same lanes write one element in two loop iterations, with equal values in each iteration."""
     if not np.array_equal(these, those):
         return False
     return all(_agree(access, lanes) for access, lanes in ((one, these), (other, those)))
@@ -205,7 +207,7 @@ def _agree(access: Access, lanes: np.ndarray) -> bool:
 
 
 def _differing(one: Access, these: np.ndarray, other: Access, those: np.ndarray) -> Any:
-    """Which lanes surely write different values (a matrix), None where that is not known."""
+    """A matrix of the lanes that certainly write different values; None if unknown."""
     if one.value is not None and other.value is not None:
         if one.value.symbols != other.value.symbols:
             return None
@@ -231,7 +233,7 @@ def _race(element: int, first: _Located, lane: int, second: _Located, other: int
     two = f"{sample.name(other)} {VERBS[second.access.kind]} {same} in line {second.access.where.line}"
     if not sample.by_group:
         why = "different lanes are never ordered"
-    elif sample.number[lane] != sample.number[other]:
+    elif sample.group_number[lane] != sample.group_number[other]:
         why = "no barrier holds between groups"
     else:
         why = "there is no group_barrier() between them"

@@ -1,6 +1,6 @@
-"""What is wrong with a vector function before it runs: indexes outside its own fields, races, reads of nothing.
+"""Checks of a vector function before any launch: out-of-bounds field indexes, races, uninitialized reads.
 
-Only what surely happens for some launch is an error here; what depends on data is left to :mod:`checked`.
+Only errors that certainly happen for some launch are reported; those that depend on data are left to checked mode.
 """
 
 from __future__ import annotations
@@ -15,24 +15,23 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.barriers import widths
 from pydp.lang.execute.lane_events import Access, SkippedIterations, lane_index
-from pydp.lang.execute.symbolic_run import trace
+from pydp.lang.execute.symbolic_run import trace_group
 from pydp.lang.execute.symbolic_values import Symbols
 from pydp.lang.ir.diagnostics import VectorError
 
-WORK = 6_000  # expressions evaluated for all lanes: a small part of the time that building a kernel takes
-PAIRED = 64  # elements of an interval that are looked at pair by pair, after all were screened at once
+WORK = 6_000  # limit for the number of evaluated expressions: a small part of the time of a kernel build
+PAIRED = 64  # limit for the elements of an interval whose accesses are compared pair by pair
 
 
 def check(function: ir.Function) -> bool:
-    """Raise VectorError where lanes of a group surely race, or touch what is not there.
+    """Raise VectorError if lanes of a group certainly race, or access elements that do not exist.
 
-    Reports an index outside a local_field or private_field, a local_field's element that is read before any lane
-    wrote it, and two lanes of a group that touch one element of a local_field between two barriers, one of them
-    writing; also a barrier's given width that does not divide the group or is too narrow for what lies around it.
-    Several lanes that write one value by one statement do not race. A group is the same wherever it is; what its
-    lanes and those of other groups do with arrays is looked at for a launch (see :mod:`launch_races`).
+    Reported are: an index outside a local_field or private_field; a read of an element of a local_field that no lane
+    has written; two accesses by different lanes to one element of a local_field without a barrier between them, one of
+    them a write; a given barrier width that does not divide the group or is too narrow. Lanes that write equal values
+    in one statement do not race. Accesses to arrays are checked at the launch (see :mod:`race_check`).
 
-    Returns whether an index lies outside a field under conditions that are not known, which a launch may tell.
+    Returns whether an index is out of bounds under a condition that only the values of a launch decide.
     """
     widths.check_given(function)
     if not function.locals and not function.privates:
@@ -41,7 +40,7 @@ def check(function: ir.Function) -> bool:
     intervals: dict[str, list[_Located]] = defaultdict(list)
     written: dict[str, np.ndarray | None] = {a.name: np.zeros(math.prod(a.shape), bool) for a in function.locals}
     doubtful = False
-    for event in trace(function, WORK):
+    for event in trace_group(function, WORK):
         if not isinstance(event, Access):
             if not isinstance(event, SkippedIterations) or event.barriers:
                 _close(intervals, group)
@@ -60,7 +59,7 @@ def check(function: ir.Function) -> bool:
 
 @dataclass(eq=False)
 class _Located:
-    """An access with the flat elements that its lanes touch, up to symbols."""
+    """An access with the flat indexes of its elements, without the symbols."""
 
     access: Access
     lanes: np.ndarray
@@ -70,7 +69,7 @@ class _Located:
 
 
 def _locate(access: Access, group: tuple[int, ...]) -> _Located | None:
-    """Elements of an access; an index that is surely outside is the user's error."""
+    """The elements of an access. Raises VectorError for an index that is certainly out of bounds."""
     if access.dims is None:
         return None
     assert not isinstance(access.array, ir.GlobalArray)
@@ -102,13 +101,13 @@ def _locate(access: Access, group: tuple[int, ...]) -> _Located | None:
 
 
 def _shape(array: ir.Array) -> tuple[int, ...]:
-    """Of a local or private array; what arguments have is not known here."""
+    """The shape of a local or private array; the shapes of arguments are unknown here."""
     assert not isinstance(array, ir.GlobalArray), array
     return array.shape
 
 
 def outside_text(access: Access, axis: int, value: int, lane: str) -> str:
-    """The words for an index outside a local or private field."""
+    """The error message for an index outside a local or private field."""
     kind = "local_field" if isinstance(access.array, ir.LocalArray) else "private_field"
     verb = {"read": "reads", "write": "writes"}.get(access.kind, "updates")
     extent = _shape(access.array)[axis]
@@ -121,7 +120,7 @@ def outside_text(access: Access, axis: int, value: int, lane: str) -> str:
 def _follow_writes(
     written: dict[str, np.ndarray | None], access: Access, located: _Located | None, group: tuple[int, ...]
 ) -> None:
-    """Keep what may have been written; a read of an element that nobody can have written is the user's error."""
+    """Record the elements that may have been written. Raises VectorError for a read of one that was not."""
     name = access.array.name
     known = written[name]
     if known is None:
@@ -132,21 +131,21 @@ def _follow_writes(
         else:
             known[located.elements] = True
         return
-    if located is None or located.symbols or not (access.certain and access.settled):
+    if located is None or located.symbols or not (access.certain and access.earlier_writes_traced):
         return
     missing = ~known[located.elements]
     if missing.any():
         at = int(np.argmax(missing))
         element = lane_index(int(located.elements[at]), _shape(access.array))
         lane = lane_index(int(located.lanes[at]), group)
-        raise VectorError(f"Lane {lane} of a group reads {name}{element}, which no lane has written yet", access.where)
+        raise VectorError(f"Lane {lane} of a group reads {name}{element} before any lane has written it", access.where)
 
 
 # --- races -----------------------------------------------------------------------------------------------
 
 
 def _close(intervals: dict[str, list[_Located]], group: tuple[int, ...]) -> None:
-    """Search the accesses between two barriers, then forget them."""
+    """Search the accesses between two barriers for races, then clear them."""
     for accesses in intervals.values():
         if any(a.access.kind != "read" for a in accesses):
             by_symbols: dict[Symbols, list[_Located]] = defaultdict(list)
@@ -175,7 +174,7 @@ def _search(accesses: list[_Located], group: tuple[int, ...]) -> None:
 
 
 def _search_element(element: int, accesses: list[_Located], group: tuple[int, ...]) -> None:
-    """Look for two accesses of one element that race, pair by pair."""
+    """Compare the accesses to one element pair by pair, and raise VectorError for a race."""
     touching = [(a, a.lanes[a.elements == element]) for a in accesses]
     touching = [(a, lanes) for a, lanes in touching if len(lanes)]
     for number, (second, those) in enumerate(touching):
@@ -186,9 +185,9 @@ def _search_element(element: int, accesses: list[_Located], group: tuple[int, ..
 
 
 def _racing(first: _Located, these: np.ndarray, second: _Located, those: np.ndarray) -> tuple[int, int] | None:
-    """Two lanes of two accesses of one element that race with one another."""
+    """Two lanes whose accesses to one element race; None if there are none."""
     one, other = first.access, second.access
-    if (one.kind == other.kind and one.kind != "write") or one.is_apart(other):
+    if (one.kind == other.kind and one.kind != "write") or one.touches_other_member(other):
         return None
     shorter = min(len(one.context), len(other.context))
     if one.context[:shorter] != other.context[:shorter]:
@@ -198,14 +197,14 @@ def _racing(first: _Located, these: np.ndarray, second: _Located, those: np.ndar
         racing = those != lane
         if agreeing:
             left, right = _written(other, those), _written(one, lane)
-            racing &= (left != right) & ~((left != left) & (right != right))  # NaN is one value
+            racing &= (left != right) & ~((left != left) & (right != right))  # NaN equals NaN here
         if racing.any():
             return int(lane), int(those[np.argmax(racing)])
     return None
 
 
 def _comparable(one: Access, other: Access) -> bool:
-    """Whether it is known which lanes write equal values."""
+    """Whether it is known which lanes of two writes have equal values."""
     if one.value is not None and other.value is not None:
         return one.value.symbols == other.value.symbols
     return one.signature is not None and other.signature is not None

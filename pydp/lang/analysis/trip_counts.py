@@ -1,4 +1,4 @@
-"""How many loop iterations a lane runs, from the values of a launch: for drivers that end loops too early."""
+"""Bounds of the number of loop iterations of a lane, from the values of a launch, for drivers that end long loops."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ import numpy as np
 from pydp.lang import ir
 
 Values = Callable[[ir.Expr], int | None]
-Range = tuple[int, int]  # the least and the greatest value
-_EXPONENTS = {2: 41, 4: 278, 8: 2099}  # by the bytes of a float: differences of exponents, those of denormals included
+Range = tuple[int, int]  # the smallest and the largest value
+_REMAINDER_ITERATIONS = {2: 41, 4: 278, 8: 2099}  # by float size: the largest difference of exponents, with denormals
 
 
 class LoopBound:
-    """How many iterations all loops of a lane take together, from the launch's extents and numbers. `values` gives
-    leaves: extents and parameters. The turns in which loops find their end count as well."""
+    """Bounds of the total number of loop iterations of a lane, from the values of a launch. `values` returns the value
+    of an extent or parameter. The final test of a loop's condition counts as an iteration."""
 
     def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
         self.function = function
         self.has_loops = any(isinstance(one, (ir.For, ir.While)) for one in ir.statements(function.body))
 
-    def count(self, values: Values) -> int | None:
-        """The most that they can be, those that no statement shows (see `hidden`) included; None where that depends on
-        data or lanes."""
-        return _block(self.function.body, _Known(self.function.body), values)
+    def upper_bound(self, values: Values) -> int | None:
+        """The maximum number of iterations, with hidden ones. None if it depends on data or lanes."""
+        return _upper_bound(self.function.body, _KnownRanges(self.function.body), values)
 
-    def least(self, values: Values) -> int:
-        """What every lane takes for sure."""
-        return _least(self.function.body, _Known(self.function.body), values)
+    def lower_bound(self, values: Values) -> int:
+        """The number of iterations that every lane certainly runs."""
+        return _lower_bound(self.function.body, _KnownRanges(self.function.body), values)
 
 
-class _Known:
-    """What is known of variables: the ranges of loop counters, and the only definitions of others."""
+class _KnownRanges:
+    """The known ranges of loop counters, and the definitions of variables that are assigned once."""
 
     def __init__(self, body: Sequence[ir.Stmt]) -> None:
         self.ranges: dict[str, Range] = {}
@@ -50,7 +49,7 @@ class _Known:
 
     @contextmanager
     def inside(self, loop: ir.For, ends: Range) -> Iterator[None]:
-        """The loop's counter is between `ends`."""
+        """Context manager for the loop's body, where the counter is in the range `ends`."""
         name = loop.variable.name
         if name in self.counters:
             self.ranges[name] = ends
@@ -58,15 +57,15 @@ class _Known:
         self.ranges.pop(name, None)
 
 
-def hidden(expressions: Iterable[ir.Expr]) -> int:
-    """Iterations of loops that no statement shows: integer powers take one for each bit of the exponent, remainders of
-    floats (on llvmpipe) one for each bit by which exponents differ."""
-    return sum(_hidden(part) for one in expressions for part in ir.walk(one))
+def hidden_iterations(expressions: Iterable[ir.Expr]) -> int:
+    """The iterations of loops inside operations: an integer power has one for each bit of the exponent; a float
+    remainder (on llvmpipe) has one for each bit of the difference of the exponents."""
+    return sum(_hidden_iterations(part) for one in expressions for part in ir.walk(one))
 
 
-def _hidden(part: ir.Expr) -> int:
+def _hidden_iterations(part: ir.Expr) -> int:
     if _is_remainder(part):
-        return _EXPONENTS[part.dtype.itemsize]
+        return _REMAINDER_ITERATIONS[part.dtype.itemsize]
     if not isinstance(part, ir.Binary) or part.op != "pow" or part.dtype.kind not in "iu":
         return 0
     if isinstance(part.right, ir.Const):
@@ -75,33 +74,33 @@ def _hidden(part: ir.Expr) -> int:
 
 
 def _is_remainder(part: ir.Expr) -> bool:
-    """Whether an expression is computed by `fmod`."""
+    """Whether an expression is computed with `fmod`."""
     named = isinstance(part, ir.Binary) and part.op in ("mod", "floordiv")
     return part.dtype.kind == "f" and (named or (isinstance(part, ir.Math) and part.name == "fmod"))
 
 
-def _values_decide(statement: ir.Stmt) -> bool:
-    """Whether a statement goes round a hidden loop as often as values have it: in a loop of its own, the most that this
-    could be would be far more than it is. Atomic updates of floats try until no other lane came between.
+def _has_data_dependent_trips(statement: ir.Stmt) -> bool:
+    """Whether a statement contains a hidden loop whose trip count depends on data. Its upper bound is far above the
+    usual count, so it is not used inside a loop. Atomic updates of floats repeat until no other lane interferes.
 
-    Launches of such loops are watched, which sees that the driver ended one of them early."""
+    Launches with such loops are guarded: the call detects if the driver ended a loop early."""
     if isinstance(statement, ir.Atomic) and statement.array.dtype.kind == "f":
         return True
     return any(_is_remainder(part) for one in ir.expressions(statement) for part in ir.walk(one))
 
 
-def _block(body: Sequence[ir.Stmt], known: _Known, values: Values) -> int | None:
+def _upper_bound(body: Sequence[ir.Stmt], known: _KnownRanges, values: Values) -> int | None:
     total = 0
     for statement in body:
-        total += hidden(ir.expressions(statement))
+        total += hidden_iterations(ir.expressions(statement))
         if isinstance(statement, ir.While):
             return None
         if isinstance(statement, ir.For):
-            part = _loop(statement, known, values)
+            part = _loop_upper_bound(statement, known, values)
         else:
-            parts = [_block(block, known, values) for block in ir.blocks(statement)]
+            parts = [_upper_bound(block, known, values) for block in ir.blocks(statement)]
             counts = [part for part in parts if part is not None]
-            # The lanes of a vector go through both sides of a condition, and the driver counts them together.
+            # The lanes of a vector run both branches of a condition, and the driver counts both.
             part = sum(counts) if len(counts) == len(parts) else None
         if part is None:
             return None
@@ -109,95 +108,94 @@ def _block(body: Sequence[ir.Stmt], known: _Known, values: Values) -> int | None
     return total
 
 
-def _loop(loop: ir.For, known: _Known, values: Values) -> int | None:
-    turns = _turns(loop, known, values)
-    if turns is None:
+def _loop_upper_bound(loop: ir.For, known: _KnownRanges, values: Values) -> int | None:
+    trips = _trip_range(loop, known, values)
+    if trips is None:
         return None
-    (_, most), ends = turns
-    if most == 0:
-        return 1  # in which the loop finds its end
-    if any(map(_values_decide, ir.statements(loop.body))):
+    (_, high), ends = trips
+    if high == 0:
+        return 1  # the final test of the condition
+    if any(map(_has_data_dependent_trips, ir.statements(loop.body))):
         return None
     with known.inside(loop, ends):
-        inner = _block(loop.body, known, values)
-    return None if inner is None else most * (1 + inner) + 1
+        inner = _upper_bound(loop.body, known, values)
+    return None if inner is None else high * (1 + inner) + 1
 
 
-def _least(body: Sequence[ir.Stmt], known: _Known, values: Values) -> int:
+def _lower_bound(body: Sequence[ir.Stmt], known: _KnownRanges, values: Values) -> int:
     total = 0
     for statement in body:
         if isinstance(statement, ir.If):
-            total += min(_least(block, known, values) for block in ir.blocks(statement))
+            total += min(_lower_bound(block, known, values) for block in ir.blocks(statement))
         if isinstance(statement, (ir.For, ir.While)):
-            total += 1  # that of its end
+            total += 1  # the final test of the condition
         elif any(ir.jumps([statement])):
-            return total  # what comes after may be left out
-        turns = _turns(statement, known, values) if isinstance(statement, ir.For) else None
-        if isinstance(statement, ir.For) and turns is not None and not any(ir.jumps(statement.body)):
-            (least, _), ends = turns
+            return total  # the following statements may be skipped
+        trips = _trip_range(statement, known, values) if isinstance(statement, ir.For) else None
+        if isinstance(statement, ir.For) and trips is not None and not any(ir.jumps(statement.body)):
+            (low, _), ends = trips
             with known.inside(statement, ends):
-                total += least * (1 + _least(statement.body, known, values)) if least else 0
+                total += low * (1 + _lower_bound(statement.body, known, values)) if low else 0
     return total
 
 
-def _turns(loop: ir.For, known: _Known, values: Values) -> tuple[Range, Range] | None:
-    """((the least, the most turns), (the least, the greatest value of the counter)); None where they are not known."""
+def _trip_range(loop: ir.For, known: _KnownRanges, values: Values) -> tuple[Range, Range] | None:
+    """(range of the trip count, range of the counter); None if unknown."""
     start, stop, step = (_range(one, known, values) for one in (loop.start, loop.stop, loop.step))
     if start is None or stop is None or step is None or step[0] != step[1] or step[0] == 0:
         return None
     by = step[0]
-    least, most = _apart(loop.stop, loop.start, known, values)
+    low, high = _difference(loop.stop, loop.start, known, values)
     if by < 0:
-        least, most = -most, -least
-    turns = max(0, -(-least // abs(by))), max(0, -(-most // abs(by)))
-    return turns, ((start[0], stop[1] - 1) if by > 0 else (stop[0] + 1, start[1]))
+        low, high = -high, -low
+    trips = max(0, -(-low // abs(by))), max(0, -(-high // abs(by)))
+    return trips, ((start[0], stop[1] - 1) if by > 0 else (stop[0] + 1, start[1]))
 
 
-def _apart(stop: ir.Expr, start: ir.Expr, known: _Known, values: Values) -> Range:
-    """The least and the greatest of stop - start, whose ranges are known, so that nothing in them wraps: what both have
-    of a counter takes itself away."""
+def _difference(stop: ir.Expr, start: ir.Expr, known: _KnownRanges, values: Values) -> Range:
+    """The range of stop - start, where terms with the same loop counter cancel. Both have ranges, so nothing wraps."""
     factors: dict[str, int] = {}
-    parts = [_parted(stop, 1, factors, known, values), _parted(start, -1, factors, known, values)]
-    parts += [_times(known.ranges[name], factor) for name, factor in factors.items()]
+    parts = [_split_counters(stop, 1, factors, known, values), _split_counters(start, -1, factors, known, values)]
+    parts += [_scaled(known.ranges[name], factor) for name, factor in factors.items()]
     return sum(part[0] for part in parts), sum(part[1] for part in parts)
 
 
-def _parted(expr: ir.Expr, factor: int, factors: dict[str, int], known: _Known, values: Values) -> Range:
-    """`factor` times an expression: what it has of counters is added to `factors`, the range of the rest returned."""
+def _split_counters(expr: ir.Expr, factor: int, factors: dict[str, int], known: _KnownRanges, values: Values) -> Range:
+    """Split `factor` times an expression: adds the coefficients of counters to `factors`, returns the rest's range."""
     if isinstance(expr, ir.Read) and expr.variable.name in known.ranges:
         factors[expr.variable.name] = factors.get(expr.variable.name, 0) + factor
         return 0, 0
     if isinstance(expr, ir.Cast):
-        return _parted(expr.value, factor, factors, known, values)
+        return _split_counters(expr.value, factor, factors, known, values)
     found = _range(expr, known, values)
     assert found is not None, expr
     if isinstance(expr, ir.Binary) and expr.op in ("add", "sub"):
-        left = _parted(expr.left, factor, factors, known, values)
-        right = _parted(expr.right, factor if expr.op == "add" else -factor, factors, known, values)
+        left = _split_counters(expr.left, factor, factors, known, values)
+        right = _split_counters(expr.right, factor if expr.op == "add" else -factor, factors, known, values)
         return left[0] + right[0], left[1] + right[1]
     if isinstance(expr, ir.Binary) and expr.op == "mul":
         for one, other in ((expr.left, expr.right), (expr.right, expr.left)):
             times = _range(other, known, values)
             if times is not None and times[0] == times[1]:
-                return _parted(one, factor * times[0], factors, known, values)
-    return _times(found, factor)
+                return _split_counters(one, factor * times[0], factors, known, values)
+    return _scaled(found, factor)
 
 
-def _times(ends: Range, factor: int) -> Range:
+def _scaled(ends: Range, factor: int) -> Range:
     return min(end * factor for end in ends), max(end * factor for end in ends)
 
 
-def _range(expr: ir.Expr, known: _Known, values: Values) -> Range | None:
-    """The least and the greatest value of an integer expression; None where they are not known, or wrap."""
-    found = _exact(expr, known, values)
+def _range(expr: ir.Expr, known: _KnownRanges, values: Values) -> Range | None:
+    """The range of an integer expression; None if it is unknown or wraps."""
+    found = _unwrapped_range(expr, known, values)
     if found is None or expr.dtype.kind not in "iu":
         return None
     limits = np.iinfo(expr.dtype)
     return found if limits.min <= min(found) and max(found) <= limits.max else None
 
 
-def _exact(expr: ir.Expr, known: _Known, values: Values) -> Range | None:
-    """The same of numbers that have no limits, but for the parts of the expression."""
+def _unwrapped_range(expr: ir.Expr, known: _KnownRanges, values: Values) -> Range | None:
+    """As :func:`_range`, without the check that the expression itself does not wrap."""
     if isinstance(expr, ir.Const):
         return int(expr.value), int(expr.value)
     if isinstance(expr, ir.Read):
@@ -214,7 +212,7 @@ def _exact(expr: ir.Expr, known: _Known, values: Values) -> Range | None:
     return None if value is None else (int(value), int(value))
 
 
-def _binary(expr: ir.Binary, known: _Known, values: Values) -> Range | None:
+def _binary(expr: ir.Binary, known: _KnownRanges, values: Values) -> Range | None:
     left, right = _range(expr.left, known, values), _range(expr.right, known, values)
     if left is None or right is None or expr.dtype.kind not in "iu":
         return None

@@ -1,1 +1,1 @@
-"""Barriers of vector functions (SPEC S4): uniformity, widths, checks, lowerings."""
+"""Barriers of vector functions (SPEC S4): uniformity, inference and checks of their widths, and their lowerings."""

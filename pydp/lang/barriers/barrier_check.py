@@ -1,8 +1,8 @@
-"""Widths of barriers that a launch's numbers tell: each must divide the group's lanes, and let none of them race.
+"""Checks given barrier widths with the values of a launch: each must divide the group's size and prevent races.
 
-The statements that all lanes of a group run alike are followed with the launch's numbers and extents, as far as these
-decide them; then what lies on the two sides of the barriers is looked at, for all lanes of a group. What depends on
-data is left to checked mode.
+First, the uniform statements are interpreted with the launch's numbers and extents, to check that computed widths
+divide the group's size. Then the accesses around the barriers are traced for all lanes of a group and searched for
+races. Widths and accesses that depend on data are left to checked mode.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.barriers.widths import check_given
-from pydp.lang.execute.lane_events import Access, wrong_width
-from pydp.lang.execute.launch_lanes import MOST_ALIKE, magnitude
+from pydp.lang.execute.lane_events import Access, width_error
+from pydp.lang.execute.launch_lanes import MAX_SIMILAR_LAUNCHES, magnitude
 from pydp.lang.execute.symbolic_run import Tracer
-from pydp.lang.execute.symbolic_values import Known, Value
+from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue
 from pydp.lang.ir.data import wrap
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.runtime.bounded import BoundedCache
 
 Values = Callable[[ir.Expr], int | None]
-_LEAVES = (ir.Parameter, ir.ArrayExtent, ir.GridExtent)
-_MOST_STEPS = 4096  # statements followed for one launch
-_MOST_KEPT = 512
-_WORK = 6_000  # expressions evaluated for all lanes of a group, for one launch
-_ORDERS: dict[str, Callable[[int, int], bool]] = {
+_LAUNCH_INPUTS = (ir.Parameter, ir.ArrayExtent, ir.GridExtent)
+_MAX_STEPS = 4096  # statements that are interpreted for one launch
+_MAX_CACHED = 512
+_MAX_WORK = 6_000  # expressions that are evaluated for all lanes of a group, for one launch
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b,
@@ -38,7 +38,7 @@ _ORDERS: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
 }
-_SUMS: dict[str, Callable[[int, int], int]] = {
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -52,81 +52,82 @@ _SUMS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-class LaunchWidths:
-    """The given widths of a function's barriers, for a group of `lanes`. any: a launch tells something of them."""
+class BarrierWidthCheck:
+    """The check of a function's given barrier widths. is_needed: the result depends on the values of a launch."""
 
     def __init__(self, function: ir.Function) -> None:
         self.function = function
         self.lanes = math.prod(function.group or (1,))
-        given = [one.width for one in ir.barriers(function.body) if one.width is not None and not one.counted]
+        given = [one.width for one in ir.barriers(function.body) if one.width is not None and not one.from_condition]
         computed = any(not isinstance(width, ir.Const) for width in given)
         narrow = computed or any(isinstance(width, ir.Const) and width.value < self.lanes for width in given)
-        self._leaves = control_inputs(function.body) if narrow else []
-        self._shares = narrow and _shares_arguments(function.body)
-        self.any = computed or bool(self._leaves) or self._shares
+        self._inputs = control_inputs(function.body) if narrow else []
+        self._may_share = narrow and _may_share_elements(function.body)
+        self.is_needed = computed or bool(self._inputs) or self._may_share
         self._computed = computed
-        self._passed = BoundedCache(_MOST_KEPT)  # launches by their numbers
-        self._alike = BoundedCache(_MOST_KEPT)  # how many of each kind were looked at
+        self._passed = BoundedCache(_MAX_CACHED)  # launches that passed, by their values
+        self._checked_by_magnitude = BoundedCache(_MAX_CACHED)  # number of traced launches, by the values' magnitudes
 
     def check(self, values: Values, offset: Sequence[int] | None = None) -> None:
-        """Raise VectorError for a width that does not divide the group or is too narrow for what lies around it.
+        """Raise VectorError for a width that does not divide the group's size, or is too narrow and lets lanes race.
 
-        `values` gives numbers and extents; offset: where the grid begins, along each axis. Widths are looked at for all
-        numbers, what lies around them for the first MOST_ALIKE of about one size.
+        values: returns the value of a number argument or extent. offset: the grid's offset along each axis. Widths are
+        checked for every launch; races only for the first MAX_SIMILAR_LAUNCHES launches whose values have the same
+        magnitudes.
         """
         sizes = _sizes(self.function, values)
-        inside = tuple(lanes if size is None else min(size, lanes) for size, lanes in sizes)
-        alone = tuple(size is not None and size <= lanes for size, lanes in sizes)  # there is one group only
-        key = (*(values(leaf) for leaf in self._leaves), *inside, *alone, *(offset or ()))
+        group_extents = tuple(lanes if size is None else min(size, lanes) for size, lanes in sizes)
+        single_group = tuple(size is not None and size <= lanes for size, lanes in sizes)
+        key = (*(values(one) for one in self._inputs), *group_extents, *single_group, *(offset or ()))
         if self._passed.get(key) or self._passed.find(key):
             return
         if self._computed:
-            _Followed(self.lanes, values).block(self.function.body)
-        alike = tuple(map(magnitude, key))
-        looked_at = self._alike.find(alike, 0)
-        if looked_at < MOST_ALIKE:
-            self._trace(values, inside, alone, offset)
-            if self._shares and not all(alone):  # in the first group places are numbers, so that `i ^ 8` is known
-                self._trace(values, inside, [True] * len(alone), offset)
-            self._alike.put(alike, looked_at + 1)
+            _WidthInterpreter(self.lanes, values).block(self.function.body)
+        magnitudes = tuple(map(magnitude, key))
+        checked = self._checked_by_magnitude.find(magnitudes, 0)
+        if checked < MAX_SIMILAR_LAUNCHES:
+            self._trace(values, group_extents, single_group, offset)
+            if self._may_share and not all(single_group):  # in the first group, all indexes such as `i ^ 8` are known
+                self._trace(values, group_extents, [True] * len(single_group), offset)
+            self._checked_by_magnitude.put(magnitudes, checked + 1)
         self._passed.put(key, True)
 
     def _trace(
-        self, values: Values, inside: Sequence[int], first: Sequence[bool], offset: Sequence[int] | None
+        self, values: Values, group_extents: Sequence[int], first: Sequence[bool], offset: Sequence[int] | None
     ) -> None:
-        """Compare what the lanes of any group do, along the axes of `first` of the first group."""
-        tracer = _Launched(self.function, values, inside, first, offset)
+        """Trace the lanes of an arbitrary group (of the first group along the axes of `first`) and search for races."""
+        tracer = _LaunchValuesTracer(self.function, values, group_extents, first, offset)
         with np.errstate(all="ignore"):
             tracer.block(self.function.body)
         check_given(self.function, tracer.events)
 
 
 def control_inputs(body: list[ir.Stmt]) -> list[ir.Expr]:
-    """The numbers and extents that decide which lanes do what: conditions, bounds, places and widths are made of them.
+    """The numbers and extents on which conditions, loop bounds, indexes and barrier widths depend.
 
-    What is only stored or added up changes from launch to launch and decides nothing.
+    Numbers that only contribute to stored values are not included.
     """
     given: dict[str, list[ir.Expr]] = {}
-    open_: list[ir.Expr] = []
+    pending: list[ir.Expr] = []
     for statement in ir.statements(body):
         values = [statement.value] if isinstance(statement, ir.Assign | ir.Store | ir.Atomic) else []
         if isinstance(statement, ir.Assign):
             given.setdefault(statement.variable.name, []).append(statement.value)
-        open_ += [expr for expr in ir.expressions(statement) if not any(expr is value for value in values)]
+        pending += [expr for expr in ir.expressions(statement) if not any(expr is value for value in values)]
         for value in values:
-            open_ += _places(value)
+            pending += _decisive_parts(value)
     found: dict[str, ir.Expr] = {}
-    while open_:
-        for part in ir.walk(open_.pop()):
+    while pending:
+        for part in ir.walk(pending.pop()):
             if isinstance(part, ir.Read):
-                open_ += given.pop(part.variable.name, [])
-            elif isinstance(part, _LEAVES) and part.dtype.kind in "iub":
+                pending += given.pop(part.variable.name, [])
+            elif isinstance(part, _LAUNCH_INPUTS) and part.dtype.kind in "iub":
                 found[repr(part)] = part
     return list(found.values())
 
 
-def _places(value: ir.Expr) -> list[ir.Expr]:
-    """What decides which elements an expression reads."""
+def _decisive_parts(value: ir.Expr) -> list[ir.Expr]:
+    """The subexpressions that decide which elements an expression reads."""
     found: list[ir.Expr] = []
     for part in ir.walk(value):
         if isinstance(part, ir.Load):
@@ -138,9 +139,9 @@ def _places(value: ir.Expr) -> list[ir.Expr]:
     return found
 
 
-def _shares_arguments(body: list[ir.Stmt]) -> bool:
-    """Whether an argument is written and touched by other indexes too: by those of the grid and of the group, it may
-    be, which only a launch tells to be the same."""
+def _may_share_elements(body: list[ir.Stmt]) -> bool:
+    """Whether an argument is written and also accessed with other index expressions. Only the values of a launch can
+    show whether these are the same elements, for example for indexes in the grid and in the group."""
     written: set[str] = set()
     touched: dict[str, set[object]] = defaultdict(set)
     for statement in ir.statements(body):
@@ -154,70 +155,70 @@ def _shares_arguments(body: list[ir.Stmt]) -> bool:
 
 
 def _sizes(function: ir.Function, values: Values) -> list[tuple[int | None, int]]:
-    """Along each axis the grid's extent, where it is known, and that of the groups."""
+    """For each axis, the grid's extent (None if unknown) and the group's extent."""
     sizes = (values(ir.GridExtent(function.index_dtype, axis)) for axis in range(function.grid_rank))
     return list(zip(sizes, function.group or (1,) * function.grid_rank, strict=True))
 
 
-class _Launched(Tracer):
-    """A group's lanes, with what a launch tells of numbers and extents."""
+class _LaunchValuesTracer(Tracer):
+    """Traces a group's lanes with the numbers and extents of a launch."""
 
     def __init__(
         self,
         function: ir.Function,
         values: Values,
-        inside: Sequence[int],
+        group_extents: Sequence[int],
         first: Sequence[bool],
-        begin: Sequence[int] | None,
+        offset: Sequence[int] | None,
     ) -> None:
-        super().__init__(function, _WORK)
-        self.launched, self.first, self.begin = values, first, begin
-        self.inside = np.ones(self.size, bool)
-        for place, extent in zip(self.places, inside, strict=True):
-            self.inside &= place < extent
+        super().__init__(function, _MAX_WORK)
+        self.launched, self.first, self.offset = values, first, offset
+        self.in_grid = np.ones(self.size, bool)
+        for place, extent in zip(self.local_indices, group_extents, strict=True):
+            self.in_grid &= place < extent
 
     def touch(
-        self, kind: str, access: Any, where: ir.Where, value: Value = None, members: tuple[Any, ...] = ()
+        self, kind: str, access: Any, where: ir.Where, value: OptionalValue = None, members: tuple[Any, ...] = ()
     ) -> Access | None:
         event = super().touch(kind, access, where, value, members)
         if event is not None and (kind == "atomic" or isinstance(access.array, ir.GlobalArray)):
-            event.lanes = event.lanes[self.inside[event.lanes]]  # of others it has no effect
+            event.lanes = event.lanes[self.in_grid[event.lanes]]  # it has no effect for other lanes
         return event
 
-    def placed(self, what: str, axis: int, dtype: np.dtype[Any]) -> Value:
+    def uniform_index(self, what: str, axis: int, dtype: np.dtype[Any]) -> OptionalValue:
         if what == "group" and self.first[axis]:
-            return Known(dtype.type(0))
-        if what == "offset" and self.begin is not None:
-            return Known(dtype.type(self.begin[axis]))
-        return super().placed(what, axis, dtype)
+            return SymbolicValue(dtype.type(0))
+        if what == "offset" and self.offset is not None:
+            return SymbolicValue(dtype.type(self.offset[axis]))
+        return super().uniform_index(what, axis, dtype)
 
-    def _told(self, e: ir.Expr) -> Value:
+    def _launch_value(self, e: ir.Expr) -> OptionalValue:
         value = self.launched(e) if e.dtype.kind in "iub" else None
-        return None if value is None else Known(np.asarray(value).astype(e.dtype)[()])
+        return None if value is None else SymbolicValue(np.asarray(value).astype(e.dtype)[()])
 
-    def of_parameter(self, e: ir.Parameter) -> Value:
-        return self._told(e) or super().of_parameter(e)
+    def of_parameter(self, e: ir.Parameter) -> OptionalValue:
+        return self._launch_value(e) or super().of_parameter(e)
 
-    def of_gridextent(self, e: ir.GridExtent) -> Value:
-        return self._told(e) or super().of_gridextent(e)
+    def of_gridextent(self, e: ir.GridExtent) -> OptionalValue:
+        return self._launch_value(e) or super().of_gridextent(e)
 
-    def of_arrayextent(self, e: ir.ArrayExtent) -> Value:
-        return self._told(e) or super().of_arrayextent(e)
-
-
-class _Lost(Exception):
-    """What happens next is not known."""
+    def of_arrayextent(self, e: ir.ArrayExtent) -> OptionalValue:
+        return self._launch_value(e) or super().of_arrayextent(e)
 
 
-class _Left(Exception):
-    """A break (or, where `again`, a continue) of the loop around."""
-
-    def __init__(self, again: bool) -> None:
-        self.again = again
+class _UnknownControl(Exception):
+    """The next statement is unknown, because it depends on an unknown value."""
 
 
-class _Followed:
-    """Runs statements with the values that are known."""
+class _LoopJump(Exception):
+    """A break or continue of the enclosing loop."""
+
+    def __init__(self, is_continue: bool) -> None:
+        self.is_continue = is_continue
+
+
+class _WidthInterpreter:
+    """Interprets uniform statements with the known values, and checks the widths of barriers."""
 
     def __init__(self, lanes: int, values: Values) -> None:
         self.lanes, self.values = lanes, values
@@ -225,15 +226,15 @@ class _Followed:
         self.steps = 0
 
     def block(self, body: Sequence[ir.Stmt]) -> None:
-        """Follow a list of statements to its end, or as far as it is known."""
-        with suppress(_Lost):
+        """Interpret statements to the end, or until the control flow is unknown."""
+        with suppress(_UnknownControl):
             self._run(body)
 
     def _run(self, body: Sequence[ir.Stmt]) -> None:
         for statement in body:
             self.steps += 1
-            if self.steps > _MOST_STEPS:
-                raise _Lost
+            if self.steps > _MAX_STEPS:
+                raise _UnknownControl
             if isinstance(statement, ir.Assign):
                 self._set(statement.variable.name, None if statement.members else self.of(statement.value))
             elif isinstance(statement, ir.If):
@@ -241,10 +242,10 @@ class _Followed:
             elif isinstance(statement, ir.For | ir.While):
                 self._loop(statement)
             elif isinstance(statement, ir.Break | ir.Continue):
-                raise _Left(isinstance(statement, ir.Continue))
-            elif isinstance(statement, ir.Barrier) and statement.width is not None and not statement.counted:
+                raise _LoopJump(isinstance(statement, ir.Continue))
+            elif isinstance(statement, ir.Barrier) and statement.width is not None and not statement.from_condition:
                 width = self.of(statement.width)
-                wrong = "" if width is None else wrong_width(width, self.lanes)
+                wrong = "" if width is None else width_error(width, self.lanes)
                 if wrong:
                     raise VectorError(wrong, statement.where)
 
@@ -261,7 +262,7 @@ class _Followed:
             return
         self._forget([*statement.then, *statement.orelse])
         if any(ir.jumps([statement])):
-            raise _Lost  # perhaps of the loop around: nothing that follows in it is sure
+            raise _UnknownControl  # the jump may leave the enclosing loop or iteration
 
     def _forget(self, body: list[ir.Stmt]) -> None:
         for one in ir.statements(body):
@@ -270,40 +271,40 @@ class _Followed:
 
     def _loop(self, loop: ir.For | ir.While) -> None:
         try:
-            self._rounds(loop)
-        except _Lost:
-            if self.steps > _MOST_STEPS:
+            self._run_loop(loop)
+        except _UnknownControl:
+            if self.steps > _MAX_STEPS:
                 raise
             self._forget([loop])
 
-    def _rounds(self, loop: ir.For | ir.While) -> None:
-        counts: Iterator[int] = iter(())
+    def _run_loop(self, loop: ir.For | ir.While) -> None:
+        counters: Iterator[int] = iter(())
         if isinstance(loop, ir.For):
             start, stop, step = self.of(loop.start), self.of(loop.stop), self.of(loop.step)
             if start is None or stop is None or not step:
-                raise _Lost
-            counts = iter(range(start, stop, step))
+                raise _UnknownControl
+            counters = iter(range(start, stop, step))
         while True:
             if isinstance(loop, ir.For):
-                count = next(counts, None)
+                count = next(counters, None)
                 if count is None:
                     return
                 self.known[loop.variable.name] = count
             else:
                 condition = self.of(loop.condition)
                 if condition is None:
-                    raise _Lost
+                    raise _UnknownControl
                 if not condition:
                     return
             self.steps += 1
             try:
                 self._run(loop.body)
-            except _Left as left:
-                if not left.again:
+            except _LoopJump as left:
+                if not left.is_continue:
                     return
 
     def of(self, expr: ir.Expr) -> int | None:
-        """The value of an integer or bool, None where it is not known."""
+        """The value of an integer or bool expression; None if it is unknown."""
         if expr.dtype.kind not in "iub":
             return None
         value = self._value(expr)
@@ -314,7 +315,7 @@ class _Followed:
             return int(expr.value)
         if isinstance(expr, ir.Read):
             return self.known.get(expr.variable.name)
-        if isinstance(expr, _LEAVES):
+        if isinstance(expr, _LAUNCH_INPUTS):
             return self.values(expr)
         if isinstance(expr, ir.Select):
             condition = self.of(expr.condition)
@@ -330,9 +331,9 @@ class _Followed:
         if isinstance(expr, ir.Cast):
             return parts[0]
         if isinstance(expr, ir.Compare):
-            return int(_ORDERS[expr.op](*parts))
-        if isinstance(expr, ir.Binary) and expr.op in _SUMS:
-            return _SUMS[expr.op](*parts)
+            return int(_COMPARISONS[expr.op](*parts))
+        if isinstance(expr, ir.Binary) and expr.op in _ARITHMETIC:
+            return _ARITHMETIC[expr.op](*parts)
         if isinstance(expr, ir.Unary):
             return {"neg": -parts[0], "invert": ~parts[0], "not": int(not parts[0])}[expr.op]
         if isinstance(expr, ir.Math) and expr.name in ("minimum", "maximum"):

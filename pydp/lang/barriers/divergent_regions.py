@@ -1,9 +1,9 @@
-"""Barriers with a width under a condition that not all lanes meet: the region around them is split (SPEC S4).
+"""Moves barriers with a width out of divergent conditions, by splitting the code around them (SPEC S4).
 
-``if lane < n: before(); group_barrier(n); after()`` names the lanes that meet: those n for which the condition
-holds. It becomes ``m = lane < n; if m: before()``, a barrier that all lanes reach, ``if m: after()``: a barrier of
-more lanes only waits longer. Nested conditions and loops with counts that are the same for all lanes are split as
-well; whatever else surrounds the barrier stays, and :mod:`pydp.lang.barriers.uniform` refuses it.
+``if lane < n: before(); group_barrier(n); after()`` synchronizes the n lanes for which the condition holds. It becomes
+``m = lane < n; if m: before()``, a barrier that all lanes reach, and ``if m: after()``. This is correct because a
+barrier may synchronize more lanes than needed. Nested conditions and loops with uniform trip counts are split too.
+Other control flow around a barrier is not changed; :mod:`pydp.lang.barriers.uniform` rejects it.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pydp.lang import ir
-from pydp.lang.barriers.uniform import Uniformity, analyse
+from pydp.lang.barriers.uniform import Uniformity, analyze
 from pydp.lang.ir.types import BOOL
 
 
 def split_divergent_regions(function: ir.Function) -> ir.Function:
-    """The function with every barrier that has a width taken out of conditions that differ from lane to lane."""
+    """The function with every barrier that has a width moved out of divergent conditions."""
     if not any(barrier.width is not None for barrier in ir.barriers(function.body)):
         return function
-    found = analyse(function)
-    if not found.barriers:
+    uniformity = analyze(function)
+    if not uniformity.barriers:
         return function
-    splitter = _Splitter(function, found)
+    splitter = _Splitter(function, uniformity)
     body = splitter.block(function.body)
     return replace(function, body=body, variables=[*function.variables, *splitter.masks])
 
 
 class _Splitter:
-    def __init__(self, function: ir.Function, found: Uniformity) -> None:
-        self.found = found
+    def __init__(self, function: ir.Function, uniformity: Uniformity) -> None:
+        self.uniformity = uniformity
         self.taken = {item.name for item in function.variables} | {item.name for item in function.arrays}
         self.taken |= {item.name for item in function.locals} | {item.name for item in function.privates}
         self.taken |= {item.name for item in function.parameters}
         self.masks: list[ir.Variable] = []
 
     def block(self, body: Sequence[ir.Stmt]) -> list[ir.Stmt]:
-        """A block that all lanes run; its divergent conditions around barriers are split."""
+        """Transform a block that all lanes run: split its divergent conditions around barriers."""
         result: list[ir.Stmt] = []
         for statement in body:
             if not ir.barriers([statement]):
@@ -51,17 +51,18 @@ class _Splitter:
         return result
 
     def _condition(self, statement: ir.If) -> list[ir.Stmt]:
-        if self.found.cause(statement.condition) is None:
+        if self.uniformity.cause(statement.condition) is None:
             return [replace(statement, then=self.block(statement.then), orelse=self.block(statement.orelse))]
         if not self._can_split(statement.then) or not self._can_split(statement.orelse):
             return [statement]
-        return self._both_ways(statement, None)
+        return self._split(statement, None)
 
     def _can_split(self, body: Sequence[ir.Stmt]) -> bool:
-        """True where only conditions and loops of uniform counts are around the barriers, all with widths."""
+        """Whether all barriers have a uniform width, and only conditions and loops with uniform trip counts enclose
+        them."""
         for statement in body:
             if isinstance(statement, ir.Barrier):
-                if statement.width is None or self.found.cause(statement.width) is not None:
+                if statement.width is None or self.uniformity.cause(statement.width) is not None:
                     return False
             elif isinstance(statement, ir.Break | ir.Continue):
                 return False
@@ -72,33 +73,35 @@ class _Splitter:
                 if not self._can_split(statement.then) or not self._can_split(statement.orelse):
                     return False
             elif isinstance(statement, ir.For):
-                counts = (statement.start, statement.stop, statement.step)
-                if any(self.found.cause(item) is not None for item in counts) or not self._can_split(statement.body):
+                bounds = (statement.start, statement.stop, statement.step)
+                divergent = any(self.uniformity.cause(item) is not None for item in bounds)
+                if divergent or not self._can_split(statement.body):
                     return False
             else:
                 return False
         return True
 
     def _mask(self, value: ir.Expr, where: ir.Where) -> tuple[ir.Assign, ir.Read]:
-        name = "meets" if not self.masks else f"meets_{len(self.masks) + 1}"
+        name = "mask" if not self.masks else f"mask_{len(self.masks) + 1}"
         while name in self.taken:
             name += "_"
         self.taken.add(name)
-        variable = ir.Variable(name, BOOL, made=True)
+        variable = ir.Variable(name, BOOL, synthetic=True)
         self.masks.append(variable)
         return ir.Assign(where, variable, value), ir.Read(BOOL, variable)
 
-    def _both_ways(self, statement: ir.If, outer: ir.Expr | None) -> list[ir.Stmt]:
-        """The two branches of a condition, each of its own mask; `outer` is the mask of the lanes that get here."""
+    def _split(self, statement: ir.If, outer: ir.Expr | None) -> list[ir.Stmt]:
+        """The two branches of a condition, each under its own mask. outer: the mask of the lanes that reach the
+        condition; None: all lanes."""
         condition = statement.condition
         if outer is not None:
             condition = ir.Logical(BOOL, "and", outer, condition)
-        yes, meets = self._mask(condition, statement.where)
+        yes, mask = self._mask(condition, statement.where)
         result: list[ir.Stmt] = [yes]
-        other: ir.Expr = ir.Unary(BOOL, "not", meets)
+        other: ir.Expr = ir.Unary(BOOL, "not", mask)
         if outer is not None:
             other = ir.Logical(BOOL, "and", outer, other)
-        result += self._under(statement.then, meets)
+        result += self._under(statement.then, mask)
         if statement.orelse:
             if ir.barriers(statement.orelse):
                 no, other = self._mask(other, statement.where)
@@ -107,7 +110,7 @@ class _Splitter:
         return result
 
     def _under(self, body: Sequence[ir.Stmt], mask: ir.Expr) -> list[ir.Stmt]:
-        """A block for the lanes of a mask, its barriers for all lanes."""
+        """A block in which all lanes run the barriers, and the lanes of a mask run the other statements."""
         result: list[ir.Stmt] = []
         run: list[ir.Stmt] = []
 
@@ -122,10 +125,12 @@ class _Splitter:
                 continue
             flush()
             if isinstance(statement, ir.If):
-                result += self._both_ways(statement, mask)
+                result += self._split(statement, mask)
             elif isinstance(statement, ir.For):
                 result.append(replace(statement, body=self._under(statement.body, mask)))
+            elif isinstance(statement, ir.Barrier):
+                result.append(replace(statement, from_condition=True))
             else:
-                result.append(replace(statement, counted=True) if isinstance(statement, ir.Barrier) else statement)
+                result.append(statement)
         flush()
         return result

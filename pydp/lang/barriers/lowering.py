@@ -1,8 +1,8 @@
-"""How each barrier of a vector function is run on a device, and why.
+"""Chooses how each barrier of a vector function is executed on a device, and gives the reason.
 
-Two sets of widths are right: the inferred ones, and the ones that the function gives (where it gives none, the group's
-size). A set is only right as a whole, so the cheaper of the two is taken for all barriers. Where the width differs
-from turn to turn of loops of known length, or is known at run time only, the kernel picks the way to run it there.
+Two sets of widths are correct: the inferred ones, and the ones that the function gives (the group's size by default). A
+set is correct only as a whole, so the cheaper set is used for all barriers. If a width differs between the iterations
+of a loop, or is known only at run time, the kernel selects the lowering at run time.
 """
 
 from __future__ import annotations
@@ -19,23 +19,26 @@ from pydp.lang.barriers.widths import Width, infer
 from pydp.lang.ir.text import expr_text
 from pydp.runtime.device.profile import Profile
 
-_MOST_MEETINGS = 40  # between unlike accesses: comparing every two of more takes longer than the compiler does
-_MOST_CASES = 8  # more ways than this, turn by turn, cost more than the wider barriers that they avoid
+_MAX_INTERVALS = 40  # of different accesses: comparing all pairs of more intervals takes longer than the compiler
+_MAX_CASES = 8  # more cases for the iterations of a loop cost more than the wider barriers that they avoid
 
 
 @dataclass(frozen=True)
 class BarrierPlan:
-    """lowered: one {number, memory, size, cases, by, period} for each barrier in source order, as wg_barrier.mako takes
-    them; by: "" (one way for all turns), "turn" (of `period` turns) or "width". reasons: one sentence for each.
-    build: parameters of the template by which the kernel has the subgroups that its barriers are for. assumes_apart:
-    widths, and the memory that is ordered, are right only where no written element is another one as well, by
-    arguments that share memory or by strides. uses_ptx: some are instructions of NVIDIA's own. row: the group's length
-    along dimension 0 for it. summary: how many turns of barriers are run in which way."""
+    """The lowerings of a function's barriers.
+
+    lowered: parameters of wg_barrier.mako for each barrier in source order: {number, memory, size, cases, by, period}.
+    by: "" (one case), "iteration" (the case depends on the iteration modulo `period`) or "width" (on the run-time
+    width). reasons: one sentence for each barrier. build: template parameters that give the kernel the required
+    subgroups. assumes_no_alias: the widths and the ordered memory are correct only if written elements are not aliased
+    by other arguments or by strides. uses_ptx: some barriers are PTX instructions. row: the group's extent along
+    dimension 0. summary: the number of barrier executions with each lowering.
+    """
 
     lowered: list[dict[str, object]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     build: dict[str, object] = field(default_factory=dict)
-    assumes_apart: bool = False
+    assumes_no_alias: bool = False
     uses_ptx: bool = False
     row: int = 1
     summary: str = ""
@@ -43,14 +46,16 @@ class BarrierPlan:
 
 @dataclass(frozen=True)
 class _Needed:
-    """The widths of a barrier: one for each turn (of which the first `period` are repeated), or an expression."""
+    """The width of a barrier: one for each iteration (or one for all), or an expression known at run time."""
 
-    turns: tuple[int, ...]
+    per_iteration: tuple[int, ...]
     given: ir.Expr | None
     source: str
 
     def __str__(self) -> str:
-        return f"{expr_text(self.given)}, known at run time" if self.given is not None else str(Width(self.turns))
+        if self.given is not None:
+            return f"{expr_text(self.given)}, known at run time"
+        return str(Width(self.per_iteration))
 
 
 def plan_barriers(
@@ -62,36 +67,36 @@ def plan_barriers(
     subgroup: int | None = None,
     widths: Mapping[int, Width] | None = None,
 ) -> BarrierPlan:
-    """The lowering of every barrier; raises UnsupportedOnDevice where the driver would miscompile one.
+    """The lowering of every barrier. Raises UnsupportedOnDevice if the driver would miscompile a barrier.
 
-    rows: lengths that the group may have along dimension 0, the best first; the plan's `row` is the first of those with
-    the fewest barriers of the whole group. choice and subgroup: see :class:`pydp.algorithms.forall.ForallSpec`.
-    widths: taken for the inferred ones (tests of what too narrow ones do).
+    rows: the possible extents of the group along dimension 0, in order of preference; the plan takes the first one with
+    the fewest whole-group barriers. choice, subgroup: see :class:`pydp.algorithms.forall.ForallSpec`. widths: replaces
+    the inferred widths, for tests of widths that are too narrow.
     """
-    found = ir.barriers(function.body)
+    barriers = ir.barriers(function.body)
     size = max(1, math.prod(function.group or (1,)))
     needed = _needed(function, size, widths)
     rules = _rules(needed, profile, size, rows, choice, subgroup)
-    apart = choice != "group"  # what is taken where arguments share memory
-    memory = "both" if _orders_global_memory(function.body, apart) else "local"
-    more_if_shared = memory == "local" and _orders_global_memory(function.body, apart=False)
+    no_alias = choice != "group"  # forall requests "group" if arguments share memory
+    memory = "both" if _orders_global_memory(function.body, no_alias) else "local"
+    more_if_aliased = memory == "local" and _orders_global_memory(function.body, no_alias=False)
     lowered: list[dict[str, object]] = []
     reasons: list[str] = []
     counts: Counter[str] = Counter()
-    kept: set[int] = set()
-    for number, (barrier, need) in enumerate(zip(found, needed, strict=True)):
+    executed: set[int] = set()
+    for number, (barrier, need) in enumerate(zip(barriers, needed, strict=True)):
         by, period, cases = _cases(need, rules)
         if by and not profile.barriers_under_conditions:
             widest = max((one for _, one in cases), key=lambda one: one.width)
             by, period, cases = "", 1, [(None, widest)]
         if any(one.kind != "none" for _, one in cases):
-            kept.add(id(barrier))
+            executed.add(id(barrier))
         counts.update(_kinds(need, period, cases))
         shape = {"size": size, "memory": memory, "by": by, "period": period}
         lowered.append({"number": number, "cases": texts(cases), **shape})
-        reasons.append(_reason(barrier, need, _told(by, cases), memory))
+        reasons.append(_reason(barrier, need, _describe(by, cases), memory))
     if not profile.barriers_under_conditions:
-        _refuse_conditional(function.body, "", kept)
+        _refuse_conditional(function.body, "", executed)
     kinds = set(counts)
     lanes = rules.subgroup if "subgroup" in kinds or subgroup is not None else 0
     narrow = kinds - {"group"} and any(need.source == "inferred" for need in needed)
@@ -101,40 +106,41 @@ def plan_barriers(
         build=build(replace(rules, subgroup=lanes)),
         row=rules.row,
         summary=_summary(counts),
-        assumes_apart=more_if_shared or (bool(narrow) and _writes_arguments(function)),
+        assumes_no_alias=more_if_aliased or (bool(narrow) and _writes_arguments(function)),
         uses_ptx=bool(kinds & {"warp", "named"}),
     )
 
 
-def _reason(barrier: ir.Barrier, need: _Needed, told: str, memory: str) -> str:
-    asked = "" if barrier.width is None else f", {expr_text(barrier.width)} asked for"
-    split = ", all lanes come to it and the code around it is for those of the condition" if barrier.counted else ""
-    return f"{barrier.where}: width {need} ({need.source}{asked}): {told}; {memory} memory ordered{split}"
+def _reason(barrier: ir.Barrier, need: _Needed, description: str, memory: str) -> str:
+    requested = "" if barrier.width is None else f", {expr_text(barrier.width)} requested"
+    split = "; the condition around it was split, so all lanes reach it" if barrier.from_condition else ""
+    return f"{barrier.where}: width {need} ({need.source}{requested}): {description}; {memory} memory ordered{split}"
 
 
 def _needed(function: ir.Function, size: int, widths: Mapping[int, Width] | None) -> list[_Needed]:
-    """The cheaper of the inferred and the given widths, of all barriers."""
-    found = ir.barriers(function.body)
-    whole = Width((size,), found=False)
+    """The width of every barrier: the inferred or the given widths, whichever set is cheaper."""
+    barriers = ir.barriers(function.body)
+    whole = Width((size,), inferred=False)
     if widths is None:
-        numbered = len({barrier.number for barrier in found}) == len(found)
-        widths = infer(function, most=_MOST_MEETINGS) if found and numbered else {}
-    inferred = [_inferred(widths.get(barrier.number, whole)) for barrier in found]
-    if all(barrier.width is None for barrier in found):
+        numbered = len({barrier.number for barrier in barriers}) == len(barriers)
+        widths = infer(function, max_intervals=_MAX_INTERVALS) if barriers and numbered else {}
+    inferred = [_inferred(widths.get(barrier.number, whole)) for barrier in barriers]
+    if all(barrier.width is None for barrier in barriers):
         return inferred
-    given = [_given(barrier, size) for barrier in found]
+    given = [_given(barrier, size) for barrier in barriers]
     return given if sum(map(_cost, given)) < sum(map(_cost, inferred)) else inferred
 
 
 def _inferred(width: Width) -> _Needed:
-    return _Needed(width.turns, None, "inferred" if width.found else "all lanes, for not all accesses were compared")
+    source = "inferred" if width.inferred else "all lanes, because not all accesses were compared"
+    return _Needed(width.per_iteration, None, source)
 
 
 def _given(barrier: ir.Barrier, size: int) -> _Needed:
     if barrier.width is None:
         return _Needed((size,), None, "none given")
-    if barrier.counted:  # by lanes that need not be a run
-        return _Needed((size,), None, "all lanes come")
+    if barrier.from_condition:  # the given number of lanes need not be an aligned run
+        return _Needed((size,), None, "all lanes")
     if isinstance(barrier.width, ir.Const):
         width = int(barrier.width.value)
         return _Needed((width if width > 0 and size % width == 0 else size,), None, "given")
@@ -142,7 +148,7 @@ def _given(barrier: ir.Barrier, size: int) -> _Needed:
 
 
 def _cost(need: _Needed) -> float:
-    return sum(need.turns) / len(need.turns) - (0.5 if need.given is not None else 0)
+    return sum(need.per_iteration) / len(need.per_iteration) - (0.5 if need.given is not None else 0)
 
 
 def _writes_arguments(function: ir.Function) -> bool:
@@ -153,18 +159,18 @@ def _writes_arguments(function: ir.Function) -> bool:
 
 
 def _kinds(need: _Needed, period: int, cases: Sequence[Case]) -> Counter[str]:
-    """The ways that the turns of a barrier are run, as far as they are known."""
+    """The number of iterations of a barrier with each kind of lowering; for run-time widths, the number of cases."""
     if need.given is not None:
-        return Counter(way.kind for _, way in cases)
-    turns = [turn % period for turn in range(len(need.turns))]
-    return Counter(next(way.kind for below, way in cases if below is None or turn < below) for turn in turns)
+        return Counter(lowering.kind for _, lowering in cases)
+    numbers = [number % period for number in range(len(need.per_iteration))]
+    return Counter(next(one.kind for below, one in cases if below is None or number < below) for number in numbers)
 
 
 def _summary(counts: Counter[str]) -> str:
     if not counts:
         return ""
-    ways = ", ".join(f"{counts[kind]} {WORDS[kind]}" for kind in WORDS if counts[kind])
-    return f"{counts.total()} turn(s) of barriers known before the run: {ways}"
+    lowerings = ", ".join(f"{counts[kind]} {WORDS[kind]}" for kind in WORDS if counts[kind])
+    return f"{counts.total()} barrier execution(s) known before the launch: {lowerings}"
 
 
 def _rules(
@@ -175,8 +181,8 @@ def _rules(
     choice: str,
     subgroup: int | None,
 ) -> Barriers:
-    """The rules of the first length of rows that leaves the fewest barriers of the whole group."""
-    counted = [_counted(need, size) for need in needed]
+    """The rules for the first of `rows` with the fewest whole-group barriers."""
+    needs = [_weighted_widths(need, size) for need in needed]
     found: list[Barriers] = []
     refused: UnsupportedOnDevice | None = None
     for row in rows:
@@ -186,16 +192,17 @@ def _rules(
         except UnsupportedOnDevice as error:
             refused = refused or error
             continue
-        found.append(rules_for(counted, profile, size, row, choice, subgroup))
+        found.append(rules_for(needs, profile, size, row, choice, subgroup))
     if refused and not found:
         raise refused
-    return min(found, key=lambda rules: whole_groups(counted, rules))
+    return min(found, key=lambda rules: whole_groups(needs, rules))
 
 
-def _counted(need: _Needed, size: int) -> Need:
-    """A need's widths, each turn counting 1; all that a width known at run time can be count 1 together."""
+def _weighted_widths(need: _Needed, size: int) -> Need:
+    """The widths of a barrier and the weight of each: 1 for each iteration; for a run-time width, all possible widths,
+    with weights that sum to 1."""
     if need.given is None:
-        return need.turns, 1.0
+        return need.per_iteration, 1.0
     widths = _divisors(size)
     return widths, 1 / len(widths)
 
@@ -205,54 +212,56 @@ def _divisors(size: int) -> tuple[int, ...]:
 
 
 def _cases(need: _Needed, rules: Barriers) -> tuple[str, int, list[Case]]:
-    """(by, period, cases) of a barrier."""
+    """The (by, period, cases) of a barrier; see :class:`BarrierPlan`."""
     if need.given is not None:
         cases = _cases_by_width(rules)
         return ("width" if len(cases) > 1 else ""), 1, cases
-    ways = [rules.lowering(width) for width in need.turns]
-    period = next(p for p in range(1, len(ways) + 1) if _repeats([(w.kind, w.width) for w in ways], p))
-    cases = merged([(turn + 1, way) for turn, way in enumerate(ways[:period])])
-    if len(cases) > _MOST_CASES:
-        cases = [(None, rules.lowering(max(need.turns)))]
-    return ("turn" if len(cases) > 1 else ""), period, cases
+    lowerings = [rules.lowering(width) for width in need.per_iteration]
+    period = next(p for p in range(1, len(lowerings) + 1) if _repeats([(w.kind, w.width) for w in lowerings], p))
+    cases = merged([(number + 1, lowering) for number, lowering in enumerate(lowerings[:period])])
+    if len(cases) > _MAX_CASES:
+        cases = [(None, rules.lowering(max(need.per_iteration)))]
+    return ("iteration" if len(cases) > 1 else ""), period, cases
 
 
-def _repeats(ways: Sequence[object], period: int) -> bool:
-    return all(way == ways[turn % period] for turn, way in enumerate(ways))
+def _repeats(lowerings: Sequence[object], period: int) -> bool:
+    return all(lowering == lowerings[number % period] for number, lowering in enumerate(lowerings))
 
 
 def _cases_by_width(rules: Barriers) -> list[Case]:
-    """Ways for widths known at run time: the numbers that divide the group's size, and no others."""
+    """The cases of a width known at run time: one for each divisor of the group's size."""
     size = rules.size
     if size & (size - 1):
         return [(None, rules.lowering(size))]
-    ways = [(width + 1, rules.lowering(width)) for width in _divisors(size)]
+    lowerings = [(width + 1, rules.lowering(width)) for width in _divisors(size)]
     whole = rules.lowering(size)
-    return merged([(1, whole), *ways]) if any(way.kind != whole.kind for _, way in ways) else [(None, whole)]
+    if all(lowering.kind == whole.kind for _, lowering in lowerings):
+        return [(None, whole)]
+    return merged([(1, whole), *lowerings])
 
 
-def _told(by: str, cases: Sequence[Case]) -> str:
+def _describe(by: str, cases: Sequence[Case]) -> str:
     parts = []
-    for below, way in cases:
-        when = f"{by} below {below}: " if by and below is not None else f"{by} from there: " if by else ""
-        parts.append(f"{when}{WORDS[way.kind]} ({way.reason})")
+    for below, lowering in cases:
+        when = f"{by} < {below}: " if by and below is not None else f"other {by}s: " if by else ""
+        parts.append(f"{when}{WORDS[lowering.kind]} ({lowering.reason})")
     return ", ".join(parts)
 
 
-def _refuse_conditional(body: Sequence[ir.Stmt], inside: str, kept: set[int]) -> None:
+def _refuse_conditional(body: Sequence[ir.Stmt], inside: str, executed: set[int]) -> None:
     for statement in body:
-        if isinstance(statement, ir.Barrier) and inside and id(statement) in kept:
+        if isinstance(statement, ir.Barrier) and inside and id(statement) in executed:
             raise UnsupportedOnDevice(
-                f"{statement.where}: a barrier {inside} is not run rightly by this driver where lanes are work-items; "
-                "the mapping 'vector' runs it"
+                f"{statement.where}: with mapping='simt', this driver miscompiles a barrier {inside}; "
+                "use mapping='vector'"
             )
         within = inside or _danger(statement)
         for block in ir.blocks(statement):
-            _refuse_conditional(block, within, kept)
+            _refuse_conditional(block, within, executed)
 
 
 def _danger(statement: ir.Stmt) -> str:
-    """What makes barriers inside `statement` unsafe on drivers that miscompile them, or ""."""
+    """The reason why some drivers miscompile barriers inside `statement`; "" if they do not."""
     if isinstance(statement, ir.If):
         return "under a condition"
     if isinstance(statement, ir.While):
@@ -262,9 +271,9 @@ def _danger(statement: ir.Stmt) -> str:
     return ""
 
 
-def _orders_global_memory(body: Sequence[ir.Stmt], apart: bool) -> bool:
-    """Whether a barrier stands between two accesses of an argument, one of them a write: in source order, or round a
-    loop. apart: arguments of different names share no memory."""
+def _orders_global_memory(body: Sequence[ir.Stmt], no_alias: bool) -> bool:
+    """Whether a barrier separates two accesses to an argument, one of them a write, in source order or across loop
+    iterations. no_alias: different arguments share no memory."""
     read: set[str] = set()
     written: set[str] = set()
     for number, statement in enumerate(body):
@@ -275,13 +284,13 @@ def _orders_global_memory(body: Sequence[ir.Stmt], apart: bool) -> bool:
         later_read, later_written = _global_accesses([statement, *body[number + 1 :]])
         if written and (later_read | later_written):
             return True
-        if read & later_written or (not apart and read and later_written):
+        if read & later_written or (not no_alias and read and later_written):
             return True
     return False
 
 
 def _global_accesses(body: Sequence[ir.Stmt]) -> tuple[set[str], set[str]]:
-    """Names of the arguments that statements read, and of those that they write."""
+    """The names of the arguments that statements read, and of those that they write."""
     read: set[str] = set()
     written: set[str] = set()
     for one in ir.statements(list(body)):

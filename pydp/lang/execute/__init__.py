@@ -1,1 +1,1 @@
-"""Running the typed form for many lanes: by NumPy, in checked mode, and with symbolic values."""
+"""Executors of the intermediate form: with NumPy on the host, in checked mode, and with symbolic values."""

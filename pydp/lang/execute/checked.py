@@ -1,12 +1,12 @@
-"""Checked mode: vector functions run on the host with every access watched.
+"""Checked mode: vector functions run on the host, and every memory access is checked.
 
     with pydp.checked():
         pydp.forall(grid, fn, *args, group=(16, 16))
 
-or PYDP_CHECK=1 in the environment. Reports, with the line of Python, indexes outside plain fields, tiles, the
-function's own fields, array members and tuples, reads of elements of its own fields that nobody wrote, and races:
-between lanes of a group with no barrier between, on local fields and on arrays, and between groups on arrays. Several
-lanes that write one value to one element by one statement do not race.
+The environment variable PYDP_CHECK=1 has the same effect. An error names the line of the user's Python. Reported are:
+indexes outside fields, tiles, local and private fields, array members and tuples; reads of uninitialized elements of
+local and private fields; and races, between lanes of a group without a barrier between the accesses, and between groups
+on arrays. Lanes that write the same value to one element in one statement do not race.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.execute import host_memory
-from pydp.lang.execute.checked_launch import VERBS, CheckFailed, Launch, Race, Witness, element_of
+from pydp.lang.execute.checked_launch import VERBS, CheckedLaunch, CheckFailed, Race, Witness, element_of
 from pydp.lang.execute.checked_memory import SITE_BITS, Region, Shadow, find
 from pydp.lang.execute.host import Lanes, chunks
 from pydp.lang.execute.host_evaluate import Chunk, Parameters
-from pydp.lang.execute.host_values import Mask, is_uniform, mask_and, plain
-from pydp.lang.execute.lane_events import wrong_width
+from pydp.lang.execute.host_values import Mask, is_uniform, mask_and, materialize
+from pydp.lang.execute.lane_events import width_error
 
 __all__ = ["CheckFailed", "checked", "is_checked", "run"]
 
@@ -36,7 +36,7 @@ _state = threading.local()
 
 @contextmanager
 def checked() -> Iterator[None]:
-    """Run what forall runs inside the block in checked mode (this thread only); raises :class:`CheckFailed`.
+    """Run every forall inside the block in checked mode (this thread only). Errors raise :class:`CheckFailed`.
 
     >>> import pydp
     >>> with pydp.checked():
@@ -51,7 +51,7 @@ def checked() -> Iterator[None]:
 
 
 def is_checked() -> bool:
-    """Whether forall runs in checked mode here."""
+    """Whether forall currently runs in checked mode in this thread."""
     return getattr(_state, "on", False) or os.environ.get("PYDP_CHECK", "0") not in ("", "0")
 
 
@@ -62,13 +62,14 @@ def run(
     arrays: Sequence[np.ndarray],
     parameters: Parameters = (),
 ) -> None:
-    """As :func:`pydp.lang.execute.host.run`, every access watched. Raises CheckFailed; arrays are then half done."""
+    """As :func:`pydp.lang.execute.host.run`, with every access checked. After CheckFailed, arrays may be partly
+    written."""
     extent = tuple(int(n) for n in grid_extent)
     offset = tuple(int(n) for n in grid_offset) if grid_offset is not None else (0,) * len(extent)
-    watch = Launch(function, extent, offset, list(arrays))
-    before = [(data, data.copy()) for name, data in watch.memory.items() if name in watch.regions]
+    launch = CheckedLaunch(function, extent, offset, list(arrays))
+    before = [(data, data.copy()) for name, data in launch.memory.items() if name in launch.regions]
     try:
-        _run(function, extent, offset, watch, parameters)
+        _run(function, extent, offset, launch, parameters)
     except Race as race:
         for data, copy in before:
             data[...] = copy
@@ -76,14 +77,18 @@ def run(
 
 
 def _run(
-    function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...], watch: Launch, parameters: Parameters
+    function: ir.Function,
+    extent: tuple[int, ...],
+    offset: tuple[int, ...],
+    launch: CheckedLaunch,
+    parameters: Parameters,
 ) -> None:
     with np.errstate(all="ignore"):
         for chunk in chunks(function, extent, offset):
-            watched = WatchedLanes(function, chunk, watch, parameters)
-            watched.run()
-            watched.close()
-    watch.close()
+            lanes = CheckedLanes(function, chunk, launch, parameters)
+            lanes.run()
+            lanes.close()
+    launch.close()
 
 
 def _with_values(
@@ -94,21 +99,21 @@ def _with_values(
     arrays: Sequence[np.ndarray],
     parameters: Parameters,
 ) -> CheckFailed:
-    """The error of a race, with the values that a second, equal run sees."""
-    again = Launch(function, extent, offset, list(arrays))
+    """The error for a race. A second run records the values that the two accesses read or wrote."""
+    again = CheckedLaunch(function, extent, offset, list(arrays))
     again.witness = Witness(race.found)
     with suppress(Race, CheckFailed):
         _run(function, extent, offset, again, parameters)
-    return race.say(again.witness)
+    return race.to_error(again.witness)
 
 
-class WatchedLanes(Lanes):
-    """Lanes that report each access before they do it."""
+class CheckedLanes(Lanes):
+    """The lanes of a chunk; each access is checked before it is performed."""
 
-    def __init__(self, function: ir.Function, chunk: Chunk, watch: Launch, parameters: Parameters) -> None:
-        super().__init__(function, chunk, watch.arrays, parameters)
-        self.watch = watch
-        self.regions = dict(watch.regions)
+    def __init__(self, function: ir.Function, chunk: Chunk, launch: CheckedLaunch, parameters: Parameters) -> None:
+        super().__init__(function, chunk, launch.arrays, parameters)
+        self.launch = launch
+        self.regions = dict(launch.regions)
         self.fields: dict[str, int] = {}
         fields: list[ir.LocalArray | ir.PrivateArray] = [*function.locals, *function.privates]
         for array in fields:
@@ -118,12 +123,12 @@ class WatchedLanes(Lanes):
         self.inside = self.in_grid
 
     def _number_lanes(self) -> np.ndarray:
-        """group * lanes of a group + lane, for each lane of the chunk."""
+        """The number of each lane of the chunk: group number * lanes per group + lane number in the group."""
         chunk, count = self.chunk, self.chunk.groups
         number = np.zeros(self.shape, np.int64)
         for axis in range(count):
             along = np.arange(self.shape[axis], dtype=np.int64) + chunk.first[axis]
-            weight = math.prod(self.watch.counts[axis + 1 :]) * self.watch.lanes
+            weight = math.prod(self.launch.counts[axis + 1 :]) * self.launch.lanes
             number += (along * weight).reshape([-1 if k == axis else 1 for k in range(len(self.shape))])
         for axis in range(count, len(self.shape) if count else 0):
             along = np.arange(self.shape[axis], dtype=np.int64)
@@ -140,8 +145,8 @@ class WatchedLanes(Lanes):
         elements = self.elements(expression)
         dtype = expression.array.dtype
         memory = ir.member_of(self.memory[expression.array.name], dtype, members)
-        self._inspect("read", expression, memory, elements, self.active)
-        fill = ir.member_of(self.fills[expression.array.name], dtype, members)
+        self._check_access("read", expression, memory, elements, self.active)
+        fill = ir.member_of(self.fill_values[expression.array.name], dtype, members)
         return host_memory.load(memory, elements, fill, self.shape)
 
     def member(self, expression: ir.Member) -> Any:
@@ -154,11 +159,11 @@ class WatchedLanes(Lanes):
         return super().member(expression)
 
     def store(self, statement: ir.Store) -> None:
-        value = plain(self.evaluate(statement.value))
+        value = materialize(self.evaluate(statement.value))
         elements = self.elements(statement)
         memory = ir.member_of(self.memory[statement.array.name], statement.array.dtype, statement.members)
         active = self._writers(statement)
-        self._inspect("write", statement, memory, elements, active, value)
+        self._check_access("write", statement, memory, elements, active, value)
         host_memory.store(memory, elements, value, active, self.shape)
 
     def atomic(self, statement: ir.Atomic) -> None:
@@ -166,13 +171,13 @@ class WatchedLanes(Lanes):
         elements = self.elements(statement)
         active = mask_and(self.active, self.in_grid)
         memory = self.memory[statement.array.name]
-        self._inspect("atomic", statement, memory, elements, active, value)
+        self._check_access("atomic", statement, memory, elements, active, value)
         self.update(statement, elements, value, active)
 
-    def _inspect(
+    def _check_access(
         self, kind: str, access: Any, memory: np.ndarray, elements: list[Any], active: Mask, value: Any = None
     ) -> None:
-        """Check an access of the active lanes, and keep it."""
+        """Check an access of the active lanes, and record it for later race checks."""
         mask = np.broadcast_to(active, self.shape).ravel()
         lanes = np.flatnonzero(mask)
         if not len(lanes):
@@ -193,25 +198,25 @@ class WatchedLanes(Lanes):
             return
         numbers, held = self.lane_numbers[lanes], memory[tuple(at)] if at else memory[()]
         shown = held if value is None else self._at_lanes(value, lanes)
-        if self.watch.witness is not None:
+        if self.launch.witness is not None:
             shown = np.broadcast_to(shown, lanes.shape)
-            self.watch.witness.see(self.watch.site(access), numbers, units, shown)
+            self.launch.witness.record(self.launch.site(access), numbers, units, shown)
         self._record(kind, access, region, units, numbers, (shown, held) if kind == "write" else None)
 
     def _at_lanes(self, value: Any, lanes: np.ndarray) -> np.ndarray:
-        value = plain(value)
+        value = materialize(value)
         if is_uniform(value):
             return np.full(len(lanes), value)
         return np.broadcast_to(value, self.shape).ravel()[lanes]
 
     def _check_extents(self, access: Any, memory: np.ndarray, at: list[np.ndarray], lanes: np.ndarray) -> np.ndarray:
-        """Which lanes' elements exist; the user's error where all should."""
+        """A mask of the lanes whose element exists. Raises CheckFailed if an index must be in bounds and is not."""
         name = access.array.name
         before = self.fields.get(name, 0)
         exists = np.ones(len(lanes), bool)
         real = np.broadcast_to(self.inside, self.shape).ravel()[lanes]
         for axis, (index, extent) in enumerate(zip(at, memory.shape, strict=True)):
-            if axis >= before and (name in self.fields or access.exact):
+            if axis >= before and (name in self.fields or access.strict_bounds):
                 blamed = np.ones(len(lanes), bool) if name in self.fields else real
                 self._check_index(access, index[blamed], extent, lanes[blamed], f"axis {axis - before}")
             exists &= (index >= 0) & (index < extent)
@@ -226,15 +231,15 @@ class WatchedLanes(Lanes):
                 kind, name = access.kind, access.name
             else:
                 name = access.array.name
-            lane = self.watch.lane(int(self.lane_numbers[lanes[at]]))
+            lane = self.launch.lane(int(self.lane_numbers[lanes[at]]))
             message = (
-                f"{lane.capitalize()} {VERBS[kind]} {name} at index {int(index[at])} of {what}: "
-                f"indexes 0 to {extent - 1} exist there"
+                f"{lane.capitalize()} {VERBS[kind]} {name} at index {int(index[at])} of {what}; "
+                f"indexes 0 to {extent - 1} are valid"
             )
             raise CheckFailed(message, access.where)
 
     def _check_item(self, bound: ir.ItemBound | None) -> None:
-        """The active lanes' number of an item must be one that exists; lanes outside the grid find 0, and may."""
+        """The item indexes of active lanes must be valid. The index of lanes outside the grid is 0 and not checked."""
         if bound is None:
             return
         lanes = np.flatnonzero(np.broadcast_to(mask_and(self.active, self.inside), self.shape).ravel())
@@ -245,7 +250,7 @@ class WatchedLanes(Lanes):
     def _check_written(
         self, kind: str, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, at: list[np.ndarray]
     ) -> None:
-        """A field's element must have been written before it is read."""
+        """An element of a local or private field must be written before it is read."""
         if kind == "write":
             region.written[units] = True
             return
@@ -253,15 +258,15 @@ class WatchedLanes(Lanes):
         if missing.any():
             first = int(np.argmax(missing))
             index = [int(k[first]) for k in at[self.fields[access.array.name] :]]
-            lane = self.watch.lane(int(self.lane_numbers[lanes[first]]))
-            message = f"{lane.capitalize()} {VERBS[kind]} {access.array.name}{index}, which no lane has written yet"
+            lane = self.launch.lane(int(self.lane_numbers[lanes[first]]))
+            message = f"{lane.capitalize()} {VERBS[kind]} {access.array.name}{index} before any lane has written it"
             raise CheckFailed(message, access.where)
 
     def _record(self, kind: str, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, given: Any) -> None:
-        site = self.watch.site(access)
-        shadows = [region.now] if region.launch is None else [region.launch]
-        if region.launch is not None and self.watch.lanes > 1:
-            shadows.append(region.now)
+        site = self.launch.site(access)
+        shadows = [region.current] if region.launch is None else [region.launch]
+        if region.launch is not None and self.launch.lanes > 1:
+            shadows.append(region.current)
         if given is not None:
             self._record_writes(access, region, units, lanes, given, shadows, site)
             return
@@ -279,15 +284,16 @@ class WatchedLanes(Lanes):
         shadows: list[Shadow],
         site: int,
     ) -> None:
-        """Keep the writes of one statement. Where its lanes meet in an element their values must be equal; the first
-        lane then stands for all, the last is its echo; so is a lane that writes once more what is there already."""
+        """Record the writes of one statement. If several lanes write one element, their values must be equal. The first
+        lane is then recorded as "write" and the last one as "echo". A lane that writes the value that the same
+        statement has already written is also recorded as "echo"."""
         value, held = (np.ascontiguousarray(np.broadcast_to(v, lanes.shape)) for v in given)
         raw, old = (v.view(np.uint8).reshape(len(lanes), -1) for v in (value, held))
         _, first, place = np.unique(units[:, 0], return_index=True, return_inverse=True)
         differs = (raw != raw[first][place]).any(axis=1)
         if differs.any():
             at = int(np.argmax(differs))
-            raise self._differing(access, region, units, lanes, value, (int(first[place[at]]), at))
+            raise self._differing_values(access, region, units, lanes, value, (int(first[place[at]]), at))
         again = (raw == old).all(axis=1)[first]
         last = np.full(len(first), -1)
         np.maximum.at(last, place, lanes)
@@ -300,58 +306,59 @@ class WatchedLanes(Lanes):
                 high = np.repeat((last[chosen] << SITE_BITS) | site, width)
                 shadow.add(kind, units[chosen].ravel(), low, low if kind == "write" else high)
 
-    def _differing(
+    def _differing_values(
         self, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, value: Any, pair: tuple[int, int]
     ) -> CheckFailed:
         index, _ = element_of(self.memory[access.array.name], region, int(units[pair[0], 0]))
         name = f"{access.array.name}{index[self.fields.get(access.array.name, 0) :]}"
-        one, other = (f"{self.watch.lane(int(lanes[k]))} writes {value[k]}" for k in pair)
+        one, other = (f"{self.launch.lane(int(lanes[k]))} writes {value[k]}" for k in pair)
         return CheckFailed(f"Race: {one} to {name} and {other} to it, in one statement", access.where)
 
-    # --- order --------------------------------------------------------------------------------------------
+    # --- synchronization ----------------------------------------------------------------------------------
 
     def barrier(self, statement: ir.Barrier) -> None:
-        width = self.watch.lanes
+        width = self.launch.lanes
         if statement.width is not None:
-            shown = np.broadcast_to(plain(self.evaluate(statement.width)), self.shape)
+            shown = np.broadcast_to(materialize(self.evaluate(statement.width)), self.shape)
             for given in np.unique(shown[np.broadcast_to(self.active, self.shape)]):
-                wrong = "" if statement.counted else wrong_width(int(given), width)
+                wrong = "" if statement.from_condition else width_error(int(given), width)
                 if wrong:
                     raise CheckFailed(wrong, statement.where)
             width = min(width, max(1, int(np.max(shown))))
         mask = np.broadcast_to(self.active, self.shape).ravel()
-        groups = None if mask.all() else np.unique(self.lane_numbers[mask] // self.watch.lanes)
-        self._meet(width, groups)
+        groups = None if mask.all() else np.unique(self.lane_numbers[mask] // self.launch.lanes)
+        self._synchronize(width, groups)
 
     def close(self) -> None:
-        """The end of the chunk's groups."""
-        self._meet(self.watch.lanes, None)
+        """End the chunk's groups: the end synchronizes like a barrier of the whole group."""
+        self._synchronize(self.launch.lanes, None)
 
-    def _meet(self, width: int, groups: np.ndarray | None) -> None:
+    def _synchronize(self, width: int, groups: np.ndarray | None) -> None:
         for region in {id(r): r for r in self.regions.values()}.values():
-            units = region.now.units()
+            units = region.current.units()
             if groups is not None:
-                units = units[np.isin(region.now.owners(units, self.watch.lanes), groups)]
+                units = units[np.isin(region.current.owners(units, self.launch.lanes), groups)]
             if len(units):
                 self._search(region, units)
-            whole = width >= self.watch.lanes
-            for older in sorted(region.aged):
+            whole = width >= self.launch.lanes
+            for older in sorted(region.behind_barriers):
                 if older < width:
-                    shadow = region.aged[older]
+                    shadow = region.behind_barriers[older]
                     held = shadow.units()
                     if groups is not None:
-                        held = held[np.isin(shadow.owners(held, self.watch.lanes), groups)]
-                    shadow.take(held, None if whole else region.aged.setdefault(width, Shadow(region.size)))
-            region.now.take(units, None if whole else region.aged.setdefault(width, Shadow(region.size)))
+                        held = held[np.isin(shadow.owners(held, self.launch.lanes), groups)]
+                    shadow.move(held, None if whole else region.behind_barriers.setdefault(width, Shadow(region.size)))
+            region.current.move(units, None if whole else region.behind_barriers.setdefault(width, Shadow(region.size)))
 
     def _search(self, region: Region, units: np.ndarray) -> None:
-        memory = {**self.watch.memory, **self.memory}
-        for run, shadows in [(1, [region.now]), *((w, [region.now, s]) for w, s in region.aged.items())]:
+        memory = {**self.launch.memory, **self.memory}
+        older = ((width, [region.current, shadow]) for width, shadow in region.behind_barriers.items())
+        for run, shadows in [(1, [region.current]), *older]:
             found = find(shadows, units, run)
             if found is not None:
-                raise self.watch.race(found, region, memory, self.fields, within=run if run > 1 else 0)
+                raise self.launch.race(found, region, memory, self.fields, within=run if run > 1 else 0)
 
-    # --- only the chosen operand is read ------------------------------------------------------------------
+    # --- only the selected operand is evaluated -----------------------------------------------------------
 
     def logical(self, expression: ir.Logical) -> Any:
         left = self.evaluate(expression.left)
@@ -359,7 +366,7 @@ class WatchedLanes(Lanes):
             decides = bool(left) == (expression.op == "or")
             return np.bool_(left) if decides else self.evaluate(expression.right)
         wanted = left if expression.op == "and" else ~left
-        right = self._among(wanted, expression.right)
+        right = self._evaluate_under(wanted, expression.right)
         return np.logical_and(left, right) if expression.op == "and" else np.logical_or(left, right)
 
     def branch(self, statement: ir.If) -> None:
@@ -368,16 +375,16 @@ class WatchedLanes(Lanes):
 
     def select(self, expression: ir.Select) -> Any:
         self._check_item(expression.item)
-        condition = plain(self.evaluate(expression.condition))
+        condition = materialize(self.evaluate(expression.condition))
         if is_uniform(condition):
             return self.evaluate(expression.yes if condition else expression.no)
-        yes = self._among(condition, expression.yes)
-        return np.where(condition, yes, self._among(~condition, expression.no))
+        yes = self._evaluate_under(condition, expression.yes)
+        return np.where(condition, yes, self._evaluate_under(~condition, expression.no))
 
-    def _among(self, condition: Any, expression: ir.Expr) -> Any:
-        """An expression read by the active lanes where a condition holds."""
+    def _evaluate_under(self, condition: Any, expression: ir.Expr) -> Any:
+        """The value of an expression, evaluated only by the active lanes for which the condition holds."""
         outer = self.active
         self.active = mask_and(outer, condition)
-        value = plain(self.evaluate(expression))
+        value = materialize(self.evaluate(expression))
         self.active = outer
         return value

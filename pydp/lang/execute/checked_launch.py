@@ -1,4 +1,4 @@
-"""What checked mode keeps for a whole launch, and its error: lanes, elements and lines as the user knows them."""
+"""The state of checked mode for a whole launch, and its error messages, which name lanes, elements and source lines."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
 
 
 class CheckFailed(VectorError):
-    """Checked mode saw a vector function do something wrong; ``where`` is the line of Python that did it."""
+    """Checked mode found an invalid access or a race in a vector function. ``where`` is the source line."""
 
 
 class Race(Exception):
-    """Two accesses race; what they read and wrote is found out by running once more with a :class:`Witness`."""
+    """Two accesses race. Their values are found by a second run with a :class:`Witness`."""
 
-    def __init__(self, found: Finding, say: Callable[[Witness], CheckFailed]) -> None:
-        self.found, self.say = found, say
+    def __init__(self, found: Finding, to_error: Callable[[Witness], CheckFailed]) -> None:
+        self.found, self.to_error = found, to_error
 
 
 class Witness:
-    """The values that two accesses of one unit of memory read or wrote last."""
+    """The values that two accesses to one unit of memory read or wrote last."""
 
     def __init__(self, found: Finding) -> None:
         self.unit = found[0]
         self.values: dict[int, Any] = {entry: None for _, entry in found[1:]}
 
-    def see(self, site: int, lanes: np.ndarray, units: np.ndarray, values: np.ndarray) -> None:
-        """Lanes touch units, a row for each; `values` is what they read, write or update with."""
+    def record(self, site: int, lanes: np.ndarray, units: np.ndarray, values: np.ndarray) -> None:
+        """Record an access. units: one row per lane. values: what the lanes read, write or update with."""
         for entry in self.values:
             if entry & SITES == site:
                 (rows,) = np.nonzero((lanes == entry >> SITE_BITS) & (units == self.unit).any(axis=1))
                 if len(rows):
                     self.values[entry] = np.copy(values[rows[-1]])
 
-    def told(self, kind: str, entry: int, name: str) -> str:
-        """What an access did, in words: ``writes 3 to s[4]``."""
+    def describe(self, kind: str, entry: int, name: str) -> str:
+        """An access as text: ``writes 3 to s[4]``."""
         value = self.values[entry]
         if value is None:
             return f"{VERBS[kind]} {name}"
@@ -52,8 +52,8 @@ class Witness:
         return f"reads {value} from {name}" if kind == "read" else f"writes {value} to {name}"
 
 
-class Launch:
-    """What outlives a chunk: the arguments' regions and the numbering of groups, lanes and accesses."""
+class CheckedLaunch:
+    """The state of a launch: the memory regions of arguments, and the numbering of groups, lanes and accesses."""
 
     def __init__(
         self, function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...], arrays: list[np.ndarray]
@@ -69,13 +69,13 @@ class Launch:
         self.memory = {array.name: data for array, data in zip(function.arrays, arrays, strict=True)}
         self.regions: dict[str, Region] = {}
         written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
-        for names in _sharing(self.memory):
+        for names in _groups_sharing_memory(self.memory):
             if written & set(names):
                 region = Region([self.memory[name] for name in names], between_groups=True)
                 self.regions.update((name, region) for name in names)
 
     def site(self, access: ir.Load | ir.Store | ir.Atomic) -> int:
-        """The number of an access in the source."""
+        """The number of an access (a statement or expression of the source)."""
         number = self.numbers.get(id(access))
         if number is None:
             number = self.numbers[id(access)] = min(len(self.sites), (1 << SITE_BITS) - 1)
@@ -83,7 +83,7 @@ class Launch:
         return number
 
     def close(self) -> None:
-        """At the launch's end: raise the race that regions without a barrier still hold."""
+        """End the launch: raise Race if accesses of different groups race."""
         for region in {id(r): r for r in self.regions.values()}.values():
             assert region.launch is not None
             found = find([region.launch], region.launch.units(), self.lanes)
@@ -91,31 +91,31 @@ class Launch:
                 raise self.race(found, region, self.memory, {})
 
     def lane(self, number: int) -> str:
-        """A lane as the user knows it."""
+        """A lane as text, by its index in the group or in the grid."""
         if self.lanes == 1:
-            place = _place(number, self.counts)
+            place = _unravel(number, self.counts)
             return f"lane {[start + k for start, k in zip(self.offset, place, strict=True)]}"
         group, local = divmod(number, self.lanes)
-        return f"lane {_place(local, self.group)} of group {_place(group, self.counts)}"
+        return f"lane {_unravel(local, self.group)} of group {_unravel(group, self.counts)}"
 
     def race(
         self, found: Finding, region: Region, memory: dict[str, np.ndarray], skip: dict[str, int], within: int = 0
     ) -> Race:
-        """Two accesses that race; `within` is the width of the barrier between them, if there is one.
+        """The exception for two accesses that race. within: the width of the barrier between them; 0 if there is none.
 
-        `skip`: how many axes of the groups and lanes come before those of a field.
+        skip: the number of leading axes (of groups and lanes) of a field's memory, by the field's name.
         """
         name = self.sites[found[1][1] & SITES][0]
         index, _ = element_of(memory[name], region, found[0])
         element = f"{name}{index[skip.get(name, 0) :]}"
-        return Race(found, lambda witness: self._told(found, element, within, witness))
+        return Race(found, lambda witness: self._to_error(found, element, within, witness))
 
-    def _told(self, found: Finding, name: str, within: int, witness: Witness) -> CheckFailed:
+    def _to_error(self, found: Finding, name: str, within: int, witness: Witness) -> CheckFailed:
         _, (kind, entry), (other_kind, other) = found
         sites = [self.sites[e & SITES] for e in (entry, other)]
         lanes = [e >> SITE_BITS for e in (entry, other)]
-        one = f"{self.lane(lanes[0])} {witness.told(kind, entry, name)} (line {sites[0][1].line})"
-        two = f"{self.lane(lanes[1])} {witness.told(other_kind, other, 'it')} (line {sites[1][1].line})"
+        one = f"{self.lane(lanes[0])} {witness.describe(kind, entry, name)} (line {sites[0][1].line})"
+        two = f"{self.lane(lanes[1])} {witness.describe(other_kind, other, 'it')} (line {sites[1][1].line})"
         if lanes[0] // self.lanes != lanes[1] // self.lanes:
             why = "different lanes are never ordered" if self.lanes == 1 else "no barrier holds between groups"
         elif within:
@@ -125,8 +125,8 @@ class Launch:
         return CheckFailed(f"Race: {one} and {two}: {why}", sites[1][1])
 
 
-def _sharing(memory: dict[str, np.ndarray]) -> list[list[str]]:
-    """Names of arrays, those that may share memory together."""
+def _groups_sharing_memory(memory: dict[str, np.ndarray]) -> list[list[str]]:
+    """The names of arrays, grouped: arrays that may share memory are in one group."""
     parts: list[list[str]] = []
     for name, data in memory.items():
         joined = [part for part in parts if any(np.may_share_memory(data, memory[other]) for other in part)]
@@ -134,12 +134,12 @@ def _sharing(memory: dict[str, np.ndarray]) -> list[list[str]]:
     return parts
 
 
-def _place(number: int, extents: tuple[int, ...]) -> list[int]:
+def _unravel(number: int, extents: tuple[int, ...]) -> list[int]:
     return [int(k) for k in np.unravel_index(number, extents)] if extents else []
 
 
 def element_of(memory: np.ndarray, region: Region, unit: int) -> tuple[list[int], Any]:
-    """The index and the value of the element of an array that a unit belongs to."""
+    """The index and the value of the array element that contains a unit."""
     rest = region.base + unit * region.unit - memory.__array_interface__["data"][0]
     index = [0] * memory.ndim
     for axis in range(memory.ndim):

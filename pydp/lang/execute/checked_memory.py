@@ -1,8 +1,8 @@
-"""Who touched what: the accesses of checked mode, kept for each unit of memory, and the races among them.
+"""Shadow memory of checked mode: records the accesses to each unit of memory, and finds races among them.
 
-A region is memory that some arrays share, cut into units no smaller than needed to tell their elements and members
-apart. For each unit and kind of access a shadow keeps the lowest and the highest lane that did it, which is enough
-to tell whether two different lanes (or groups, or runs of lanes that met at a barrier) did.
+A region is the memory of arrays that overlap, divided into the largest units that separate their elements and members.
+For each unit and kind of access, a shadow stores the lowest and the highest lane. This suffices to detect accesses by
+two different lanes, groups, or runs of lanes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-# "echo": lanes that wrote what the "write" of the same statement wrote, which is no race among themselves
+# "echo": a lane that wrote the same value as the "write" of the same statement; the two do not race
 KINDS = ("write", "echo", "read", "atomic")
 RACING = (
     ("write", "write"), ("write", "read"), ("write", "atomic"), ("atomic", "read"), ("echo", "write"), ("echo", "read"),
@@ -21,13 +21,13 @@ RACING = (
 )  # fmt: skip
 SITE_BITS = 12  # an entry is lane << SITE_BITS | number of the access in the source
 SITES = (1 << SITE_BITS) - 1
-NOBODY_LOW, NOBODY_HIGH = np.iinfo(np.int64).max, -1
+NO_ENTRY_LOW, NO_ENTRY_HIGH = np.iinfo(np.int64).max, -1
 
 Finding = tuple[int, tuple[str, int], tuple[str, int]]  # unit, then kind and entry of both accesses
 
 
 class Shadow:
-    """The lowest and highest entry of each kind for every unit of a region."""
+    """The lowest and the highest entry of each kind of access for every unit of a region."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -36,38 +36,38 @@ class Shadow:
         self.touched: list[np.ndarray] = []
 
     def add(self, kind: str, units: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-        """Note accesses of one kind: for each unit the lowest and the highest entry."""
+        """Record accesses of one kind, with the lowest and the highest entry for each unit."""
         if kind not in self.low:
-            self.low[kind] = np.full(self.size, NOBODY_LOW)
-            self.high[kind] = np.full(self.size, NOBODY_HIGH)
+            self.low[kind] = np.full(self.size, NO_ENTRY_LOW)
+            self.high[kind] = np.full(self.size, NO_ENTRY_HIGH)
         np.minimum.at(self.low[kind], units, low)
         np.maximum.at(self.high[kind], units, high)
         self.touched.append(units)
 
     def units(self) -> np.ndarray:
-        """The units touched since the last time that they were taken away."""
+        """The units that have entries."""
         return np.unique(np.concatenate(self.touched)) if self.touched else np.empty(0, np.int64)
 
-    def take(self, units: np.ndarray, into: Shadow | None) -> None:
-        """Move units' entries into another shadow, or drop them."""
+    def move(self, units: np.ndarray, into: Shadow | None) -> None:
+        """Move the entries of units to another shadow; with None, delete them."""
         kept = np.setdiff1d(self.units(), units, assume_unique=True)
         self.touched = [kept] if len(kept) else []
         for kind, low in self.low.items():
             high = self.high[kind]
             if into is not None:
-                held = units[high[units] != NOBODY_HIGH]
+                held = units[high[units] != NO_ENTRY_HIGH]
                 into.add(kind, held, low[held], high[held])
-            low[units], high[units] = NOBODY_LOW, NOBODY_HIGH
+            low[units], high[units] = NO_ENTRY_LOW, NO_ENTRY_HIGH
 
     def owners(self, units: np.ndarray, lanes: int) -> np.ndarray:
-        """The group (of so many lanes) of some lane that touched each unit."""
-        entry = np.full(len(units), NOBODY_HIGH)
+        """For each unit, the group (of `lanes` lanes) of one lane that accessed it."""
+        entry = np.full(len(units), NO_ENTRY_HIGH)
         for high in self.high.values():
             entry = np.maximum(entry, high[units])
         return (entry >> SITE_BITS) // lanes
 
     def same_writer(self, units: np.ndarray, site: int) -> np.ndarray:
-        """Units that one lane alone wrote, by the given access."""
+        """A mask of the units that exactly one lane wrote, in the access `site`."""
         if "write" not in self.low:
             return np.zeros(len(units), bool)
         entry = self.low["write"][units]
@@ -75,16 +75,16 @@ class Shadow:
 
 
 def find(shadows: Sequence[Shadow], units: np.ndarray, run: int) -> Finding | None:
-    """Two accesses of one unit, one of them a change, by lanes of different runs of `run` lanes."""
+    """Two accesses to one unit, at least one of them a write or update, by lanes of different runs of `run` lanes."""
     if not len(units):
         return None
     found: list[Finding] = []
     sides = {kind: _ends(shadows, kind, units) for kind in KINDS}
     for one, other in RACING:
         (low, high), (low_other, high_other) = sides[one], sides[other]
-        mask_and = (high != NOBODY_HIGH) & (high_other != NOBODY_HIGH)
+        both = (high != NO_ENTRY_HIGH) & (high_other != NO_ENTRY_HIGH)
         for left, right in ((low, high_other), (high, low_other), (low, low_other), (high, high_other)):
-            mask = mask_and & (_run(left, run) != _run(right, run))
+            mask = both & (_run(left, run) != _run(right, run))
             if one == "echo" and other == "write":
                 mask &= (left & SITES) != (right & SITES)
             if mask.any():
@@ -96,7 +96,7 @@ def find(shadows: Sequence[Shadow], units: np.ndarray, run: int) -> Finding | No
 
 
 def _ends(shadows: Sequence[Shadow], kind: str, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    low, high = np.full(len(units), NOBODY_LOW), np.full(len(units), NOBODY_HIGH)
+    low, high = np.full(len(units), NO_ENTRY_LOW), np.full(len(units), NO_ENTRY_HIGH)
     for shadow in shadows:
         if kind in shadow.low:
             low = np.minimum(low, shadow.low[kind][units])
@@ -109,8 +109,9 @@ def _run(entries: np.ndarray, run: int) -> np.ndarray:
 
 
 class Region:
-    """Memory that arrays share. `now` holds this barrier interval, `aged[w]` what lies behind barriers of width w,
-    `launch` the whole launch (None where groups cannot meet)."""
+    """The memory of arrays that overlap. current: accesses since the last barrier. behind_barriers[w]: older accesses,
+    separated only by barriers of width w. launch: accesses of the whole launch; None if only one group can access it.
+    """
 
     def __init__(self, arrays: Sequence[np.ndarray], between_groups: bool) -> None:
         ends = [_byte_bounds(array) for array in arrays]
@@ -118,13 +119,13 @@ class Region:
         self.unit = _unit(arrays, self.base)
         self.size = max(high for _, high in ends) - self.base
         self.size = max(1, self.size // self.unit)
-        self.now = Shadow(self.size)
-        self.aged: dict[int, Shadow] = {}
+        self.current = Shadow(self.size)
+        self.behind_barriers: dict[int, Shadow] = {}
         self.launch = Shadow(self.size) if between_groups else None
         self.written = np.zeros(self.size, bool)
 
     def units_of(self, memory: np.ndarray, at: Sequence[np.ndarray], count: int) -> np.ndarray:
-        """The units of elements, one row for each: those of `memory`, which may be a member's view."""
+        """The units of elements, one row per element. `memory` may be a view of a record member."""
         first = np.full(count, memory.__array_interface__["data"][0] - self.base, np.int64)
         for index, stride in zip(at, memory.strides, strict=True):
             first = first + index * stride
@@ -132,7 +133,7 @@ class Region:
 
 
 def _byte_bounds(array: np.ndarray) -> tuple[int, int]:
-    """Addresses of an array's first byte and of that behind its last."""
+    """The address of an array's first byte, and the address after its last byte."""
     low = high = array.__array_interface__["data"][0]
     if array.size:
         for extent, stride in zip(array.shape, array.strides, strict=True):
@@ -151,7 +152,7 @@ def _unit(arrays: Sequence[np.ndarray], base: int) -> int:
 
 
 def _sizes(dtype: np.dtype[Any], offset: int) -> Iterator[int]:
-    """Byte sizes and offsets of a type's members."""
+    """The sizes and offsets in bytes of a dtype's members."""
     yield dtype.base.itemsize
     yield offset
     dtype = dtype.base

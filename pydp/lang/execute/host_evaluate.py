@@ -1,4 +1,4 @@
-"""Expressions of the typed form, evaluated by NumPy for all lanes of a box of groups."""
+"""Evaluates expressions of the intermediate form with NumPy, for all lanes of a box of groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.execute import host_memory
-from pydp.lang.execute.host_values import Affine, Mask, affine, combine_affine, is_uniform, mask_and, plain
+from pydp.lang.execute.host_values import Affine, Mask, affine, combine_affine, is_uniform, mask_and, materialize
 from pydp.lang.intrinsics import BINARY, COMPARISONS, FUNCTIONS, UNARY
 from pydp.lang.numpy_math import cast
 
@@ -21,10 +21,10 @@ Parameters = Mapping[int, Any] | Sequence[Any]
 class Chunk:
     """A box of groups whose lanes run together.
 
-    shape: extents of the lanes' axes: first those of the groups, then those inside a group; only the first kind
-    where the function never looks at groups (each lane is then a group of its own).
-    first: the first group along each axis. group: extents of a group. extent, offset: of the grid.
-    groups: how many of the axes are those of groups.
+    shape: the extents of the axes of lanes: first the axes of groups, then the axes within a group. If the function
+    does not depend on groups, each lane is a group of its own, and there are only axes of groups.
+    first: the first group along each axis. group: extents of a group. extent, offset: extent and offset of the grid.
+    groups: the number of axes of groups.
     """
 
     shape: tuple[int, ...]
@@ -35,8 +35,8 @@ class Chunk:
     groups: int
 
 
-class Evaluator:
-    """The state of a chunk's lanes (variables, fields, arrays) and the value of an expression in each of them."""
+class HostEvaluator:
+    """The state of a chunk's lanes (variables, fields, arrays), and the evaluation of expressions in all lanes."""
 
     def __init__(
         self, function: ir.Function | ir.ValueFunction, chunk: Chunk, arrays: list[np.ndarray], parameters: Parameters
@@ -46,33 +46,33 @@ class Evaluator:
         self.values: dict[str, Any] = {}
         self.constants: dict[int, Any] = {}
         self.memory: dict[str, np.ndarray] = {}
-        self.prefix: dict[str, list[Any]] = {}
-        self.fills: dict[str, Any] = {}
+        self.leading_indices: dict[str, list[Any]] = {}
+        self.fill_values: dict[str, Any] = {}
         self.changing: set[str] = set()
         if isinstance(function, ir.Function):
-            self._open_arrays(function, arrays)
+            self._bind_arrays(function, arrays)
         for private in function.privates:
-            self._open_field(private, len(self.shape))
+            self._allocate_field(private, len(self.shape))
         self.in_grid: Mask = self._inside_grid()
 
-    def _open_arrays(self, function: ir.Function, arrays: list[np.ndarray]) -> None:
+    def _bind_arrays(self, function: ir.Function, arrays: list[np.ndarray]) -> None:
         for array, data in zip(function.arrays, arrays, strict=True):
-            self.memory[array.name], self.prefix[array.name] = data, []
+            self.memory[array.name], self.leading_indices[array.name] = data, []
             fill = np.zeros((), array.dtype)
             if array.dtype.names is None or isinstance(array.fill, np.void | tuple):
                 fill[()] = array.fill
-            self.fills[array.name] = fill[()]
+            self.fill_values[array.name] = fill[()]
         for local in function.locals:
-            self._open_field(local, self.chunk.groups)
+            self._allocate_field(local, self.chunk.groups)
         written = [s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)]
         for name, data in self.memory.items():
             if any(np.may_share_memory(data, self.memory[other]) for other in written if other in self.memory):
                 self.changing.add(name)
 
-    def _open_field(self, array: ir.LocalArray | ir.PrivateArray, axes: int) -> None:
+    def _allocate_field(self, array: ir.LocalArray | ir.PrivateArray, axes: int) -> None:
         self.memory[array.name] = np.zeros(self.shape[:axes] + array.shape, array.dtype)
-        self.prefix[array.name] = [self._position(axis) for axis in range(axes)]
-        self.fills[array.name] = np.zeros((), array.dtype)[()]
+        self.leading_indices[array.name] = [self._position(axis) for axis in range(axes)]
+        self.fill_values[array.name] = np.zeros((), array.dtype)[()]
         self.changing.add(array.name)
 
     def _position(self, axis: int, base: int = 0, factor: int = 1, dtype: Any = np.int64) -> Any:
@@ -85,12 +85,12 @@ class Evaluator:
         for axis in range(chunk.groups):
             last = (chunk.first[axis] + self.shape[axis]) * chunk.group[axis]
             if last > chunk.extent[axis]:
-                place = self._place(axis, 0, np.dtype(np.int64))
-                mask = mask_and(mask, np.asarray(plain(place) < chunk.extent[axis]))
+                place = self._grid_index(axis, 0, np.dtype(np.int64))
+                mask = mask_and(mask, np.asarray(materialize(place) < chunk.extent[axis]))
         return mask
 
-    def _place(self, axis: int, offset: int, dtype: np.dtype[Any]) -> Any:
-        """The lane's index in the grid along an axis."""
+    def _grid_index(self, axis: int, offset: int, dtype: np.dtype[Any]) -> Any:
+        """The lanes' index in the grid along an axis."""
         chunk = self.chunk
         size = chunk.group[axis]
         steps = [0] * len(self.shape)
@@ -100,8 +100,8 @@ class Evaluator:
         return affine(offset + chunk.first[axis] * size, tuple(steps), self.shape, dtype)
 
     def elements(self, access: ir.Load | ir.Store | ir.Atomic) -> list[Any]:
-        """The values of an access's indexes, those that pick a field's group or lane before them."""
-        return [*self.prefix[access.array.name], *(self.evaluate(index) for index in access.indices)]
+        """The index values of an access. For fields, the indexes of the group or lane come first."""
+        return [*self.leading_indices[access.array.name], *(self.evaluate(index) for index in access.indices)]
 
     def evaluate(self, expression: ir.Expr) -> Any:
         return getattr(self, _EXPRESSIONS[type(expression)])(expression)
@@ -115,7 +115,7 @@ class Evaluator:
     def read(self, expression: ir.Read) -> Any:
         variable = expression.variable
         value = self.values.get(variable.name)
-        if value is None:  # assigned only where no lane came by: nobody looks at it
+        if value is None:  # no lane has executed an assignment, so the value is never used
             value = self.values[variable.name] = np.zeros((), variable.dtype)[()]
         return value
 
@@ -132,7 +132,7 @@ class Evaluator:
         return self._position(self.chunk.groups + expression.axis, 0, 1, expression.dtype)
 
     def global_index(self, expression: ir.GlobalIndex) -> Any:
-        return self._place(expression.axis, self.chunk.offset[expression.axis], expression.dtype)
+        return self._grid_index(expression.axis, self.chunk.offset[expression.axis], expression.dtype)
 
     def grid_extent(self, expression: ir.GridExtent) -> Any:
         return expression.dtype.type(self.chunk.extent[expression.axis])
@@ -144,7 +144,7 @@ class Evaluator:
         value = self.evaluate(expression.value)
         if expression.op == "neg" and isinstance(value, Affine):
             return combine_affine("mul", value, -1, expression.dtype)
-        return UNARY[expression.op].numpy(plain(value))
+        return UNARY[expression.op].numpy(materialize(value))
 
     def binary(self, expression: ir.Binary) -> Any:
         left, right = self.evaluate(expression.left), self.evaluate(expression.right)
@@ -154,16 +154,16 @@ class Evaluator:
                 value = combine_affine(expression.op, left, right, expression.dtype)
                 if value is not None:
                     return value
-            left, right = plain(left), plain(right)
+            left, right = materialize(left), materialize(right)
         return BINARY[expression.op].numpy(left, right)
 
     def compare(self, expression: ir.Compare) -> Any:
         left, right = self.evaluate(expression.left), self.evaluate(expression.right)
         if isinstance(left, Affine) or isinstance(right, Affine):
-            decided = _decided(expression.op, left, right)
+            decided = _decided_by_ranges(expression.op, left, right)
             if decided is not None:
                 return decided
-        left, right = plain(left), plain(right)
+        left, right = materialize(left), materialize(right)
         if left.dtype.names is not None:
             return (left == right) if expression.op == "eq" else (left != right)
         return COMPARISONS[expression.op].numpy(left, right)
@@ -177,10 +177,11 @@ class Evaluator:
         return np.logical_and(left, right) if expression.op == "and" else np.logical_or(left, right)
 
     def select(self, expression: ir.Select) -> Any:
-        condition = plain(self.evaluate(expression.condition))
+        condition = materialize(self.evaluate(expression.condition))
         if is_uniform(condition):
             return self.evaluate(expression.yes if condition else expression.no)
-        return np.where(condition, plain(self.evaluate(expression.yes)), plain(self.evaluate(expression.no)))
+        yes, no = materialize(self.evaluate(expression.yes)), materialize(self.evaluate(expression.no))
+        return np.where(condition, yes, no)
 
     def cast(self, expression: ir.Cast) -> Any:
         value, dtype = self.evaluate(expression.value), expression.dtype
@@ -191,7 +192,7 @@ class Evaluator:
         return value if value.dtype == dtype else cast(value, dtype)
 
     def math(self, expression: ir.Math) -> Any:
-        value = FUNCTIONS[expression.name].numpy(*(plain(self.evaluate(v)) for v in expression.values))
+        value = FUNCTIONS[expression.name].numpy(*(materialize(self.evaluate(v)) for v in expression.values))
         return value if value.dtype == expression.dtype else value.astype(expression.dtype)
 
     def member(self, expression: ir.Member) -> Any:
@@ -200,7 +201,7 @@ class Evaluator:
         return value if np.ndim(value) else value[()]
 
     def make_record(self, expression: ir.MakeRecord) -> Any:
-        values = [plain(self.evaluate(value)) for value in expression.values]
+        values = [materialize(self.evaluate(value)) for value in expression.values]
         record = np.zeros(np.broadcast_shapes(*(np.shape(value) for value in values)), expression.dtype)
         for name, value in zip(expression.dtype.names or (), values, strict=True):
             record[name] = value
@@ -208,11 +209,11 @@ class Evaluator:
 
     def load(self, expression: ir.Load) -> Any:
         name = expression.array.name
-        return host_memory.load(self.memory[name], self.elements(expression), self.fills[name], self.shape)
+        return host_memory.load(self.memory[name], self.elements(expression), self.fill_values[name], self.shape)
 
 
-def _decided(op: str, left: Any, right: Any) -> np.bool_ | None:
-    """The outcome of a comparison that is the same for all lanes because the two ranges do not meet."""
+def _decided_by_ranges(op: str, left: Any, right: Any) -> np.bool_ | None:
+    """The result of a comparison if the ranges of its operands decide it for all lanes; else None."""
     if not all(isinstance(side, Affine) or (is_uniform(side) and side.dtype.kind in "iu") for side in (left, right)):
         return None
     (a, b), (c, d) = ((s.low, s.high) if isinstance(s, Affine) else (int(s), int(s)) for s in (left, right))

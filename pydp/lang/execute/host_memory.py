@@ -1,7 +1,7 @@
-"""Loads, stores and atomics of many lanes at once: strided views where the indexes are affine, gathers elsewhere.
+"""Loads, stores and atomics of many lanes at once, as strided views for affine indexes, else as gathers and scatters.
 
-`memory` is any strided array; `indices` has one value (see :mod:`host_values`) for each of its axes. Elements
-outside are never touched: a load gives `fill` there, a store drops the value.
+`memory` is any strided array; `indices` has one value (see :mod:`host_values`) for each axis. Out-of-bounds loads give
+`fill`; out-of-bounds stores and updates are dropped.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from pydp.lang.execute.host_values import Affine, Mask, bounds_of, is_uniform, mask_and, plain
+from pydp.lang.execute.host_values import Affine, Mask, bounds_of, is_uniform, mask_and, materialize
 
 Box = tuple[tuple[int, int], ...]  # first and end position along each axis of the lanes
 
 
 def _inside_box(memory: np.ndarray, indices: Sequence[Any], shape: tuple[int, ...]) -> Box | None:
-    """The box of lanes whose element exists, where that is a box: () for none of them, None where it is no box."""
+    """The range of in-bounds lanes per axis, if these lanes form a box: () if there are none, None if they do not."""
     box = [(0, n) for n in shape]
     for index, extent in zip(indices, memory.shape, strict=True):
         low, high = bounds_of(index)
@@ -40,9 +40,9 @@ def _inside_box(memory: np.ndarray, indices: Sequence[Any], shape: tuple[int, ..
 
 
 def _view(memory: np.ndarray, indices: Sequence[Any], box: Box, rank: int, keep: bool) -> np.ndarray:
-    """A view with one axis for each axis of the lanes: the element of each lane of the box.
+    """A view with one axis for each axis of lanes: the element of each lane of the box.
 
-    `keep` keeps axes along which the element does not change at the box's extent; else they have extent 1.
+    keep: axes along which the element does not change have the box's extent; else they have extent 1.
     """
     origin, strides = [], [0] * rank
     for index, stride in zip(indices, memory.strides, strict=True):
@@ -65,12 +65,12 @@ def _is_slicing(indices: Sequence[Any]) -> bool:
 
 
 def inside_mask(memory: np.ndarray, indices: Sequence[Any]) -> Mask:
-    """Lanes whose element exists."""
+    """A mask of the lanes whose indexes are in bounds."""
     mask: Mask = True
     for index, extent in zip(indices, memory.shape, strict=True):
         low, high = bounds_of(index)
         if low < 0 or high >= extent:
-            values = plain(index)
+            values = materialize(index)
             mask = mask_and(mask, np.asarray((values >= 0) & (values < extent)))
     if mask is not True and np.ndim(mask) == 0:
         return bool(mask)
@@ -78,7 +78,7 @@ def inside_mask(memory: np.ndarray, indices: Sequence[Any]) -> Mask:
 
 
 def load(memory: np.ndarray, indices: Sequence[Any], fill: Any, shape: tuple[int, ...]) -> Any:
-    """The element of each lane. It may be a view of the memory: copy it before anything is stored."""
+    """The element of each lane. The result may be a view of the memory: copy it before the next store."""
     if not indices:
         return _element(memory[()])
     if _is_slicing(indices):
@@ -90,7 +90,7 @@ def load(memory: np.ndarray, indices: Sequence[Any], fill: Any, shape: tuple[int
     inside = inside_mask(memory, indices)
     if inside is False:
         return fill
-    at = tuple(plain(index) for index in indices)
+    at = tuple(materialize(index) for index in indices)
     if inside is True:
         return memory[at]
     safe = tuple(np.clip(index, 0, extent - 1) for index, extent in zip(at, memory.shape, strict=True))
@@ -98,7 +98,7 @@ def load(memory: np.ndarray, indices: Sequence[Any], fill: Any, shape: tuple[int
 
 
 def _element(value: Any) -> Any:
-    """A scalar as it is now: NumPy's record scalars are views."""
+    """A copy of a scalar, because NumPy's record scalars are views."""
     return value.copy() if isinstance(value, np.void) else value
 
 
@@ -113,7 +113,8 @@ def _load_box(memory: np.ndarray, indices: Sequence[Any], box: Box, fill: Any, s
 
 
 def _is_one_to_one(indices: Sequence[Any], shape: tuple[int, ...]) -> bool:
-    """No two lanes have the same element, provably: each axis of the lanes moves some index as a digit of a number."""
+    """Whether it is provable that no two lanes have the same element: each axis of lanes steps an index by more than
+    the range of the axes with smaller steps."""
     seen: set[int] = set()
     for index in indices:
         if not isinstance(index, Affine):
@@ -127,18 +128,18 @@ def _is_one_to_one(indices: Sequence[Any], shape: tuple[int, ...]) -> bool:
     return all(axis in seen or n == 1 for axis, n in enumerate(shape))
 
 
-def _cut(value: Any, box: Box) -> Any:
-    """The lanes of the box of a value or mask."""
+def _crop(value: Any, box: Box) -> Any:
+    """The part of a value or mask that belongs to the lanes of the box."""
     if np.ndim(value) == 0:
         return value
     return value[tuple(slice(*b) if n > 1 else slice(None) for n, b in zip(value.shape, box, strict=True))]
 
 
 def store(memory: np.ndarray, indices: Sequence[Any], value: Any, active: Mask, shape: tuple[int, ...]) -> None:
-    """memory[indices] = value in the active lanes; where several lanes meet, one of them wins."""
+    """Store ``memory[indices] = value`` for the active lanes. Of several stores to one element, one remains."""
     if active is False:
         return
-    value = plain(value)
+    value = materialize(value)
     if not indices:
         memory, indices = memory[None], [np.int64(0)]
     if _is_slicing(indices) and _is_one_to_one(indices, shape):
@@ -147,8 +148,8 @@ def store(memory: np.ndarray, indices: Sequence[Any], value: Any, active: Mask, 
             return
         if box is not None:
             target = _view(memory, indices, box, len(shape), keep=True)
-            where = True if active is True else _cut(active, box)
-            np.copyto(target, _cut(value, box), where=where, casting="no")
+            where = True if active is True else _crop(active, box)
+            np.copyto(target, _crop(value, box), where=where, casting="no")
             return
     scatter(memory, indices, value, active, shape, memory.__setitem__)
 
@@ -161,12 +162,12 @@ def scatter(
     shape: tuple[int, ...],
     put: Callable[[Any, Any], None],
 ) -> None:
-    """put(elements, values) of the active lanes whose element exists, one after the other in lane order."""
+    """Call ``put(elements, values)`` with the elements and values of the active in-bounds lanes, in lane order."""
     mask = mask_and(active, inside_mask(memory, indices))
     if mask is False:
         return
-    value = plain(value)
-    at = [plain(index) for index in indices]
+    value = materialize(value)
+    at = [materialize(index) for index in indices]
     if mask is True:
         chosen = tuple(np.broadcast_to(index, shape).ravel() for index in at)
         put(chosen, np.broadcast_to(value, shape).ravel())
@@ -175,10 +176,10 @@ def scatter(
     put(tuple(np.broadcast_to(index, shape)[lanes] for index in at), np.broadcast_to(value, shape)[lanes])
 
 
-def fetch(
+def fetch_update(
     update: np.ufunc, memory: np.ndarray, indices: Sequence[Any], value: Any, active: Mask, shape: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As :func:`atomic`; gives the lanes that did it (a mask) and what each of them found."""
+    """As :func:`atomic`; returns a mask of the lanes that performed the update, and the previous value of each lane."""
     if not indices:
         memory, indices = memory[None], [np.int64(0)]
     done = np.broadcast_to(np.asarray(mask_and(active, inside_mask(memory, indices))), shape)
@@ -186,22 +187,22 @@ def fetch(
     lanes = np.flatnonzero(done)
     if not len(lanes):
         return done, before
-    at = [np.broadcast_to(plain(index), shape).ravel()[lanes] for index in indices]
-    values = np.broadcast_to(plain(value), shape).ravel()[lanes]
+    at = [np.broadcast_to(materialize(index), shape).ravel()[lanes] for index in indices]
+    values = np.broadcast_to(materialize(value), shape).ravel()[lanes]
     place = np.ravel_multi_index(tuple(at), memory.shape)
     order = np.argsort(place, kind="stable")
     _, first, counts = np.unique(place[order], return_index=True, return_counts=True)
     found = np.empty(len(lanes), memory.dtype)
-    if counts.max() > len(first):  # few elements: those that meet in each of them
+    if counts.max() > len(first):  # few elements: loop over the elements, accumulate over the lanes of each
         for start, count in zip(first, counts, strict=True):
             those = order[start : start + count]
             element = tuple(int(index[those[0]]) for index in at)
             all_values = np.concatenate([np.asarray(memory[element])[None], values[those]])
             steps = update.accumulate(all_values, dtype=memory.dtype)
             found[those], memory[element] = steps[:-1], steps[-1]
-    else:  # many: the first lanes of all, then the second ones
-        for turn in range(int(counts.max())):
-            those = order[first[counts > turn] + turn]
+    else:  # many elements: update all with their first lane, then with their second lane, and so on
+        for rank in range(int(counts.max())):
+            those = order[first[counts > rank] + rank]
             elements = tuple(index[those] for index in at)
             found[those] = memory[elements]
             memory[elements] = update(found[those], values[those])
@@ -212,7 +213,7 @@ def fetch(
 def atomic(
     update: np.ufunc, memory: np.ndarray, indices: Sequence[Any], value: Any, active: Mask, shape: tuple[int, ...]
 ) -> None:
-    """memory[indices] = update(memory[indices], value), lane after lane."""
+    """Perform ``memory[indices] = update(memory[indices], value)`` for each active lane, in lane order."""
     if not indices:
         memory, indices = memory[None], [np.int64(0)]
 

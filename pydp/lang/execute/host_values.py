@@ -1,8 +1,8 @@
-"""Values of many lanes at once: uniform ones, affine indexes, arrays that broadcast over the lanes' axes.
+"""Values of many lanes at once: uniform scalars, affine indexes, and arrays over the axes of lanes.
 
-A value is a NumPy scalar (the same for all lanes), an :class:`Affine` (an integer that steps evenly along the
-lanes' axes, never written out unless something needs it) or an array with one axis for each axis of the lanes,
-of extent 1 where the value does not change along it.
+A value is one of: a NumPy scalar (uniform); an :class:`Affine` (an integer that changes by a constant step along each
+axis of lanes, and becomes an array only on demand); an array with one axis for each axis of lanes, of extent 1 along
+axes where the value does not change.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-Mask = Any  # True (all lanes), False (none) or an array of bools over the lanes
-_ALL_BITS = 2**64 - 1  # of the widest integers: products wrap, however large the numbers that they are made of
+Mask = Any  # True (all lanes), False (no lane) or an array of bools over the lanes
+_ALL_BITS = 2**64 - 1  # mask of the widest integers: Python integers are reduced to 64 bits before NumPy gets them
 
 
 @dataclass(frozen=True)
 class Affine:
-    """base + sum(steps[k] * position[k]) over the lanes' axes; it fits `dtype` in every lane."""
+    """base + sum(steps[k] * position[k]) over the axes of lanes. The value fits `dtype` in every lane."""
 
     base: int
     steps: tuple[int, ...]
@@ -28,16 +28,16 @@ class Affine:
 
     @property
     def low(self) -> int:
-        """The smallest value among the lanes, before it wraps."""
+        """The smallest value over all lanes, before wrapping."""
         return self.base + sum(min(0, step * (n - 1)) for step, n in zip(self.steps, self.shape, strict=True))
 
     @property
     def high(self) -> int:
-        """The largest value among the lanes, before it wraps."""
+        """The largest value over all lanes, before wrapping."""
         return self.base + sum(max(0, step * (n - 1)) for step, n in zip(self.steps, self.shape, strict=True))
 
     def array(self) -> np.ndarray:
-        """The value in each lane, of extent 1 along axes where it does not change."""
+        """The value in each lane as an array, of extent 1 along axes where it does not change."""
         rank = len(self.shape)
         value = np.full((1,) * rank, self.base & _ALL_BITS, np.uint64)
         for axis, step in enumerate(self.steps):
@@ -56,7 +56,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def affine(base: int, steps: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """An affine value; a scalar where it does not step, an array where it would wrap."""
+    """An affine value; a scalar if it is uniform, an array if it wraps."""
     steps = tuple(step if n > 1 else 0 for step, n in zip(steps, shape, strict=True))
     value = Affine(base, steps, shape, dtype)
     lowest, highest = _limits(dtype)
@@ -66,17 +66,17 @@ def affine(base: int, steps: tuple[int, ...], shape: tuple[int, ...], dtype: np.
 
 
 def is_uniform(value: Any) -> bool:
-    """Whether the value is the same in all lanes."""
+    """Whether the value is known to be the same in all lanes."""
     return not isinstance(value, Affine) and np.ndim(value) == 0
 
 
-def plain(value: Any) -> Any:
-    """The value as a scalar or an array."""
+def materialize(value: Any) -> Any:
+    """The value as a NumPy scalar or array."""
     return value.array() if isinstance(value, Affine) else value
 
 
 def bounds_of(value: Any) -> tuple[int, int]:
-    """The smallest and the largest integer among the lanes."""
+    """The smallest and the largest value of an integer over all lanes."""
     if isinstance(value, Affine):
         return value.low, value.high
     if np.ndim(value) == 0:
@@ -85,7 +85,7 @@ def bounds_of(value: Any) -> tuple[int, int]:
 
 
 def combine_affine(op: str, left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
-    """left op right as an affine value, None where it is none. op: add, sub or mul."""
+    """``left op right`` as an affine value; None if it is not affine. op: add, sub or mul."""
     if op == "mul":
         if isinstance(left, Affine) and isinstance(right, Affine):
             return None
@@ -103,7 +103,7 @@ def combine_affine(op: str, left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def mask_and(left: Mask, right: Mask) -> Mask:
-    """Lanes of both masks."""
+    """The lanes in both masks."""
     if left is False or right is False:
         return False
     if left is True:
@@ -112,7 +112,7 @@ def mask_and(left: Mask, right: Mask) -> Mask:
 
 
 def mask_or(left: Mask, right: Mask) -> Mask:
-    """Lanes of one mask or the other."""
+    """The lanes in at least one of two masks."""
     if left is True or right is True:
         return True
     if left is False:
@@ -121,7 +121,7 @@ def mask_or(left: Mask, right: Mask) -> Mask:
 
 
 def mask_andnot(left: Mask, right: Mask) -> Mask:
-    """Lanes of the first mask that are not in the second."""
+    """The lanes in the first mask that are not in the second."""
     if right is False or left is False:
         return left
     if right is True:
@@ -130,7 +130,7 @@ def mask_andnot(left: Mask, right: Mask) -> Mask:
 
 
 def normalize(mask: Any) -> Mask:
-    """A mask of one truth value as True or False."""
+    """The mask; True or False if it has the same value for all lanes."""
     if mask is True or mask is False:
         return mask
     if np.ndim(mask) == 0:

@@ -1,8 +1,8 @@
-"""Which lanes surely have equal values, where the values themselves depend on data.
+"""Signatures: lanes with equal signatures certainly have equal values, although the values depend on data.
 
-A signature is one number for each lane, made from the expression, from the arguments' elements that it reads (of
-arrays that the function never writes) and from what is known of indexes: lanes with equal signatures have equal
-values. Staging code that clamps its indexes at an edge writes one element from several lanes, with one value.
+A signature is a hash for each lane of the expression, the argument elements that it reads (only arrays that the
+function never writes) and the known index values. It shows, for example, that lanes that clamp their indexes at an edge
+write the same value to the same element.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.execute.symbolic_values import Known, Value
+from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue
 
-FACTOR = np.int64(-7046029254386353131)  # an odd number with bits everywhere (2**64 over the golden ratio)
+FACTOR = np.int64(-7046029254386353131)  # odd multiplier of the hash: 2**64 divided by the golden ratio
 
-Signature = Any  # an array of int64, one for each lane or one for all; None where nothing is known
+Signature = Any  # an array of int64 with one element per lane, or a scalar for all lanes; None if unknown
 
 
 def signature(
     expression: ir.Expr,
-    evaluate: Callable[[ir.Expr], Value],
+    evaluate: Callable[[ir.Expr], OptionalValue],
     variables: Mapping[str, Signature],
     written: set[str],
 ) -> Signature:
-    """The signature of an expression, None where it reads what may change or what nothing is known of.
+    """The signature of an expression; None if it reads an array that may change, or an unknown value.
 
-    evaluate: the known value of an expression without loads. variables: signatures of variables whose value is
-    not known. written: names of arrays that may change.
+    evaluate: returns the symbolic value of an expression without loads. variables: the signatures of variables whose
+    values are unknown. written: the names of arrays that may change.
     """
     if isinstance(expression, ir.Load):
         if not isinstance(expression.array, ir.GlobalArray) or expression.array.name in written:
@@ -57,7 +57,7 @@ def signature(
     return total
 
 
-def _of_known(value: Known) -> Signature:
+def _of_known(value: SymbolicValue) -> Signature:
     lanes = np.asarray(value.lanes)
     if lanes.dtype.kind not in "biuf":
         return None

@@ -20,7 +20,7 @@ _PYTHON = {row.name: row.python for table in (BINARY, COMPARISONS) for row in ta
 
 def known(number: Number) -> Any:
     """The Python value of a literal or constant bool, else None."""
-    if isinstance(number.expr, ir.Const) and (number.plain or number.expr.dtype == BOOL):
+    if isinstance(number.expr, ir.Const) and (number.weak or number.expr.dtype == BOOL):
         return number.expr.value
     return None
 
@@ -81,16 +81,16 @@ class Arithmetic(Base):
 
     def _combined(self, op: str, left: Number, right: Number, kind: Type, node: ast.AST) -> Number:
         first, second = self.met(left, kind, node), self.met(right, kind, node)
-        if isinstance(first, ir.Const) and isinstance(second, ir.Const) and op in _FOLDED and not kind.plain:
+        if isinstance(first, ir.Const) and isinstance(second, ir.Const) and op in _FOLDED and not kind.weak:
             with np.errstate(all="ignore"):
                 folded = BINARY[op].numpy(np.asarray(first.value, kind.dtype), np.asarray(second.value, kind.dtype))
-            return Number(ir.Const(kind.dtype, folded.item()), kind.plain)
+            return Number(ir.Const(kind.dtype, folded.item()), kind.weak)
         if kind.dtype.kind != "f":
             if op == "add" and _is_zero(first):
-                return self.settled(Number(second, kind.plain))
+                return self.settled(Number(second, kind.weak))
             if op in ("add", "sub", "shl", "shr") and _is_zero(second):
-                return self.settled(Number(first, kind.plain))
-        return Number(ir.Binary(kind.dtype, op, first, second, kind.plain), kind.plain)
+                return self.settled(Number(first, kind.weak))
+        return Number(ir.Binary(kind.dtype, op, first, second, kind.weak), kind.weak)
 
     def counted(self, number: Number) -> Number:
         """Convert a boolean to a weak integer; leave other numbers unchanged."""
@@ -164,7 +164,7 @@ class Arithmetic(Base):
         kind = self.common_type(left, right, node)
         for number, other in ((left, right), (right, left)):
             value = known(number)
-            held = INT64 if other.plain else kind.dtype
+            held = INT64 if other.weak else kind.dtype
             if isinstance(value, int) and is_integer(other.expr.dtype) and not _in_range(value, held):
                 if may_exceed(other) and _in_range(value, INT64):
                     left, right = (Number(self.convert(one, INT64, node)) for one in (left, right))
@@ -204,7 +204,7 @@ class Arithmetic(Base):
             with np.errstate(all="ignore"):
                 folded = np.negative(np.asarray(number.expr.value, number.expr.dtype))
             return Number(ir.Const(number.expr.dtype, folded.item()))
-        return Number(ir.Unary(number.expr.dtype, op, number.expr, number.plain), number.plain)
+        return Number(ir.Unary(number.expr.dtype, op, number.expr, number.weak), number.weak)
 
     def choose(self, condition: ir.Expr, yes: Number, no: Number, node: ast.AST) -> Number:
         """A choice between two numbers."""
@@ -212,7 +212,7 @@ class Arithmetic(Base):
         if isinstance(condition, ir.Const):
             return yes if condition.value else no
         first, second = self.met(yes, kind, node), self.met(no, kind, node)
-        return Number(ir.Select(kind.dtype, condition, first, second, weak=kind.plain), kind.plain)
+        return Number(ir.Select(kind.dtype, condition, first, second, weak=kind.weak), kind.weak)
 
     # --- explicit conversions
 
@@ -226,19 +226,19 @@ class Arithmetic(Base):
             self.fail("a number is needed here, not a record", node)
         kind = as_real(number.type)
         if number.literal or number.expr.dtype.kind != "f":
-            return Number(self.convert(number, kind.dtype, node), kind.plain)
+            return Number(self.convert(number, kind.dtype, node), kind.weak)
         return number
 
-    def plain_float(self, number: Number, node: ast.AST) -> Number:
+    def weak_float(self, number: Number, node: ast.AST) -> Number:
         """float(x): Python integers and bools become weak floats; float32 and float64 keep their type."""
-        if number.plain or number.expr.dtype == BOOL:
+        if number.weak or number.expr.dtype == BOOL:
             own = number.expr.dtype
             return Number(self.convert(number, own if own.kind == "f" else FLOAT32, node), True)
         kind = as_real(number.type)
         dtype = FLOAT32 if kind.dtype.itemsize < 4 else kind.dtype
         return Number(self.convert(number, dtype, node))
 
-    def plain_integer(self, number: Number, node: ast.AST) -> Number:
+    def weak_integer(self, number: Number, node: ast.AST) -> Number:
         """int(x): round toward zero, to the index type; 64 bits for uint32 and 64-bit integers."""
         dtype, own = self.index_dtype, number.expr.dtype
         if is_integer(own) and not np.can_cast(own, dtype):
@@ -259,7 +259,7 @@ def _is_zero(expr: ir.Expr) -> bool:
 def may_exceed(number: Number) -> bool:
     """Whether a 32-bit typed integer may hold the value of a weak one that exceeds its type (see exact_choices)."""
     choice = isinstance(number.expr, ir.Read | ir.Select | ir.Math)
-    return choice and not number.plain and number.expr.dtype.kind in "iu" and number.expr.dtype.itemsize == 4
+    return choice and not number.weak and number.expr.dtype.kind in "iu" and number.expr.dtype.itemsize == 4
 
 
 def _in_range(value: int, dtype: np.dtype[Any]) -> bool:

@@ -137,7 +137,7 @@ class Calls(Expressions):
         if kind == "to_integer":
             number = self._one(node)
             whole = number if number.expr.dtype.kind != "f" else self.function(name, [number], node)
-            return self.plain_integer(whole, node)
+            return self.weak_integer(whole, node)
         if kind == "logical":
             return self._logical(name, node)
         return self._rest(kind, name, self._only(node, 1, 2, 3), node)
@@ -177,17 +177,17 @@ class Calls(Expressions):
         reals = [self.real(number, node) for number in numbers]
         kind = reals[0].type
         for other in reals[1:]:
-            kind = self.common_type(Number(ir.Const(kind.dtype, 0.0), kind.plain), other, node)
+            kind = self.common_type(Number(ir.Const(kind.dtype, 0.0), kind.weak), other, node)
         exprs = tuple(self.convert(number, kind.dtype, node) for number in reals)
         if row.rule == "test":
             return Number(ir.Math(BOOL, name, exprs))
-        return Number(ir.Math(kind.dtype, name, exprs), kind.plain)
+        return Number(ir.Math(kind.dtype, name, exprs), kind.weak)
 
     def _integer_function(self, row: Function, numbers: list[Number], node: ast.AST) -> Number:
         """A function of integers: weak ones take the type of the typed ones, or become int64."""
         numbers = [self.counted(number) for number in numbers]
         deciding = numbers[:1] if row.rule == "double" else numbers
-        typed = [number for number in deciding if not number.plain]
+        typed = [number for number in deciding if not number.weak]
         dtype = typed[0].expr.dtype if typed else INT64
         for other in typed[1:]:
             dtype = self.common_type(Number(ir.Const(dtype, 0)), other, node).dtype
@@ -199,7 +199,7 @@ class Calls(Expressions):
         pairs = zip(numbers, dtypes, strict=True)
         exprs = tuple(self.convert(number, one, node) for number, one in pairs)
         result = Number(ir.Math(result_dtype(row.rule, dtype), row.name, exprs))
-        return result if typed else self.plain_integer(result, node)
+        return result if typed else self.weak_integer(result, node)
 
     def _minimax(self, name: str, node: ast.Call) -> Number:
         values = self._only(node, *range(1, 33))
@@ -224,7 +224,7 @@ class Calls(Expressions):
         if left.expr.dtype == right.expr.dtype == BOOL:
             return Number(ir.Logical(BOOL, "and" if name == "minimum" else "or", left.expr, right.expr))
         exprs = (self.met(left, kind, node), self.met(right, kind, node))
-        return Number(ir.Math(kind.dtype, name, exprs, kind.plain), kind.plain)
+        return Number(ir.Math(kind.dtype, name, exprs, kind.weak), kind.weak)
 
     def _logical(self, name: str, node: ast.Call) -> Number:
         left, right = (self.truth(number, node) for number in self._numbers(node, 2))
@@ -235,7 +235,7 @@ class Calls(Expressions):
     def _call_round(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
         number = numbers[0]
         rounded = number if number.expr.dtype.kind != "f" else self.function(name, [number], node)
-        return self.plain_integer(rounded, node) if _is_builtin(node, "round") else rounded
+        return self.weak_integer(rounded, node) if _is_builtin(node, "round") else rounded
 
     def _call_absolute(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
         number = self.counted(numbers[0])
@@ -246,7 +246,7 @@ class Calls(Expressions):
             self.fail("a record has no absolute value; use a member of it", node)
         if number.expr.dtype.kind == "u" and not may_exceed(number):
             return number
-        return Number(ir.Math(number.expr.dtype, "abs", (number.expr,), number.plain), number.plain)
+        return Number(ir.Math(number.expr.dtype, "abs", (number.expr,), number.weak), number.weak)
 
     def _call_unary(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
         return self.unary(name, numbers[0], node)
@@ -286,15 +286,15 @@ class Calls(Expressions):
         if number.expr.dtype.kind == "u":
             return self.choose(positive, Number(ir.Const(number.expr.dtype, 1)), number, node)
         negative = self.compare("lt", number, zero, node).expr
-        like = (Number(self.convert(item, number.expr.dtype, node), number.plain) for item in (one, minus))
+        like = (Number(self.convert(item, number.expr.dtype, node), number.weak) for item in (one, minus))
         up, down = like
         return self.choose(positive, up, self.choose(negative, down, number, node), node)
 
     def _call_int(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.plain_integer(numbers[0], node)
+        return self.weak_integer(numbers[0], node)
 
     def _call_float(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.plain_float(numbers[0], node)
+        return self.weak_float(numbers[0], node)
 
     def _call_bool(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
         return Number(self.truth(numbers[0], node))

@@ -15,7 +15,7 @@ from pydp.lang.frontend.records import SELECT_LIMIT, Records
 from pydp.lang.frontend.values import Constant, Items, Number, Value, View, describe, map_leaves
 from pydp.lang.frontend.view_lowering import Element
 from pydp.lang.ir.types import BOOL
-from pydp.lang.source.names import MISSING, look_up, own_names
+from pydp.lang.source.names import MISSING, local_names, look_up
 from pydp.space import Extent, Index
 
 BINARY: dict[type[ast.operator], str] = {
@@ -98,11 +98,11 @@ class Expressions(Records):
         tail = self.block[mark:]
         if any(map(_has_effect, ir.statements(tail))):
             del self.block[mark:]
-            values = [self._settled(item, f"read{k}", node) for k, item in enumerate(values)]
+            values = [self._copy_reads(item, f"read{k}", node) for k, item in enumerate(values)]
             self.block.extend(tail)
         return values
 
-    def _settled(self, value: Value, tag: str, node: ast.AST) -> Value:
+    def _copy_reads(self, value: Value, tag: str, node: ast.AST) -> Value:
         """The value, with each number that reads an array copied to a variable."""
 
         def held(number: Number, suffix: str) -> Number:
@@ -118,7 +118,7 @@ class Expressions(Records):
         name = node.id
         if name in frame.bindings and (self.assigned is None or frame.prefix + name in self.assigned):
             return frame.bindings[name]
-        if name in own_names(frame.source.tree):
+        if name in local_names(frame.source.tree):
             self.fail(f"{name!r} may be unassigned here; assign it on every path to this line", node)
         found = look_up(frame.function, name)
         if found is MISSING:
@@ -299,7 +299,7 @@ class Expressions(Records):
             self.block = outer
             blocks.append(block)
         self.emit(ir.If(self.where(node), condition, blocks[0], blocks[1]))
-        return Number(held.expr, kind.plain)
+        return Number(held.expr, kind.weak)
 
     # --- subscripts and attributes
 

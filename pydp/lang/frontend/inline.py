@@ -15,7 +15,7 @@ from pydp.lang.frontend.statements import Statements
 from pydp.lang.frontend.values import Constant, Number, Value, arguments_text, describe, map_leaves, same_shape
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT32, FLOAT64, Type
-from pydp.lang.source.names import plain_function
+from pydp.lang.source.names import python_function
 from pydp.lang.source.syntax import Tree, source_of
 
 
@@ -117,7 +117,7 @@ class Translator(Statements):
     def inline(self, function: FunctionType, node: ast.Call) -> Value:
         """Inline a call: bind the arguments, translate the body, and give the result."""
         outer = self.frame
-        function = plain_function(function)
+        function = python_function(function)
         if function.__code__ in outer.codes:
             self.fail(f"{function.__name__} calls itself, and recursion cannot be translated; write a loop", node)
         source = source_of(function)

@@ -22,8 +22,8 @@ from pydp.lang import ir
 from pydp.lang.frontend.values import Number, Value, describe, map_leaves, same_shape
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT32, FLOAT64, INT64, UINT64, NoCommonType, Type, is_integer, join
-from pydp.lang.source.names import stores
-from pydp.lang.source.statics import Scopes, scopes_of
+from pydp.lang.source.names import store_counts
+from pydp.lang.source.statics import NameUses, name_uses_of
 from pydp.lang.source.syntax import Source
 
 _STABLE = (ir.Const, ir.Parameter, ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
@@ -67,11 +67,11 @@ class Frame:
     arguments: frozenset[str] = frozenset()
     result: Value | None = None
     counts: dict[str, int] = field(default_factory=dict)
-    scopes: Scopes = field(init=False)
+    name_uses: NameUses = field(init=False)
 
     def __post_init__(self) -> None:
-        self.counts = stores(self.source.tree)
-        self.scopes = scopes_of(self.source.tree)
+        self.counts = store_counts(self.source.tree)
+        self.name_uses = name_uses_of(self.source.tree)
 
 
 class Base(ABC):
@@ -160,16 +160,16 @@ class Base(ABC):
 
     def note_type(self, key: str, kind: Type, where: ir.Where, hint: str) -> Type:
         """Join a type into the type of a variable, and give the joined type."""
-        plain = Type(kind.dtype, kind.plain)
+        stripped = Type(kind.dtype, kind.weak)
         known = self.shared.types.get(key)
         if known is None:
-            self.shared.types[key] = (plain, where)
+            self.shared.types[key] = (stripped, where)
             self.shared.changed = True
-            return plain
+            return stripped
         try:
-            joined = join(known[0], plain)
+            joined = join(known[0], stripped)
         except NoCommonType as error:
-            message = f"{hint!r} has type {known[0]} at line {known[1].line} and {plain} here: {error}"
+            message = f"{hint!r} has type {known[0]} at line {known[1].line} and {stripped} here: {error}"
             raise VectorError(message, where) from None
         if joined != known[0]:
             self.shared.types[key] = (joined, known[1])
@@ -180,9 +180,9 @@ class Base(ABC):
         """Emit ``variable = number`` and give a read of the variable."""
         where = self.where(node)
         kind = self.note_type(key, number.type, where, hint)
-        variable = self.variable(key, hint, kind.dtype, kind.plain)
+        variable = self.variable(key, hint, kind.dtype, kind.weak)
         self.emit(ir.Assign(where, variable, self.met(number, kind, node)))
-        return Number(ir.Read(kind.dtype, variable), kind.plain)
+        return Number(ir.Read(kind.dtype, variable), kind.weak)
 
     def temporary(self, number: Number, tag: str, node: ast.AST) -> Number:
         """A number held in its own variable, unless reading it again is free."""
@@ -215,7 +215,7 @@ class Base(ABC):
         for item in inner:
             if isinstance(item, ir.Read):
                 frame, loop = self.active.get(item.variable.name, (None, None))
-                if loop is None or (frame is self.frame and not frame.scopes.all_uses_inside(name, loop)):
+                if loop is None or (frame is self.frame and not frame.name_uses.all_uses_inside(name, loop)):
                     return False
             elif not isinstance(item, _STABLE_INSIDE):
                 return False
@@ -280,8 +280,8 @@ class Base(ABC):
 
     def met(self, number: Number, kind: Type, node: ast.AST) -> ir.Expr:
         """Convert the number to the common type `kind`, and mark the cast if a weak integer becomes a typed one."""
-        expr = self.convert(number, kind.dtype, node, kind.plain)
-        return replace(expr, met=True) if number.plain and not kind.plain and isinstance(expr, ir.Cast) else expr
+        expr = self.convert(number, kind.dtype, node, kind.weak)
+        return replace(expr, promoted=True) if number.weak and not kind.weak and isinstance(expr, ir.Cast) else expr
 
     def convert(self, number: Number, dtype: np.dtype[Any], node: ast.AST, weak: bool = False) -> ir.Expr:
         """Convert the number to `dtype`; weak: to a weak type. A cast is emitted between weak and typed integers of the
@@ -292,8 +292,8 @@ class Base(ABC):
         if isinstance(expr, ir.Const) and not dtype.names:
             return self._convert_constant(number, expr, dtype, node, weak)
         if expr.dtype == dtype:
-            return ir.Cast(dtype, expr, weak) if number.plain != weak and is_integer(dtype) else expr
-        if number.plain and expr.dtype.kind == "f" and dtype == FLOAT64:
+            return ir.Cast(dtype, expr, weak) if number.weak != weak and is_integer(dtype) else expr
+        if number.weak and expr.dtype.kind == "f" and dtype == FLOAT64:
             return self._widened(expr)
         return ir.Cast(dtype, expr, weak)
 
@@ -304,7 +304,7 @@ class Base(ABC):
         if dtype == BOOL:
             return ir.Const(dtype, bool(value))
         if dtype.kind == "f":
-            if not number.plain and expr.dtype.kind == "f":
+            if not number.weak and expr.dtype.kind == "f":
                 value = np.asarray(value, expr.dtype)
             try:
                 return ir.Const(dtype, float(value))
@@ -317,7 +317,7 @@ class Base(ABC):
         value = int(value)
         if _fits(value, dtype) or (weak and dtype == expr.dtype):
             return ir.Const(dtype, value)
-        if number.plain:
+        if number.weak:
             self.fail(_misfit(value, dtype), node)
         return ir.Const(dtype, int(np.asarray(value, expr.dtype).astype(dtype)))
 
@@ -347,7 +347,7 @@ class Base(ABC):
         for key, known in self.shared.names.items():
             if known == name and key in self.shared.types:
                 kind, where = self.shared.types[key]
-                if kind.plain and kind.dtype == FLOAT32:
+                if kind.weak and kind.dtype == FLOAT32:
                     self.shared.types[key] = (Type(FLOAT64, True), where)
                     self.shared.changed = True
 

@@ -15,8 +15,8 @@ from pydp.lang.frontend.expressions import BINARY
 from pydp.lang.frontend.state import Loop
 from pydp.lang.frontend.values import Items, Number, Value, describe, map_leaves
 from pydp.lang.ir.types import BOOL, INT64, is_integer
-from pydp.lang.source.names import look_up, own_names
-from pydp.lang.source.statics import has_return, leaves, returns_in_loop
+from pydp.lang.source.names import local_names, look_up
+from pydp.lang.source.statics import always_jumps, has_return, returns_in_loop
 
 _REFUSED: dict[str, tuple[str, str]] = {
     "Assert": ("assert", "compute a flag and store it, or test before the call"),
@@ -79,7 +79,7 @@ class Statements(Targets):
         """Move the code after ``if c: ... return`` into the other branch. Returns whether it did."""
         if self.frame.loops or not rest or not has_return(statement) or returns_in_loop([statement]):
             return False
-        ends = leaves(statement.body), leaves(statement.orelse)
+        ends = always_jumps(statement.body), always_jumps(statement.orelse)
         if ends == (True, False):
             self._if(statement, statement.body, [*statement.orelse, *rest])
         elif ends == (False, True):
@@ -153,7 +153,7 @@ class Statements(Targets):
         value = self.value(node.value)
         self.naming = None
         if len(node.targets) > 1:
-            value = self._settled_all(value, node)
+            value = self._copied_all(value, node)
         for target in node.targets:
             self.give(target, value, node)
 
@@ -165,7 +165,7 @@ class Statements(Targets):
         self.naming = None
         self.give(node.target, value, node)
 
-    def _settled_all(self, value: Value, node: ast.AST) -> Value:
+    def _copied_all(self, value: Value, node: ast.AST) -> Value:
         return map_leaves(value, lambda number, suffix: self.copied(number, f"given{suffix}", node))
 
     def give(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
@@ -192,11 +192,11 @@ class Statements(Targets):
             )
         items = value.items
         if self._meet(target, value):
-            items = tuple(self._settled_item(item, k, node) for k, item in enumerate(items))
+            items = tuple(self._copied_item(item, k, node) for k, item in enumerate(items))
         for part, item in zip(target.elts, items, strict=True):
             self.give(part, item, node)
 
-    def _settled_item(self, item: Value, k: int, node: ast.AST) -> Value:
+    def _copied_item(self, item: Value, k: int, node: ast.AST) -> Value:
         return map_leaves(item, lambda number, suffix: self.copied(number, f"swap{k}{suffix}", node))
 
     def _meet(self, target: ast.expr, value: Items) -> bool:
@@ -292,7 +292,7 @@ class Statements(Targets):
         self._unrolled(node, map_leaves(over, lambda number, suffix: self.copied(number, f"item{suffix}", node)))
 
     def _is_range(self, func: ast.Name) -> bool:
-        return func.id not in own_names(self.frame.source.tree) and look_up(self.frame.function, func.id) is range
+        return func.id not in local_names(self.frame.source.tree) and look_up(self.frame.function, func.id) is range
 
     def _unrolled(self, node: ast.For, over: Value) -> None:
         assert isinstance(over, Items)
@@ -307,7 +307,7 @@ class Statements(Targets):
         start, stop, step = bounds
         frame = self.frame
         where = self.where(node)
-        own = frame.scopes.is_counter(target.id)
+        own = frame.name_uses.is_counter(target.id)
         key = self.place_key(target.id if own else f"%{target.id}", node)
         counter = self.variable(key, target.id, dtype, True)
         read = Number(ir.Read(dtype, counter), True)

@@ -12,20 +12,20 @@ from pydp.lang.ir.types import Type
 
 @dataclass(frozen=True)
 class Number:
-    """A scalar or record that is computed at run time. plain: it has a weak type. A plain Const is not rounded."""
+    """A scalar or record that is computed at run time. weak: it has a weak type. A weak Const is not rounded."""
 
     expr: ir.Expr
-    plain: bool = False
+    weak: bool = False
 
     @property
     def literal(self) -> bool:
         """Whether it is a literal number of the source."""
-        return self.plain and isinstance(self.expr, ir.Const)
+        return self.weak and isinstance(self.expr, ir.Const)
 
     @property
     def type(self) -> Type:
         """Its type, for the rules of pydp.lang.ir.types."""
-        return Type(self.expr.dtype, self.plain, self.literal)
+        return Type(self.expr.dtype, self.weak, self.literal)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
-"""The typed intermediate form of vector functions: what the front end makes, what every lowering reads.
+"""The typed intermediate form of vector functions. The front end produces it; every lowering reads it.
 
-A function's body is structured (no goto, no early return), its expressions are pure, and every conversion
-is an explicit `Cast`. An index is written in the coordinates of the argument's own view (tiles are resolved
-to ``t * T + local`` by the front end); strides, offsets and extents are run-time values of the launch.
+A function's body is structured (no goto, no early return), its expressions are pure, and every conversion is an
+explicit `Cast`. Indexes are coordinates of the argument's view: the front end resolves a tile's index to
+``t * T + local``. Strides, offsets and extents are run-time values of the launch.
 
-Types are NumPy dtypes; booleans are ``np.bool_``. Integers wrap. Reads outside an array's extent give its
-fill value, writes outside are dropped: a lowering may leave the test out where it can prove it needless.
+Types are NumPy dtypes; booleans are ``np.bool_``. Integers wrap. Reads outside an array's extent give its fill value,
+and writes outside are dropped. A lowering may omit the bounds check if it can prove that the index is in bounds.
 
-`weak` marks integers that are made of Python's integers alone (indexes, extents, counters, literals, plain arguments).
-They mean 64-bit integers. The front end writes them with the index type, and conversions of them to that same type
-where they become a typed integer; `lang.analysis.integer_widths` makes forms of it that are computed in 32 or in 64
-bits, and :mod:`pydp.lang.analysis.integer_ranges` says which one a launch needs.
+`weak` marks integers of weak type: they are computed only from Python integers (indexes, extents, loop counters,
+literals, Python int arguments) and have the semantics of 64-bit integers. The front end gives them the index dtype, and
+emits a cast to the same dtype where a weak integer becomes a typed one. `lang.analysis.integer_widths` creates versions
+that compute them in 32 or 64 bits, and :mod:`pydp.lang.analysis.integer_ranges` decides which version a launch needs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Expr:
 
 @dataclass(frozen=True)
 class Const(Expr):
-    """A value known now."""
+    """A constant, known at translation time."""
 
     value: Any
 
@@ -53,8 +53,8 @@ class Read(Expr):
 
 @dataclass(frozen=True)
 class Parameter(Expr):
-    """A number (or record) given to the call: the same for all lanes. `position` as in GlobalArray;
-    `item` picks one of a tuple of numbers, None where the argument is one number."""
+    """A number or record argument of the call: uniform over all lanes. `position` as in GlobalArray; `item` selects a
+    number if the argument is a tuple of numbers, else None."""
 
     name: str
     position: int
@@ -64,23 +64,24 @@ class Parameter(Expr):
 
 @dataclass(frozen=True)
 class GroupIndex(Expr):
-    """The group's place in the grid of groups, along an axis."""
+    """The group's index in the grid of groups along an axis."""
 
     axis: int
 
 
 @dataclass(frozen=True)
 class LocalIndex(Expr):
-    """The lane's place in its group, along an axis."""
+    """The lane's index in its group along an axis."""
 
     axis: int
 
 
 @dataclass(frozen=True)
 class GlobalIndex(Expr):
-    """The lane's place in the launch grid, the grid's offset included: offset + GroupIndex * group + LocalIndex
-    (what `idx` is without .group or .local). The only index of a lane where Function.group is None: the lowering
-    picks the group then. A lane is in the grid where offset <= GlobalIndex < offset + GridExtent on every axis."""
+    """The lane's index in the launch grid along an axis, including the grid's offset: offset + GroupIndex * group +
+    LocalIndex. It is `idx` without .group or .local, and the only index of a lane if Function.group is None, because
+    the lowering then chooses the group. A lane is in the grid if offset <= GlobalIndex < offset + GridExtent on every
+    axis."""
 
     axis: int
 
@@ -94,7 +95,7 @@ class GridExtent(Expr):
 
 @dataclass(frozen=True)
 class ArrayExtent(Expr):
-    """The extent of an argument's array (of its data, not of its tiles) along an axis."""
+    """The extent of an array argument along an axis, in elements (not tiles)."""
 
     array: GlobalArray
     axis: int
@@ -111,10 +112,10 @@ class Unary(Expr):
 
 @dataclass(frozen=True)
 class Binary(Expr):
-    """op: add sub mul truediv floordiv mod pow shl shr and or xor. Both operands have the result's dtype
-    (the shift count too). Integer floordiv and mod round down as Python's do and give 0 for a divisor of 0;
-    float floordiv and mod as NumPy's. Shifts by >= the width give 0 (or -1); 'pow' of integers wraps and
-    has a non-negative exponent. and/or/xor also take bool."""
+    """op: add sub mul truediv floordiv mod pow shl shr and or xor. Both operands have the result's dtype, including the
+    shift count. Integer floordiv and mod round down as in Python, and give 0 for a divisor of 0; float floordiv and mod
+    are NumPy's. Shifts by the number of bits or more give 0 (or -1). Integer pow wraps; its exponent is not negative.
+    and, or and xor also accept bool."""
 
     op: str
     left: Expr
@@ -124,7 +125,7 @@ class Binary(Expr):
 
 @dataclass(frozen=True)
 class Compare(Expr):
-    """op: lt le gt ge eq ne; both operands of one dtype (records: eq and ne only)."""
+    """op: lt le gt ge eq ne. Both operands have the same dtype; records have only eq and ne."""
 
     op: str
     left: Expr
@@ -133,7 +134,7 @@ class Compare(Expr):
 
 @dataclass(frozen=True)
 class Logical(Expr):
-    """op: 'and' | 'or' of bools. The right operand is read only where the left one does not decide."""
+    """op: 'and' or 'or' of bools. The right operand is evaluated only if the left one does not decide the result."""
 
     op: str
     left: Expr
@@ -142,7 +143,8 @@ class Logical(Expr):
 
 @dataclass(frozen=True)
 class Select(Expr):
-    """One of two values of one dtype. Only the chosen one is read. `item`: it is part of finding that item."""
+    """One of two values of the same dtype. Only the selected one is evaluated. `item`: set if this expression is part
+    of the selection of an item by a run-time index."""
 
     condition: Expr
     yes: Expr
@@ -153,19 +155,17 @@ class Select(Expr):
 
 @dataclass(frozen=True)
 class Cast(Expr):
-    """Conversion as astype does: float to integer truncates toward zero, to bool tests for non-zero. `met`: a weak
-    integer takes the type of the number that it meets."""
+    """Conversion as by ``astype``: float to integer truncates toward zero; to bool tests for non-zero. `promoted`: a
+    weak integer is converted to the type of the other, typed operand."""
 
     value: Expr
     weak: bool = field(default=False, compare=False)
-    met: bool = field(default=False, compare=False)
+    promoted: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
 class Math(Expr):
-    """name: sqrt rsqrt exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh
-    asinh acosh atanh floor ceil trunc rint hypot copysign fmod erf cbrt isnan isinf isfinite abs minimum maximum fma.
-    minimum and maximum propagate NaN as NumPy's; rint rounds half to even."""
+    """A call of a function of :data:`pydp.lang.intrinsics.FUNCTIONS`, by its name there."""
 
     name: str
     values: tuple[Expr, ...]
@@ -174,7 +174,7 @@ class Math(Expr):
 
 @dataclass(frozen=True)
 class Member(Expr):
-    """One member of a record value, or (`name` an :class:`Item`) one item of a member that is an array."""
+    """One member of a record value; if `name` is an :class:`Item`, one item of an array member."""
 
     record: Expr
     name: str
@@ -182,14 +182,14 @@ class Member(Expr):
 
 @dataclass(frozen=True)
 class MakeRecord(Expr):
-    """A record from its members' values, in the dtype's order."""
+    """A record from the values of its members, in the dtype's order."""
 
     values: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A promise for checked mode: 0 <= index < size, where size is a tile's extent along an axis."""
+    """A condition that checked mode verifies: 0 <= index < size, where size is a tile's extent along an axis."""
 
     index: Expr
     size: int
@@ -197,7 +197,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class ItemBound(Bound):
-    """As Bound, of an item of an array member or tuple, `name`, found by a number at run time; kind: read or write."""
+    """A Bound for a run-time index into the items of `name`, an array member or a tuple. kind: read or write."""
 
     name: str
     kind: str
@@ -206,13 +206,13 @@ class ItemBound(Bound):
 
 @dataclass(frozen=True)
 class Load(Expr):
-    """An element of an array; `bounds` are checked in checked mode only; `exact` says that an index outside a
-    GlobalArray is an error of the user's (plain field) and not a partial tile: also checked mode only."""
+    """An element of an array. Checked mode verifies `bounds`. strict_bounds: checked mode reports an index outside a
+    GlobalArray as an error (a field without tiles); without it, such an index belongs to a partial tile."""
 
     array: Array
     indices: tuple[Expr, ...]
     bounds: tuple[Bound, ...] = ()
-    exact: bool = False
+    strict_bounds: bool = False
     where: Where = NOWHERE
 
 
@@ -221,14 +221,14 @@ class Load(Expr):
 
 @dataclass
 class Stmt:
-    """A statement; `where` is its place in the user's source."""
+    """A statement; `where` is its location in the user's source."""
 
     where: Where
 
 
 @dataclass
 class Assign(Stmt):
-    """variable = value, or variable.members[0].members[1] ... = value; a member may be an :class:`Item`."""
+    """``variable = value``, or ``variable.members[0].members[1] ... = value``. A member may be an :class:`Item`."""
 
     variable: Variable
     value: Expr
@@ -237,35 +237,35 @@ class Assign(Stmt):
 
 @dataclass
 class Store(Stmt):
-    """array[indices] = value, or a member of it as in `Assign`; `bounds` and `exact` as in `Load`."""
+    """``array[indices] = value``, or a store to a member as in `Assign`. `bounds`, `strict_bounds`: as in `Load`."""
 
     array: Array
     indices: tuple[Expr, ...]
     value: Expr
     members: tuple[str, ...] = ()
     bounds: tuple[Bound, ...] = ()
-    exact: bool = False
+    strict_bounds: bool = False
 
 
 @dataclass
 class Atomic(Stmt):
-    """array[indices] = op(array[indices], value), indivisibly; op: add min max and or xor.
+    """``array[indices] = op(array[indices], value)`` as one atomic operation; op: add min max and or xor.
 
-    old: a private array of one element, which takes the value that was there; it is not touched by lanes whose
-    update is dropped."""
+    old: a private array of one element that receives the previous value; None if it is not needed. A lane whose update
+    is dropped does not write `old`."""
 
     op: str
     array: Array
     indices: tuple[Expr, ...]
     value: Expr
     bounds: tuple[Bound, ...] = ()
-    exact: bool = False
+    strict_bounds: bool = False
     old: PrivateArray | None = None
 
 
 @dataclass
 class If(Stmt):
-    """`item`: the condition is part of finding that item."""
+    """A conditional statement. `item`: set if it is part of the selection of an item by a run-time index."""
 
     condition: Expr
     then: list[Stmt]
@@ -275,8 +275,8 @@ class If(Stmt):
 
 @dataclass
 class For(Stmt):
-    """Python's for over range: start, stop and step (never 0; a Const wherever the user wrote one) are evaluated
-    once; `variable` is only set by the loop (assignments to it inside the body do not steer the loop)."""
+    """Python's ``for`` over ``range``. start, stop and step are evaluated once; step is never 0, and a Const if the
+    user wrote a literal. Assignments to `variable` in the body do not change the iterations."""
 
     variable: Variable
     start: Expr
@@ -287,7 +287,7 @@ class For(Stmt):
 
 @dataclass
 class While(Stmt):
-    """Python's while: the condition is evaluated before every turn."""
+    """Python's ``while``: the condition is evaluated before every iteration."""
 
     condition: Expr
     body: list[Stmt]
@@ -300,33 +300,34 @@ class Break(Stmt):
 
 @dataclass
 class Continue(Stmt):
-    """Go on with the innermost loop's next turn."""
+    """Continue with the next iteration of the innermost loop."""
 
 
 @dataclass
 class Barrier(Stmt):
-    """All lanes of the group (or of each run of `width` lanes) meet; local memory is then coherent among them.
+    """A barrier of all lanes of the group, or of each aligned run of `width` lanes. It orders their memory accesses.
 
-    counted: it was taken out of a condition that `width` lanes fulfil, which need not be a run."""
+    number: the barrier's number in source order. from_condition: the barrier was moved out of a condition that holds
+    for `width` lanes; these lanes need not be an aligned run."""
 
     width: Expr | None = None
     number: int = 0
-    counted: bool = False
+    from_condition: bool = False
 
 
 @dataclass
 class Function:
     """A vector function for given argument types.
 
-    exact: the form that the front end wrote, with its weak integers and their conversions.
-    group: extents of the group (None where the call gave none and the function uses none: the lowering picks, and
-    the body has no GroupIndex or LocalIndex, only GlobalIndex).
-    index_dtype: int32, or int64 where extents, addresses or weak integers need it; the type of indexes and of weak
-    integers.
-    grid_rank: rank of the launch grid. Lanes outside the grid (partial groups) run where the function has
-    barriers or local fields, and do not run where it has neither. Those that run read as the others do (they may fetch
-    what others need) and store to local and private arrays; their stores to GlobalArrays and all their atomics, on
-    local arrays too, are dropped.
+    weak_form: the function as the front end wrote it, with weak integers and all their casts.
+    group: extents of the group; None if the call gives no group and the function uses none. The lowering then chooses
+    the group, and the body has no GroupIndex or LocalIndex, only GlobalIndex.
+    index_dtype: the dtype of indexes and weak integers: int32, or int64 if extents, addresses or weak integers need it.
+    grid_rank: rank of the launch grid.
+
+    The lanes of a partial group that are outside the grid run only if the function has barriers or local fields. They
+    load like other lanes (other lanes may need the elements) and store to local and private arrays. Their stores to
+    GlobalArrays are dropped, and so are all their atomics, including those on local arrays.
     """
 
     name: str
@@ -341,12 +342,12 @@ class Function:
     body: list[Stmt]
     where: Where = NOWHERE
     uses_group: bool = False
-    exact: Function | None = field(default=None, compare=False, repr=False)
+    weak_form: Function | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass
 class ValueFunction:
-    """A function of plain values: an operator, predicate or key. `result` is read after `body` has run."""
+    """A function from scalars or records to one: an operator, predicate or key. `result` is evaluated after `body`."""
 
     name: str
     arguments: list[Variable]
@@ -357,7 +358,7 @@ class ValueFunction:
     where: Where = NOWHERE
 
 
-# --- walking ---------------------------------------------------------------------------------------------
+# --- traversal -------------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -407,7 +408,7 @@ def blocks(statement: Stmt) -> Iterator[list[Stmt]]:
 
 
 def statements(body: list[Stmt]) -> Iterator[Stmt]:
-    """All statements of a body, nested ones too, in source order."""
+    """All statements of a body, including nested ones, in source order."""
     for statement in body:
         yield statement
         for block in blocks(statement):
@@ -415,7 +416,7 @@ def statements(body: list[Stmt]) -> Iterator[Stmt]:
 
 
 def jumps(body: Iterable[Stmt]) -> Iterator[Break | Continue]:
-    """The break and continue statements in a body that belong to a loop around it, not to a loop inside it."""
+    """The break and continue statements in a body whose loop encloses the body."""
     for statement in body:
         if isinstance(statement, Break | Continue):
             yield statement

@@ -1,4 +1,4 @@
-"""What the typed intermediate form (:mod:`pydp.lang.ir`) is about: places in the source, variables, arrays, members."""
+"""Parts of the intermediate form (:mod:`pydp.lang.ir`): source locations, variables, arrays, record members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Where:
-    """A place in the user's source."""
+    """A location in the user's source."""
 
     file: str
     line: int
@@ -26,25 +26,26 @@ class Where:
 NOWHERE = Where("<unknown>", 0, 0, "", "")
 
 
-# --- what holds data -------------------------------------------------------------------------------------
+# --- variables and arrays --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A private scalar or record of a lane. Names are unique within a function; `made`: the user wrote none for it;
-    `weak`: it holds weak integers (see :mod:`pydp.lang.ir`)."""
+    """A scalar or record variable of a lane. Names are unique within a function. synthetic: the variable has no name in
+    the user's source. weak: it holds weak integers (see :mod:`pydp.lang.ir`)."""
 
     name: str
     dtype: np.dtype[Any]
-    made: bool = field(default=False, compare=False)
+    synthetic: bool = field(default=False, compare=False)
     weak: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
 class GlobalArray:
-    """An array argument: element address = offset + sum(stride[k] * index[k]), all of them run-time values.
+    """An array argument. The address of an element is offset + sum(stride[k] * index[k]); offset and strides are
+    run-time values.
 
-    `position` counts the call's arguments (after the index) from 0. `fill` is read outside the extents.
+    position: the argument's number in the call, from 0, without the index. fill: the value of loads out of bounds.
     """
 
     name: str
@@ -57,7 +58,7 @@ class GlobalArray:
 
 @dataclass(frozen=True)
 class LocalArray:
-    """A local_field: shared by the lanes of a group, not initialised."""
+    """A local_field: shared by the lanes of a group, uninitialized."""
 
     name: str
     dtype: np.dtype[Any]
@@ -67,7 +68,7 @@ class LocalArray:
 
 @dataclass(frozen=True)
 class PrivateArray:
-    """A private_field: one for each lane, not initialised."""
+    """A private_field: one per lane, uninitialized."""
 
     name: str
     dtype: np.dtype[Any]
@@ -82,7 +83,7 @@ Array = GlobalArray | LocalArray | PrivateArray
 
 
 class Item(str):
-    """The number of an item of an array member, as a step of a path; an item of several axes has a step for each."""
+    """The index of an item of an array member, as an element of a path. An array of several axes has one per axis."""
 
 
 def member_dtype(dtype: np.dtype[Any], path: Iterable[str]) -> np.dtype[Any]:
@@ -98,7 +99,7 @@ def member_dtype(dtype: np.dtype[Any], path: Iterable[str]) -> np.dtype[Any]:
 
 
 def member_of(records: Any, dtype: np.dtype[Any], path: Iterable[str]) -> Any:
-    """The members at `path` of a record, or of an array of records, of `dtype`; a view where `records` is an array."""
+    """The member at `path` of a record, or of each record of an array, of `dtype`. A view if `records` is an array."""
     for name in path:
         if isinstance(name, Item):
             records = records[(..., int(name), *(slice(None),) * (len(dtype.shape) - 1))]
@@ -109,7 +110,7 @@ def member_of(records: Any, dtype: np.dtype[Any], path: Iterable[str]) -> Any:
 
 
 def wrap(value: int, dtype: np.dtype[Any]) -> int:
-    """An integer modulo the width of `dtype`."""
+    """The integer wrapped to the range of `dtype`."""
     bits = 8 * dtype.itemsize
     value &= (1 << bits) - 1
     return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value

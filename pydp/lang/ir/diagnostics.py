@@ -1,4 +1,4 @@
-"""The error of vector functions: what is wrong, at which line of the user's Python, with a caret under it."""
+"""The error of vector functions: a message, and the line of the user's Python source with a caret under the column."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["VectorError"]
 
 
 class VectorError(InvalidArgument):
-    """A vector function does something that the language does not have, or that cannot be right.
+    """A vector function uses something that the language does not support, or is certainly wrong.
 
-    ``message`` is the sentence alone, ``where`` the place (:class:`pydp.lang.ir.Where`) or None; ``str()`` gives
-    both, with the source line and a caret under the column.
+    ``message`` is the message alone. ``where`` is the source location (:class:`pydp.lang.ir.Where`) or None. ``str()``
+    gives both, with the source line and a caret under the column.
     """
 
     def __init__(self, message: str, where: Where | None = None) -> None:
@@ -22,7 +22,7 @@ class VectorError(InvalidArgument):
         super().__init__(message if where is None else f"{message}\n{_excerpt(where)}")
 
     def called_at(self, where: Where) -> None:
-        """Note a call that led to the place, innermost first."""
+        """Add a call on the way to the location; the innermost call is added first."""
         self.callers.append(where)
 
     def __str__(self) -> str:
@@ -31,12 +31,12 @@ class VectorError(InvalidArgument):
 
     @property
     def line(self) -> int:
-        """The line of the user's file, 0 where no place is known."""
+        """The line of the user's file; 0 if the location is unknown."""
         return 0 if self.where is None else self.where.line
 
 
 def _excerpt(where: Where) -> str:
-    """The place as in a Python traceback, a caret under the column."""
+    """The location as in a Python traceback, with a caret under the column."""
     head = f'  File "{where.file}", line {where.line}, in {where.function}'
     text = where.text.rstrip()
     if not text:

@@ -1,4 +1,4 @@
-"""The typed form as readable text: what `explain` shows, one line for each statement with its Python line."""
+"""The intermediate form as text, for `explain`: one line for each statement, with the line number of the source."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _path(members: Sequence[str]) -> str:
 
 
 def _head(statement: ir.Stmt) -> str:
-    """A statement's first line."""
+    """The first line of a statement's text."""
     if isinstance(statement, ir.Assign):
         return f"{statement.variable.name}{_path(statement.members)} = {expr_text(statement.value)}"
     if isinstance(statement, ir.Store):
@@ -91,7 +91,7 @@ def _element(array: ir.Array, indices: Sequence[ir.Expr]) -> str:
 
 
 def expr_text(expr: ir.Expr) -> str:
-    """An expression, every operation in brackets."""
+    """An expression as text, with parentheses around every operation."""
     write = _WRITERS.get(type(expr))
     return repr(expr) if write is None else write(expr)
 

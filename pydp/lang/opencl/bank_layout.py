@@ -15,7 +15,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.execute.lane_events import Access, Event
-from pydp.lang.execute.symbolic_run import trace
+from pydp.lang.execute.symbolic_run import trace_group
 from pydp.local_memory import Banks, Layout, banks_of, degree
 from pydp.runtime.device.profile import Profile
 
@@ -30,7 +30,7 @@ def local_layouts(function: ir.Function, profile: Profile) -> dict[str, Layout]:
     rows = [array for array in function.locals if len(array.shape) > 1]
     if banks.count == 1 or not rows or function.group is None:
         return {}
-    events = trace(function)
+    events = trace_group(function)
     found: dict[str, Layout] = {}
     room = profile.local_bytes - sum(_bytes(array, 0) for array in function.locals)
     for array in rows:

@@ -47,7 +47,8 @@ class Lowered:
     group: extents of the group, given by the function or picked by the lowering. work_items: the work-items that run a
     group, along each axis. arguments: the kernel's arguments in order. local_bytes: local memory per group.
     flat: the groups, and the lanes of a group, are numbered in row-major order along dimension 0 only.
-    uses_ptx: barriers are PTX instructions. assumes_apart: barriers do not suffice if written arguments share memory.
+    uses_ptx: barriers are PTX instructions. assumes_no_alias: barriers do not suffice if written arguments share
+    memory.
     notes: sentences for explain, one for each choice. barriers: one for each barrier, in source order.
     """
 
@@ -62,7 +63,7 @@ class Lowered:
     barriers: list[str] = field(default_factory=list)
     flat: bool = False
     uses_ptx: bool = False
-    assumes_apart: bool = False
+    assumes_no_alias: bool = False
 
 
 def standard_slots(

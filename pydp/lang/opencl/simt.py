@@ -95,7 +95,7 @@ class Simt(Lowering):
             barriers=plan.reasons,
             flat=flat,
             uses_ptx=plan.uses_ptx,
-            assumes_apart=plan.assumes_apart,
+            assumes_no_alias=plan.assumes_no_alias,
         )
 
 
@@ -118,7 +118,7 @@ def _check_limits(
 
 def _notes(flat: bool, runs: bool, loop_guarded: bool, plan: BarrierPlan) -> list[str]:
     notes = ["one work-item per lane", *([plan.summary] if plan.summary else [])]
-    if plan.assumes_apart:
+    if plan.assumes_no_alias:
         notes.append(
             "barriers assume arguments that share no memory; a call with other arguments uses whole-group barriers"
         )
@@ -181,8 +181,8 @@ class _SimtC(BodyC):
             self.block.line(f"{name} += {name}_o;")
         self._indexes()
         for one in self.plan.lowered:
-            if one["by"] == "turn":
-                self.block.line(f"int turn_{one['number']} = 0;")
+            if one["by"] == "iteration":
+                self.block.line(f"int iteration_{one['number']} = 0;")
         self.declare(self.function.variables, self.function.privates)
         if self.masks or not self.group:
             self.statements(self.function.body)
@@ -331,9 +331,9 @@ class _SimtC(BodyC):
         number = self._next_barrier
         self._next_barrier += 1
         one = self.plan.lowered[number]
-        if one["by"] == "turn":
-            self.block.line(f"LANE_BARRIER_{number}(turn_{number})")
-            self.block.line(f"turn_{number} = (turn_{number} + 1) % {one['period']};")
+        if one["by"] == "iteration":
+            self.block.line(f"LANE_BARRIER_{number}(iteration_{number})")
+            self.block.line(f"iteration_{number} = (iteration_{number} + 1) % {one['period']};")
         elif one["by"] == "width":
             assert statement.width is not None
             width = self.block.temporary(dtypes.c_name(statement.width.dtype), self.expr(statement.width))

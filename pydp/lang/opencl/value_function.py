@@ -11,7 +11,7 @@ import numpy as np
 
 from pydp import dtypes
 from pydp.lang import ir
-from pydp.lang.analysis.trip_counts import LoopBound, hidden
+from pydp.lang.analysis.trip_counts import LoopBound, hidden_iterations
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.c_text import Block, identifier, private_type
 from pydp.lang.opencl.lowered import dtypes_of
@@ -61,7 +61,7 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
     text = program.render("value_function.mako", {**params, "name": name})
     text = _HELPER_CALL.sub(f"{name}_lane_", text)
     used = tuple(sorted(set(dtypes_of(function)), key=str))
-    looped = LoopBound(function).count(lambda leaf: None)
+    looped = LoopBound(function).upper_bound(lambda leaf: None)
     return ValueText(
         name=name,
         arguments=tuple(one.dtype for one in function.arguments),
@@ -69,5 +69,5 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
         text=text,
         declarations=dtypes.c_declarations(used),
         dtypes=used,
-        rounds=None if looped is None else looped + hidden([function.result]),
+        rounds=None if looped is None else looped + hidden_iterations([function.result]),
     )

@@ -1,1 +1,1 @@
-"""The Python source of vector functions: syntax trees, names, fingerprints."""
+"""Python source of vector functions: syntax trees, names, and fingerprints that identify a function's content."""

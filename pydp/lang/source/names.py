@@ -1,4 +1,4 @@
-"""Names of a vector function: local names, and the values of free names.
+"""The names that a vector function uses: its local names, and the values of its free names.
 
 The meaning of a function depends on its source and on the values of its free names (closure and module). Both are part
 of :func:`content_key`.
@@ -21,45 +21,46 @@ from pydp.lang.source.syntax import Source, Tree, source_of
 from pydp.runtime.bounded import BoundedCache
 
 _FIXED_MODULES = frozenset({"numpy", "math", "pydp", "builtins", "operator"})
-_TABLE_LIMIT = 64  # elements; larger arrays are refused as constants, so their content is not part of the key
-_DEEPEST = 3  # levels of nested objects that are inspected
+_MAX_ELEMENTS = 64  # elements; larger arrays are refused as constants, so their content is not part of the key
+_MAX_DEPTH = 3  # levels of nested objects that are inspected
 _OPAQUE = ("pydp.runtime.", "pyopencl.")  # fields, devices, queues: a vector function cannot read their state
-_PLAIN = (int, float, str, np.generic, np.ndarray)
+_CONSTANT_TYPES = (int, float, str, np.generic, np.ndarray)
 
 
 class Missing:
-    """The value of an undefined name."""
+    """The type of the value of an undefined name."""
 
 
 MISSING = Missing()
 Chain = tuple[str, ...]
-_chains = BoundedCache(1024)
+_chain_cache = BoundedCache(1024)
 
 
-class Same:
-    """An object in a key, compared by identity. After the object is deleted, it equals nothing, even if a new object
-    has the same address. Holds a weak reference; objects without weak references are kept alive."""
+class IdentityKey:
+    """An object as part of a key, compared by identity. After the object is deleted, its key equals no other key, even
+    if a new object has the same address. The key holds a weak reference, or a strong one if the object's type does not
+    support weak references."""
 
-    __slots__ = ("_look", "_number")
+    __slots__ = ("_number", "_referent")
 
     def __init__(self, value: object) -> None:
         self._number = id(value)
         try:
-            self._look: Callable[[], object] = ref(value)
+            self._referent: Callable[[], object] = ref(value)
         except TypeError:
-            self._look = lambda: value
+            self._referent = lambda: value
 
     def __hash__(self) -> int:
         return self._number
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Same) or other._number != self._number:
+        if not isinstance(other, IdentityKey) or other._number != self._number:
             return False
-        value = self._look()
-        return value is not None and value is other._look()
+        value = self._referent()
+        return value is not None and value is other._referent()
 
 
-def plain_function(fn: object) -> FunctionType:
+def python_function(fn: object) -> FunctionType:
     """The Python function of a vector function, function or lambda. Raises VectorError for other objects."""
     inner = getattr(fn, "function", fn)
     if isinstance(inner, FunctionType):
@@ -81,7 +82,7 @@ def look_up(function: FunctionType, name: str) -> Any:
 
 
 @functools.lru_cache(maxsize=512)
-def own_names(tree: Tree) -> frozenset[str]:
+def local_names(tree: Tree) -> frozenset[str]:
     """The local names of a function: its arguments and all names that it assigns."""
     arguments = tree.args
     names = {item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
@@ -92,7 +93,7 @@ def own_names(tree: Tree) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=512)
-def stores(tree: Tree) -> dict[str, int]:
+def store_counts(tree: Tree) -> dict[str, int]:
     """The number of assignments to each name in a function, including augmented and member assignments."""
     count: dict[str, int] = {}
     for node in ast.walk(tree):
@@ -101,14 +102,15 @@ def stores(tree: Tree) -> dict[str, int]:
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             count[node.target.id] = count.get(node.target.id, 0) + 1
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            root = _record(node)
+            root = _record_name(node)
             if root is not None:
                 count[root] = count.get(root, 0) + 1
     return count
 
 
-def _record(node: ast.Attribute | ast.Subscript) -> str | None:
-    """The name of the record whose member is stored: ``r`` for ``r.x``, ``r["x"]``, ``r.v[1]``; None for elements."""
+def _record_name(node: ast.Attribute | ast.Subscript) -> str | None:
+    """The name of the record whose member is stored: ``r`` for ``r.x``, ``r["x"]``, ``r.v[1]``. None for stores to
+    array elements."""
     while isinstance(node.value, ast.Attribute | ast.Subscript):
         node = node.value
     if not isinstance(node.value, ast.Name):
@@ -119,31 +121,31 @@ def _record(node: ast.Attribute | ast.Subscript) -> str | None:
 
 
 def content_key(fn: object) -> Hashable:
-    """A hashable key of the meaning of a vector function: its code, defaults and the values of its free names.
+    """A hashable key of a vector function's content: its code, defaults and the values of its free names.
 
-    Equal keys mean equal translations; a rebound constant or a changed helper function changes the key.
+    Functions with equal keys have equal translations. A rebound constant or a changed helper function changes the key.
     """
-    return _function_key(plain_function(fn), ())
+    return _function_key(python_function(fn), ())
 
 
-def _function_key(function: FunctionType, above: tuple[CodeType, ...]) -> Hashable:
+def _function_key(function: FunctionType, callers: tuple[CodeType, ...]) -> Hashable:
     code = function.__code__
-    if code in above:
-        return ("recursion", above.index(code))
-    inside = (*above, code)
+    if code in callers:
+        return ("recursion", callers.index(code))
+    inside = (*callers, code)
     values = tuple(_chain_key(function, chain, inside) for chain in _free_chains(function))
-    return (code, code.co_filename, _frozen(function.__defaults__, inside), values)
+    return (code, code.co_filename, _value_key(function.__defaults__, inside), values)
 
 
 def _free_chains(function: FunctionType) -> tuple[Chain, ...]:
-    """The free names that the function reads, each with the attributes that follow it."""
+    """The free names that the function reads, each with its chain of attributes: ``("np", "float32")``."""
     key = (function.__code__.co_filename, function.__code__)
-    found: tuple[Chain, ...] | None = _chains.get(key)
-    return _chains.make(key, lambda: _read_chains(source_of(function))) if found is None else found
+    found: tuple[Chain, ...] | None = _chain_cache.get(key)
+    return _chain_cache.make(key, lambda: _read_chains(source_of(function))) if found is None else found
 
 
 def _read_chains(source: Source) -> tuple[Chain, ...]:
-    own = own_names(source.tree)
+    local = local_names(source.tree)
     chains: set[Chain] = set()
 
     body: list[Any] = [source.tree.body] if isinstance(source.tree, ast.Lambda) else list(source.tree.body)
@@ -155,7 +157,7 @@ def _read_chains(source: Source) -> tuple[Chain, ...]:
             attributes.insert(0, inner.attr)
             inner = inner.value
         if isinstance(inner, ast.Name):
-            if inner.id not in own:
+            if inner.id not in local:
                 chains.add((inner.id, *attributes))
         elif attributes:
             body.append(inner)
@@ -164,7 +166,7 @@ def _read_chains(source: Source) -> tuple[Chain, ...]:
     return tuple(sorted(chains))
 
 
-def _chain_key(function: FunctionType, chain: Chain, above: tuple[CodeType, ...]) -> Hashable:
+def _chain_key(function: FunctionType, chain: Chain, callers: tuple[CodeType, ...]) -> Hashable:
     value = look_up(function, chain[0])
     if isinstance(value, ModuleType) and value.__name__ in _FIXED_MODULES:
         return value.__name__
@@ -172,7 +174,7 @@ def _chain_key(function: FunctionType, chain: Chain, above: tuple[CodeType, ...]
         if ends_chain(value):
             break
         value = getattr(value, name, MISSING)
-    return _frozen(value, above)
+    return _value_key(value, callers)
 
 
 def ends_chain(value: Any) -> bool:
@@ -182,19 +184,20 @@ def ends_chain(value: Any) -> bool:
 
 def array_key(array: np.ndarray[Any, Any] | np.void) -> Hashable:
     """The key of a constant array or record."""
-    return (array.shape, array.dtype, array.tobytes() if array.size <= _TABLE_LIMIT else Same(array))
+    return (array.shape, array.dtype, array.tobytes() if array.size <= _MAX_ELEMENTS else IdentityKey(array))
 
 
 def attributes_key(value: Any, depth: int = 0) -> Hashable:
-    """The attributes of a user object or class that vector functions can use, by name. All are included, because a
-    function may read them through another name of the object (an argument of a helper, a default)."""
-    if depth >= _DEEPEST or isinstance(value, ModuleType | FunctionType | np.dtype | np.generic):
+    """The (name, key) pairs of the attributes of a user object or class that vector functions can use. All such
+    attributes are included, because a function may read them through another name of the object (an argument of a
+    helper function, a default)."""
+    if depth >= _MAX_DEPTH or isinstance(value, ModuleType | FunctionType | np.dtype | np.generic):
         return ()
     if f"{type(value).__module__}.".startswith(_OPAQUE):
         return ()
     names = set(getattr(value, "__dict__", ()))
     for kind in (value if isinstance(value, type) else type(value)).__mro__:
-        names.update(name for name, item in vars(kind).items() if isinstance(item, _PLAIN))
+        names.update(name for name, item in vars(kind).items() if isinstance(item, _CONSTANT_TYPES))
         slots = getattr(kind, "__slots__", ())
         names.update((slots,) if isinstance(slots, str) else slots)
     items = [(name, getattr(value, name, MISSING)) for name in sorted(names) if not name.startswith("__")]
@@ -204,30 +207,30 @@ def attributes_key(value: Any, depth: int = 0) -> Hashable:
 
 def _attribute_key(item: Any, depth: int) -> Hashable:
     """The key of one attribute; () if vector functions cannot use it."""
-    if isinstance(item, _PLAIN):
-        return _frozen(item, ())
+    if isinstance(item, _CONSTANT_TYPES):
+        return _value_key(item, ())
     if isinstance(item, np.dtype):
         return item
     if isinstance(item, type | FunctionType):
-        return Same(item)  # not followed: they may refer to any number of objects
+        return IdentityKey(item)  # not followed: they may refer to any number of objects
     if isinstance(item, tuple):
-        return tuple(_attribute_key(one, depth + 1) for one in item) if depth < _DEEPEST else Same(item)
+        return tuple(_attribute_key(one, depth + 1) for one in item) if depth < _MAX_DEPTH else IdentityKey(item)
     return attributes_key(item, depth + 1)
 
 
-def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
-    """A value as part of a key; values are equal only if their translations are equal."""
+def _value_key(value: Any, callers: tuple[CodeType, ...]) -> Hashable:
+    """The key of one value. Values have equal keys only if they have the same translation."""
     kind = type(value)
     if kind in (int, bool, str, type(None), Missing):
         return (kind, value)
     if isinstance(value, int | float) and not isinstance(value, np.generic):
         return (kind, float.hex(value) if isinstance(value, float) else int(value))
     if isinstance(value, tuple):
-        return (kind, tuple(_frozen(item, above) for item in value))
+        return (kind, tuple(_value_key(item, callers) for item in value))
     if isinstance(value, np.dtype):
         return value
     if isinstance(value, type):
-        return (Same(value), attributes_key(value))
+        return (IdentityKey(value), attributes_key(value))
     if isinstance(value, np.generic):
         return (value.dtype, value.tobytes())
     if isinstance(value, np.ndarray):
@@ -235,5 +238,5 @@ def _frozen(value: Any, above: tuple[CodeType, ...]) -> Hashable:
     inner: Callable[..., Any] = getattr(value, "function", value)
     if isinstance(inner, FunctionType):
         module = getattr(inner, "__module__", "") or ""
-        return (module, inner.__name__) if module.split(".")[0] in _FIXED_MODULES else _function_key(inner, above)
-    return (Same(kind), Same(value), attributes_key(value))
+        return (module, inner.__name__) if module.split(".")[0] in _FIXED_MODULES else _function_key(inner, callers)
+    return (IdentityKey(kind), IdentityKey(value), attributes_key(value))

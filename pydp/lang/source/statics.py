@@ -1,4 +1,4 @@
-"""Static facts of a function's syntax tree, before types are known: uses of names, statements that leave."""
+"""Facts about a function's syntax tree that need no types: where names are used, and which blocks end in a jump."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pydp.lang.source.syntax import Tree
 _Loops = ast.For | ast.While
 
 
-class Scopes:
-    """The places where a function reads and sets its names."""
+class NameUses:
+    """How often and where a function reads and assigns its names."""
 
     def __init__(self, tree: Tree) -> None:
         self._loads: dict[str, int] = {}
@@ -28,10 +28,11 @@ class Scopes:
             elif isinstance(node, ast.For) and isinstance(node.target, ast.Name):
                 loops.setdefault(node.target.id, []).append(node)
         arguments = {item.arg for item in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)}
-        self._counters = {name for name, found in loops.items() if name not in arguments and self._own(name, found)}
+        candidates = {name: found for name, found in loops.items() if name not in arguments}
+        self._counters = {name for name, found in candidates.items() if self._is_only_counter(name, found)}
 
-    def _own(self, name: str, loops: list[ast.For]) -> bool:
-        """Whether only these loops set `name`, none is inside another, and only their bodies read it."""
+    def _is_only_counter(self, name: str, loops: list[ast.For]) -> bool:
+        """Whether only these loops assign `name`, no loop contains another one, and only their bodies read it."""
         if self._stores.get(name, 0) != len(loops):
             return False
         for loop in loops:
@@ -55,14 +56,14 @@ class Scopes:
         return name in self._counters
 
     def all_uses_inside(self, name: str, loop: ast.For) -> bool:
-        """Whether `name` is read only in the body of the loop."""
+        """Whether `name` is read only in the loop's body."""
         return self._loads_in(loop, name) == self._loads.get(name, 0)
 
 
 @functools.lru_cache(maxsize=512)
-def scopes_of(tree: Tree) -> Scopes:
-    """The places where a function reads and sets its names, cached."""
-    return Scopes(tree)
+def name_uses_of(tree: Tree) -> NameUses:
+    """The uses of a function's names, cached by the syntax tree."""
+    return NameUses(tree)
 
 
 def has_return(node: ast.AST) -> bool:
@@ -76,21 +77,21 @@ def returns_in_loop(body: Iterable[ast.AST]) -> bool:
     return any(has_return(loop) for loop in loops)
 
 
-def leaves(body: Sequence[ast.stmt]) -> bool:
-    """Whether the end of a list of statements cannot be reached."""
-    return any(_leaves(statement) for statement in body)
+def always_jumps(body: Sequence[ast.stmt]) -> bool:
+    """Whether every path through a list of statements ends in return, break or continue."""
+    return any(_always_jumps(statement) for statement in body)
 
 
-def _leaves(statement: ast.stmt) -> bool:
+def _always_jumps(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Return | ast.Break | ast.Continue):
         return True
     if isinstance(statement, ast.If):
-        return leaves(statement.body) and leaves(statement.orelse)
+        return always_jumps(statement.body) and always_jumps(statement.orelse)
     return False
 
 
 def returns(body: Sequence[ast.stmt]) -> bool:
-    """Whether a list of statements always ends in a return; returns inside loops do not count."""
+    """Whether every path through a list of statements ends in a return. Returns inside loops do not count."""
     for statement in body:
         if isinstance(statement, ast.Return):
             return True

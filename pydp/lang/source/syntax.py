@@ -28,7 +28,7 @@ class Source:
     lines: list[str] = field(repr=False)
 
     def where(self, node: ast.AST) -> Where:
-        """The place of a node of the tree."""
+        """The source location of a node of the tree."""
         line = getattr(node, "lineno", self.tree.lineno)
         column = getattr(node, "col_offset", 0)
         text = self.lines[line - 1].rstrip("\n") if 0 < line <= len(self.lines) else ""
@@ -55,39 +55,39 @@ def _find(function: FunctionType) -> Source:
     code = function.__code__
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)
-    here = Where(code.co_filename, code.co_firstlineno, 0, "", function.__name__)
+    where = Where(code.co_filename, code.co_firstlineno, 0, "", function.__name__)
     if not lines:
         raise VectorError(
-            f"Python has no source for {function.__name__} (exec, or a prompt?); define it in a file", here
+            f"Python has no source for {function.__name__} (exec, or a prompt?); define it in a file", where
         )
-    kept = _parsed.find(code.co_filename)
-    if kept is None or kept[0] != lines:
-        kept = (lines, _functions(lines, here))
-        _parsed.put(code.co_filename, kept)
-    found = [tree for tree in kept[1] if _same_place(tree, code)]
+    cached = _parsed.find(code.co_filename)
+    if cached is None or cached[0] != lines:
+        cached = (lines, _functions(lines, where))
+        _parsed.put(code.co_filename, cached)
+    found = [tree for tree in cached[1] if _same_place(tree, code)]
     if len(found) > 1:
-        found = _narrowed(found, code)
+        found = _select_lambda(found, code)
     if code.co_flags & inspect.CO_COROUTINE or code.co_flags & inspect.CO_ASYNC_GENERATOR:
-        raise VectorError(f"{function.__name__} is an async function; a vector function must be a plain def", here)
+        raise VectorError(f"{function.__name__} is an async function; a vector function must be a plain def", where)
     if not found:
-        raise VectorError(f"the file of {function.__name__} has changed since it was imported; restart Python", here)
+        raise VectorError(f"the file of {function.__name__} has changed since it was imported; restart Python", where)
     if len(found) > 1:
-        raise VectorError("several lambdas on one line cannot be distinguished; put each on its own line", here)
+        raise VectorError("several lambdas on one line cannot be distinguished; put each on its own line", where)
     return Source(code.co_filename, function.__name__, found[0], lines)
 
 
-def _functions(lines: list[str], here: Where) -> list[Tree]:
+def _functions(lines: list[str], where: Where) -> list[Tree]:
     try:
         with parsing:
             module = ast.parse("".join(lines))
     except SyntaxError as error:
-        raise VectorError(f"the source of {here.function} cannot be parsed: {error.msg}", here) from error
+        raise VectorError(f"the source of {where.function} cannot be parsed: {error.msg}", where) from error
     except (RecursionError, MemoryError) as error:
         limit = sys.getrecursionlimit()
         raise VectorError(
-            f"the file of {here.function} is nested too deeply for Python's parser ({error}; the recursion limit is "
+            f"the file of {where.function} is nested too deeply for Python's parser ({error}; the recursion limit is "
             f"{limit}). Split its longest expression",
-            here,
+            where,
         ) from error
     return [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.Lambda)]
 
@@ -104,13 +104,13 @@ def _same_place(tree: Tree, code: CodeType) -> bool:
     return first == code.co_firstlineno and name == code.co_name and tuple(arguments) == known
 
 
-def _narrowed(trees: list[Tree], code: CodeType) -> list[Tree]:
+def _select_lambda(trees: list[Tree], code: CodeType) -> list[Tree]:
     """Select from several lambdas on one line by column; without columns, by compiled code."""
     columns = _columns(code)
     if columns is not None:
         inside = [tree for tree in trees if isinstance(tree, ast.Lambda) and _covers(tree.body, columns)]
         if inside:
-            # the innermost: a lambda's own text never covers the word `lambda` before it
+            # Take the innermost lambda: the column range of a body never includes its own `lambda` keyword.
             return [max(inside, key=lambda tree: (tree.lineno, tree.col_offset))]
     same = [tree for tree in trees if isinstance(tree, ast.Lambda) and _compiled(tree, code) == _content(code)]
     return list(same[:1]) if len({ast.dump(tree) for tree in same}) == 1 else list(same)
@@ -133,7 +133,7 @@ def _covers(node: ast.expr, columns: tuple[tuple[int, int], tuple[int, int]]) ->
 
 
 def _compiled(tree: ast.Lambda, like: CodeType) -> object:
-    """The compiled content of `tree`, inside a function that has the free variables of `like`."""
+    """The compiled content of `tree`, compiled inside a function that has the free variables of `like`."""
     around = [ast.arg(name) for name in like.co_freevars]
     arguments = ast.arguments([], around, None, [], [], None, [])
     whole = ast.fix_missing_locations(ast.Expression(ast.Lambda(arguments, tree)))

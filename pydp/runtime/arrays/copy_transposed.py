@@ -62,9 +62,9 @@ class TransposeTiling:
     chunk: int = 1
     streams: bool = True
 
-    def built(self, device: Device, params: dict[str, object]) -> Kernel:
+    def build(self, device: Device, params: dict[str, object]) -> Kernel:
         """The kernel with work-group barriers; higher layers provide other barriers."""
-        met = {"ways": None, "attribute": "", "subgroups": False}
+        met = {"lowerings": None, "attribute": "", "subgroups": False}
         return kernel(device, "copy_transposed.mako", "copy_transposed", {**params, **met})
 
 
@@ -133,4 +133,4 @@ def prepare(
         along_i = -(-along_i // how.chunk)
     groups = along_i * along_j * prod(sizes[k] for k in others)
     global_size = (groups * local_size[0], local_size[1], 1)
-    return Prepared(how.built(device, params), global_size, local_size, tuple(rest))
+    return Prepared(how.build(device, params), global_size, local_size, tuple(rest))

@@ -65,10 +65,9 @@ class Vector(Lowering):
         return tuple(group)
 
     def remarks(self, function: ir.Function) -> list[str]:
-        needed = widths.infer(function, most=40)
-        return [
-            f"barrier {n} needs width {width} for the accesses around it" for n, width in needed.items() if width.found
-        ]
+        needed = widths.infer(function, max_intervals=40)
+        known = {number: width for number, width in needed.items() if width.inferred}
+        return [f"barrier {number} needs width {width} for the accesses around it" for number, width in known.items()]
 
     def lower(
         self,

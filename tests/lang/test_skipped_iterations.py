@@ -1,4 +1,4 @@
-"""Barriers beside loops that are too long to be followed: what their middle turns touch counts as well."""
+"""Barriers around loops that are too long to be traced: accesses of skipped iterations count too."""
 
 from __future__ import annotations
 
