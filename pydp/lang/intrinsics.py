@@ -251,20 +251,38 @@ def result_dtype(rule: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _common(row: Function, values: tuple[Any, ...]) -> np.dtype[Any]:
     """The type that a call from Python computes in."""
-    arrays = [np.asarray(value) for value in values]
-    if any(one.dtype.kind not in "biuf" for one in arrays):
-        wrong = next(one.dtype for one in arrays if one.dtype.kind not in "biuf")
-        raise InvalidArgument(f"{row.name} is given {wrong}; bools, integers and floats are accepted")
-    given = values[:1] if row.rule == "double" else values
-    found = np.result_type(*given)
-    if row.rule in ("real", "test") and found.kind != "f":
-        typed = all(isinstance(value, (np.ndarray, np.generic)) for value in values)
-        found = np.dtype(np.float32 if typed and found.itemsize < 8 and found.kind != "b" else np.float64)
-    elif found.kind == "b":
-        found = np.dtype(np.int64)
+    for value in values:
+        wrong = np.asarray(value).dtype
+        if wrong.kind not in "biuf":
+            raise InvalidArgument(f"{row.name} is given {wrong}; bools, integers and floats are accepted")
+    if row.rule in ("real", "test"):
+        found = np.result_type(*map(_real_type, values))
+        found = found if found.kind == "f" else np.dtype(np.float64)
+    else:
+        found = np.result_type(*(values[:1] if row.rule == "double" else values))
+        found = np.dtype(np.int64) if found.kind == "b" else found
     if row.refusal(found):
         raise InvalidArgument(row.refusal(found))
     return found
+
+
+def _real_type(value: Any) -> Any:
+    """A value's type for functions of floats, where integers of arrays become floats; a Python number itself."""
+    if not isinstance(value, _TYPED):
+        return value
+    if value.dtype.kind in "iu":
+        return np.dtype(np.float64 if value.dtype.itemsize == 8 else np.float32)
+    return np.dtype(np.float64) if value.dtype.kind == "b" else value.dtype
+
+
+def _converted(row: Function, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """An argument of a call from Python, in the type that the call computes in."""
+    if isinstance(value, int) and dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        raise InvalidArgument(f"{row.name} is given {value}, which does not fit {dtype}")
+    return np.asarray(value).astype(dtype)
+
+
+_TYPED = (np.ndarray, np.generic)
 
 
 def _for_python(row: Function) -> Callable[..., Any]:
@@ -274,10 +292,11 @@ def _for_python(row: Function) -> Callable[..., Any]:
     def function(*values: Any) -> Any:
         if len(values) != row.arity:
             raise InvalidArgument(f"{row.name} is given {len(values)} arguments; {row.arity} are accepted")
+        values = tuple(one if isinstance(one, (int, float, *_TYPED)) else np.asarray(one) for one in values)
         dtype = _common(row, values)
         dtypes = [dtype] * row.arity if row.rule != "double" else [dtype, np.dtype(f"u{dtype.itemsize}")]
         with np.errstate(all="ignore"):
-            arrays = [np.asarray(value).astype(one) for value, one in zip(values, dtypes, strict=True)]
+            arrays = [_converted(row, value, one) for value, one in zip(values, dtypes, strict=True)]
             return np.asarray(row.numpy(*arrays)).astype(result_dtype(row.rule, dtype), copy=False)[()]
 
     kinds = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names[: row.arity]]

@@ -164,8 +164,8 @@ class Recorder:
             return None
         outputs = [(operand.shape, operand.result.dtype, slot) for operand, slot in self._outputs]
         written = [at in self._written for at in range(len(self._arrays))]
-        first = {id(one): at for at, one in reversed(list(enumerate(self._arrays)))}
-        spans = [(at, *_span(self._arrays[at])) for at in sorted(first.values()) if type(self._arrays[at]) is np.ndarray]
+        once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}
+        spans = [(at, *_span(self._arrays[at])) for at in once.values()]
         made = Recording(outputs, written, self._scratch, self._providers, self._launches, self._count, kind, spans)
         return made if made.ranges(self._arrays) is not None else None
 
