@@ -166,8 +166,8 @@ class Recorder:
         written = [at in self._written for at in range(len(self._arrays))]
         once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}
         spans = [(at, *_span(self._arrays[at])) for at in once.values()]
-        made = Recording(outputs, written, self._scratch, self._providers, self._launches, self._count, kind, spans)
-        return made if made.ranges(self._arrays) is not None else None
+        found = Recording(outputs, written, self._scratch, self._providers, self._launches, self._count, kind, spans)
+        return found if found.ranges(self._arrays) is not None else None
 
 
 def _lies_in_place(array: np.ndarray, operand: Operand) -> bool:
@@ -334,19 +334,30 @@ def recorded(
     def repeated(*args: Any, **named: Any) -> Any:
         found = _signature(function, functions, args, named)
         if found is None:
-            return function(*args, **named)
+            return _unrecorded(function, args, named)
         device, key, arrays, host = found
         known = device.recordings.get(key) or device.recordings.find(key)
         if type(known) is Recording:
             result = known.run(device, arrays, host)
-            return function(*args, **named) if result is NotImplemented else result
+            return _unrecorded(function, args, named) if result is NotImplemented else result
         if known is _SEEN:
             return _record(functools.partial(function, *args, **named), device, key, arrays)
         if known is None:
             device.recordings.put(key, _SEEN)
-        return function(*args, **named)
+        return _unrecorded(function, args, named)
 
     return repeated
+
+
+def _unrecorded(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """Call a function. If it runs in a finalizer or a signal handler that interrupts a call which is about to begin,
+    the recorder stays with the interrupted call."""
+    outer = claim()
+    try:
+        return function(*args, **named)
+    finally:
+        if outer is not None:
+            _current.recorder = outer
 
 
 def _record(call: Callable[[], Any], device: Device, key: Hashable, arrays: Sequence[Any]) -> Any:

@@ -15,7 +15,7 @@ import pytest
 
 import pydp
 from pydp.model.family import forget
-from pydp.runtime import recording
+from pydp.runtime import call, recording
 from pydp.runtime.recording import Recording
 
 
@@ -406,6 +406,32 @@ def test_a_call_within_a_recorded_call(device, counted):
     assert begun and len(inner) == 1
     np.testing.assert_array_equal(got.get(), np.cumsum(np.arange(400)))
     assert inner[0].get() == 300
+
+
+def test_a_call_before_a_recorded_call_begins(device, monkeypatch):
+    """A signal handler with the same arrays may run before the recorded call has taken its recorder."""
+
+    def one(idx, out, x):
+        out[idx] = x[idx] + 1
+
+    def two(idx, out, x):
+        out[idx] = x[idx] + 2
+
+    x, out, begun = np.zeros(8, np.int32), np.zeros(8, np.int32), []
+
+    def interrupted():
+        if not begun and recording._current.recorder is not None:
+            begun.append(True)
+            pydp.forall(8, two, out, x, device=device)
+        return recording.claim()
+
+    monkeypatch.setattr(call, "claim", interrupted)
+    device.recordings.clear()
+    for _ in range(4):
+        pydp.forall(8, one, out, x, device=device)
+        np.testing.assert_array_equal(out, np.ones(8))
+    assert begun
+    assert recordings(device) or not device.profile.shares_host_memory
 
 
 def test_threads_share_recordings(device):
