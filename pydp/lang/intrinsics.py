@@ -96,7 +96,8 @@ class Function:
         of OpenCL C, "lane name" one of lane_functions.mako, "each name" one that vectors call for each component;
         "" is the operand itself, "0" and "1" are constants. A kind without an entry is refused.
     spellings: names of the function in numpy and math.
-    exact: the kinds (or kind and size) for which all devices and NumPy have the same result, bit for bit.
+    exact: the kinds (or kind and size) for which all devices and NumPy have the same result, bit for bit, apart from
+        subnormal floats on devices that take them as 0.
     """
 
     name: str
@@ -303,9 +304,18 @@ def _for_python(row: Function) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = row.name
     function.__module__ = "pydp.math"
     function.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
-    same = "the same on all devices" if row.exact else "within the rounding of the device"
-    function.__doc__ = f"{row.doc}\n\n{RULES[row.rule]} Results are {same}.\n"
+    function.__doc__ = f"{row.doc}\n\n{RULES[row.rule]} {_precision(row)}\n"
     return function
+
+
+def _precision(row: Function) -> str:
+    """A sentence on the results of different devices."""
+    if not row.exact:
+        return "Results are within the rounding of the device."
+    kinds = row.exact.split()
+    same = f"Results{'' if 'f8' not in kinds else ' of float64'} are the same on all devices"
+    others = ", other results are within the rounding of the device" if "f8" in kinds else ""
+    return same + others + ("; some devices take subnormal floats as 0." if "f" in kinds else ".")
 
 
 FOR_PYTHON = {name: _for_python(row) for name, row in FUNCTIONS.items()}
