@@ -260,7 +260,7 @@ class Recording:
                 for field in results:
                     field._storage.note(event, queue, True)
         except BaseException:
-            self._cover_launches(queue, arrays, host)
+            self._cover_launches(queue, arrays, host, event, buffers)
             raise
         if self._kind is _ONE:
             return results[0]
@@ -268,15 +268,17 @@ class Recording:
             return results[0][()]
         return event if self._kind is _EVENT else tuple(results) if self._kind is _SEVERAL else None
 
-    def _cover_launches(self, queue: Any, arrays: list[Any], host: bool) -> None:
-        """Keep memory in use until the launches before an error are complete; Ctrl-C may have lost the last event."""
+    def _cover_launches(self, queue: Any, arrays: list[Any], host: bool, event: Any, buffers: list[Any]) -> None:
+        """Keep memory in use until the launches before an error are complete. `event` is the last one that is known;
+        Ctrl-C may have lost a later one."""
         with contextlib.suppress(cl.Error):
-            event = cl.enqueue_marker(queue)
+            marker = cl.enqueue_marker(queue, wait_for=None if event is None else [event])
             if host:
-                event.wait()
+                self._wait(queue, marker, buffers)
+                marker.wait()
                 return
             for field, written in zip(arrays, self._written, strict=True):
-                field._storage.note(event, queue, written)
+                field._storage.note(marker, queue, written)
 
     def ranges(self, arrays: Sequence[Any]) -> list[tuple[int, int]] | None:
         """(address, bytes) of each NumPy array, once; None if kernels cannot use the memory, or if written arrays
