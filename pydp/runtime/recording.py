@@ -322,9 +322,7 @@ def claim() -> Recorder | None:
     return recorder
 
 
-def recorded(
-    function: Callable[..., Any] | None = None, *, functions: Callable[[Any], Hashable] | None = None
-) -> Any:
+def recorded(function: Callable[..., Any] | None = None, *, functions: Callable[[Any], Hashable] | None = None) -> Any:
     """Decorator: repeat calls of an algorithm from recordings.
 
     functions: returns a key for the content of a Python function, or None if a call with this argument is not recorded.
