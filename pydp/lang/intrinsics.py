@@ -96,7 +96,8 @@ class Function:
         of OpenCL C, "lane name" one of lane_functions.mako, "each name" one that vectors call for each component;
         "" is the operand itself, "0" and "1" are constants. A kind without an entry is refused.
     spellings: names of the function in numpy and math.
-    exact: the kinds (or kind and size) for which all devices and NumPy have the same result, bit for bit.
+    exact: the kinds (or kind and size) for which all devices and NumPy have the same result, bit for bit, apart from
+        subnormal floats on devices that take them as 0.
     """
 
     name: str
@@ -251,20 +252,38 @@ def result_dtype(rule: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _common(row: Function, values: tuple[Any, ...]) -> np.dtype[Any]:
     """The type that a call from Python computes in."""
-    arrays = [np.asarray(value) for value in values]
-    if any(one.dtype.kind not in "biuf" for one in arrays):
-        wrong = next(one.dtype for one in arrays if one.dtype.kind not in "biuf")
-        raise InvalidArgument(f"{row.name} is given {wrong}; bools, integers and floats are accepted")
-    given = values[:1] if row.rule == "double" else values
-    found = np.result_type(*given)
-    if row.rule in ("real", "test") and found.kind != "f":
-        typed = all(isinstance(value, (np.ndarray, np.generic)) for value in values)
-        found = np.dtype(np.float32 if typed and found.itemsize < 8 and found.kind != "b" else np.float64)
-    elif found.kind == "b":
-        found = np.dtype(np.int64)
+    for value in values:
+        wrong = np.asarray(value).dtype
+        if wrong.kind not in "biuf":
+            raise InvalidArgument(f"{row.name} is given {wrong}; bools, integers and floats are accepted")
+    if row.rule in ("real", "test"):
+        found = np.result_type(*map(_real_type, values))
+        found = found if found.kind == "f" else np.dtype(np.float64)
+    else:
+        found = np.result_type(*(values[:1] if row.rule == "double" else values))
+        found = np.dtype(np.int64) if found.kind == "b" else found
     if row.refusal(found):
         raise InvalidArgument(row.refusal(found))
     return found
+
+
+def _real_type(value: Any) -> Any:
+    """A value's type for functions of floats, where integers of arrays become floats; a Python number itself."""
+    if not isinstance(value, _TYPED):
+        return value
+    if value.dtype.kind in "iu":
+        return np.dtype(np.float64 if value.dtype.itemsize == 8 else np.float32)
+    return np.dtype(np.float64) if value.dtype.kind == "b" else value.dtype
+
+
+def _converted(row: Function, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """An argument of a call from Python, in the type that the call computes in."""
+    if isinstance(value, int) and dtype.kind in "iu" and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        raise InvalidArgument(f"{row.name} is given {value}, which does not fit {dtype}")
+    return np.asarray(value).astype(dtype)
+
+
+_TYPED = (np.ndarray, np.generic)
 
 
 def _for_python(row: Function) -> Callable[..., Any]:
@@ -274,19 +293,29 @@ def _for_python(row: Function) -> Callable[..., Any]:
     def function(*values: Any) -> Any:
         if len(values) != row.arity:
             raise InvalidArgument(f"{row.name} is given {len(values)} arguments; {row.arity} are accepted")
+        values = tuple(one if isinstance(one, (int, float, *_TYPED)) else np.asarray(one) for one in values)
         dtype = _common(row, values)
         dtypes = [dtype] * row.arity if row.rule != "double" else [dtype, np.dtype(f"u{dtype.itemsize}")]
         with np.errstate(all="ignore"):
-            arrays = [np.asarray(value).astype(one) for value, one in zip(values, dtypes, strict=True)]
+            arrays = [_converted(row, value, one) for value, one in zip(values, dtypes, strict=True)]
             return np.asarray(row.numpy(*arrays)).astype(result_dtype(row.rule, dtype), copy=False)[()]
 
     kinds = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names[: row.arity]]
     function.__name__ = function.__qualname__ = row.name
     function.__module__ = "pydp.math"
     function.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
-    same = "the same on all devices" if row.exact else "within the rounding of the device"
-    function.__doc__ = f"{row.doc}\n\n{RULES[row.rule]} Results are {same}.\n"
+    function.__doc__ = f"{row.doc}\n\n{RULES[row.rule]} {_precision(row)}\n"
     return function
+
+
+def _precision(row: Function) -> str:
+    """A sentence on the results of different devices."""
+    if not row.exact:
+        return "Results are within the rounding of the device."
+    kinds = row.exact.split()
+    same = f"Results{'' if 'f8' not in kinds else ' of float64'} are the same on all devices"
+    others = ", other results are within the rounding of the device" if "f8" in kinds else ""
+    return same + others + ("; some devices take subnormal floats as 0." if "f" in kinds else ".")
 
 
 FOR_PYTHON = {name: _for_python(row) for name, row in FUNCTIONS.items()}

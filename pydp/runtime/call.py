@@ -233,6 +233,11 @@ class Call:
         if self._recorder is not None:
             self._recorder.valid = False
 
+    def uses_layouts(self) -> None:
+        """State that the host reads no elements of arrays: the call may be recorded even if one of them is no input."""
+        if self._recorder is not None:
+            self._recorder.uses_layouts()
+
     def _new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """A new pyopencl Array, from the allocator of the first pyopencl Array among the inputs."""
         first = next(value for value in self._values.values() if isinstance(value, placement.Array))

@@ -6,9 +6,11 @@
 The second call with the same layouts of arrays and the same other arguments records what it enqueues: kernels,
 buffers, scratch memory. Later such calls repeat this with their own arrays. A recording holds no arrays.
 
-A call is recorded if its arrays are Fields of one device or NumPy arrays, its other arguments are numbers, strings,
-dtypes and functions, and out=, queue=, wait_for= and spec= are not given. Calls that enqueue more than kernels, or that
-read results on the host, are not recorded.
+A call is recorded if its arrays are Fields of one device or NumPy arrays, its other arguments are Python numbers,
+strings, dtypes, tuples of integers, and functions of NumPy and Python, and out=, queue=, wait_for= and spec= are not
+given. `forall` also takes vector functions. Calls that enqueue more than kernels are not recorded, and neither are
+calls with an array that is not an input of kernels (``axis=np.array(0)``). Do not use the decorator for functions that
+read elements or results on the host.
 """
 
 from __future__ import annotations
@@ -77,6 +79,7 @@ class Recorder:
         self._scratch: list[tuple[int, int]] = []
         self._launches: list[tuple[PreparedLaunch, list[int]]] = []
         self._count = 0
+        self._others = [id(one) for one in arrays]  # arguments that are not inputs yet
 
     def _slot(self, buffer: Any) -> int:
         self._kept.append(buffer)
@@ -90,6 +93,8 @@ class Recorder:
         if at is None or (isinstance(value, np.ndarray) and not _lies_in_place(value, operand)):
             self.valid = False
             return
+        if id(value) in self._others:
+            self._others.remove(id(value))
         if written:
             self._written.add(at)
         if id(operand.buffer) not in self._slots:
@@ -133,13 +138,17 @@ class Recorder:
         if self.valid:
             self._launches.append((PreparedLaunch(kernel, global_size, local_size, fixed), slots))
 
+    def uses_layouts(self) -> None:
+        """Note that the host reads no elements of arrays; arrays need not be inputs then."""
+        self._others = []
+
     def finish(self, result: Any, event: Any) -> None:
         """Note the call's result and its last event."""
         self._result, self._event = result, event
 
     def recording(self, returned: Any) -> Recording | None:
         """The recording, if `returned` is the result or the event of the recorded call; else None."""
-        if not self.valid or not self._launches:
+        if not self.valid or not self._launches or self._others:
             return None
         results = self._result if type(self._result) is tuple else () if self._result is None else (self._result,)
         made = [operand.result for operand, _ in self._outputs]
@@ -155,8 +164,10 @@ class Recorder:
             return None
         outputs = [(operand.shape, operand.result.dtype, slot) for operand, slot in self._outputs]
         written = [at in self._written for at in range(len(self._arrays))]
-        spans = [_span(one) for one in self._arrays if isinstance(one, np.ndarray)]
-        return Recording(outputs, written, self._scratch, self._providers, self._launches, self._count, kind, spans)
+        once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}
+        spans = [(at, *_span(self._arrays[at])) for at in once.values()]
+        found = Recording(outputs, written, self._scratch, self._providers, self._launches, self._count, kind, spans)
+        return found if found.ranges(self._arrays) is not None else None
 
 
 def _lies_in_place(array: np.ndarray, operand: Operand) -> bool:
@@ -196,7 +207,7 @@ class Recording:
         launches: list[tuple[PreparedLaunch, list[int]]],
         count: int,
         kind: str,
-        spans: list[tuple[int, int, int]],
+        spans: list[tuple[int, int, int, int]],
     ) -> None:
         self._spans, self._writes = spans, any(written)
         self._outputs, self._written, self._scratch, self._providers = outputs, written, scratch, providers
@@ -239,50 +250,58 @@ class Recording:
             for launch, slots in self._launches:
                 event = launch.enqueue(queue, [buffers[one] for one in slots], waits)
                 waits = []
+            for _, slot in self._scratch:
+                give(buffers[slot], event)
+            if host:
+                self._wait(queue, event, buffers)
+            else:
+                for field, written in zip(arrays, self._written, strict=True):
+                    field._storage.note(event, queue, written)
+                for field in results:
+                    field._storage.note(event, queue, True)
         except BaseException:
-            self._cover_launches(queue, arrays, host)
+            self._cover_launches(queue, arrays, host, event, buffers)
             raise
-        for _, slot in self._scratch:
-            give(buffers[slot], event)
-        if host:
-            self._wait(queue, event, buffers)
-        else:
-            for field, written in zip(arrays, self._written, strict=True):
-                field._storage.note(event, queue, written)
-            for field in results:
-                field._storage.note(event, queue, True)
         if self._kind is _ONE:
             return results[0]
         if self._kind is _SCALAR:
             return results[0][()]
         return event if self._kind is _EVENT else tuple(results) if self._kind is _SEVERAL else None
 
-    def _cover_launches(self, queue: Any, arrays: list[Any], host: bool) -> None:
-        """Keep memory in use until the launches before an error are complete; Ctrl-C may have lost the last event."""
+    def _cover_launches(self, queue: Any, arrays: list[Any], host: bool, event: Any, buffers: list[Any]) -> None:
+        """Keep memory in use until the launches before an error are complete. `event` is the last one that is known;
+        Ctrl-C may have lost a later one."""
         with contextlib.suppress(cl.Error):
-            event = cl.enqueue_marker(queue)
+            marker = cl.enqueue_marker(queue, wait_for=None if event is None else [event])
             if host:
-                event.wait()
+                self._wait(queue, marker, buffers)
+                marker.wait()
                 return
             for field, written in zip(arrays, self._written, strict=True):
-                field._storage.note(event, queue, written)
+                field._storage.note(marker, queue, written)
+
+    def ranges(self, arrays: Sequence[Any]) -> list[tuple[int, int]] | None:
+        """(address, bytes) of each NumPy array, once; None if kernels cannot use the memory, or if written arrays
+        overlap."""
+        found = []
+        for at, below, nbytes, step in self._spans:
+            address = arrays[at].__array_interface__["data"][0]
+            if address % step:
+                return None
+            found.append((address - below, nbytes))
+        if self._writes and len(found) > 1:
+            ordered = sorted(found)
+            if any(low + nbytes > after for (low, nbytes), (after, _) in itertools.pairwise(ordered)):
+                return None
+        return found
 
     def _take_host(self, device: Device, arrays: Sequence[np.ndarray], buffers: list[Any]) -> bool:
-        """Make the buffers over the arrays' memory; False if kernels cannot use it, or if written arrays overlap."""
-        ranges = []
-        for array, (below, nbytes, step) in zip(arrays, self._spans, strict=True):
-            address = array.__array_interface__["data"][0]
-            if address % step:
-                return False
-            ranges.append((address - below, nbytes))
-        if self._writes and len(ranges) > 1:
-            ordered = sorted(ranges)
-            if any(low + nbytes > after for (low, nbytes), (after, _) in itertools.pairwise(ordered)):
-                return False
-        at = 0
-        for array, (low, nbytes) in zip(arrays, ranges, strict=True):
-            at -= 1
-            buffers[at] = _over(device.context, array, low, nbytes)
+        """Make the buffers over the arrays' memory; False if `ranges` gives None."""
+        ranges = self.ranges(arrays)
+        if ranges is None:
+            return False
+        for (at, *_), (low, nbytes) in zip(self._spans, ranges, strict=True):
+            buffers[-1 - at] = _over(device.context, arrays[at], low, nbytes)
         return True
 
     def _wait(self, queue: Any, event: Any, buffers: list[Any]) -> None:
@@ -303,9 +322,7 @@ def claim() -> Recorder | None:
     return recorder
 
 
-def recorded(
-    function: Callable[..., Any] | None = None, *, functions: Callable[[Any], Hashable] | None = None
-) -> Any:
+def recorded(function: Callable[..., Any] | None = None, *, functions: Callable[[Any], Hashable] | None = None) -> Any:
     """Decorator: repeat calls of an algorithm from recordings.
 
     functions: returns a key for the content of a Python function, or None if a call with this argument is not recorded.
@@ -317,19 +334,30 @@ def recorded(
     def repeated(*args: Any, **named: Any) -> Any:
         found = _signature(function, functions, args, named)
         if found is None:
-            return function(*args, **named)
+            return _unrecorded(function, args, named)
         device, key, arrays, host = found
         known = device.recordings.get(key) or device.recordings.find(key)
         if type(known) is Recording:
             result = known.run(device, arrays, host)
-            return function(*args, **named) if result is NotImplemented else result
+            return _unrecorded(function, args, named) if result is NotImplemented else result
         if known is _SEEN:
             return _record(functools.partial(function, *args, **named), device, key, arrays)
         if known is None:
             device.recordings.put(key, _SEEN)
-        return function(*args, **named)
+        return _unrecorded(function, args, named)
 
     return repeated
+
+
+def _unrecorded(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    """Call a function. If it runs in a finalizer or a signal handler that interrupts a call which is about to begin,
+    the recorder stays with the interrupted call."""
+    outer = claim()
+    try:
+        return function(*args, **named)
+    finally:
+        if outer is not None:
+            _current.recorder = outer
 
 
 def _record(call: Callable[[], Any], device: Device, key: Hashable, arrays: Sequence[Any]) -> Any:
@@ -352,7 +380,7 @@ def _signature(
     """(device, key, arrays, whether they are NumPy arrays) of a call; None if it cannot be recorded."""
     parts: list[Any] = [function, *named]
     arrays: list[Any] = []
-    storages: list[Any] = []
+    owners: list[Any] = []  # of the arrays' memory
     home: Device | None = None
     host = False
     for name in named:
@@ -372,16 +400,19 @@ def _signature(
                 home = storage.device
             elif storage.device is not home:
                 return None
-            same = storages.index(storage) if storage in storages else -1
-            storages.append(storage)
+            same = owners.index(storage) if storage in owners else -1
+            owners.append(storage)
             arrays.append(value)
             parts += (kind, value.dtype, value.shape, value.strides, value.offset, value._writable, same)
         elif kind is np.ndarray:
             if (arrays and not host) or value.dtype.names is not None:
                 return None
             host = True
+            owner = id(value)
+            same = owners.index(owner) if owner in owners else -1
+            owners.append(owner)
             arrays.append(value)
-            parts += (value.dtype, value.shape, value.strides, value.flags.writeable)
+            parts += (value.dtype, value.shape, value.strides, value.flags.writeable, same)
         elif kind is float:
             parts += (kind, repr(value))
         elif isinstance(value, Device):
@@ -400,7 +431,10 @@ def _signature(
     if not arrays:
         return None
     if home is None:
-        home = find_device(None)
+        where = named.get("device")
+        if where == "host":
+            return None
+        home = find_device(where)
     if home.is_target:
         return None
     return home, tuple(parts), arrays, host

@@ -259,11 +259,51 @@ def test_python_refuses_wrong_types():
 
 
 @pytest.mark.host
+def test_python_integers_must_fit_the_type_of_the_others():
+    """As in a vector function: they do not wrap."""
+    calls = [("add_sat", np.uint8(1), 300), ("add_sat", np.uint8(1), -1), ("upsample", np.int8(1), 256)]
+    for function, *values in [*calls, ("bitselect", np.int32(0), np.int32(1), 2**31)]:
+        wrong = f"{function} is given {values[-1]}, which does not fit "
+        with pytest.raises(InvalidArgument, match=wrong):
+            FOR_PYTHON[function](*values)
+    assert pydp.math.add_sat(np.uint8(1), 254) == 255
+
+
+@pytest.mark.host
+def test_python_takes_lists():
+    np.testing.assert_array_equal(pydp.math.popcount([1, 7, 255]), [1, 3, 8])
+    np.testing.assert_array_equal(pydp.math.fmax([1.5, 2.5], 2.0), [2.0, 2.5])
+
+
+@pytest.mark.parametrize("name", ["int8", "uint16", "int32"])
+def test_integers_become_the_same_floats_in_python(device, name):
+    """Integers of at most 32 bits become float32, beside Python numbers and float32 too."""
+
+    def remainders(idx, out, x, y):
+        i = idx[0]
+        out[i, 0] = pydp.math.fmod(x[i], 3)
+        out[i, 1] = pydp.math.copysign(x[i], -2.5)
+        out[i, 2] = pydp.math.fmod(x[i], y[i])
+
+    x = np.array([1, 100, np.iinfo(name).max, np.iinfo(name).max - 1], name)
+    y = np.array([3, 7, 5, 2.5], np.float32)
+    out, want = np.zeros((4, 3), np.float32), np.zeros((4, 3), np.float32)
+    pydp.forall(4, remainders, out, x, y, device=device)
+    for i in range(4):
+        remainders((i,), want, x, y)
+        assert pydp.math.fmod(x[i], 3).dtype == pydp.math.fmod(x[i], y[i]).dtype == np.float32
+    np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.host
 def test_every_function_is_documented_and_exported():
     assert set(pydp.math.__all__) >= set(FUNCTIONS)
     for name in pydp.math.__all__:
         assert len(getattr(pydp.math, name).__doc__ or "") > 10, name
     assert "Takes integers of one type" in pydp.math.rotate.__doc__
+    assert "Results of float64 are the same on all devices, other results are within" in pydp.math.sqrt.__doc__
+    assert "the same on all devices; some devices take subnormal floats as 0." in pydp.math.floor.__doc__
+    assert "the same on all devices.\n" in pydp.math.clz.__doc__
     assert math.isclose(pydp.math.smoothstep(0, 2, 1.0), 0.5)
     assert pydp.math.fma(2.0**60, 2.0**60, 1.0) == 2.0**120
 

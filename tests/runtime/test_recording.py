@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 import threading
 import weakref
 
+import needs
 import numpy as np
 import pyopencl as cl
 import pytest
 
 import pydp
 from pydp.model.family import forget
-from pydp.runtime import recording
+from pydp.runtime import call, recording
 from pydp.runtime.recording import Recording
 
 
@@ -64,12 +66,10 @@ def calls(device):
         ),
         "transpose": (lambda x: pydp.transpose(x, device=device), np.transpose),
         "matmul": (lambda x: pydp.matmul(x, x.T, device=device), lambda x: x @ x.T),
-        "bincount": (lambda x: pydp.bincount(x.reshape(-1) if isinstance(x, np.ndarray) else x[0], minlength=400),
-                     lambda x: np.bincount(x.ravel() if x.base is None else x[0], minlength=400)),
     }  # fmt: skip
 
 
-NAMES = [name for name in calls(None) if name != "bincount"]
+NAMES = list(calls(None))
 
 
 @pytest.mark.parametrize("kind", ["field", "numpy"])
@@ -152,6 +152,135 @@ def test_arrays_that_share_memory_are_another_call(device):
         y = np.zeros(40, np.int32)
         pydp.forall(20, shift, y[:20], y[20:], device=device)
     np.testing.assert_array_equal(x, [4] * 20 + [4] * 20)
+
+
+def test_an_array_given_twice_is_another_call(device, counted):
+    """A recording of a call with one NumPy array twice must not use the first of two arrays for both."""
+
+    def add(idx, out, x):
+        out[idx] = x[idx] + 1
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 9, (6, 6)).astype(np.int32) for _ in range(2))
+    for _ in range(3):
+        np.testing.assert_array_equal(pydp.matmul(a, a, device=device), a @ a)
+        np.testing.assert_array_equal(pydp.matmul(a[:], a[:], device=device), a @ a)
+    for _ in range(3):
+        np.testing.assert_array_equal(pydp.matmul(a, b, device=device), a @ b)
+    x, y = np.zeros(8, np.int32), np.full(8, 100, np.int32)
+    for _ in range(3):
+        pydp.forall(x, add, x, x, device=device)
+        pydp.forall(8, add, x, x, device=device)
+        pydp.forall(8, add, x[:], x[:], device=device)
+    np.testing.assert_array_equal(x, np.full(8, 9))
+    for _ in range(3):
+        pydp.forall(8, add, x, y, device=device)
+        np.testing.assert_array_equal(x, np.full(8, 101))
+    if device.profile.shares_host_memory:
+        assert len(counted) >= 4, "calls with an array given twice are repeated too"
+
+
+def test_arrays_that_the_host_reads_are_not_repeated(device):
+    """Parameters may be NumPy arrays. Recordings have the layouts of arrays, not their elements."""
+    x = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    for turn in range(4):
+        value = np.array(turn, np.int32)
+        np.testing.assert_array_equal(pydp.scan(x, init=value, device=device), np.cumsum(x, -1) + turn)
+        np.testing.assert_array_equal(pydp.reduce(x, init=value, device=device), x.sum() + turn)
+        row = x[0, 0]
+        np.testing.assert_array_equal(pydp.matmul(row, row, alpha=value, device=device), turn * row @ row)
+        axis = np.array(turn % 3 if turn < 3 else 0)
+        np.testing.assert_array_equal(pydp.sort(-x, axis=axis, device=device), np.sort(-x, axis=int(axis)))
+        axes = np.array([2, 1, 0] if turn < 3 else [0, 2, 1])
+        np.testing.assert_array_equal(pydp.transpose(x, axes, device=device), np.transpose(x, axes))
+
+
+@pytest.mark.parametrize("kind", ["field", "numpy"])
+def test_results_whose_shape_depends_on_elements_are_not_repeated(device, kind):
+    def given(x):
+        return pydp.field(x, device=device) if kind == "field" else x
+
+    def host(x):
+        return x.get() if kind == "field" else x
+
+    for dtype in (np.int64, np.uint8):
+        x = np.arange(200, dtype=dtype)
+        for least in (0, 250, 300):
+            for one in (x, x, x, x // 4, x + 55):
+                got = host(pydp.bincount(given(one), minlength=least, device=device))
+                np.testing.assert_array_equal(got, np.bincount(one, minlength=least))
+        for one in (x, x, x, x // 4):
+            counts, edges = pydp.histogram(given(one), 7, device=device)
+            want = np.histogram(one, 7)
+            np.testing.assert_array_equal(host(counts), want[0])
+            np.testing.assert_array_equal(edges, want[1])
+
+
+def test_devices_given_by_name(device, counted):
+    """A call with device="..." is recorded for this device, not for the default device."""
+    other = needs.another_device(device)
+    x, out = np.arange(300, dtype=np.int32), np.zeros(300, np.int32)
+    for _ in range(4):
+        np.testing.assert_array_equal(pydp.scan(x, device=other.name), np.cumsum(x))
+        np.testing.assert_array_equal(pydp.scan(x, device=device), np.cumsum(x))
+        pydp.forall(300, double, out, x, 5, device="host")
+        np.testing.assert_array_equal(out, 5 * x)
+    assert other.last_launch is not None
+
+
+@pytest.mark.parametrize("kind", ["numpy", "field"])
+def test_an_interrupt_at_any_line_waits_for_the_launches(device, kind):
+    """Ctrl-C between a launch and the wait for it must not free NumPy memory that the kernel still writes."""
+
+    def slow(idx, out, x, rounds):
+        value = x[idx]
+        for _ in range(rounds):
+            value = value * np.float32(0.5) + np.float32(1)
+        out[idx] = value
+
+    x, rounds = np.ones(4096, np.float32), min(20_000, device.profile.loop_limit or 20_000)
+    given = [np.zeros(4096, np.float32), x]
+    given = [pydp.field(one, device=device) for one in given] if kind == "field" else given
+    device.recordings.clear()
+    for _ in range(3):
+        pydp.forall(4096, slow, *given, rounds, device=device)
+    if not recordings(device):
+        pytest.skip("NumPy's memory is not used in place on this device")
+    want = given[0].copy()
+    objects = recordings(device)[0]._launches[-1][0]._objects
+    enqueue, events = objects._enqueue, []
+
+    def noted(*args):
+        events.append(enqueue(*args))
+        return events[-1]
+
+    objects._enqueue = noted
+    code = Recording.run.__code__
+    reached = 0
+    for stop in sorted({line for *_, line in code.co_lines() if line and line > code.co_firstlineno}):
+
+        def interrupt(frame, event, argument, stop=stop):
+            if event == "line" and (frame.f_code, frame.f_lineno) == (code, stop):
+                raise KeyboardInterrupt
+            return interrupt
+
+        events.clear()
+        given[0][...] = 0
+        earlier = given[0].event if kind == "field" else None
+        before = sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            pydp.forall(4096, slow, *given, rounds, device=device)
+        except KeyboardInterrupt:
+            if events and kind == "numpy":
+                reached += 1
+                np.testing.assert_array_equal(given[0], want)
+            elif events:
+                reached += 1
+                assert given[0].event != earlier, "the field has the event of the call before"
+        finally:
+            sys.settrace(before)
+    assert reached
 
 
 def test_overlapping_numpy_arrays_take_the_long_way(device):
@@ -278,6 +407,32 @@ def test_a_call_within_a_recorded_call(device, counted):
     assert begun and len(inner) == 1
     np.testing.assert_array_equal(got.get(), np.cumsum(np.arange(400)))
     assert inner[0].get() == 300
+
+
+def test_a_call_before_a_recorded_call_begins(device, monkeypatch):
+    """A signal handler with the same arrays may run before the recorded call has taken its recorder."""
+
+    def one(idx, out, x):
+        out[idx] = x[idx] + 1
+
+    def two(idx, out, x):
+        out[idx] = x[idx] + 2
+
+    x, out, begun = np.zeros(8, np.int32), np.zeros(8, np.int32), []
+
+    def interrupted():
+        if not begun and recording._current.recorder is not None:
+            begun.append(True)
+            pydp.forall(8, two, out, x, device=device)
+        return recording.claim()
+
+    monkeypatch.setattr(call, "claim", interrupted)
+    device.recordings.clear()
+    for _ in range(4):
+        pydp.forall(8, one, out, x, device=device)
+        np.testing.assert_array_equal(out, np.ones(8))
+    assert begun
+    assert recordings(device) or not device.profile.shares_host_memory
 
 
 def test_threads_share_recordings(device):

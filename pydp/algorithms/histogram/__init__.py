@@ -28,13 +28,11 @@ from pydp.runtime.call import Call
 from pydp.runtime.field.construct import field
 from pydp.runtime.field.field import Field
 from pydp.runtime.memory.host_memory import host_allocation
-from pydp.runtime.recording import recorded
 from pydp.tuning.reference import Expected, host
 
 __all__ = ["HistogramSpec", "bincount", "histogram"]
 
 
-@recorded
 def histogram(
     x: Any,
     bins: Any = 10,
@@ -99,7 +97,6 @@ def histogram(
     return counts, edges
 
 
-@recorded
 def bincount(
     x: Any,
     weights: Any = None,
