@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -35,3 +36,9 @@ def test_rates_go_through_json() -> None:
 def test_slowdown_is_relative_to_float32() -> None:
     wanted = {"float32": 1.0, "float64": 2.0, "int32": 1.25, "int64": 2.5, "int32,float64": 2.0}
     assert {name: RATES.slowdown(name) for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("figure", [0, -1.0, 1e18, math.nan, math.inf])
+def test_figures_are_positive_numbers(figure: float) -> None:
+    with pytest.raises(InvalidArgument, match="launch is .*positive"):
+        dataclasses.replace(RATES, launch=figure)

@@ -53,6 +53,7 @@ def test_predictions() -> None:
 def test_what_limits_a_launch() -> None:
     heavy = replace(PROGRAM, comp_insts=2000)  # T_C = 8000 >= T_M
     assert time_model.predict(DEVICE, heavy, 256).limiter == "compute"
+    assert time_model.predict(DEVICE, replace(PROGRAM, comp_insts=1000), 256).limiter == "compute"  # T_C = T_M
     few = replace(PROGRAM, threads=3200)  # ten warps for each multiprocessor, all resident: (13), with T_C < T_M
     found = time_model.predict(DEVICE, few, 320)
     assert (found.seconds, found.limiter) == (10 * 400 + 4000 + 10 * 2, "latency")
