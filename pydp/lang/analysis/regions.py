@@ -116,11 +116,6 @@ def exposed(body: list[ir.Stmt]) -> set[str]:
     return found
 
 
-def settled(body: list[ir.Stmt]) -> set[str]:
-    """Names of the variables that `body` has assigned whenever it comes to its end."""
-    return _flow(body, set(), set())
-
-
 def _flow(body: list[ir.Stmt], assigned: set[str], found: set[str]) -> set[str]:
     """Walk `body` with the names assigned so far; note exposed reads in `found`; the names assigned after it."""
     assigned = set(assigned)
