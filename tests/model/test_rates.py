@@ -40,5 +40,5 @@ def test_slowdown_is_relative_to_float32() -> None:
 
 @pytest.mark.parametrize("figure", [0, -1.0, 1e18, math.nan, math.inf])
 def test_figures_are_positive_numbers(figure: float) -> None:
-    with pytest.raises(InvalidArgument, match="launch is .*positive"):
+    with pytest.raises(InvalidArgument, match=r"launch is .*positive"):
         dataclasses.replace(RATES, launch=figure)
