@@ -192,9 +192,10 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
     for q in (0, 2**30, -(2**30) + 1):
         found.check([None, None, q])
     for q in (2**30 + 1, -(2**30), 2**62):
-        with pytest.raises(InvalidArgument, match=rf"meets_a_sum: .* is {2 * q - 1}, which does not fit int32") as told:
+        text = rf"meets_a_sum: .* is {2 * q - 1}, which does not fit int32"
+        with pytest.raises(InvalidArgument, match=text) as raised:
             found.check([None, None, q])
-        assert "-2147483648 to 2147483647 are accepted" in str(told.value)
+        assert "-2147483648 to 2147483647 are accepted" in str(raised.value)
 
 
 def weak(name: str, left: ir.Expr, right: int) -> ir.Expr:
@@ -232,7 +233,7 @@ def test_the_type_that_is_met_says_what_fits() -> None:
                 found.check([None, None, q])
 
 
-def test_what_is_not_known_before_the_launch_is_not_checked() -> None:
+def test_numbers_that_depend_on_the_lane_are_not_checked() -> None:
     def by_the_lane(i: Any, o: Any, a: Any, q: Any) -> None:
         o[i] = a[i] + (q + i[0])
 

@@ -16,15 +16,15 @@ DEVICE = Structure(32, 10, 65536, 49152, 64, 8, 32, 1024, 400.0, 4.0, 2.0)
 RATES = rates_of(by_target("sm_86")[0])
 
 
-def test_what_is_told_of_a_launch() -> None:
+def test_sentences_about_a_launch() -> None:
     # 4 warps a group, 40 groups: 16 warps for each of ten multiprocessors, all of them resident.
     phase = Phase("f", groups=40, lanes=128, operations=51200.0, read=81920.0, registers=32, access=16)
-    told = parallelism(Counts("float32", (phase,)), DEVICE, RATES)
+    found = parallelism(Counts("float32", (phase,)), DEVICE, RATES)
     warps = "N = 16 warps per multiprocessor; WMPD = 16 at once, limited by the number of groups; WCPD = 21"
-    assert told["parallelism"] == warps
+    assert found["parallelism"] == warps
     formula = "formula (13), computation overlaps one memory access, at least 720 s"
-    assert told["time model"] == f"T_M = 400 s, T_C = 20 s per warp: {formula}"
-    assert told["size model"].startswith(
+    assert found["time model"] == f"T_M = 400 s, T_C = 20 s per warp: {formula}"
+    assert found["size model"].startswith(
         "groups of 512 work-items are best, 128 are used; case 24, all groups are resident"
     )
     many = Phase("f", groups=4000, lanes=128, operations=51200.0, read=8192000.0, registers=128, access=16)
@@ -33,8 +33,8 @@ def test_what_is_told_of_a_launch() -> None:
         in parallelism(Counts("float32", (many,)), DEVICE, RATES)["parallelism"]
     )
     # The RTX 3090 has one float64 multiply-add for 64 of float32: 64 times 20 s of computing hide 400 s of memory.
-    told = parallelism(Counts("float64", (phase,)), DEVICE, RATES)
-    assert "T_C = 1.28e+03 s per warp: formula (13)" in told["time model"]
+    found = parallelism(Counts("float64", (phase,)), DEVICE, RATES)
+    assert "T_C = 1.28e+03 s per warp: formula (13)" in found["time model"]
 
 
 def test_seconds_in_words() -> None:

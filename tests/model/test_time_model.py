@@ -50,7 +50,7 @@ def test_predictions() -> None:
     assert time_model.predict(DEVICE, PROGRAM, 512).seconds == 5000 + 63 * 40 + 50 * 2
 
 
-def test_what_limits_a_launch() -> None:
+def test_limiters_of_launches() -> None:
     heavy = replace(PROGRAM, comp_insts=2000)  # T_C = 8000 >= T_M
     assert time_model.predict(DEVICE, heavy, 256).limiter == "compute"
     assert time_model.predict(DEVICE, replace(PROGRAM, comp_insts=1000), 256).limiter == "compute"  # T_C = T_M
