@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pydp
 from pydp.dtypes import (
     c_declarations,
     c_literal,
@@ -159,6 +160,16 @@ def test_every_field_name_is_a_member(name: str) -> None:
     assert c_member("float") != "float" and c_member("x") == "x" and c_member("float4") != "float4"
     if member != name:
         assert bytes.fromhex(member.removeprefix("m_x")).decode() == name
+
+
+MACROS = ["cl_khr_fp64", "cl_khr_fp16", "cl_khr_global_int32_base_atomics", "cl_intel_subgroups", "M_PI", "linux"]
+
+
+def test_fields_may_have_the_names_of_macros(device: Device) -> None:
+    x = np.ones(9, np.dtype([(name, "i4") for name in MACROS]))
+    got = pydp.scan(x, {name: f"a.{name} + {number} * b.{name}" for number, name in enumerate(MACROS)}, device=device)
+    for number, name in enumerate(MACROS):
+        assert got[name].tolist() == [1 + number * k for k in range(9)], name
 
 
 @pytest.mark.host

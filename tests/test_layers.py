@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,3 +134,19 @@ def test_folders_depend_on_each_other_in_no_circle() -> None:
 def test_folders_are_small() -> None:
     sizes = {folder: len(list(folder.glob("*.py"))) for folder in {path.parent for path in PATHS.values()}}
     assert not {str(folder): size for folder, size in sizes.items() if size > MOST_FILES}
+
+
+def test_contributing_names_places_that_exist() -> None:
+    """The table "Where would I change ...?": files or folders, and names in them."""
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    rows = [line for line in text.partition("## Where would I change")[2].splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 20
+    for row in rows:
+        words = re.findall("`([^`]+)`", row.split(" | ")[1])
+        given = [Path(word) for word in words if "/" in word or (ROOT / word).exists()]
+        found = [ROOT.parent / path if path.parts[0] == "kernels_cl" else ROOT / path for path in given]
+        assert found and all(path.exists() for path in found), row
+        for word in words:
+            if "/" not in word:  # a name in one of the files, or a file beside one of them
+                places = [path for path in found if path.is_file()]
+                assert any(word in path.read_text() or (path.parent / word).is_file() for path in places), row

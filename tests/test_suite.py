@@ -98,6 +98,23 @@ def test_tests_skip_and_count(path: Path) -> None:
     assert not read, "a test that depends on time fails on a busy machine; count work, or give it a clock"
 
 
+@pytest.mark.parametrize(
+    ("package", "folder"), [("lang/analysis", "lang"), ("lang/ir", "lang"), ("model", "model")], ids=lambda one: one
+)
+def test_every_module_has_a_test_file(package: str, folder: str) -> None:
+    """tests/FOLDER/test_MODULE.py; a package's __init__ has the package's name, and needs none if it holds no code."""
+    modules = sorted((HERE.parent / "pydp" / package).glob("*.py"))
+    assert len(modules) > 3
+    names = {path.parent.name if path.stem == "__init__" else path.stem for path in modules if has_code(path)}
+    tests = {path for path in (HERE / folder).glob("test_*.py") if "def test_" in path.read_text()}
+    assert {f"test_{name}.py" for name in names} <= {path.name for path in tests}
+
+
+def has_code(path: Path) -> bool:
+    """Whether a file holds more than its docstring."""
+    return any(not isinstance(node, ast.Expr) for node in ast.parse(path.read_text()).body)
+
+
 def test_a_run_ends_with_the_reasons_of_its_skips(tmp_path: Path) -> None:
     program = """
     import pytest

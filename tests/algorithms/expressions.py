@@ -8,6 +8,7 @@ zero gives 0, floats that an integer type does not hold become what NumPy makes 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
@@ -15,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyopencl.cltypes as cltypes
+
+from pydp.algorithms.operators.tree import Node, fold, in_brackets
 
 INTS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong")
 NUMPY = dict(zip(INTS, ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"), strict=True)) | {"float": "f4", "double": "f8"}
@@ -444,19 +447,17 @@ class Expressions:
         count, compute = _OF_INTEGERS[function]
         given = [self.cast_of(self.any(depth), name) for _ in range(count)]
         text = f"{function}({', '.join(one.text for one in given)})"
-        known: Any = True
-        if function == "clamp":
-            known = given[1].data <= given[2].data
         bits = 8 * np.dtype(NUMPY[name]).itemsize
         result = "u" + SIGNED[bits // 8] if function in ("abs", "abs_diff") else name
         data = mapped(lambda *n: wrapped(compute(name, bits, *n), result), NUMPY[result], *(one.data for one in given))
-        return self.made(text, 12, result, data, *given, known=known)
+        return self.made(text, 12, result, data, *given)
 
     def float_call(self, depth: int, width: int) -> Value:
         """A function of floats whose result is exact, or not compared."""
-        names = "fabs floor ceil trunc rint fmin fmax copysign fma sign".split() + ["fmod"] * self.loops
+        names = "fabs floor ceil trunc rint fmin fmax copysign fma sign min max clamp".split() + ["fmod"] * self.loops
         function = self.pick(*names)
-        count = {"fmin": 2, "fmax": 2, "copysign": 2, "fma": 3, "fmod": 2}.get(function, 1)
+        two, three = ("fmin", "fmax", "copysign", "fmod", "min", "max"), ("fma", "clamp")
+        count = 2 if function in two else 3 if function in three else 1
         name = self.pick("float", *["double"] * self.fp64)
         given = [self.cast_of(self.any(depth), name) for _ in range(count)]
         if count > 1 and self.random.random() < 0.5:
@@ -468,8 +469,12 @@ class Expressions:
             if function == "fma":
                 data = values[0] * values[1] + values[2]
                 known = _exact(lambda p, q, r: p * q + r, data, *values)
+            elif function == "clamp":
+                data = np.minimum(np.maximum(values[0], values[1]), values[2])
             else:
-                data = getattr(np, function)(*values)
+                data = getattr(np, {"min": "minimum", "max": "maximum"}.get(function, function))(*values)
+        if function in ("min", "max", "clamp"):
+            known = data != 0
         if function in ("fmin", "fmax", "sign", "fmod"):
             known = ~np.isnan(data) & (data != 0)
         if function == "fmod":
@@ -530,7 +535,7 @@ class Expressions:
         x, y = converted(left.data, name), converted(right.data, name)
         known: Any = True
         if name not in INTS:
-            known = ~np.isnan(x) & ~np.isnan(y) & ((x != y) | (x != 0))
+            known = (x != y) | (x != 0)  # NaN is known, the sign of 0 is not
         data = np.minimum(x, y) if function == "min" else np.maximum(x, y)
         return self.made(f"{function}({left.text}, {right.text})", 12, name, data, left, right, known=known)
 
@@ -578,3 +583,45 @@ _OF_INTEGERS: dict[str, tuple[int, Any]] = {
     "rotate": (2, _rotated),
     "bitselect": (3, lambda name, bits, x, y, z: (x & ~z) | (y & z)),
 }
+
+
+# --- parsed expressions as text ----------------------------------------------------------------------------
+
+
+def operator_of(node: Node) -> str:
+    """The operator of a node for `in_brackets`."""
+    return node.symbol if node.kind in ("binary", "conditional") else ""
+
+
+def source_text(tree: Node) -> str:
+    """The tree as an operator expression; parsing it gives the same tree.
+
+    It shows how the expression was parsed; :mod:`pydp.algorithms.operators.text` writes the C source to compile.
+    """
+    return fold(tree, _source)
+
+
+def _source(node: Node, parts: Sequence[str]) -> str:
+    if node.kind in ("literal", "constant", "name"):
+        return node.symbol
+    if node.kind == "call":
+        return f"{node.symbol}({', '.join(parts)})"
+    if node.kind == "vector":
+        return f"({node.symbol})({', '.join(parts)})"
+    if node.kind == "binary":
+        kept = [
+            f"({part})" if in_brackets(operator_of(child), node.symbol, left=not place) else part
+            for place, (child, part) in enumerate(zip(node.children, parts, strict=True))
+        ]
+        return f" {node.symbol} ".join(kept)
+    if node.kind == "conditional":
+        nested = [child.kind == "conditional" for child in node.children]
+        asked, yes = (f"({part})" if inner else part for inner, part in zip(nested[:2], parts, strict=False))
+        return f"{asked} ? {yes} : {parts[2]}"
+    operand = node.children[0]
+    if node.kind == "member":
+        return (parts[0] if operand.kind in ("name", "member", "call") else f"({parts[0]})") + f".{node.symbol}"
+    inner = f"({parts[0]})" if operand.kind in ("binary", "conditional") else parts[0]
+    if node.kind == "cast":
+        return f"({node.symbol}){inner}"
+    return node.symbol + (" " if inner[0] in "+-" else "") + inner

@@ -18,7 +18,7 @@ from pydp.algorithms.operators import operator_text
 from pydp.algorithms.operators.calls import FUNCTIONS
 from pydp.algorithms.operators.grammar import LONGEST, MOST_NODES, parse
 from pydp.algorithms.operators.text import DEEPEST
-from pydp.algorithms.operators.tree import fold, source_text
+from pydp.algorithms.operators.tree import fold
 from pydp.errors import InvalidArgument
 
 pytestmark = pytest.mark.host
@@ -380,8 +380,8 @@ def test_a_printed_tree_gives_the_same_tree(random: Random) -> None:
     except InvalidArgument as error:
         assert len(text) > LONGEST - 20 or "more than" in str(error)
         reject()
-    printed = source_text(tree)
+    printed = expressions.source_text(tree)
     if len(printed) <= LONGEST:
         assert parse(printed, dtype, "op") == tree
-        assert source_text(parse(printed, dtype, "op")) == printed
+        assert expressions.source_text(parse(printed, dtype, "op")) == printed
     assert fold(tree, lambda node, below: 1 + sum(below)) <= MOST_NODES

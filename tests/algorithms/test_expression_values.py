@@ -415,8 +415,6 @@ def test_compilers_take_the_largest_text(device: Any, name: str) -> None:
 @given(st.randoms(use_true_random=False))
 def test_random_expressions_have_the_values_of_c(device: Any, random: Random) -> None:
     """One expression for each member of a record, so that a program tests fourteen of them."""
-    if device.driver == "rusticl":
-        pytest.skip("rusticl's compiler leaves out roundings, and folds quotients and comparisons unlike C")
     fp64 = device.profile.fp64
     dtype = expressions.record_dtype(fp64)
     x = np.zeros((ROWS, 2), dtype)

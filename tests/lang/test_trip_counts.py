@@ -29,7 +29,6 @@ from hypothesis import strategies as st
 
 from pydp.lang import ir
 from pydp.lang.analysis.trip_counts import LoopBound
-from pydp.lang.ir.text import ir_text
 
 pytestmark = pytest.mark.host
 
@@ -73,13 +72,6 @@ def test_what_only_the_lane_knows_is_unknown():
     assert count(endless) is None
     changed = [assign(i, 0), assign(i, 5), loop(var("j"), 0, read(i), [])]
     assert count(changed) is None
-
-
-def test_the_typed_form_as_text():
-    i = var("i")
-    text = ir_text(made(loop(i, 0, LENGTH, [store(A, (read(i), add(place(), 1)), load(A, 0, 0))], line=7)))
-    assert "for i in range(0, a.extent[1], 1)  # 7" in text
-    assert "a[i, (global[0] + 1)] = a[0, 0]" in text
 
 
 def test_ranges_whose_two_ends_move_together():

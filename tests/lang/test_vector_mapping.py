@@ -35,7 +35,7 @@ from programs import random_program
 
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
-from pydp.lang.analysis.regions import Interval, Scopes, Shared, split
+from pydp.lang.analysis.regions import Scopes, split
 from pydp.lang.compile import translate
 from pydp.lang.execute import host
 from pydp.lang.opencl import vector as vector_lowering
@@ -284,14 +284,6 @@ def test_picked_groups():
     assert pick(1, (10**7,), _Profile) == (2048,) and pick(1, (3,), _Profile) == (4,)
     assert pick(2, (4000, 4000), _Profile) == (8, 256) and pick(3, (50, 50, 50), _Profile) == (1, 8, 64)
     assert pick(2, (10**6, 3), _Profile)[1] == 4
-
-
-@pytest.mark.host
-def test_regions():
-    body = [assign(var("x"), c(1)), barrier(), loop(var("k"), 0, 3, [assign(var("x"), c(2)), barrier()])]
-    nodes = split(body)
-    assert [type(node) for node in nodes] == [Interval, Shared]
-    assert nodes[1].body[0].looped and not nodes[0].looped
 
 
 @pytest.mark.host

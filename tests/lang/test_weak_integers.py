@@ -19,9 +19,6 @@ import pydp
 from pydp.algorithms.forall import plan as forall_plan
 from pydp.algorithms.forall.arguments import Arguments
 from pydp.errors import InvalidArgument, PydpError
-from pydp.lang.analysis import launch_integers
-from pydp.lang.analysis.integer_ranges import fits_32_bits
-from pydp.lang.analysis.intervals import limits
 from pydp.lang.compile import translate_value
 from pydp.lang.execute import host
 from pydp.lang.opencl.value_function import lower_value
@@ -747,23 +744,6 @@ def test_numbers_that_do_not_fit_what_they_meet_are_refused_before_the_launch(wa
     assert (o == 7).all()
 
 
-@pytest.mark.host
-def test_long_sums_that_do_not_fit_what_they_meet_are_refused() -> None:
-    """They are computed in parts, each in a variable."""
-    space: dict[str, Any] = {}
-    text = f"def long_sum(idx, o, q, a):\n    o[idx] = a[idx] + ({' + '.join(['q * 3'] * 300)})\n"
-    linecache.cache["<long sum>"] = (len(text), None, text.splitlines(True), "<long sum>")
-    exec(compile(text, "<long sum>", "exec"), space)
-    a, o = np.ones(LANES, np.int32), np.full(LANES, 7, np.int64)
-    for q in (2**40, 2**31 // 900 + 1):
-        with pytest.raises(InvalidArgument, match=f"long_sum: .* is {900 * q}, which does not fit int32"):
-            pydp.forall(LANES, space["long_sum"], o, q, a, device="host")
-    assert (o == 7).all()
-    for q in (5, 2**31 // 900):
-        pydp.forall(LANES, space["long_sum"], o, q, a, device="host")
-        assert (o == 900 * q + 1).all()
-
-
 @pytest.mark.parametrize("q", [2**63, 2**64 - 1, -(2**63) - 1, 2**70])
 def test_numbers_beyond_64_bits_are_refused_by_name(device: Any, way: str, q: int) -> None:
     o = np.zeros(LANES, np.uint64)
@@ -793,14 +773,6 @@ def test_typed_arguments_at_the_edges_of_their_types(device: Any, way: str) -> N
                 run(device, way, LANES, behind_a_condition, *outs, q, np.dtype(dtype).type(n))
                 np.testing.assert_array_equal(outs[0], want * (n > 5), err_msg=f"{q} {n} {dtype}")
                 np.testing.assert_array_equal(outs[1], want * (n < -5), err_msg=f"{q} {n} {dtype}")
-
-
-@pytest.mark.host
-def test_a_range_without_values_proves_nothing() -> None:
-    made, _ = form_of(behind_a_condition, 9, (np.zeros(9, np.int64), np.zeros(9, np.int64), 5, np.uint64(5)))
-    assert made.function.weak_form is not None
-    assert fits_32_bits(made.function.weak_form, lambda one: (3, 7))
-    assert not fits_32_bits(made.function.weak_form, lambda one: (7, 3) if one.dtype == np.uint64 else (3, 7))
 
 
 def of_a_float(idx, o, x):
@@ -1014,21 +986,6 @@ def test_all_bits_of_a_shift_count(device: Any, way: str) -> None:
         assert (o == want).all(), q
 
 
-def half_of_the_end(i, o, q):
-    k = 1
-    while k < q:
-        k += 2
-    o[i] = k // 2
-
-
-@pytest.mark.host
-def test_conditions_bound_to_the_last_number() -> None:
-    made, _ = form_of(half_of_the_end, 9, (np.zeros(9, np.int64), 5))
-    assert made.function.weak_form is not None
-    for q, fits in ((2**31 - 3, True), (2**31 - 2, True), (2**31 - 1, False)):
-        assert fits_32_bits(made.function.weak_form, lambda _, q=q: (q, q)) is fits, q
-
-
 @pytest.mark.host
 def test_what_32_bits_may_not_hold_takes_64() -> None:
     a = np.zeros(9, np.float32)
@@ -1041,60 +998,6 @@ def test_what_32_bits_may_not_hold_takes_64() -> None:
     ]:
         made, launched = form_of(fn, extent, args)
         assert launched is not made and launched.function.index_dtype == np.int64, fn
-
-
-def compared_numbers(idx, o, q, r, s, t):
-    i = idx[0]
-    o[idx] = (q > i) + (r > i) * 2 + (s < t) * 4
-
-
-def multiplied_numbers(idx, o, q, r, s, t):
-    o[idx] = (q * r + s * t + idx[0]) // 3
-
-
-def sometimes_wide(idx, o, q, r, s, t):
-    o[idx] = (q + r + s + t + idx[0]) // 3
-
-
-@pytest.mark.host
-@pytest.mark.parametrize(
-    ("fn", "most"), [(compared_numbers, 64 + 17), (multiplied_numbers, 3 * 64 + 17), (sometimes_wide, 600 + 17)]
-)
-def test_numbers_that_change_on_each_call_cost_few_analyses(
-    monkeypatch: pytest.MonkeyPatch, fn: Any, most: int
-) -> None:
-    analyses = 0
-
-    def noted(*args: Any) -> bool:
-        nonlocal analyses
-        analyses += 1
-        return fits_32_bits(*args)
-
-    monkeypatch.setattr(launch_integers, "fits_32_bits", noted)
-    rng = random.Random(7)
-    o = np.zeros(LANES, np.int64)
-    for number in range(600):
-        least = 0 if fn is sometimes_wide and number % 2 else 2**27
-        numbers = [rng.randrange(least, 2**29 if fn is sometimes_wide and number % 2 else 2**31) for _ in range(4)]
-        numbers = [one if rng.random() < 0.5 or fn is not compared_numbers else -one for one in numbers]
-        pydp.forall(LANES, fn, o, *numbers, device="host")
-        stored: dict[Any, int] = {}
-        for lane in range(LANES):
-            fn((lane,), stored, *numbers)
-        assert o.tolist() == [stored[lane,] for lane in range(LANES)]
-    assert analyses <= most
-
-
-@pytest.mark.host
-def test_every_number_is_in_its_bucket() -> None:
-    for dtype in (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64):
-        ends = limits(np.dtype(dtype))
-        for k in range(65):
-            for value in (2**k - 1, 2**k, 2**k + 1, -(2**k), 1 - 2**k, -1 - 2**k):
-                if ends[0] <= value <= ends[1]:
-                    for about in (launch_integers._about, launch_integers._wide_bucket):
-                        low, high = about(value, ends)
-                        assert ends[0] <= low <= value <= high <= ends[1], (dtype, value, about)
 
 
 def test_explain_says_which_width_runs(device: Any) -> None:

@@ -1,4 +1,4 @@
-"""The order of candidates on devices whose best one is known by construction, and the table of architectures."""
+"""The order of candidates on devices whose best one is known by construction."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import pytest
 from pydp.algorithms.matmul.policy import FAMILY as MATMUL
 from pydp.algorithms.scan.policy import FAMILY as SCAN
 from pydp.errors import InvalidArgument
-from pydp.model.architectures import TABLE, architecture, by_name, by_target, rates_of
+from pydp.model.architectures import TABLE, by_name, by_target
 from pydp.model.counts import Counts, Phase
 from pydp.model.family import Family, Problem
-from pydp.model.parallelism import seconds_text
 from pydp.model.ranking import rank, rejected
 
 pytestmark = pytest.mark.host
@@ -175,43 +174,3 @@ def test_faster_architectures_are_predicted_faster() -> None:
         entry = by_name(name)
         seconds[name] = rank(MATMUL, by_target(name)[0], SQUARE, entry=entry)[0].seconds
     assert list(seconds.values()) == sorted(seconds.values(), reverse=True)
-
-
-# --- the table -------------------------------------------------------------------------------------------------
-
-
-def test_the_table_holds_together() -> None:
-    for name, entry in TABLE.items():
-        assert entry.name == name
-        assert entry.note
-        assert entry.local_per_group <= entry.local
-        assert entry.lanes >= entry.lanes64 > 0
-        profile, structure = by_target(name)
-        assert (profile.kind == "cpu") == (entry.vendor == "cpu")
-        assert architecture(profile, name) is entry
-        assert structure.sms == profile.compute_units == rates_of(profile, entry).units
-        assert set(profile.sources) >= {"compute_units", "local_bytes"}
-    with pytest.raises(InvalidArgument, match="sm_90"):
-        by_name("sm_1")
-
-
-def test_devices_find_their_architecture() -> None:
-    for name in ("sm_86", "avx512", "avx2", "neon", "sse"):
-        assert architecture(by_target(name)[0]).name == name
-    assert architecture(by_target("gfx90a")[0]).vendor == "amd"
-    assert architecture(by_target("gfx1100")[0]).warp == 32
-    assert architecture(by_target("sm_60")[0], "gfx906:sramecc+:xnack-").name == "gfx906"
-    # Targets that the table lacks: a Ryzen's gfx90c is GCN, with half of gfx90a's registers.
-    near = {
-        "gfx90c:xnack-": "gfx900",
-        "gfx941": "gfx942",
-        "gfx950": "gfx942",
-        "gfx1036": "gfx1030",
-        "gfx1150": "gfx1100",
-    }
-    assert {word: architecture(by_target("gfx90a")[0], word).name for word in near} == near
-    assert architecture(by_target("sm_60")[0], "a gfx7 or gfx701 card").name == "sm_60"
-
-
-def test_seconds_in_words() -> None:
-    assert [seconds_text(value) for value in (2.5, 1.2e-3, 3.4e-6, 5e-9)] == ["2.5 s", "1.2 ms", "3.4 us", "5 ns"]
