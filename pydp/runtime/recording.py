@@ -77,7 +77,7 @@ class Recorder:
         self._written: set[int] = set()
         self._event: Any = None
         self._scratch: list[tuple[int, int]] = []
-        self._launches: list[tuple[PreparedLaunch, list[int]]] = []
+        self._launches: list[PreparedLaunch] = []
         self._count = 0
         self._others = [id(one) for one in arrays]  # arguments that are not inputs yet
 
@@ -136,7 +136,7 @@ class Recorder:
         if 0 in global_size:
             self.valid = False
         if self.valid:
-            self._launches.append((PreparedLaunch(kernel, global_size, local_size, fixed), slots))
+            self._launches.append(PreparedLaunch(kernel, global_size, local_size, fixed, slots))
 
     def uses_layouts(self) -> None:
         """Note that the host reads no elements of arrays; arrays need not be inputs then."""
@@ -162,7 +162,9 @@ class Recorder:
             kind = _EVENT
         else:
             return None
-        outputs = [(operand.shape, operand.result.dtype, slot) for operand, slot in self._outputs]
+        outputs = [
+            (one.shape, one.strides, one.result.dtype, one.nbytes, slot) for one, slot in self._outputs
+        ]
         written = [at in self._written for at in range(len(self._arrays))]
         once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}
         spans = [(at, *_span(self._arrays[at])) for at in once.values()]
@@ -185,31 +187,36 @@ def _over(context: cl.Context, array: np.ndarray, low: int, nbytes: int) -> cl.B
     return buffer_over(context, low, low + nbytes, array)
 
 
-def _span(array: Any) -> tuple[int, int, int]:
-    """(bytes below the first element, bytes in all, alignment) of a NumPy array."""
+def _span(array: Any) -> tuple[int, int, int, bool]:
+    """(bytes below the first element, bytes in all, alignment, whether the driver can take the array itself) of a NumPy
+    array."""
     low, high = byte_range(array)
-    return array.__array_interface__["data"][0] - low, high - low, alignment(array.dtype)
+    flags, step = array.flags, alignment(array.dtype)
+    whole = flags.c_contiguous and flags.writeable and array.dtype.alignment >= step
+    return array.__array_interface__["data"][0] - low, high - low, step, whole
 
 
 class Recording:
     """The launches of a call; `run` repeats them with other arrays of the same layouts."""
 
     __slots__ = (
-        "_count", "_kind", "_launches", "_outputs", "_providers", "_scratch", "_spans", "_writes", "_written",
+        "_count", "_kind", "_launches", "_needs_addresses", "_outputs", "_providers", "_scratch", "_spans", "_written",
     )  # fmt: skip
 
     def __init__(
         self,
-        outputs: list[tuple[tuple[int, ...], np.dtype, int]],
+        outputs: list[tuple[tuple[int, ...], tuple[int, ...], np.dtype, int, int]],
         written: list[bool],
         scratch: list[tuple[int, int]],
         providers: list[tuple[Callable[..., tuple[Any, Any]], int]],
-        launches: list[tuple[PreparedLaunch, list[int]]],
+        launches: list[PreparedLaunch],
         count: int,
         kind: str,
-        spans: list[tuple[int, int, int, int]],
+        spans: list[tuple[int, int, int, int, bool]],
     ) -> None:
-        self._spans, self._writes = spans, any(written)
+        self._spans = spans
+        # Only written arrays that may overlap others need addresses, and arrays that are not whole and aligned.
+        self._needs_addresses = (any(written) and len(spans) > 1) or not all(span[-1] for span in spans)
         self._outputs, self._written, self._scratch, self._providers = outputs, written, scratch, providers
         self._launches, self._count, self._kind = launches, count, kind
 
@@ -231,12 +238,12 @@ class Recording:
                     waits += storage.waits(queue)
                 buffers[at] = storage.buffer
         results: list[Any] = []
-        for shape, dtype, slot in self._outputs:
+        for shape, strides, dtype, nbytes, slot in self._outputs:
             if host:
                 made = fresh(shape, dtype)
-                buffers[slot] = _over(device.context, made, made.__array_interface__["data"][0], made.nbytes)
+                buffers[slot] = create(device.context, IN_PLACE, nbytes, made)
             else:
-                made = like.fresh(device, shape, dtype)
+                made = like.uninitialized(device, shape, strides, dtype, nbytes)
                 buffers[slot] = made._storage.buffer
             results.append(made)
         if self._scratch:
@@ -247,8 +254,8 @@ class Recording:
             buffers[slot], buffers[slot + 1] = provider(device, queue)
         event = None
         try:
-            for launch, slots in self._launches:
-                event = launch.enqueue(queue, [buffers[one] for one in slots], waits)
+            for launch in self._launches:
+                event = launch.enqueue(queue, buffers, waits)
                 waits = []
             for _, slot in self._scratch:
                 give(buffers[slot], event)
@@ -284,19 +291,26 @@ class Recording:
         """(address, bytes) of each NumPy array, once; None if kernels cannot use the memory, or if written arrays
         overlap."""
         found = []
-        for at, below, nbytes, step in self._spans:
+        for at, below, nbytes, step, _ in self._spans:
             address = arrays[at].__array_interface__["data"][0]
             if address % step:
                 return None
             found.append((address - below, nbytes))
-        if self._writes and len(found) > 1:
+        if any(self._written) and len(found) > 1:
             ordered = sorted(found)
             if any(low + nbytes > after for (low, nbytes), (after, _) in itertools.pairwise(ordered)):
                 return None
         return found
 
     def _take_host(self, device: Device, arrays: Sequence[np.ndarray], buffers: list[Any]) -> bool:
-        """Make the buffers over the arrays' memory; False if `ranges` gives None."""
+        """Make the buffers over the arrays' memory; False if kernels cannot use it."""
+        if not self._needs_addresses:
+            for at, _, nbytes, _, _ in self._spans:
+                array = arrays[at]
+                if not array.flags.aligned:
+                    return False
+                buffers[-1 - at] = create(device.context, IN_PLACE, nbytes, array)
+            return True
         ranges = self.ranges(arrays)
         if ranges is None:
             return False
@@ -306,7 +320,7 @@ class Recording:
 
     def _wait(self, queue: Any, event: Any, buffers: list[Any]) -> None:
         """Wait until the written NumPy arrays are complete."""
-        visible = [buffers[slot] for _, _, slot in self._outputs]
+        visible = [buffers[slot] for *_, slot in self._outputs]
         visible += [buffers[-1 - at] for at, written in enumerate(self._written) if written]
         for buffer in visible:
             make_visible(queue, buffer, buffer.size)

@@ -247,7 +247,7 @@ def test_an_interrupt_at_any_line_waits_for_the_launches(device, kind):
     if not recordings(device):
         pytest.skip("NumPy's memory is not used in place on this device")
     want = given[0].copy()
-    objects = recordings(device)[0]._launches[-1][0]._objects
+    objects = recordings(device)[0]._launches[-1]._objects
     enqueue, events = objects._enqueue, []
 
     def noted(*args):
@@ -466,7 +466,7 @@ def test_a_repeated_call_may_be_interrupted(device, kind):
     found = recordings(device)
     if not found:
         pytest.skip("NumPy's memory is not used in place on this device")
-    launch = found[-1]._launches[-1][0]
+    launch = found[-1]._launches[-1]
     objects = launch._objects
     enqueue, nested = objects._enqueue, []
 

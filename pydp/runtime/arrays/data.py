@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -53,9 +54,15 @@ class FieldData(Strided):
     def fresh(cls, device: Device, shape: tuple[int, ...], dtype: Any) -> Self:
         """New uninitialized C-contiguous data. Larger memory returns to a pool after its last view is deleted."""
         kind = check_dtype(np.dtype(dtype), "a field")
+        return cls.uninitialized(device, shape, c_strides(shape), kind, prod(shape) * kind.itemsize)
+
+    @classmethod
+    def uninitialized(
+        cls, device: Device, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, nbytes: int
+    ) -> Self:
+        """As `fresh`, with a checked dtype and known strides and size."""
         storage = Storage(None, device)
-        made = cls(storage, kind, shape)
-        nbytes = made.nbytes
+        made = cls(storage, dtype, shape, strides)
         if _POOLED_FROM <= nbytes <= device.profile.max_allocation // 8 * 7:
             release_pending()
             storage.buffer = take(device, device.queue, nbytes)

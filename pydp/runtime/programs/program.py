@@ -262,33 +262,45 @@ OPEN, OPEN_VALUE = object(), object()
 
 
 class PreparedLaunch:
-    """A launch of a kernel whose other arguments are set once, on a kernel object of its own."""
+    """A launch of a kernel whose other arguments are set once, on kernel objects of its own.
 
-    __slots__ = ("_at", "_is_value", "_kernel", "_objects", "global_size", "local_size")
+    slots: for each open argument, in order, its place in the list that `enqueue` takes.
+    """
+
+    __slots__ = ("_buffers", "_kernel", "_objects", "_values", "global_size", "local_size")
 
     def __init__(
-        self, kernel: Kernel, global_size: tuple[int, ...], local_size: tuple[int, ...] | None, args: Sequence[object]
+        self,
+        kernel: Kernel,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...] | None,
+        args: Sequence[object],
+        slots: Sequence[int],
     ) -> None:
         self._kernel, self.global_size, self.local_size = kernel, global_size, local_size
-        self._at = [at for at, arg in enumerate(args) if arg is OPEN or arg is OPEN_VALUE]
-        self._is_value = [args[at] is OPEN_VALUE for at in self._at]
+        remaining = iter(slots)
+        self._buffers: list[tuple[int, int]] = []
+        self._values: list[tuple[int, int]] = []
         fixed: tuple[list[object], list[object]] = ([], [])
         for at, arg in enumerate(args):
-            if arg is not OPEN and arg is not OPEN_VALUE:
+            if arg is OPEN or arg is OPEN_VALUE:
+                (self._buffers if arg is OPEN else self._values).append((at, next(remaining)))
+            else:
                 fixed[isinstance(arg, np.generic)].extend((at, arg))
         self._objects = _KernelObjects(kernel.program, kernel._objects.another(), fixed)
 
     def enqueue(
-        self, queue: cl.CommandQueue, args: Sequence[object], wait_for: Sequence[cl.Event] | None = ()
+        self, queue: cl.CommandQueue, given: Sequence[object], wait_for: Sequence[cl.Event] | None = ()
     ) -> cl.Event:
-        """Enqueue with the open arguments, in order."""
+        """Enqueue with the open arguments from `given`."""
         kernel = self._kernel
         if wait_for and kernel._flush:
             _flush(wait_for)
         objects: list[object] = []
-        values: list[object] = []
-        for at, is_value, arg in zip(self._at, self._is_value, args, strict=True):
-            (values if is_value else objects).extend((at, arg))
+        for at, slot in self._buffers:
+            objects.append(at)
+            objects.append(given[slot])
+        values: list[object] = [part for at, slot in self._values for part in (at, given[slot])]
         return kernel._launch(self._objects, queue, self.global_size, self.local_size, objects, values, wait_for)
 
 
