@@ -23,10 +23,10 @@ from pydp.runtime.programs.files import cache_dir
 from pydp.tuning.choose import Choice, forget, untuned
 from pydp.tuning.comparison import slower
 from pydp.tuning.search import neighbourhood, search
-from pydp.tuning.shape_class import ShapeClass
+from pydp.tuning.shape_class import ShapeClass, shape_class
 from pydp.tuning.store import TUNING, Store, Trial, spec_text
 from pydp.tuning.trial import Subject, TooLong, WrongResult, elsewhere
-from pydp.tuning.tuned import fields_of, rebuild, reread, shape_of, store_of
+from pydp.tuning.tuned import fields_of, rebuild, reread, store_of
 
 __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
 
@@ -124,7 +124,7 @@ class _Search:
     def __init__(self, subject: Subject, budget: float, progress: Callable[[Progress], None] | None) -> None:
         self.subject, self.budget, self.progress = subject, budget, progress
         self.device, self.family, self.problem = subject.device, subject.family, subject.problem
-        self.shape = shape_of(self.family, self.problem)
+        self.shape = shape_class(self.problem)
         self.store = store_of(self.device)
         self.journal = journal_of(self.store)
         self.ratios: dict[Any, float] = {}

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from pydp.algorithms.histogram.policy import HistogramProblem
+from pydp.algorithms.scan.policy import ScanProblem
 from pydp.errors import InvalidArgument
-from pydp.model.family import Problem
 from pydp.tuning import store as stores
 from pydp.tuning.shape_class import ShapeClass, shape_class, size_class
 from pydp.tuning.store import SCHEMA, Store, Trial, dump, parse
@@ -33,10 +34,10 @@ def _trials(count: int, shape: ShapeClass = K) -> list[Trial]:
 
 def test_shape_classes() -> None:
     assert [size_class(n) for n in (0, 1, 2, 3, 1000, 1024, 1025)] == [0, 1, 2, 4, 1024, 1024, 2048]
-    left = shape_class(Problem("scan", "int32", (1000, 3), ("b", "a")))
-    assert left == shape_class(Problem("scan", "int32", (600, 4), ("a", "b")))
-    assert str(left) == "scan int32 1024x4 a b"
-    assert shape_class(Problem("scan", "int32", (10, 2)), (1024, 4)).sizes == (1024, 4)
+    left = shape_class(HistogramProblem("int32", 1000, 3, values=True, uneven=True))
+    assert left == shape_class(HistogramProblem("int32", 600, 4, uneven=True, values=True))
+    assert str(left) == "histogram int32 1024x4 uneven values"
+    assert shape_class(ScanProblem("int32", 3, 10, 4, 5)).sizes == (8, 1024, 4, 8)
     assert ShapeClass.from_fields(left.fields()) == left
 
 
