@@ -203,6 +203,7 @@ class TargetCall(Call):
         """`Call.begin` for a target. Raises InvalidArgument for arguments on a device."""
         call = cls.__new__(cls)
         call._scratch, call._used, call._waits, call._host = [], [], [], None
+        call._recorder = None  # the queue records the launches
         call._outs = [] if out is None else [out]
         call._values = {name: normal_input(name, value) for name, value in inputs.items() if value is not None}
         for name, value in call._values.items():

@@ -57,7 +57,7 @@ FAMILY = Family("toy", ToySpec, lambda profile, problem: ToySpec(8), space, chec
 
 def device(units: int = 2) -> Any:
     profile = SimpleNamespace(kind="cpu", compute_units=units, is_simulator=False, loop_limit=None)
-    kept = {"choices": BoundedCache(99), "plans": BoundedCache(99), "facts": {}}
+    kept = {"choices": BoundedCache(99), "plans": BoundedCache(99), "recordings": BoundedCache(99), "facts": {}}
     return SimpleNamespace(name="toy device", uid="toy-1", profile=profile, **kept)
 
 
