@@ -26,7 +26,7 @@ from pydp.runtime.forks import fork_safe
 from pydp.runtime.programs.files import cache_dir, listed
 from pydp.tuning import store as stores
 from pydp.tuning.shape_class import ShapeClass, shape_class
-from pydp.tuning.store import TUNED, TUNING, Store, Trial
+from pydp.tuning.store import SEARCHES, TUNED, Store, Trial
 
 if TYPE_CHECKING:
     from pydp.runtime.drivers.devices import Device
@@ -267,7 +267,7 @@ def clear(device: Device | None = None) -> int:
     """Remove the user's results and journals of one device or of all; return the number of files."""
     pattern = f"{device.uid}-*" if device is not None else "*"
     count = 0
-    for folder in (TUNED, TUNING):
+    for folder in (TUNED, SEARCHES):
         for path in listed(cache_dir() / folder, f"{pattern}.json"):  # lock files stay: another process may hold one
             try:
                 path.unlink()
