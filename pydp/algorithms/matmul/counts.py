@@ -9,9 +9,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from pydp.algorithms.matmul.problem import arithmetic
 from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec, even, up
 from pydp.model.counts import Counts, Phase, operations_per_cycle, spread
 
@@ -27,14 +24,14 @@ class _Product:
     """The quantities that all specializations of a product share."""
 
     def __init__(self, profile: Profile, problem: MatmulProblem) -> None:
-        how = arithmetic(np.dtype(problem.dtype))
+        how = problem.arithmetic
         self.profile = profile
         self.batches, self.m = max(1, problem.batches), max(1, problem.m)
         self.n, self.k = max(1, problem.n), max(1, problem.k)
         self.planes = how.planes
         self.scalar = how.item_bytes // how.planes
         self.item = how.item_bytes
-        self.narrow = np.dtype(problem.dtype).itemsize  # bytes as stored
+        self.narrow = how.dtype.itemsize  # bytes as stored
         self.lanes = max(1, profile.simd_bytes // self.scalar)
         self.dtype = problem.dtype
         self.peak = operations_per_cycle(profile, problem.dtype)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pydp.algorithms.matmul.counts import counts
-from pydp.algorithms.matmul.problem import Arithmetic, arithmetic
+from pydp.algorithms.matmul.problem import Arithmetic
 from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec, packed_space, staged_space, thin_space
 from pydp.groups.barrier import why_not
 from pydp.local_memory import Banks, Layout, Pattern, banks_of, layout, worst
@@ -48,7 +46,7 @@ def _packed(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
 
     B takes whole ways of L2, as in Low et al. (TOMS 2016). A takes at most a quarter of the ways of each L1 set,
     because streamed data takes a line of each set."""
-    how = arithmetic(_dtype(problem))
+    how = problem.arithmetic
     batches, m, n, k = problem.batches, problem.m, problem.n, problem.k
     width = _width(profile, how)
     rows, columns = 6, width * max(1, (4 if profile.vector_registers >= 32 else 2) // how.planes)
@@ -72,7 +70,7 @@ def _packed(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
 
 
 def _thin(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
-    how = arithmetic(_dtype(problem))
+    how = problem.arithmetic
     batches, m, n, k = problem.batches, problem.m, problem.n, problem.k
     width = _width(profile, how)
     rows = 1 if m <= 1 else THIN_ROWS
@@ -160,7 +158,7 @@ def bank_note(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> str:
 
 def _staged_candidates(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
     """Staged specializations that fit, largest tiles first."""
-    how = arithmetic(_dtype(problem))
+    how = problem.arithmetic
     block = 4 if how.item_bytes <= 4 else 2
     banks = banks_of(profile.banks, profile.bank_bytes)
     shapes = [(128, 128, 16, 16, 16), (64, 64, 16, 16, 16), (32, 32, 16, 8, 8), (32, 32, 8, 8, 8), (16, 16, 8, 4, 4)]
@@ -200,7 +198,7 @@ def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
     elif first.method == "thin":
         found = thin_space(profile, problem, first)
     if first.mapping == "simt" or (problem.mapping, problem.method) == (None, None):
-        how = arithmetic(_dtype(problem))
+        how = problem.arithmetic
         banks = banks_of(profile.banks, profile.bank_bytes)
         block = 4 if how.item_bytes <= 4 else 2
 
@@ -272,15 +270,11 @@ def _check_staged(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) ->
         return f"the register tile {spec.rows} x {spec.columns} is too large; at most 256 results are accepted"
     if spec.buffers not in (1, 2):
         return f"buffers is {spec.buffers!r}; 1 and 2 are accepted"
-    how = arithmetic(_dtype(problem))
+    how = problem.arithmetic
     needed = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * how.item_bytes
     if needed > profile.local_bytes:
         return f"the staged tiles need {needed} bytes of local memory; the device has {profile.local_bytes}"
     return None
-
-
-def _dtype(problem: MatmulProblem) -> np.dtype:
-    return np.dtype(problem.dtype)
 
 
 FAMILY = Family("matmul", MatmulSpec, _default, _space, _check, counts)

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from pydp.algorithms.matmul.problem import Arithmetic, arithmetic
 from pydp.model.family import Problem, altered
 
 if TYPE_CHECKING:
@@ -30,6 +33,11 @@ class MatmulProblem(Problem):
     dots: bool = False
     mapping: str | None = None
     method: str | None = None
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """How the dtype is computed."""
+        return arithmetic(np.dtype(self.dtype))
 
 
 @dataclass(frozen=True)
