@@ -20,8 +20,9 @@ from pydp.cli.tune import arguments
 from pydp.errors import PydpError
 from pydp.tuning.choose import untuned
 from pydp.tuning.comparison import Ratio, slower
+from pydp.tuning.shape_class import shape_class
 from pydp.tuning.trial import Subject, elsewhere
-from pydp.tuning.tuned import fields_of, rebuild, shape_of, store_of
+from pydp.tuning.tuned import fields_of, rebuild, store_of
 
 CASES = (  # algorithm, size, dtype; tuned now if not tuned before
     *(("matmul", "x".join(map(str, size)), dtype) for dtype in ("float32", "float64") for size in MATMUL.values()),
@@ -59,7 +60,7 @@ def measured(device: Any, name: str, size: str, dtype: str) -> Row:
     family, problem = subject.family, subject.problem
     base = untuned(family, device, problem).spec
     subject.prepare(base)
-    kept = store_of(device).best(shape_of(family, problem))
+    kept = store_of(device).best(shape_class(problem))
     tuned = rebuild(family.spec_type, kept.spec) if kept is not None and (kept.ratio or 1.0) < 1 else base
     raced, failed = _raced(subject, base, tuned)
     others = [spec for spec in raced if spec not in (tuned, base)]

@@ -1,16 +1,16 @@
 """Kernel families, problems and choices.
 
-An algorithm describes one call as a :class:`Problem` and its policy as a :class:`Family`. The model and the tuner know
-nothing else about it. A specialization ("spec") is a frozen dataclass that the algorithm defines. A :class:`Choice` is
-the specialization that a call uses, with the reason.
+An algorithm describes one call as a subclass of :class:`Problem` and its policy as a :class:`Family`. The model and the
+tuner know nothing else about it. A specialization ("spec") is a frozen dataclass that the algorithm defines. A
+:class:`Choice` is the specialization that a call uses, with the reason.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, ClassVar, TypeVar, cast
 
 from pydp.model.counts import Counts
 from pydp.runtime.bounded import ABSENT
@@ -20,22 +20,59 @@ from pydp.runtime.drivers.devices import Device, known_devices
 _Spec = TypeVar("_Spec")
 
 
+def problem_text(family: str, dtype: str, sizes: Iterable[int], flags: Iterable[str]) -> str:
+    """A problem or a class of problems as one line.
+
+    >>> problem_text("matmul", "float32", (1, 64, 64, 64), ("thin",))
+    'matmul float32 1x64x64x64 thin'
+    """
+    return " ".join((family, dtype, "x".join(map(str, sizes)) or "()", *flags))
+
+
 @dataclass(frozen=True)
 class Problem:
     """A call as far as choices depend on it. On one device, equal problems get equal choices.
 
-    family: the family's name. dtype: the type of the computation as text ("float32", or "int32,float64" for keys and
-    values). sizes: the shape, or a class of shapes. flags: layout and variant words ("transposed_b", "exclusive").
+    Each family has a subclass. Its fields without a default are sizes: the shape, or a class of shapes. The others are
+    options: layouts and variants. Measurements are stored with the sizes and with the names of the options, so these
+    must not change. family: the family's name. dtype: the type of the computation as text ("float32", or
+    "int32,float64" for keys and values).
     """
 
-    family: str
+    family: ClassVar[str]
     dtype: str
-    sizes: tuple[int, ...]
-    flags: tuple[str, ...] = ()
+
+    def _sizes(self) -> dict[str, int]:
+        named = {field.name: getattr(self, field.name) for field in fields(self)[1:] if field.default is MISSING}
+        return {name: size for name, size in named.items() if size is not None}
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes in the order of their fields, without those that are None."""
+        return tuple(self._sizes().values())
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The sizes as numbers of elements or bytes. A family whose sizes are logarithms overrides it."""
+        return self.sizes
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The options that differ from their defaults: "name" if it is true, "name=value" if it has a value."""
+        values = [(field.name, field.default, getattr(self, field.name)) for field in fields(self)]
+        return tuple(
+            name if default is False else f"{name}={value}"
+            for name, default, value in values
+            if default is not MISSING and value != default
+        )
 
     def __str__(self) -> str:
-        shape = "x".join(str(size) for size in self.sizes) or "()"
-        return " ".join((self.family, self.dtype, shape, *self.flags))
+        return problem_text(self.family, self.dtype, self.sizes, self.flags)
+
+    def smaller(self, share: float, least: int) -> Problem:
+        """The problem with `share` of each size above `least`, made odd."""
+        cut: dict[str, Any] = {name: int(share * size) | 1 for name, size in self._sizes().items() if size > least}
+        return replace(self, **cut)
 
 
 @dataclass(frozen=True)
@@ -45,17 +82,16 @@ class Family:
     ``default(profile, problem)``: a good spec without measurements. ``space(profile, problem)``: all specs that are
     considered, including those that cannot run, so explanations can give the reason. ``check(profile, problem, spec)``:
     one sentence on why a spec cannot run, or None. ``counts(profile, problem, spec)``: the analysis parameters of a
-    spec that can run, by arithmetic alone; a family without them cannot be ranked. ``lengths(problem)``: the sizes of
-    the problem, if ``problem.sizes`` holds something else (logarithms).
+    spec that can run, by arithmetic alone; a family without them cannot be ranked. `problem` is of the family's own
+    subclass of `Problem`.
     """
 
     name: str
     spec_type: type
-    default: Callable[[Profile, Problem], Any]
-    space: Callable[[Profile, Problem], list[Any]]
-    check: Callable[[Profile, Problem, Any], str | None]
-    counts: Callable[[Profile, Problem, Any], Counts] | None = None
-    lengths: Callable[[Problem], tuple[int, ...]] | None = None
+    default: Callable[[Profile, Any], Any]
+    space: Callable[[Profile, Any], list[Any]]
+    check: Callable[[Profile, Any, Any], str | None]
+    counts: Callable[[Profile, Any, Any], Counts] | None = None
 
     def candidates(self, profile: Profile, problem: Problem) -> list[Any]:
         """The specs that can run: the default first, then the space in its order."""
@@ -68,8 +104,8 @@ def altered(spec: _Spec, **fields: Any) -> _Spec:
 
     Policies make dozens of specializations for a first choice.
 
-    >>> altered(Problem("scan", "int32", (8,)), sizes=(9,))
-    Problem(family='scan', dtype='int32', sizes=(9,), flags=())
+    >>> altered(Choice("a spec", "caller", "given as spec="), source="tuned")
+    Choice(spec='a spec', source='tuned', reason='given as spec=')
     """
     copy = object.__new__(type(spec))
     copy.__dict__.update(spec.__dict__, **fields)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydp.model.family import Problem
+from pydp.model.family import Problem, problem_text
 
 NEAR = 2.0  # most doublings or halvings of one size at which another class's result applies
 
@@ -26,8 +26,7 @@ class ShapeClass:
     flags: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        shape = "x".join(str(size) for size in self.sizes) or "()"
-        return " ".join((self.kernel, self.dtype, shape, *self.flags))
+        return problem_text(self.kernel, self.dtype, self.sizes, self.flags)
 
     def distance(self, other: ShapeClass) -> float | None:
         """The sum of doublings between the sizes of two classes; None if one cannot replace the other.
@@ -71,13 +70,7 @@ def size_class(size: int) -> int:
     return 1 << (size - 1).bit_length() if size > 0 else 0
 
 
-def shape_class(problem: Problem, sizes: tuple[int, ...] | None = None) -> ShapeClass:
-    """The class of a problem. `sizes`: its lengths, if ``problem.sizes`` holds something else.
-
-    >>> str(shape_class(Problem("matmul", "float32", (1000, 700, 64), ("batch",))))
-    'matmul float32 1024x1024x64 batch'
-    """
-    lengths = problem.sizes if sizes is None else sizes
-    return ShapeClass(
-        problem.family, problem.dtype, tuple(size_class(size) for size in lengths), tuple(sorted(problem.flags))
-    )
+def shape_class(problem: Problem) -> ShapeClass:
+    """The class of a problem."""
+    sizes = tuple(size_class(size) for size in problem.lengths)
+    return ShapeClass(problem.family, problem.dtype, sizes, tuple(sorted(problem.flags)))

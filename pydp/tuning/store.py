@@ -27,9 +27,26 @@ from pydp.tuning.shape_class import ShapeClass
 
 SCHEMA = "pydp-tuned-1"
 LOCK_SECONDS = 2.0
-TUNED, TUNING = "tuned", "tuning"  # folders: winners, and the trials of unfinished searches
+TUNED, SEARCHES = "tuned", "searches"  # folders: winners, and the trials of unfinished searches
 _MOST_UNSAVED = 1 << 14  # trials, and classes, that a process keeps if they cannot be written
 _NAME = re.compile(r"[A-Za-z0-9._-]+\Z")
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The state of a trial without a result.
+
+    ended: number of earlier processes that ended while they ran it. process: id of the process that runs it; None if it
+    was stopped. start: start time of that process; None if unknown. machine: name of that process's machine.
+    """
+
+    ended: int = 0
+    process: int | None = None
+    start: str | None = None
+    machine: str = ""
+
+
+_STATE_TYPES = {"ended": (int,), "process": (int, type(None)), "start": (str, type(None)), "machine": (str,)}
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,7 @@ class Trial:
     spec: the specialization's fields. ratio: its time divided by the untuned choice's time in the same run (below 1 is
     faster; 1 for the untuned choice itself), or None if it failed. failure: the reason of a failure. The result of a
     trial with a ratio was verified. imported: the name of the imported file; "" if measured on this machine.
+    unfinished: the state of a trial that has neither ratio nor failure.
     """
 
     shape: ShapeClass
@@ -46,6 +64,7 @@ class Trial:
     ratio: float | None
     failure: str | None = None
     imported: str = ""
+    unfinished: Unfinished | None = None
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -195,7 +214,11 @@ def document(about: Mapping[str, str], trials: Iterable[Trial]) -> dict[str, Any
 
 def _record(trial: Trial) -> dict[str, Any]:
     record = {**trial.shape.fields(), "spec": dict(trial.spec), "ratio": trial.ratio, "failure": trial.failure}
-    return _signed({**record, "imported": trial.imported} if trial.imported else record)
+    if trial.imported:
+        record["imported"] = trial.imported
+    if trial.unfinished is not None:
+        record["unfinished"] = dict(vars(trial.unfinished))
+    return _signed(record)
 
 
 def parse(data: bytes, name: str) -> tuple[dict[str, str], list[Trial]]:
@@ -230,15 +253,22 @@ def _trial(record: Any) -> Trial | None:
         return None
     try:
         spec, ratio, failure = values.pop("spec"), values.pop("ratio"), values.pop("failure")
-        imported = values.pop("imported", "")
+        imported, state = values.pop("imported", ""), values.pop("unfinished", None)
         shape = ShapeClass.from_fields(values)
     except (KeyError, TypeError, ValueError):
         return None
     measured = isinstance(ratio, float) and math.isfinite(ratio) and ratio > 0 and failure is None
     plain = isinstance(spec, dict) and not any(isinstance(value, dict | list) for value in spec.values())
-    if not plain or not (measured or (ratio is None and isinstance(failure, str))) or not isinstance(imported, str):
+    failed, begun = ratio is None and isinstance(failure, str), ratio is failure is None and _is_state(state)
+    if not plain or not (begun or ((measured or failed) and state is None)) or not isinstance(imported, str):
         return None
-    return Trial(shape, spec, ratio, failure, imported)
+    return Trial(shape, spec, ratio, failure, imported, Unfinished(**state) if begun else None)
+
+
+def _is_state(values: Any) -> bool:
+    """Whether a JSON value has the fields of `Unfinished`."""
+    named = isinstance(values, dict) and values.keys() == _STATE_TYPES.keys()
+    return named and all(type(values[name]) in types for name, types in _STATE_TYPES.items())
 
 
 def _signed(values: Mapping[str, Any]) -> dict[str, Any]:

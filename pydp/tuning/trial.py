@@ -24,8 +24,7 @@ from pydp.runtime.placement import home_of
 from pydp.tuning import reference
 from pydp.tuning.choose import ProblemFound, SpecProbe
 from pydp.tuning.comparison import Ratio, Samples, hopeless, ratios, rounds
-from pydp.tuning.shape_class import size_class
-from pydp.tuning.tuned import shape_of
+from pydp.tuning.shape_class import shape_class, size_class
 
 LIMIT = 30.0  # seconds to build and run a candidate, plus 50 times the untuned call's time
 _SAMPLE = 2e-3  # least seconds of one sample: shorter calls are repeated within it
@@ -307,7 +306,7 @@ def resized(subject: Subject, share: float) -> Subject | None:
         found = Subject(subject.fn, tuple(map(other, subject.args)), {k: other(v) for k, v in subject.kw.items()})
     except (PydpError, MemoryError):
         return None
-    return found if shape_of(found.family, found.problem) == shape_of(subject.family, subject.problem) else None
+    return found if shape_class(found.problem) == shape_class(subject.problem) else None
 
 
 def elsewhere(subject: Subject, baseline: Any) -> Iterator[tuple[float, Subject]]:

@@ -26,7 +26,7 @@ from pydp.runtime.forks import fork_safe
 from pydp.runtime.programs.files import cache_dir, listed
 from pydp.tuning import store as stores
 from pydp.tuning.shape_class import ShapeClass, shape_class
-from pydp.tuning.store import TUNED, TUNING, Store, Trial
+from pydp.tuning.store import SEARCHES, TUNED, Store, Trial
 
 if TYPE_CHECKING:
     from pydp.runtime.drivers.devices import Device
@@ -45,7 +45,7 @@ def provide(family: Family, device: Device, problem: Problem) -> tuple[Any, str]
 
     None if nothing near was measured, or if no measurement was faster than the untuned choice.
     """
-    here = shape_of(family, problem)
+    here = shape_class(problem)
     for found in _nearest(device, here):
         trial, exact = found.trial, found.own and found.trial.shape == here
         assert trial.ratio is not None
@@ -72,11 +72,8 @@ def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> b
     ours = untuned(family, device, problem).spec
     if spec == ours:
         return True
-    problems = [problem]
-    if family.lengths is None:  # the sizes are lengths: blocks for the largest may leave units idle at others
-        sizes = tuple(int(_SHARE * size) | 1 if size > _SMALL else size for size in problem.sizes)
-        problems.append(dataclasses.replace(problem, sizes=sizes))
-    for one in problems:
+    # Blocks for the largest size of a class may leave units idle at others.
+    for one in dict.fromkeys((problem, problem.smaller(_SHARE, _SMALL))):
         theirs, best = (predicted(family, device, one, which) for which in (spec, ours))
         if theirs is not None and best is not None and theirs > _SLOWER * best:
             return False
@@ -270,7 +267,7 @@ def clear(device: Device | None = None) -> int:
     """Remove the user's results and journals of one device or of all; return the number of files."""
     pattern = f"{device.uid}-*" if device is not None else "*"
     count = 0
-    for folder in (TUNED, TUNING):
+    for folder in (TUNED, SEARCHES):
         for path in listed(cache_dir() / folder, f"{pattern}.json"):  # lock files stay: another process may hold one
             try:
                 path.unlink()
@@ -289,11 +286,6 @@ def _renewed() -> None:
 
 
 # --- specializations as plain values ----------------------------------------------------------------------
-
-
-def shape_of(family: Family, problem: Problem) -> ShapeClass:
-    """The shape class of a problem."""
-    return shape_class(problem, family.lengths(problem) if family.lengths is not None else None)
 
 
 def fields_of(spec: Any) -> dict[str, Any]:

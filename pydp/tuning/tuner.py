@@ -1,15 +1,14 @@
 """``pydp.tune``: find the fastest specialization of a call on this machine by measurement, and store it.
 
-Each trial is written at once to a journal (folder ``tuning`` of the cache), so a stopped or killed search can continue.
-The winner goes to the store (folder ``tuned``), which later calls of the same shape class use. Several processes may
-tune at the same time.
+Each trial is written at once to a journal (folder ``searches`` of the cache), so a stopped or killed search can
+continue. The winner goes to the store (folder ``tuned``), which later calls of the same shape class use. Several
+processes may tune at the same time.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,16 +22,13 @@ from pydp.runtime.programs.files import cache_dir
 from pydp.tuning.choose import Choice, forget, untuned
 from pydp.tuning.comparison import slower
 from pydp.tuning.search import neighbourhood, search
-from pydp.tuning.shape_class import ShapeClass
-from pydp.tuning.store import TUNING, Store, Trial, spec_text
+from pydp.tuning.shape_class import ShapeClass, shape_class
+from pydp.tuning.store import SEARCHES, Store, Trial, Unfinished, spec_text
 from pydp.tuning.trial import Subject, TooLong, WrongResult, elsewhere
-from pydp.tuning.tuned import fields_of, rebuild, reread, shape_of, store_of
+from pydp.tuning.tuned import fields_of, rebuild, reread, store_of
 
 __all__ = ["Progress", "Stuck", "Tuning", "journal_of", "tune"]
 
-# An unfinished trial: its process (id and start time) and its machine.
-_RUNNING = re.compile(r"begun( again)?(?: by process (\d+)(?:-(\d+))? of (.*))?\Z")
-_STOPPED = "stopped"  # by its own process, for example after Ctrl-C
 _ENDED = "the process ended twice while it ran"
 _WORTH = 0.985  # a winner's time is at most this share of the untuned choice's
 _FAST, _AT_ONCE = 16, 8  # candidates that are also timed at other sizes
@@ -117,14 +113,14 @@ def tune(
 
 def journal_of(store: Store) -> Store:
     """The trials of unfinished searches on the device of `store`."""
-    return Store(store.name, store.about, cache_dir() / TUNING)
+    return Store(store.name, store.about, cache_dir() / SEARCHES)
 
 
 class _Search:
     def __init__(self, subject: Subject, budget: float, progress: Callable[[Progress], None] | None) -> None:
         self.subject, self.budget, self.progress = subject, budget, progress
         self.device, self.family, self.problem = subject.device, subject.family, subject.problem
-        self.shape = shape_of(self.family, self.problem)
+        self.shape = shape_class(self.problem)
         self.store = store_of(self.device)
         self.journal = journal_of(self.store)
         self.ratios: dict[Any, float] = {}
@@ -187,25 +183,24 @@ class _Search:
             return self.ratios[spec]
         fields = fields_of(spec)
         known = self.known.get(spec_text(fields))
-        if known is not None and _lost(known) is not None:  # another process may have finished it since
+        if known is not None and known.unfinished is not None:  # another process may have finished it since
             known = self._written(known)
-        lost = _lost(known)
-        if known is not None and lost is None:
+        if known is not None and known.unfinished is None:
             return self._noted(spec, known)
-        if lost == 2:
+        ended = _ended(known)
+        if ended >= 2:
             return self._noted(spec, self._write(Trial(self.shape, fields, None, _ENDED)))
         if self.progress is not None:
             tried = len(self.ratios) + len(self.failures)
             best, spent = self.ratios[self.best], time.monotonic() - self.began
             self.progress(Progress(tried, max(self.ranked, tried), best, spent, self.budget))
-        me = f"{os.getpid()}-{_start(os.getpid())}".removesuffix("-None")
-        mark = f"begun{' again' if lost else ''} by process {me} of {platform.node()}"
-        begun = self._write(Trial(self.shape, fields, None, mark))
+        state = Unfinished(ended, os.getpid(), _start(os.getpid()), platform.node())
+        begun = self._write(Trial(self.shape, fields, None, unfinished=state))
         try:
             return self._noted(spec, self._write(self._tried(spec, fields)))
         except (KeyboardInterrupt, SystemExit):
             if self._written(begun) == begun:  # else another process has finished it
-                self._write(known or Trial(self.shape, fields, None, _STOPPED))
+                self._write(known or Trial(self.shape, fields, None, unfinished=Unfinished()))
             raise
 
     def _written(self, trial: Trial) -> Trial | None:
@@ -313,19 +308,16 @@ class _Search:
         return [one for one in found if usable(rebuild(self.family.spec_type, one.spec))]
 
 
-def _lost(trial: Trial | None) -> int | None:
-    """How many processes have ended while they ran a trial; None if the trial is finished.
+def _ended(trial: Trial | None) -> int:
+    """How many processes have ended while they ran a trial.
 
     A process that may still run (it is alive, or on another machine) does not count.
     """
-    if trial is None or trial.failure == _STOPPED:
-        return 0
-    found = _RUNNING.match(trial.failure or "")
-    if found is None:
-        return None
-    again, process, start, machine = found.groups()
-    runs = process is not None and (machine != platform.node() or _lives(int(process), start))
-    return (1 if again else 0) + (0 if runs else 1)
+    state = trial.unfinished if trial is not None else None
+    if state is None or state.process is None:
+        return 0 if state is None else state.ended
+    here = state.machine == platform.node()
+    return state.ended + (1 if here and not _lives(state.process, state.start) else 0)
 
 
 def _lives(process: int, start: str | None) -> bool:

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.algorithms.sort.policy import FAMILY
+from pydp.algorithms.sort.policy import FAMILY, SortProblem
 from pydp.model.architectures import by_target
-from pydp.model.family import Problem
 
 
 def test_columns_of_small_elements_and_no_vectors(device: Any) -> None:
@@ -336,7 +335,7 @@ def test_updates_that_try_again_are_whole_or_refused(device: Any, function: Any,
 
 @pytest.mark.host
 def test_long_sorts_are_refused_where_loops_are_cut() -> None:
-    profile, problem = by_target("avx512")[0], Problem("sort", "int32", (1 << 20, 1, 4))
+    profile, problem = by_target("avx512")[0], SortProblem("int32", 1 << 20, 1, 4)
     cut = dataclasses.replace(profile, loop_limit=65535)
     base = FAMILY.default(cut, problem)
     for fields in ({"run": 1024, "small": 1024}, {"run": 4096, "small": 8}, {"stretch": 1 << 16}):

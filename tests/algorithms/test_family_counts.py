@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from pydp.algorithms.histogram.policy import HistogramProblem
 from pydp.algorithms.matmul.counts import counts as matmul_counts
 from pydp.algorithms.matmul.policy import FAMILY as MATMUL
-from pydp.algorithms.matmul.spec import MatmulSpec
+from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec
+from pydp.algorithms.reduce.policy import ReduceProblem
 from pydp.algorithms.scan.policy import FAMILY as SCAN
-from pydp.algorithms.scan.policy import ScanSpec, partition, scan_cycles
+from pydp.algorithms.scan.policy import ScanProblem, ScanSpec, partition, scan_cycles
 from pydp.algorithms.sort import policy as sort_policy
+from pydp.algorithms.sort.policy import SortProblem
+from pydp.algorithms.transpose.counts import TransposeProblem
 from pydp.model.architectures import by_target, rates_of
 from pydp.model.costs import cost
 from pydp.model.counts import Counts, Phase, efficiency, spread
@@ -47,7 +51,7 @@ PACKED = MatmulSpec("vector", "packed", 1024, 512, 256, 6, 64, width=16)
 
 def test_packed_products() -> None:
     # 3,072 x 2,048 x 512: 3 blocks along m, 4 along n: A is packed 4 times, B 3 times, for 12 blocks on 4 cores.
-    found = _counts(MATMUL, CPU, Problem("matmul", "float32", (1, 3072, 2048, 512)), PACKED)
+    found = _counts(MATMUL, CPU, MatmulProblem("float32", 1, 3072, 2048, 512), PACKED)
     assert found["pack a"].operations == 4 * 3072 * 512
     assert found["pack b"].operations == 3 * 512 * 2048
     assert found["pack b"].read == 3 * 512 * 2048 * 4
@@ -61,7 +65,7 @@ def test_packed_products() -> None:
 def test_register_tiles_that_spill_or_starve() -> None:
     def efficiency(rows: int, vectors: int, width: int = 16) -> float:
         spec = dataclasses.replace(PACKED, rows=rows, columns=vectors * width, width=width)
-        return _counts(MATMUL, CPU, Problem("matmul", "float32", (1, 768, 768, 512)), spec)["multiply"].efficiency
+        return _counts(MATMUL, CPU, MatmulProblem("float32", 1, 768, 768, 512), spec)["multiply"].efficiency
 
     assert efficiency(6, 4) > 0.9
     assert efficiency(1, 4) == pytest.approx(efficiency(6, 4) / 2, rel=0.3)  # two cycles' work, the latency is four
@@ -70,15 +74,15 @@ def test_register_tiles_that_spill_or_starve() -> None:
 
 
 def test_edges_of_products_are_wasted_work() -> None:
-    whole = _counts(MATMUL, CPU, Problem("matmul", "float32", (1, 600, 640, 512)), PACKED)["multiply"].efficiency
-    ragged = _counts(MATMUL, CPU, Problem("matmul", "float32", (1, 601, 641, 512)), PACKED)["multiply"].efficiency
+    whole = _counts(MATMUL, CPU, MatmulProblem("float32", 1, 600, 640, 512), PACKED)["multiply"].efficiency
+    ragged = _counts(MATMUL, CPU, MatmulProblem("float32", 1, 601, 641, 512), PACKED)["multiply"].efficiency
     assert 0.9 * whole < ragged < whole
-    few = _counts(MATMUL, CPU, Problem("matmul", "float32", (1, 7, 640, 512)), PACKED)["multiply"].efficiency
+    few = _counts(MATMUL, CPU, MatmulProblem("float32", 1, 7, 640, 512), PACKED)["multiply"].efficiency
     assert few == pytest.approx(whole * 7 / 12, rel=0.1)  # two strips of six rows
 
 
 def test_packed_blocks_beyond_the_cache_are_read_again() -> None:
-    problem = Problem("matmul", "float32", (1, 1024, 4096, 1024))
+    problem = MatmulProblem("float32", 1, 1024, 4096, 1024)
     small = _counts(MATMUL, CPU, problem, PACKED)["multiply"]
     large = _counts(MATMUL, CPU, problem, dataclasses.replace(PACKED, tile_n=4096, tile_k=1024))["multiply"]
     assert large.read - small.read > 0.9 * -(-1024 // 6) * 4096 * 1024 * 4  # every strip of rows reads all of B
@@ -86,7 +90,7 @@ def test_packed_blocks_beyond_the_cache_are_read_again() -> None:
 
 def test_parts_of_k_are_added_up() -> None:
     found = _counts(
-        MATMUL, CPU, Problem("matmul", "float32", (1, 96, 64, 1 << 16)), dataclasses.replace(PACKED, parts=4)
+        MATMUL, CPU, MatmulProblem("float32", 1, 96, 64, 1 << 16), dataclasses.replace(PACKED, parts=4)
     )
     assert found["multiply"].groups == 4
     assert found["add parts"].launches == 1
@@ -96,18 +100,18 @@ def test_parts_of_k_are_added_up() -> None:
 
 def test_complex_and_half_products() -> None:
     single, pair = (
-        matmul_counts(CPU, Problem("matmul", name, (1, 960, 960, 512)), dataclasses.replace(PACKED, rows=3))
+        matmul_counts(CPU, MatmulProblem(name, 1, 960, 960, 512), dataclasses.replace(PACKED, rows=3))
         for name in ("float32", "complex64")
     )
     assert pair.main.operations == 4 * single.main.operations
-    half = matmul_counts(CPU, Problem("matmul", "float16", (1, 960, 960, 512)), PACKED)
+    half = matmul_counts(CPU, MatmulProblem("float16", 1, 960, 960, 512), PACKED)
     assert _phases(half)["multiply"].written in (0.0, 960 * 960 * 2.0 * 2)
 
 
 def test_staged_products() -> None:
     # 4,096 cubed in tiles of 128 x 128 x 16 by 16 x 16 lanes: 1,024 groups, 256 steps, two of each tile staged.
     spec = MatmulSpec("simt", "staged", 128, 128, 16, 8, 8, 16, 16, 4, 16, 4)
-    phase = _counts(MATMUL, GPU, Problem("matmul", "float32", (1, 4096, 4096, 4096)), spec)["multiply"]
+    phase = _counts(MATMUL, GPU, MatmulProblem("float32", 1, 4096, 4096, 4096), spec)["multiply"]
     assert (phase.groups, phase.lanes, phase.barriers) == (1024, 256, 257)
     assert phase.operations == 2 * 4096**3
     assert phase.local_bytes == 2 * 16 * (128 + 128 + 8) * 4
@@ -116,12 +120,12 @@ def test_staged_products() -> None:
     # 216 groups run side by side: 32 rows of blocks and 7 columns share what they read.
     assert phase.read == pytest.approx(1024 / 216 * (32 * 128 + 7 * 128) * 4096 * 4)
     one = dataclasses.replace(spec, buffers=1)
-    found = _counts(MATMUL, GPU, Problem("matmul", "float32", (1, 4096, 4096, 4096)), one)["multiply"]
+    found = _counts(MATMUL, GPU, MatmulProblem("float32", 1, 4096, 4096, 4096), one)["multiply"]
     assert (found.local_bytes, found.barriers) == (phase.local_bytes // 2, 2 * phase.barriers)
 
 
 def test_thin_products_read_the_matrix_once() -> None:
-    problem = Problem("matmul", "float32", (1, 1, 1 << 13, 1 << 13), ("thin",))
+    problem = MatmulProblem("float32", 1, 1, 1 << 13, 1 << 13, thin=True)
     spec = MATMUL.default(CPU, problem)
     phase = _counts(MATMUL, CPU, problem, spec)["sweep"]
     assert phase.read == 4 << 26
@@ -132,7 +136,7 @@ def test_thin_products_read_the_matrix_once() -> None:
 
 
 def _scan(log: int) -> Problem:
-    return Problem("scan", "int32", (0, log, 4, 0), ("vectors",))
+    return ScanProblem("int32", 0, log, 4, 0, vectors=True)
 
 
 def test_one_pass_reads_and_writes_once() -> None:
@@ -190,7 +194,7 @@ def test_lanes_of_a_scan() -> None:
 
 
 def test_reductions() -> None:
-    problem = Problem("reduce", "float32", (1 << 24, 1), ("commutes",))
+    problem = ReduceProblem("float32", 1 << 24, 1, None, commutes=True)
     spec = REDUCE.default(CPU, problem)
     found = REDUCE.counts(CPU, problem, spec)
     assert found.phases[0].groups == 16  # four work-items a core
@@ -204,7 +208,7 @@ def test_reductions() -> None:
 
 
 def test_sorts_merge_until_one_run_is_left() -> None:
-    problem = Problem("sort", "int32", (1 << 20, 1, 4))
+    problem = SortProblem("int32", 1 << 20, 1, 4)
     spec = sort_policy.FAMILY.default(CPU, problem)
     assert sort_policy.FAMILY.counts is not None
     found = sort_policy.FAMILY.counts(CPU, problem, spec)
@@ -232,7 +236,7 @@ def _pass(n: int, width: int, spec: sort_policy.SortSpec, moved: float) -> Phase
 def test_merges_of_a_cpu_take_the_time_of_their_passes_one_by_one() -> None:
     rates = rates_of(CPU)
     for n in (1 << 11, 1 << 20, (1 << 22) + 5):
-        problem = Problem("sort", "int32", (n, 1, 4))
+        problem = SortProblem("int32", n, 1, 4)
         for spec in sort_policy.FAMILY.candidates(CPU, problem):
             runs, *merges = sort_policy.counts(CPU, problem, spec).phases
             widths = [spec.run << turn for turn in range(30) if spec.run << turn < n]
@@ -242,7 +246,7 @@ def test_merges_of_a_cpu_take_the_time_of_their_passes_one_by_one() -> None:
 
 
 def test_histograms() -> None:
-    problem = Problem("histogram", "float32", (1 << 24, 100))
+    problem = HistogramProblem("float32", 1 << 24, 100)
     spec = HISTOGRAM.default(CPU, problem)
     found = _phases(HISTOGRAM.counts(CPU, problem, spec))
     assert found["count"].groups == 16
@@ -252,7 +256,7 @@ def test_histograms() -> None:
 
 
 def test_transposes_waste_parts_of_lines() -> None:
-    problem = Problem("transpose", "V4", (2048, 2048))
+    problem = TransposeProblem("V4", 2048, 2048)
     spec = TRANSPOSE.default(CPU, problem)
     lines = TRANSPOSE.counts(CPU, problem, spec).main
     assert (spec.block, lines.read) == (16, 4 << 22)

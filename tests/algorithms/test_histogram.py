@@ -14,9 +14,8 @@ from made_up import profile
 
 import pydp
 from pydp.algorithms.histogram.edges import reached, thresholds
-from pydp.algorithms.histogram.policy import FAMILY
+from pydp.algorithms.histogram.policy import FAMILY, HistogramProblem
 from pydp.local_memory import GPU, degree
-from pydp.model.family import Problem
 
 SIMT = {"mapping": "simt", "parts": 3, "lanes": 16, "sets": 4, "pad": 1, "copies": 1, "waves": 2}
 VECTOR = {"mapping": "vector", "parts": 3, "copies": 4, "lanes": 1, "sets": 1, "pad": 0}
@@ -209,7 +208,7 @@ def test_sets_lie_in_different_banks() -> None:
     """One bin of the sets that lanes ask together: with 31 bins it is no entry between the sets that does it."""
     made_up = profile(compute_units=8, loop_limit=None)
     for bins in (1, 15, 16, 31, 32, 33, 63, 64, 100, 256):
-        for spec in FAMILY.candidates(made_up, Problem("histogram", "uint32", (1 << 20, bins))):
+        for spec in FAMILY.candidates(made_up, HistogramProblem("uint32", 1 << 20, bins)):
             stretch, row = spec.lanes // spec.sets, bins + spec.pad
             asked = [4 * row * (lane // stretch) for lane in range(32)]
             assert degree(GPU, asked) == 1, (bins, spec)

@@ -11,8 +11,7 @@ from banked import banked
 from made_up import profile
 
 import pydp
-from pydp.algorithms.sort.policy import FAMILY, LOST, SortSpec
-from pydp.model.family import Problem
+from pydp.algorithms.sort.policy import FAMILY, SortProblem, SortSpec
 
 SIMT = {"mapping": "simt", "run": 64, "small": 4, "lanes": 16, "items": 4, "stretch": 8, "chains": 1}
 VECTOR = {"mapping": "vector", "run": 64, "small": 8, "lanes": 1, "items": 1, "stretch": 32, "chains": 4}
@@ -293,7 +292,7 @@ def test_runs_as_long_as_the_drivers_loops_take(device: Any) -> None:
 def test_lanes_sort_no_more_elements_than_the_drivers_loops_take() -> None:
     """512 elements of a lane trade places in 131,584 rounds, of which llvmpipe makes half."""
     short = profile(mapping="vector", loop_limit=65535, local_bytes=32 << 10)
-    problem = Problem("sort", "int32", (4096, 1, 4))
+    problem = SortProblem("int32", 4096, 1, 4)
     for items, lanes, right in ((512, 1, False), (512, 8, False), (256, 1, True), (256, 16, True), (16, 256, True)):
         why = FAMILY.check(short, problem, SortSpec("simt", lanes * items, 1, lanes, items, 16, 1))
         assert (why is None) == right and (right or "items 512" in str(why)), why
@@ -302,12 +301,12 @@ def test_lanes_sort_no_more_elements_than_the_drivers_loops_take() -> None:
 @pytest.mark.host
 def test_drivers_that_lose_records_or_compile_large_ones_slowly_merge_alone() -> None:
     careful = profile(mapping="vector", loop_limit=65535, l1_bytes=32 << 10, compute_units=2)
-    for size, flags in ((244, ()), (256, ()), (8, (LOST,)), (16, (LOST,))):
-        problem = Problem("sort", "record", (10, 0, size), flags)
+    for size, lost in ((244, False), (256, False), (8, True), (16, True)):
+        problem = SortProblem("record", 10, 0, size, records_lost_in_arrays=lost)
         assert FAMILY.default(careful, problem).run == 1
-    assert FAMILY.default(careful, Problem("sort", "int32", (10, 0, 4))).run > 1
-    lost = Problem("sort", "record", (10, 0, 8), (LOST,))
-    assert all((spec.mapping, spec.run) == ("vector", 1) for spec in FAMILY.candidates(careful, lost))
+    assert FAMILY.default(careful, SortProblem("int32", 10, 0, 4)).run > 1
+    problem = SortProblem("record", 10, 0, 8, records_lost_in_arrays=True)
+    assert all((spec.mapping, spec.run) == ("vector", 1) for spec in FAMILY.candidates(careful, problem))
 
 
 def test_types_of_numbers_are_keys(device: Any) -> None:

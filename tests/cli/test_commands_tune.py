@@ -190,7 +190,7 @@ def test_the_whole_command_stopped_and_resumed(device: Any, tmp_path: Path) -> N
     program = "import sys; from pydp.cli import main; main(sys.argv[1:], prog_name='pydp')"
     words = ["tune", "reduce", "5000", "7000", "-d", device.driver, "--budget"]
     with subprocess.Popen([sys.executable, "-c", program, *words, "600"], start_new_session=True) as process:
-        journal = tmp_path / "cache" / "tuning"
+        journal = tmp_path / "cache" / "searches"
         while not list(journal.glob("*.json")):
             assert process.poll() is None
             time.sleep(0.05)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydp.bench.measure import Row, alternating
@@ -29,22 +29,30 @@ WRONG_ITEMS = 0  # a test makes the specialization with so many items compute so
 
 
 @dataclass(frozen=True)
+class NegateProblem(Problem):
+    """n: number of elements."""
+
+    family: ClassVar[str] = "negate"
+    n: int
+
+
+@dataclass(frozen=True)
 class NegateSpec:
     """items: elements that one work-item computes."""
 
     items: int = 1
 
 
-def space(profile: Profile, problem: Problem) -> list[NegateSpec]:
+def space(profile: Profile, problem: NegateProblem) -> list[NegateSpec]:
     return [NegateSpec(items) for items in (1, 4, 16)]
 
 
-def check(profile: Profile, problem: Problem, spec: NegateSpec) -> str | None:
+def check(profile: Profile, problem: NegateProblem, spec: NegateSpec) -> str | None:
     return None if spec.items >= 1 else f"items is {spec.items}; 1 or more is accepted"
 
 
-def counts(profile: Profile, problem: Problem, spec: NegateSpec) -> Counts:
-    (n,) = problem.sizes
+def counts(profile: Profile, problem: NegateProblem, spec: NegateSpec) -> Counts:
+    n = problem.n
     groups = max(1, n // spec.items // 64)
     return Counts("float32", (Phase("all", groups=groups, operations=float(n), read=4.0 * n, written=4.0 * n),))
 
@@ -66,7 +74,7 @@ def negate(
 def _plan(x: Any, out: Any, device: Any, queue: Any, wait_for: Any, spec: Any) -> tuple[Call, Operand, Choice, Kernel]:
     call = Call.begin({"x": x}, out=out, device=device, queue=queue, wait_for=wait_for)
     source = call.input("x")
-    choice = choose(FAMILY, call.device, Problem("negate", "float32", (source.size,)), spec)
+    choice = choose(FAMILY, call.device, NegateProblem("float32", source.size), spec)
     parameters = {"items": choice.spec.items, "wrong": int(choice.spec.items == WRONG_ITEMS)}
     return call, source, choice, kernel(call.device, "negate.mako", "negate", parameters)
 

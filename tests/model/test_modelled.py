@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.algorithms.scan.policy import FAMILY
+from pydp.algorithms.scan.policy import FAMILY, ScanProblem
 from pydp.algorithms.transpose import FAMILY as transposes
 from pydp.model import calibration
 from pydp.model.architectures import by_target, rates_of
 from pydp.model.costs import analysis
-from pydp.model.family import Problem
 from pydp.model.modelled import model_pick
 from pydp.model.ranking import rank
 from pydp.model.structure import wcpd
 
-PROBLEM = Problem("scan", "int32", (0, 24, 4, 0), ("vectors",))
+PROBLEM = ScanProblem("int32", 0, 24, 4, 0, vectors=True)
 
 
 def _device(**changes: Any) -> Any:

@@ -11,6 +11,12 @@ import numpy as np
 import pytest
 
 import pydp
+from pydp.algorithms.histogram.policy import HistogramProblem
+from pydp.algorithms.matmul.spec import MatmulProblem
+from pydp.algorithms.reduce.policy import ReduceProblem
+from pydp.algorithms.scan.policy import ScanProblem
+from pydp.algorithms.sort.policy import SortProblem
+from pydp.algorithms.transpose.counts import TransposeProblem
 from pydp.model import calibration
 from pydp.model.architectures import by_target
 from pydp.model.family import Family, Problem
@@ -27,15 +33,15 @@ MATMUL, SCAN, REDUCE, SORT, HISTOGRAM, TRANSPOSE = FAMILIES = [
 ]
 PAIR = "[('a', '<f4'), ('b', '<i4')]"
 PROBLEMS: list[tuple[Family, Problem]] = [
-    *((MATMUL, Problem("matmul", name, (1, 256, 256, 256))) for name in ("float16", "float32", "complex128")),
-    (MATMUL, Problem("matmul", "int64", (1, 3, 131072, 2), ("mapping=vector",))),
-    *((SCAN, Problem("scan", "float32", (0, 20, size, 0), ("record",))) for size in (4, 100, 1000, 5000)),
-    *((SCAN, Problem("scan", "uint8", (4, 20, 1, columns), ("vectors",))) for columns in (0, 100)),
-    *((REDUCE, Problem("reduce", name, (1 << 20, 1), ("commutes",))) for name in ("int8", "float64")),
-    *((REDUCE, Problem("reduce", PAIR, (1 << 20, 3, size))) for size in (8, 100, 1000, 100_000)),
-    *((SORT, Problem("sort", "int32", (1 << 20, 1, size))) for size in (4, 24, 404, 1004, 100_000)),
-    *((HISTOGRAM, Problem("histogram", "float32", (1 << 20, bins))) for bins in (1, 10, 32, 1000, 1 << 20)),
-    *((TRANSPOSE, Problem("transpose", f"V{size}", (1024, 333))) for size in (1, 2, 4, 8, 16)),
+    *((MATMUL, MatmulProblem(name, 1, 256, 256, 256)) for name in ("float16", "float32", "complex128")),
+    (MATMUL, MatmulProblem("int64", 1, 3, 131072, 2, mapping="vector")),
+    *((SCAN, ScanProblem("float32", 0, 20, size, 0, record=True)) for size in (4, 100, 1000, 5000)),
+    *((SCAN, ScanProblem("uint8", 4, 20, 1, columns, vectors=True)) for columns in (0, 100)),
+    *((REDUCE, ReduceProblem(name, 1 << 20, 1, None, commutes=True)) for name in ("int8", "float64")),
+    *((REDUCE, ReduceProblem(PAIR, 1 << 20, 3, size)) for size in (8, 100, 1000, 100_000)),
+    *((SORT, SortProblem("int32", 1 << 20, 1, size)) for size in (4, 24, 404, 1004, 100_000)),
+    *((HISTOGRAM, HistogramProblem("float32", 1 << 20, bins)) for bins in (1, 10, 32, 1000, 1 << 20)),
+    *((TRANSPOSE, TransposeProblem(f"V{size}", 1024, 333)) for size in (1, 2, 4, 8, 16)),
 ]
 ODD: list[dict[str, Any]] = [
     {},
@@ -115,21 +121,21 @@ def test_choosing_how_to_transpose_looks_for_few_placements(monkeypatch: pytest.
     before = module.placement
     monkeypatch.setattr(module, "placement", placement)
     for size in (1, 2, 4, 16):
-        untuned(TRANSPOSE, _device("sm_90"), Problem("transpose", f"V{size}", (4096, 4096)))
+        untuned(TRANSPOSE, _device("sm_90"), TransposeProblem(f"V{size}", 4096, 4096))
     assert not asked
     # Where the padding decides, it is asked: blocks of 64 x 64 longs take 32 KiB and what is unused.
     check, profile = TRANSPOSE.check, by_target("sm_90")[0]
-    large = dataclasses.replace(TRANSPOSE.default(profile, Problem("transpose", "V8", (4096, 4096))), block=64, rows=8)
-    assert check(profile, Problem("transpose", "V8", (4096, 4096)), large) is None
+    large = dataclasses.replace(TRANSPOSE.default(profile, TransposeProblem("V8", 4096, 4096)), block=64, rows=8)
+    assert check(profile, TransposeProblem("V8", 4096, 4096), large) is None
     tight = dataclasses.replace(profile, local_bytes=64 * 64 * 8)
-    assert "local memory" in str(check(tight, Problem("transpose", "V8", (4096, 4096)), large))
+    assert "local memory" in str(check(tight, TransposeProblem("V8", 4096, 4096), large))
     assert asked == [large, large]
 
 
 def test_trees_of_operators_that_do_not_commute() -> None:
     """Every tile of a part is folded: with a group of 256, eight turns and the barrier before them; two buffers spare
     the last."""
-    profile, problem = by_target("sm_80")[0], Problem("reduce", "float32", (1 << 20, 1))
+    profile, problem = by_target("sm_80")[0], ReduceProblem("float32", 1 << 20, 1, None)
     assert REDUCE.counts is not None
     for buffers, each in ((1, 9), (2, 8)):
         spec = dataclasses.replace(REDUCE.default(profile, problem), lanes=256, items=4, waves=1, buffers=buffers)
@@ -137,7 +143,7 @@ def test_trees_of_operators_that_do_not_commute() -> None:
         found = REDUCE.counts(profile, problem, spec).phases[0]
         assert found.barriers == -(-part // 1024) * each
         assert found.local_bytes == 256 * 4 * buffers
-    commuting = Problem("reduce", "float32", (1 << 20, 1), ("commutes",))
+    commuting = ReduceProblem("float32", 1 << 20, 1, None, commutes=True)
     found = REDUCE.counts(
         profile, commuting, dataclasses.replace(REDUCE.default(profile, commuting), lanes=256)
     ).phases[0]

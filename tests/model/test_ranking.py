@@ -5,12 +5,18 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from pydp.algorithms.histogram.policy import HistogramProblem
 from pydp.algorithms.matmul.policy import FAMILY as MATMUL
+from pydp.algorithms.matmul.spec import MatmulProblem
+from pydp.algorithms.reduce.policy import ReduceProblem
 from pydp.algorithms.scan.policy import FAMILY as SCAN
+from pydp.algorithms.scan.policy import ScanProblem
+from pydp.algorithms.sort.policy import SortProblem
+from pydp.algorithms.transpose.counts import TransposeProblem
 from pydp.errors import InvalidArgument
 from pydp.model.architectures import TABLE, by_name, by_target
 from pydp.model.counts import Counts, Phase
@@ -21,13 +27,19 @@ pytestmark = pytest.mark.host
 
 
 @dataclass(frozen=True)
+class ToyProblem(Problem):
+    family: ClassVar[str] = "toy"
+    n: int
+
+
+@dataclass(frozen=True)
 class Spec:
     groups: int
     waste: float = 1.0
 
 
-def _counts(profile: Any, problem: Problem, spec: Spec) -> Counts:
-    work = float(problem.sizes[0]) * spec.waste
+def _counts(profile: Any, problem: ToyProblem, spec: Spec) -> Counts:
+    work = float(problem.n) * spec.waste
     return Counts("float32", (Phase("work", groups=spec.groups, operations=work, balance=max(1.0, 8 / spec.groups)),))
 
 
@@ -40,7 +52,7 @@ def _family(*found: Spec, counts: Any = _counts) -> Family:
 
 
 PROFILE = by_target("avx512")[0]  # eight cores
-LARGE = Problem("toy", "float32", (10**10,))
+LARGE = ToyProblem("float32", 10**10)
 
 
 def test_the_best_goes_first() -> None:
@@ -57,7 +69,7 @@ def test_the_best_goes_first() -> None:
 
 
 def test_a_small_problem_is_limited_by_its_launch() -> None:
-    found = rank(_family(Spec(8), Spec(512)), PROFILE, Problem("toy", "float32", (1000,)))
+    found = rank(_family(Spec(8), Spec(512)), PROFILE, ToyProblem("float32", 1000))
     assert [one.spec for one in found] == [Spec(8), Spec(512)]
     assert found[0].limiter == "launch"
 
@@ -88,7 +100,7 @@ def _first(family: Family, profile: Any, problem: Problem) -> Any:
     return rank(family, profile, problem)[0].spec
 
 
-SQUARE = Problem("matmul", "float32", (1, 2048, 2048, 2048))
+SQUARE = MatmulProblem("float32", 1, 2048, 2048, 2048)
 
 
 def test_matmul_holds_as_many_results_as_there_are_registers() -> None:
@@ -106,7 +118,7 @@ def test_matmul_blocks_follow_the_second_cache() -> None:
 
 def test_matmul_cuts_k_only_where_cores_have_no_work() -> None:
     assert _first(MATMUL, PROFILE, SQUARE).parts == 1
-    assert _first(MATMUL, PROFILE, Problem("matmul", "float32", (1, 32, 64, 1 << 17))).parts > 1
+    assert _first(MATMUL, PROFILE, MatmulProblem("float32", 1, 32, 64, 1 << 17)).parts > 1
 
 
 def test_matmul_by_lanes_is_far_from_the_best_on_cpus() -> None:
@@ -117,14 +129,14 @@ def test_matmul_by_lanes_is_far_from_the_best_on_cpus() -> None:
 
 def test_matmul_on_gpus_takes_large_tiles_for_large_products_only() -> None:
     profile, _ = by_target("sm_80")
-    large, small = (Problem("matmul", "float32", (1, n, n, n)) for n in (4096, 64))
+    large, small = (MatmulProblem("float32", 1, n, n, n) for n in (4096, 64))
     assert _first(MATMUL, profile, large).tile_m >= 64
     assert _first(MATMUL, profile, small).tile_m <= 64
     assert len(rejected(MATMUL, profile, large)) >= 3
 
 
-def _scan(log: int, *flags: str) -> Problem:
-    return Problem("scan", "int32", (0, log, 4, 0), ("vectors", *flags))
+def _scan(log: int) -> Problem:
+    return ScanProblem("int32", 0, log, 4, 0, vectors=True)
 
 
 def test_scan_in_one_pass_where_memory_is_slow() -> None:
@@ -154,10 +166,10 @@ def test_every_target_ranks_every_family() -> None:
     problems = [
         (MATMUL, SQUARE),
         (SCAN, _scan(20)),
-        (_family_of("sort.policy"), Problem("sort", "int32", (1 << 20, 1, 4))),
-        (_family_of("reduce.policy"), Problem("reduce", "float32", (1 << 20, 1), ("commutes",))),
-        (_family_of("histogram.policy"), Problem("histogram", "float32", (1 << 20, 100))),
-        (_family_of("transpose"), Problem("transpose", "V4", (1024, 1024))),
+        (_family_of("sort.policy"), SortProblem("int32", 1 << 20, 1, 4)),
+        (_family_of("reduce.policy"), ReduceProblem("float32", 1 << 20, 1, None, commutes=True)),
+        (_family_of("histogram.policy"), HistogramProblem("float32", 1 << 20, 100)),
+        (_family_of("transpose"), TransposeProblem("V4", 1024, 1024)),
     ]
     for name in TABLE:
         profile, _ = by_target(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -265,6 +265,10 @@ def test_candidates_that_would_spill_go_last() -> None:
     """On GPUs; the figures are a family's own estimates, before anything is compiled."""
 
     @dataclasses.dataclass(frozen=True)
+    class ToyProblem(Problem):
+        family: ClassVar[str] = "toy"
+
+    @dataclasses.dataclass(frozen=True)
     class Spec:
         registers: int
 
@@ -274,12 +278,12 @@ def test_candidates_that_would_spill_go_last() -> None:
 
     specs = [Spec(registers) for registers in (32, 300, 128, 255, 256)]
     family = Family("toy", Spec, lambda *_: specs[0], lambda *_: specs, lambda *_: None, counts)
-    ranked = rank(family, by_target("sm_90")[0], Problem("toy", "float32", (1,)), entry=by_name("sm_90"))
+    ranked = rank(family, by_target("sm_90")[0], ToyProblem("float32"), entry=by_name("sm_90"))
     order = [one.spec.registers for one in ranked]
     assert order[-2:] == [300, 256] and set(order[:3]) == {32, 128, 255}
     assert ranked[-1].reason.startswith("needs about 256 registers, a work-item has 255: they would spill")
     assert "spill" not in ranked[2].reason
-    assert rank(family, by_target("gfx90a")[0], Problem("toy", "float32", (1,)))[0].reason.count("spill") == 0
+    assert rank(family, by_target("gfx90a")[0], ToyProblem("float32"))[0].reason.count("spill") == 0
 
 
 def test_idle_lanes_of_a_warp_cost_as_much_as_busy_ones() -> None:

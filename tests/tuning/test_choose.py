@@ -7,12 +7,17 @@ import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import pydp
+from pydp.algorithms.histogram.policy import HistogramProblem
+from pydp.algorithms.matmul.spec import MatmulProblem
+from pydp.algorithms.reduce.policy import ReduceProblem
+from pydp.algorithms.scan.policy import ScanProblem
+from pydp.algorithms.sort.policy import SortProblem
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.model import modelled as untuned
 from pydp.model.architectures import by_target
@@ -23,6 +28,14 @@ from pydp.tuning import choose as module
 from pydp.tuning.choose import Choice, add_provider, choose, forget
 
 pytestmark = pytest.mark.host
+
+
+@dataclass(frozen=True)
+class ToyProblem(Problem):
+    family: ClassVar[str] = "toy"
+    n: int
+    m: int
+    reversed: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,13 +52,13 @@ def _family(default: Spec | None = None) -> Family:
     return Family(
         "toy",
         Spec,
-        default=lambda profile, problem: default or Spec(items=problem.sizes[0] % 8),
+        default=lambda profile, problem: default or Spec(items=problem.n % 8),
         space=lambda profile, problem: [Spec(512), Spec(128), Spec(32)],
         check=_check,
     )
 
 
-PROBLEM = Problem("toy", "float32", (1003, 7), ("reversed",))
+PROBLEM = ToyProblem("float32", 1003, 7, reversed=True)
 
 
 @pytest.fixture
@@ -66,7 +79,7 @@ def test_the_default_is_chosen_and_kept(toy: Any) -> None:
     choice = choose(_family(), toy, PROBLEM)
     assert choice == Choice(Spec(64, 3), "default", "the policy of toy for a cpu")
     assert choose(_family(Spec(1)), toy, PROBLEM) is choice  # the same description
-    assert choose(_family(), toy, Problem("toy", "float32", (1004, 7))).spec == Spec(64, 4)
+    assert choose(_family(), toy, ToyProblem("float32", 1004, 7)).spec == Spec(64, 4)
     assert str(PROBLEM) == "toy float32 1003x7 reversed"
 
 
@@ -96,14 +109,14 @@ def test_the_callers_own(toy: Any) -> None:
 def test_providers_go_before_the_default(toy: Any) -> None:
     known = {"spec": Spec(2)}
 
-    def tuned(family: Family, device: Any, problem: Problem) -> Choice | None:
-        return Choice(known["spec"], "tuned", "measured") if problem.sizes == (1,) else None
+    def tuned(family: Family, device: Any, problem: ToyProblem) -> Choice | None:
+        return Choice(known["spec"], "tuned", "measured") if problem.n == 1 else None
 
     add_provider(tuned)
     assert choose(_family(), toy, PROBLEM).source == "default"
-    assert choose(_family(), toy, Problem("toy", "f", (1,))).spec == Spec(2)
+    assert choose(_family(), toy, ToyProblem("f", 1, 7)).spec == Spec(2)
     known["spec"] = Spec(4096)  # what it knows cannot run here
-    choice = choose(_family(), toy, Problem("toy", "g", (1,)))
+    choice = choose(_family(), toy, ToyProblem("g", 1, 7))
     assert choice.source == "default" and "tuned Spec(group=4096" in choice.reason
 
 
@@ -138,25 +151,23 @@ def test_values_of_a_wrong_type_are_told_before_they_are_compared(toy: Any) -> N
                 choose(_family(), toy, PROBLEM, spec)
 
 
-_HUGE = [
-    ("sort.policy", "int32", (1024, 1, 4), {"chains": 1 << 20}),
-    ("sort.policy", "int32", (1024, 1, 4), {"stretch": 1 << 40}),
-    ("sort.policy", "int32", (1024, 1, 4), {"lanes": 64}),
-    ("reduce.policy", "float32", (1024, 1), {"unroll": 1 << 20}),
-    ("reduce.policy", "float32", (1024, 1), {"busy": 1 << 70}),
-    ("histogram.policy", "float32", (1024, 10), {"parts": 1 << 40}),
-    ("scan.policy", "float32", (0, 10, 4, 0), {"width": 1 << 20, "vector": 0}),
-    ("scan.policy", "float32", (0, 10, 4, 0), {"polls": 1 << 40}),
-    ("matmul.policy", "float32", (1, 64, 64, 64), {"tile_k": 1 << 40}),
+_HUGE: list[tuple[str, Problem, dict[str, int]]] = [
+    ("sort.policy", SortProblem("int32", 1024, 1, 4), {"chains": 1 << 20}),
+    ("sort.policy", SortProblem("int32", 1024, 1, 4), {"stretch": 1 << 40}),
+    ("sort.policy", SortProblem("int32", 1024, 1, 4), {"lanes": 64}),
+    ("reduce.policy", ReduceProblem("float32", 1024, 1, None), {"unroll": 1 << 20}),
+    ("reduce.policy", ReduceProblem("float32", 1024, 1, None), {"busy": 1 << 70}),
+    ("histogram.policy", HistogramProblem("float32", 1024, 10), {"parts": 1 << 40}),
+    ("scan.policy", ScanProblem("float32", 0, 10, 4, 0), {"width": 1 << 20, "vector": 0}),
+    ("scan.policy", ScanProblem("float32", 0, 10, 4, 0), {"polls": 1 << 40}),
+    ("matmul.policy", MatmulProblem("float32", 1, 64, 64, 64), {"tile_k": 1 << 40}),
 ]
 
 
-@pytest.mark.parametrize(("stem", "dtype", "sizes", "fields"), _HUGE)
-def test_values_that_no_kernel_takes_are_refused(
-    stem: str, dtype: str, sizes: tuple[int, ...], fields: dict[str, int]
-) -> None:
+@pytest.mark.parametrize(("stem", "problem", "fields"), _HUGE)
+def test_values_that_no_kernel_takes_are_refused(stem: str, problem: Problem, fields: dict[str, int]) -> None:
     family = importlib.import_module(f"pydp.algorithms.{stem}").FAMILY
-    profile, problem = by_target("avx512")[0], Problem(family.name, dtype, sizes)
+    profile = by_target("avx512")[0]
     spec = family.default(profile, problem)
     assert family.check(profile, problem, spec) is None
     why = family.check(profile, problem, dataclasses.replace(spec, **fields))
@@ -169,16 +180,17 @@ def test_products_of_any_size_have_a_default(target: str, sizes: tuple[int, ...]
     """Sums of over 2**30 products along k had none of its own, and were left to lanes on a CPU."""
     family = importlib.import_module("pydp.algorithms.matmul.policy").FAMILY
     profile = by_target(target)[0]
-    for flags in (("thin",), ("thin", "dots"), ()):
-        problem = Problem("matmul", "uint8", sizes, flags)
+    batches, m, n, k = sizes
+    for thin, dots in ((True, False), (True, True), (False, False)):
+        problem = MatmulProblem("uint8", batches, m, n, k, thin, dots)
         spec = family.default(profile, problem)
         assert spec.mapping == profile.mapping and family.check(profile, problem, spec) is None
 
 
-@pytest.mark.parametrize(("stem", "dtype", "sizes"), [(stem, dtype, sizes) for stem, dtype, sizes, _ in _HUGE[2:]])
-def test_the_other_mapping_can_be_asked_for_by_its_name(stem: str, dtype: str, sizes: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("stem", "problem"), [(stem, problem) for stem, problem, _ in _HUGE[2:]])
+def test_the_other_mapping_can_be_asked_for_by_its_name(stem: str, problem: Problem) -> None:
     family = importlib.import_module(f"pydp.algorithms.{stem}").FAMILY
-    profile, problem = by_target("avx512")[0], Problem(family.name, dtype, sizes)
+    profile = by_target("avx512")[0]
     there = SimpleNamespace(name="a CPU", choices=BoundedCache(9), profile=profile)
     found = choose(family, there, problem, {"mapping": "simt"}).spec
     assert found.mapping == "simt" and family.check(profile, problem, found) is None

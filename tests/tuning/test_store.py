@@ -9,14 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pydp.algorithms.histogram.policy import HistogramProblem
+from pydp.algorithms.scan.policy import ScanProblem
 from pydp.errors import InvalidArgument
-from pydp.model.family import Problem
 from pydp.tuning import store as stores
 from pydp.tuning.shape_class import ShapeClass, shape_class, size_class
-from pydp.tuning.store import SCHEMA, Store, Trial, dump, parse
+from pydp.tuning.store import SCHEMA, Store, Trial, Unfinished, dump, parse
 
 pytestmark = pytest.mark.host
 
@@ -33,10 +35,10 @@ def _trials(count: int, shape: ShapeClass = K) -> list[Trial]:
 
 def test_shape_classes() -> None:
     assert [size_class(n) for n in (0, 1, 2, 3, 1000, 1024, 1025)] == [0, 1, 2, 4, 1024, 1024, 2048]
-    left = shape_class(Problem("scan", "int32", (1000, 3), ("b", "a")))
-    assert left == shape_class(Problem("scan", "int32", (600, 4), ("a", "b")))
-    assert str(left) == "scan int32 1024x4 a b"
-    assert shape_class(Problem("scan", "int32", (10, 2)), (1024, 4)).sizes == (1024, 4)
+    left = shape_class(HistogramProblem("int32", 1000, 3, values=True, uneven=True))
+    assert left == shape_class(HistogramProblem("int32", 600, 4, uneven=True, values=True))
+    assert str(left) == "histogram int32 1024x4 uneven values"
+    assert shape_class(ScanProblem("int32", 3, 10, 4, 5)).sizes == (8, 1024, 4, 8)
     assert ShapeClass.from_fields(left.fields()) == left
 
 
@@ -239,11 +241,23 @@ def test_wrong_names_and_schema(tmp_path: Path) -> None:
         assert parse(dump(ABOUT, [*_trials(1), Trial(K, {"tile": 9}, ratio)]), "x") == (ABOUT, _trials(1))
 
 
+def test_unfinished_trials_are_kept_with_their_state() -> None:
+    states = (Unfinished(), Unfinished(2), Unfinished(1, 12, "345", "here"), Unfinished(0, 12, None, "there"))
+    kept = [Trial(K, {"tile": number}, None, unfinished=state) for number, state in enumerate(states)]
+    assert parse(dump(ABOUT, kept), "x") == (ABOUT, kept)
+    assert b"unfinished" not in dump(ABOUT, _trials(3))
+    wrong: tuple[tuple[Any, ...], ...] = ((True,), ("1",), (0, 1.5), (0, 1, 2), (0, 1, "2", None))
+    broken = [Trial(K, {"tile": 9}, None, unfinished=Unfinished(*values)) for values in wrong]
+    broken += [Trial(K, {"tile": 9}, *result, "", Unfinished()) for result in ((0.5, None), (None, "slow"))]
+    for one in (*broken, Trial(K, {"tile": 9}, None)):
+        assert parse(dump(ABOUT, [*_trials(1), one]), "x") == (ABOUT, _trials(1)), one
+
+
 _WRITER = """
 import sys, time
 from pathlib import Path
 from pydp.tuning.shape_class import ShapeClass
-from pydp.specialize import store as stores
+from pydp.tuning import store as stores
 from pydp.tuning.store import Store, Trial
 stores.LOCK_SECONDS = 300.0
 store = Store("dev", {}, Path(sys.argv[1]))

@@ -18,18 +18,19 @@ from typing import Any
 
 import pytest
 import toy_tuning as toy
-from toy_tuning import ToySpec
+from toy_tuning import ToyProblem, ToySpec
 
+from pydp.algorithms.matmul.spec import MatmulProblem
 from pydp.errors import InvalidArgument
 from pydp.model import calibration
 from pydp.model import family as choices
-from pydp.model.family import Family, Problem
+from pydp.model.family import Family
 from pydp.runtime.programs import files as cache
 from pydp.tuning import choose as choosing
 from pydp.tuning import tuned
-from pydp.tuning.shape_class import ShapeClass
+from pydp.tuning.shape_class import ShapeClass, shape_class
 from pydp.tuning.store import SCHEMA, Store, Trial, dump
-from pydp.tuning.tuned import about, devices_apart, exported, fields_of, imported, provide, rebuild, shape_of, store_of
+from pydp.tuning.tuned import about, devices_apart, exported, fields_of, imported, provide, rebuild, store_of
 
 pytestmark = pytest.mark.host
 
@@ -49,8 +50,8 @@ def _shape(*sizes: int, flags: tuple[str, ...] = ()) -> ShapeClass:
     return ShapeClass("toy", "int64", sizes, flags)
 
 
-def _problem(*sizes: int, flags: tuple[str, ...] = ()) -> Problem:
-    return Problem("toy", "int64", sizes, flags)
+def _problem(n: int, f: bool = False) -> ToyProblem:
+    return ToyProblem("int64", n, f)
 
 
 def _trial(wait: int, ratio: float, *sizes: int, **fields: Any) -> Trial:
@@ -85,7 +86,7 @@ def test_near_classes(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert found is not None and found[0].wait == wait, size
     assert provide(toy.FAMILY, toys, _problem(1024)) is None  # the nearest says that nothing beats the default
     assert provide(toy.FAMILY, toys, _problem(1 << 15)) is None  # too far
-    assert provide(toy.FAMILY, toys, _problem(16, flags=("f",))) is None
+    assert provide(toy.FAMILY, toys, _problem(16, f=True)) is None
     # Where the model finds what was measured elsewhere much slower, it is not taken; for its own class it is.
     times = {5: 2.0, 8: 1.0, 6: 1.05}
     monkeypatch.setattr(tuned, "predicted", lambda family, device, problem, spec: times[spec.wait])
@@ -98,8 +99,8 @@ def test_near_classes_must_suit_the_smaller_sizes_of_a_class_too(toys: Any, monk
     store_of(toys).add([_trial(5, 0.5, 256)])
     slow_at: set[int] = set()
 
-    def predicted(family: Family, device: Any, problem: Problem, spec: ToySpec) -> float:
-        return 1.3 if spec.wait == 5 and problem.sizes[0] in slow_at else 1.0
+    def predicted(family: Family, device: Any, problem: ToyProblem, spec: ToySpec) -> float:
+        return 1.3 if spec.wait == 5 and problem.n in slow_at else 1.0
 
     monkeypatch.setattr(tuned, "predicted", predicted)
     assert provide(toy.FAMILY, toys, _problem(512)) is not None
@@ -122,11 +123,11 @@ def test_blocks_of_another_shape_leave_no_core_idle(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(tuned, "STARTER", tmp_path / "shipped")
     tuned._renewed()
     wide, square = (
-        Problem("matmul", "float64", (1, 512, 2048, 1024)),
-        Problem("matmul", "float64", (1, 1024, 1024, 1024)),
+        MatmulProblem("float64", 1, 512, 2048, 1024),
+        MatmulProblem("float64", 1, 1024, 1024, 1024),
     )
     spec = dataclasses.replace(FAMILY.default(profile, wide), tile_m=2048)
-    store_of(device).add([Trial(shape_of(FAMILY, square), fields_of(spec), 0.9)])
+    store_of(device).add([Trial(shape_class(square), fields_of(spec), 0.9)])
     assert predicted(FAMILY, device, wide, spec) is not None
     found = provide(FAMILY, device, wide)  # 300 x 1100 has three such blocks, for two cores
     assert found is None, found
@@ -317,7 +318,7 @@ def test_folders_that_cannot_be_written(
 _FULL = """
 import resource, signal, sys
 from pathlib import Path
-from pydp.tuning.shape_class import ShapeClass
+from pydp.tuning.shape_class import ShapeClass, shape_class
 from pydp.tuning.store import Store, Trial
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 store = Store("dev", {}, Path(sys.argv[1]))

@@ -37,7 +37,7 @@ change = Store._change
 def told(self, gone, trials):
     saved = change(self, gone, trials)
     lines = [f"{trial.shape.sizes[0]} {store.spec_text(trial.spec)}" for trial in trials
-             if not (trial.failure or "").startswith("begun")]
+             if trial.unfinished is None]
     print(f"{int(saved)} {self.path.parent.name}", *lines, sep="|", flush=True)
     return saved
 
@@ -84,7 +84,7 @@ def _whole(path: Path) -> list[stores.Trial]:
 
 def _check(folder: Path, sizes: list[int], lines: list[str]) -> None:
     """What a dead tuner of some sizes has said is in the files."""
-    known = {place: _whole(folder / place / "toy-1-2.json") for place in ("tuned", "tuning")}
+    known = {place: _whole(folder / place / "toy-1-2.json") for place in ("tuned", "searches")}
     settled = {trial.shape.sizes[0] for trial in known["tuned"]}
     kept = {(trial.shape.sizes[0], stores.spec_text(trial.spec)) for place in known for trial in known[place]}
     for line in lines:
@@ -113,7 +113,7 @@ def _kill(folder: Path, kills: int, processes: int) -> None:
     finally:
         for tuner in running.values():
             tuner.killed()
-    for place in ("tuned", "tuning"):
+    for place in ("tuned", "searches"):
         _whole(folder / place / "toy-1-2.json")
 
 

@@ -16,11 +16,12 @@ import toy_tuning as toy
 from toy_tuning import SHAPE, ToySpec, X, failures
 
 from pydp.tuning import store, trial, tuned, tuner
-from pydp.tuning.store import Trial
+from pydp.tuning.store import Trial, Unfinished
 from pydp.tuning.tuner import tune
 
 pytestmark = pytest.mark.host
 
+HERE = platform.node()
 STARTS = tuner._start(os.getpid()) is not None  # whether the system tells when a process began
 
 
@@ -43,36 +44,39 @@ def test_an_interrupted_search_goes_on(toys: Any) -> None:
 def test_what_took_its_process_down_twice_is_not_tried_again(toys: Any) -> None:
     journal = tuner.journal_of(tuned.store_of(toys))
     fields = [tuned.fields_of(spec) for spec in (ToySpec(4), ToySpec(6))]
-    journal.add([Trial(SHAPE, fields[0], None, "begun"), Trial(SHAPE, fields[1], None, "begun again")])
+    journal.add(Trial(SHAPE, one, None, unfinished=Unfinished(ended)) for ended, one in enumerate(fields, 1))
     found = tune(toy.double, X, device=toys, budget=20)
     assert ToySpec(4) in toy.RUNS and ToySpec(6) not in toy.RUNS
     assert [one.failure for one in found.failures if one.spec["wait"] == 6] == ["the process ended twice while it ran"]
-    assert "begun" not in {one.failure for one in tuned.store_of(toys).trials()}
+    assert not any(one.unfinished for one in tuned.store_of(toys).trials())
 
 
 @pytest.mark.parametrize(
-    "mark, tried",
+    ("ended", "which", "start", "machine", "tried"),
     [
-        ("begun by process {dead} of {here}", True),
-        ("begun again by process {dead} of {here}", False),
-        ("begun again by process {alive} of {here}", True),  # another tuner is at it
-        ("begun again by process {me} of {here}", True),
-        ("begun again by process {alive}-1 of {here}", not STARTS),  # a number that was given again
-        ("begun again by process {unburied} of {here}", not STARTS),
-        ("begun again by process {dead} of elsewhere", True),
-        ("stopped", True),
+        (0, "dead", None, HERE, True),
+        (1, "dead", None, HERE, False),
+        (1, "alive", None, HERE, True),  # another tuner is at it
+        (1, "me", tuner._start(os.getpid()), HERE, True),
+        (1, "alive", "1", HERE, not STARTS),  # an id that was given again
+        (1, "unburied", None, HERE, not STARTS),
+        (1, "dead", None, "elsewhere", True),
+        (0, "nobody", None, "", True),  # stopped
     ],
 )
-def test_what_others_have_begun(toys: Any, mark: str, tried: bool) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
+def test_what_others_have_begun(
+    toys: Any, ended: int, which: str, start: str | None, machine: str, tried: bool
+) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
     unburied = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
     assert unburied.stdout is not None and not unburied.stdout.read()
     while tuner._start(unburied.pid) not in ("", None):
         time.sleep(0.01)
-    me = f"{os.getpid()}-{tuner._start(os.getpid())}"
-    text = mark.format(dead=ended.pid, alive=os.getppid(), unburied=unburied.pid, me=me, here=platform.node())
-    tuner.journal_of(tuned.store_of(toys)).add([Trial(SHAPE, tuned.fields_of(ToySpec(4)), None, text)])
+    processes = {"dead": dead.pid, "alive": os.getppid(), "me": os.getpid(), "unburied": unburied.pid}
+    begun = Unfinished(ended, processes.get(which), start, machine)
+    journal = tuner.journal_of(tuned.store_of(toys))
+    journal.add([Trial(SHAPE, tuned.fields_of(ToySpec(4)), None, unfinished=begun)])
     found = tune(toy.double, X, device=toys, budget=20)
     unburied.communicate()
     assert (ToySpec(4) in toy.RUNS) == tried
@@ -82,7 +86,7 @@ def test_what_others_have_begun(toys: Any, mark: str, tried: bool) -> None:
 def test_what_another_process_finished_meanwhile_is_taken(toys: Any) -> None:
     journal = tuner.journal_of(tuned.store_of(toys))
     fields = tuned.fields_of(ToySpec(6))
-    journal.add([Trial(SHAPE, fields, None, "begun again")])
+    journal.add([Trial(SHAPE, fields, None, unfinished=Unfinished(2))])
 
     def finish(progress: tuner.Progress) -> None:
         journal.add([Trial(SHAPE, fields, 1.2)])

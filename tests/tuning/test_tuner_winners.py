@@ -26,7 +26,7 @@ def test_the_default_is_kept_where_nothing_beats_it(toys: Any, monkeypatch: pyte
     assert (found.spec, found.ratio, found.tried) == (ToySpec(8), 1.0, 2)
     best = tuned.store_of(toys).best(SHAPE)
     assert best is not None and best.ratio == 1.0
-    chosen = tuned.provide(toy.FAMILY, toys, toy.Problem("toy", "int64", (12,)))
+    chosen = tuned.provide(toy.FAMILY, toys, toy.ToyProblem("int64", 12))
     assert chosen is not None and chosen[0] == ToySpec(8) and "nothing beats the default's choice" in chosen[1]
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,13 @@ from pydp.model.family import Family, Problem
 from pydp.runtime.bounded import BoundedCache
 from pydp.tuning.choose import choose
 from pydp.tuning.shape_class import ShapeClass
+
+
+@dataclass(frozen=True)
+class ToyProblem(Problem):
+    family: ClassVar[str] = "toy"
+    n: int
+    f: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ def double(x: Any, *, device: Any, out: Any = None, spec: Any = None) -> Any:
     """Twice `x`, in `out` where it is given."""
     if not x.size:
         return x
-    chosen = choose(FAMILY, device, Problem("toy", str(x.dtype), (x.size,)), spec).spec
+    chosen = choose(FAMILY, device, ToyProblem(str(x.dtype), x.size), spec).spec
     RUNS.append(chosen)
     longer = (chosen.mode == "here" and x.size != X.size) or (chosen.mode == "after" and RUNS[-2:] != [chosen] * 2)
     time.sleep(chosen.seconds if longer else chosen.wait / 1000)

@@ -11,14 +11,13 @@ import pyopencl as cl
 
 from pydp.algorithms.arguments import by_key, unkeyed
 from pydp.algorithms.histogram.edges import thresholds
-from pydp.algorithms.histogram.policy import FAMILY, HistogramSpec, local_bytes
+from pydp.algorithms.histogram.policy import FAMILY, HistogramProblem, HistogramSpec, local_bytes
 from pydp.algorithms.reduce import fold
 from pydp.algorithms.reduce.passes import collapse
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier_plan import build_kernel
 from pydp.local_memory import banks_of, exchange
-from pydp.model.family import Problem
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.programs.program import Kernel, kernel
@@ -63,9 +62,10 @@ def plan_of(
     """even: all bins have the same size; None: the bin index is the value itself."""
     check_supported(dtype, device, "histogram")
     check_supported(result, device, "histogram")
-    flags = {"values": even is None, "uneven": even is False, "weights": weights is not None}
-    words = tuple(word for word, holds in flags.items() if holds)
-    choice = choose(FAMILY, device, Problem("histogram", str(dtype), (size_class(n), bins), words), unkeyed(spec))
+    problem = HistogramProblem(
+        str(dtype), size_class(n), bins, values=even is None, uneven=even is False, weights=weights is not None
+    )
+    choice = choose(FAMILY, device, problem, unkeyed(spec))
     chosen: HistogramSpec = choice.spec
     edge = guess = None
     if even is not None:

@@ -6,20 +6,14 @@ parts; their bins are then added.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from pydp.model.counts import Counts, Phase, efficiency, spread
-
-if TYPE_CHECKING:
-    from pydp.model.family import Problem
-    from pydp.runtime.device.profile import Profile
-from dataclasses import replace
-
 from pydp.groups.barrier import why_not
 from pydp.local_memory import banks_of, layout
+from pydp.model.counts import Counts, Phase, efficiency, spread
 from pydp.model.family import Family, Problem
 from pydp.runtime.device.profile import Profile
 
@@ -48,13 +42,29 @@ class HistogramSpec:
     subgroup: int | None = None
 
 
+@dataclass(frozen=True)
+class HistogramProblem(Problem):
+    """A histogram as far as its specialization depends on it.
+
+    dtype: the dtype of the elements. n: number of elements. bins: number of bins. values: an element is the index of
+    its bin (`bincount`). uneven: the bins have different sizes. weights: the elements have weights.
+    """
+
+    family: ClassVar[str] = "histogram"
+    n: int
+    bins: int
+    values: bool = False
+    uneven: bool = False
+    weights: bool = False
+
+
 _FIND = 10.0  # cycles to find an element's bin: a guess, and comparisons with the adjacent thresholds
 _ADD = 4.0  # cycles from the store to the next load of the same bin, if adjacent elements are equal
 
 
-def counts(profile: Profile, problem: Problem, spec: HistogramSpec) -> Counts:
-    """problem.sizes: (elements, bins)."""
-    n, bins = max(1, problem.sizes[0]), max(1, problem.sizes[1])
+def counts(profile: Profile, problem: HistogramProblem, spec: HistogramSpec) -> Counts:
+    """Phases: the counts of all parts, then their sums."""
+    n, bins = max(1, problem.n), max(1, problem.bins)
     item = np.dtype(problem.dtype).itemsize
     copies = spec.copies if spec.mapping == "vector" and bins <= 4096 else 1
     room = max(1, (1 << 26) // (bins * copies * 4))
@@ -126,13 +136,12 @@ def local_bytes(profile: Profile, spec: HistogramSpec, bins: int) -> int | None:
     return 4 * each if 4 * each <= profile.local_bytes // 2 else None
 
 
-def _default(profile: Profile, problem: Problem) -> HistogramSpec:
-    """problem.sizes: (elements, bins)."""
-    n, bins = problem.sizes
+def _default(profile: Profile, problem: HistogramProblem) -> HistogramSpec:
+    bins = problem.bins
     if profile.mapping == "vector":
         parts = 4 * profile.compute_units
         if profile.loop_limit is not None:  # the loops over a part's elements and over its bins stay below the limit
-            parts = max(parts, -(-n // (profile.loop_limit // 4)))
+            parts = max(parts, -(-problem.n // (profile.loop_limit // 4)))
         return HistogramSpec("vector", parts, 4 if profile.loop_limit is None else 1, 1, 1, 0)
     lanes = 1 << min(256, profile.max_group_size).bit_length() - 1
     sets = max(1, min(8, lanes, profile.local_bytes // 4 // max(4 * (bins + 1), 1)))
@@ -152,8 +161,8 @@ def _apart(profile: Profile, bins: int, spec: HistogramSpec) -> HistogramSpec:
     return replace(spec, pad=layout(banks, (spec.sets, bins), 4, [lambda lane: (lane // stretch, 0)], together).pad)
 
 
-def _space(profile: Profile, problem: Problem) -> list[HistogramSpec]:
-    base, bins = _default(profile, problem), problem.sizes[1]
+def _space(profile: Profile, problem: HistogramProblem) -> list[HistogramSpec]:
+    base, bins = _default(profile, problem), problem.bins
     if base.mapping == "vector":
         sizes = [base.parts, 2 * base.parts, 4 * base.parts]
         found = [HistogramSpec("vector", parts, copies, 1, 1, 0) for parts in sizes for copies in (1, 2, 4, 8)]
@@ -170,7 +179,7 @@ def _space(profile: Profile, problem: Problem) -> list[HistogramSpec]:
     return found
 
 
-def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | None:
+def _check(profile: Profile, problem: HistogramProblem, spec: HistogramSpec) -> str | None:
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
         return wrong
@@ -186,13 +195,13 @@ def _check(profile: Profile, problem: Problem, spec: HistogramSpec) -> str | Non
         return f"waves is {spec.waves}; 1 to 64 are accepted"
     if spec.counters not in _COUNTERS:
         return f"counters is {spec.counters!r}; {', '.join(map(repr, _COUNTERS))} are accepted"
-    if (spec.counters == "registers" or spec.constants) and problem.sizes[1] > _FEW:
-        return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.sizes[1]}"
+    if (spec.counters == "registers" or spec.constants) and problem.bins > _FEW:
+        return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.bins}"
     # If a single set does not fit into local memory, work-items count in global memory without barriers.
     several = spec.mapping == "simt" and (spec.counters == "own" or spec.sets > 1)
-    if several and local_bytes(profile, spec, problem.sizes[1]) is None:
+    if several and local_bytes(profile, spec, problem.bins) is None:
         of = f"{spec.lanes} lanes" if spec.counters == "own" else f"{spec.sets} sets"
-        return f"{problem.sizes[1]} bins for {of} exceed half of the {profile.local_bytes} bytes of local memory"
+        return f"{problem.bins} bins for {of} exceed half of the {profile.local_bytes} bytes of local memory"
     return None
 
 

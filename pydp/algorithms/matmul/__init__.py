@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pydp.algorithms.matmul.plan import Builder, Plan
-from pydp.algorithms.matmul.policy import FAMILY, THIN_ROWS, bank_note, describe
+from pydp.algorithms.matmul.policy import FAMILY, THIN_ROWS, bank_note, size_class
 from pydp.algorithms.matmul.problem import (
     Arithmetic,
     Matrix,
@@ -21,7 +21,7 @@ from pydp.algorithms.matmul.problem import (
     result_dtype,
     result_shape,
 )
-from pydp.algorithms.matmul.spec import MatmulSpec
+from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec
 from pydp.algorithms.registry import Algorithm, register
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
@@ -140,12 +140,13 @@ def _arranged(one: Product) -> tuple[Product, list[str]]:
 
 
 def _choose(device: Device, how: Arithmetic, one: Product, spec: Any) -> Choice:
-    flags = []
-    if one.m <= THIN_ROWS and (one.b.col == 1 or one.b.row == 1):
-        flags += ["thin"] if one.b.col == 1 else ["thin", "dots"]
-    if isinstance(spec, Mapping):  # the defaults of the other fields depend on these two
-        flags += [f"{name}={spec[name]}" for name in ("mapping", "method") if name in spec]
-    return choose(FAMILY, device, describe(how, one.batches, one.m, one.n, one.k, tuple(flags)), spec)
+    thin = one.m <= THIN_ROWS and (one.b.col == 1 or one.b.row == 1)
+    wanted: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}
+    # The defaults of the other fields depend on these two.
+    mapping, method = (str(wanted[name]) if name in wanted else None for name in ("mapping", "method"))
+    batches, m, n, k = (size_class(size) for size in (one.batches, one.m, one.n, one.k))
+    problem = MatmulProblem(str(how.dtype), batches, m, n, k, thin, thin and one.b.col != 1, mapping, method)
+    return choose(FAMILY, device, problem, spec)
 
 
 def _gathered(one: Product) -> tuple[Product, tuple[Shape, Shape]]:

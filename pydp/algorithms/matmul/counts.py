@@ -9,14 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from pydp.algorithms.matmul.problem import arithmetic
-from pydp.algorithms.matmul.spec import MatmulSpec, even, up
+from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec, even, up
 from pydp.model.counts import Counts, Phase, operations_per_cycle, spread
 
 if TYPE_CHECKING:
-    from pydp.model.family import Problem
     from pydp.runtime.device.profile import Profile
 
 _LATENCY, _ISSUED = 4.0, 2.0  # latency of a multiply-add in cycles; multiply-adds (and loads) issued per cycle
@@ -27,14 +23,15 @@ _GROUPS_PER_UNIT = 4  # as in plan.py
 class _Product:
     """The quantities that all specializations of a product share."""
 
-    def __init__(self, profile: Profile, problem: Problem) -> None:
-        how = arithmetic(np.dtype(problem.dtype))
+    def __init__(self, profile: Profile, problem: MatmulProblem) -> None:
+        how = problem.arithmetic
         self.profile = profile
-        self.batches, self.m, self.n, self.k = (max(1, size) for size in problem.sizes)
+        self.batches, self.m = max(1, problem.batches), max(1, problem.m)
+        self.n, self.k = max(1, problem.n), max(1, problem.k)
         self.planes = how.planes
         self.scalar = how.item_bytes // how.planes
         self.item = how.item_bytes
-        self.narrow = np.dtype(problem.dtype).itemsize  # bytes as stored
+        self.narrow = how.dtype.itemsize  # bytes as stored
         self.lanes = max(1, profile.simd_bytes // self.scalar)
         self.dtype = problem.dtype
         self.peak = operations_per_cycle(profile, problem.dtype)
@@ -71,12 +68,12 @@ class _Size:
 
 
 @lru_cache(maxsize=16)
-def _product(profile: Profile, problem: Problem) -> _Product:
+def _product(profile: Profile, problem: MatmulProblem) -> _Product:
     """The cached product: a first choice must evaluate all candidates within a millisecond."""
     return _Product(profile, problem)
 
 
-def counts(profile: Profile, problem: Problem, spec: MatmulSpec) -> Counts:
+def counts(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> Counts:
     """Phases of one product: packing, multiplying, and adding the parts of k."""
     size = _Size(_product(profile, problem), spec)
     phases = {"packed": _packed, "thin": _thin, "staged": _staged}[spec.method](size)

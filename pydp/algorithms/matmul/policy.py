@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pydp.algorithms.matmul.counts import counts
-from pydp.algorithms.matmul.problem import Arithmetic, arithmetic
-from pydp.algorithms.matmul.spec import MatmulSpec, packed_space, staged_space, thin_space
+from pydp.algorithms.matmul.problem import Arithmetic
+from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec, packed_space, staged_space, thin_space
 from pydp.groups.barrier import why_not
 from pydp.local_memory import Banks, Layout, Pattern, banks_of, layout, worst
-from pydp.model.family import Family, Problem, altered
+from pydp.model.family import Family, altered
 
 if TYPE_CHECKING:
     from pydp.runtime.device.profile import Profile
@@ -27,36 +25,29 @@ def size_class(size: int) -> int:
     return size if size <= 8 else 1 << (size - 1).bit_length()
 
 
-def describe(how: Arithmetic, batches: int, m: int, n: int, k: int, flags: tuple[str, ...] = ()) -> Problem:
-    """The problem of one product; sizes are the size classes of (batches, m, n, k)."""
-    return Problem("matmul", str(how.dtype), tuple(size_class(size) for size in (batches, m, n, k)), flags)
-
-
-def _default(profile: Profile, problem: Problem) -> MatmulSpec:
-    mapping = profile.mapping
-    if profile.loop_limit is not None:
-        mapping = "simt"  # the driver runs work-items as vector lanes and ends long loops of single work-items
-    for flag in problem.flags:
-        mapping = flag.removeprefix("mapping=") if flag.startswith("mapping=") else mapping
+def _default(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
+    mapping = problem.mapping
+    if mapping is None:  # drivers that limit loops run work-items as vector lanes
+        mapping = profile.mapping if profile.loop_limit is None else "simt"
     return _staged(profile, problem) if mapping == "simt" else _vector(profile, problem)
 
 
-def _vector(profile: Profile, problem: Problem) -> MatmulSpec:
-    method = "thin" if "thin" in problem.flags and "method=packed" not in problem.flags else "packed"
-    return _thin(profile, problem) if method == "thin" else _packed(profile, problem)
+def _vector(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
+    thin = problem.thin and problem.method != "packed"
+    return _thin(profile, problem) if thin else _packed(profile, problem)
 
 
 def _width(profile: Profile, how: Arithmetic) -> int:
     return max(4 if how.item_bytes // how.planes == 4 else 2, profile.simd_bytes * how.planes // how.item_bytes)
 
 
-def _packed(profile: Profile, problem: Problem) -> MatmulSpec:
+def _packed(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
     """Blocking after Goto and van de Geijn: a panel of A in a fifth of L1, panels of B in two fifths of L2.
 
     B takes whole ways of L2, as in Low et al. (TOMS 2016). A takes at most a quarter of the ways of each L1 set,
     because streamed data takes a line of each set."""
-    how = arithmetic(_dtype(problem))
-    batches, m, n, k = problem.sizes
+    how = problem.arithmetic
+    batches, m, n, k = problem.batches, problem.m, problem.n, problem.k
     width = _width(profile, how)
     rows, columns = 6, width * max(1, (4 if profile.vector_registers >= 32 else 2) // how.planes)
     panel = min(profile.l1_bytes // 5, profile.l1_bytes // profile.l1_ways * max(1, profile.l1_ways // 4))
@@ -78,32 +69,31 @@ def _packed(profile: Profile, problem: Problem) -> MatmulSpec:
     return MatmulSpec("vector", "packed", tile_m, tile_n, tile_k, rows, columns, 1, 1, width, parts=parts)
 
 
-def _thin(profile: Profile, problem: Problem) -> MatmulSpec:
-    how = arithmetic(_dtype(problem))
-    batches, m, n, k = problem.sizes
+def _thin(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
+    how = problem.arithmetic
+    batches, m, n, k = problem.batches, problem.m, problem.n, problem.k
     width = _width(profile, how)
     rows = 1 if m <= 1 else THIN_ROWS
     span = profile.l1_bytes // 3 // (rows * how.item_bytes * width) * width
     span = max(width, min(span, 4096 if profile.loop_limit is None else 8 * width))
     wanted = 4 * profile.compute_units
     tile_n, parts = span, 1
-    dots = "dots" in problem.flags
-    if dots:
+    if problem.dots:
         tile_n = min(span, max(4, -(-n // wanted)))
     blocks = batches * -(-n // tile_n)
     if 0 < blocks < wanted and n * k >= 1 << 17:
         parts = max(1, min(-(-wanted // blocks), k // 256))
-    if not dots and blocks == 1 and n * k >= 1 << 17 and k < 512:
+    if not problem.dots and blocks == 1 and n * k >= 1 << 17 and k < 512:
         tile_n = max(width, -(-n // profile.compute_units) // width * width)
     unroll = 4 if rows == 1 else 2  # rows of B added at a time: enough loads in flight, little code
     depth = min(max(k, 1), 1 << 30)  # nothing is staged or packed, so this only shows the depth of the sum
     return MatmulSpec("vector", "thin", rows, tile_n, depth, rows, span, 1, 1, width, unroll, 0, parts)
 
 
-def _staged(profile: Profile, problem: Problem) -> MatmulSpec:
+def _staged(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
     """The largest tiles that still give enough groups and whose buffers fit local memory."""
     found = _staged_candidates(profile, problem)
-    batches, m, n, k = problem.sizes
+    batches, m, n, k = problem.batches, problem.m, problem.n, problem.k
     enough = [
         spec
         for spec in found
@@ -166,9 +156,9 @@ def bank_note(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> str:
     return f"staged rows are padded by {spec.pad} elements: {turns[1]} turn(s) per access, {turns[0]} without padding"
 
 
-def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
+def _staged_candidates(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
     """Staged specializations that fit, largest tiles first."""
-    how = arithmetic(_dtype(problem))
+    how = problem.arithmetic
     block = 4 if how.item_bytes <= 4 else 2
     banks = banks_of(profile.banks, profile.bank_bytes)
     shapes = [(128, 128, 16, 16, 16), (64, 64, 16, 16, 16), (32, 32, 16, 8, 8), (32, 32, 8, 8, 8), (16, 16, 8, 4, 4)]
@@ -197,10 +187,9 @@ def _staged_candidates(profile: Profile, problem: Problem) -> list[MatmulSpec]:
     return fits or specs[-1:]
 
 
-def _space(profile: Profile, problem: Problem) -> list[MatmulSpec]:
+def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
     """The search space: the default, the blockings of its method, and the staged kernel if no mapping is requested."""
     first = _default(profile, problem)
-    asked = any(flag.startswith(("mapping=", "method=")) for flag in problem.flags)
     found = [first]
     if profile.loop_limit is not None and first.mapping == "vector":
         return found  # its loops are as long as the driver allows
@@ -208,8 +197,8 @@ def _space(profile: Profile, problem: Problem) -> list[MatmulSpec]:
         found = packed_space(profile, problem, first)
     elif first.method == "thin":
         found = thin_space(profile, problem, first)
-    if first.mapping == "simt" or not asked:
-        how = arithmetic(_dtype(problem))
+    if first.mapping == "simt" or (problem.mapping, problem.method) == (None, None):
+        how = problem.arithmetic
         banks = banks_of(profile.banks, profile.bank_bytes)
         block = 4 if how.item_bytes <= 4 else 2
 
@@ -222,7 +211,7 @@ def _space(profile: Profile, problem: Problem) -> list[MatmulSpec]:
     return list(dict.fromkeys(found))
 
 
-def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
+def _check(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> str | None:
     tiles = (spec.tile_m, spec.tile_n, spec.tile_k, spec.rows, spec.columns)
     sizes = (*tiles, spec.lanes_m, spec.lanes_n, spec.width, spec.unroll, spec.parts)
     if {*map(type, sizes)} != {int} or min(sizes) < 1 or max(sizes) >= 1 << 31:
@@ -242,7 +231,7 @@ def _check(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
     return _check_staged(profile, problem, spec) if spec.mapping == "simt" else _check_vector(problem, spec)
 
 
-def _check_vector(problem: Problem, spec: MatmulSpec) -> str | None:
+def _check_vector(problem: MatmulProblem, spec: MatmulSpec) -> str | None:
     if spec.width not in _WIDE:
         return f"width is {spec.width}; one of {_WIDE} is accepted"
     if spec.columns % spec.width:
@@ -251,10 +240,10 @@ def _check_vector(problem: Problem, spec: MatmulSpec) -> str | None:
         return f"lanes_m and lanes_n are {spec.lanes_m} and {spec.lanes_n}; 1 and 1 are accepted for mapping 'vector'"
     if spec.rows > 16 or spec.unroll > 16:
         return f"rows is {spec.rows} and unroll {spec.unroll}; at most 16 are accepted"
-    if spec.method == "thin" and "thin" not in problem.flags:
+    if spec.method == "thin" and not problem.thin:
         return f"method is 'thin'; it is accepted for products of at most {THIN_ROWS} rows or columns"
-    if spec.method == "thin" and not problem.sizes[1] <= spec.rows:
-        return f"rows is {spec.rows}; at least {problem.sizes[1]}, the rows of the product, are accepted"
+    if spec.method == "thin" and not problem.m <= spec.rows:
+        return f"rows is {spec.rows}; at least {problem.m}, the rows of the product, are accepted"
     if spec.method == "thin" and spec.columns > 1 << 16:
         return f"columns is {spec.columns}; at most 65536 are accepted"
     if spec.method == "thin" and spec.tile_n > spec.columns:
@@ -266,7 +255,7 @@ def _check_vector(problem: Problem, spec: MatmulSpec) -> str | None:
     return None
 
 
-def _check_staged(profile: Profile, problem: Problem, spec: MatmulSpec) -> str | None:
+def _check_staged(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> str | None:
     group = spec.lanes_m * spec.lanes_n
     if group > profile.max_group_size:
         return f"lanes_m * lanes_n is {group}; at most {profile.max_group_size} are accepted"
@@ -281,15 +270,11 @@ def _check_staged(profile: Profile, problem: Problem, spec: MatmulSpec) -> str |
         return f"the register tile {spec.rows} x {spec.columns} is too large; at most 256 results are accepted"
     if spec.buffers not in (1, 2):
         return f"buffers is {spec.buffers!r}; 1 and 2 are accepted"
-    how = arithmetic(_dtype(problem))
+    how = problem.arithmetic
     needed = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * how.item_bytes
     if needed > profile.local_bytes:
         return f"the staged tiles need {needed} bytes of local memory; the device has {profile.local_bytes}"
     return None
-
-
-def _dtype(problem: Problem) -> np.dtype:
-    return np.dtype(problem.dtype)
 
 
 FAMILY = Family("matmul", MatmulSpec, _default, _space, _check, counts)

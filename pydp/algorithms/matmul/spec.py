@@ -1,16 +1,43 @@
-"""The specializations of a matrix product: `MatmulSpec` and the candidates for a device."""
+"""The problems and specializations of matrix products: `MatmulProblem`, `MatmulSpec`, candidates for a device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydp.model.family import altered
+import numpy as np
+
+from pydp.algorithms.matmul.problem import Arithmetic, arithmetic
+from pydp.model.family import Problem, altered
 
 if TYPE_CHECKING:
-    from pydp.model.family import Problem
     from pydp.runtime.device.profile import Profile
+
+
+@dataclass(frozen=True)
+class MatmulProblem(Problem):
+    """A matrix product as far as its specialization depends on it.
+
+    dtype: the dtype of the result. batches: number of products. m, n: rows and columns of the result. k: products of a
+    sum. thin: method "thin" applies. dots: it computes dot products, because the columns of B are contiguous and its
+    rows are not. mapping, method: the caller asks for these values of the specialization's fields.
+    """
+
+    family: ClassVar[str] = "matmul"
+    batches: int
+    m: int
+    n: int
+    k: int
+    thin: bool = False
+    dots: bool = False
+    mapping: str | None = None
+    method: str | None = None
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """How the dtype is computed."""
+        return arithmetic(np.dtype(self.dtype))
 
 
 @dataclass(frozen=True)
@@ -70,9 +97,8 @@ def even(size: int, most: int, step: int) -> int:
     return max(step, up(-(-size // max(1, blocks)), step))
 
 
-def packed_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[MatmulSpec]:
+def packed_space(profile: Profile, problem: MatmulProblem, first: MatmulSpec) -> list[MatmulSpec]:
     """Other blockings with the default's register tile, then other register tiles and narrower vectors."""
-    _, m, n, k = problem.sizes
     found = [first]
     for tile_k in (64, 128, 256, 512, 1024):
         for tile_n in (2 * first.columns, 8 * first.columns, 1 << 14):
@@ -87,10 +113,10 @@ def packed_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[
     for narrow in [width for width in (first.width // 2, first.width // 4) if width >= 2]:
         columns = first.columns // first.width * narrow
         found.append(altered(first, width=narrow, columns=columns, tile_n=up(first.tile_n, columns)))
-    return _distinct(found, m, n, k)
+    return _distinct(found, problem.m, problem.n, problem.k)
 
 
-def thin_space(profile: Profile, problem: Problem, first: MatmulSpec) -> list[MatmulSpec]:
+def thin_space(profile: Profile, problem: MatmulProblem, first: MatmulSpec) -> list[MatmulSpec]:
     """Variants of the default: other parts of k, unrolls, vector widths, and narrower tiles."""
     parts = (1, first.parts // 4, first.parts // 2, first.parts * 2, first.parts * 4)
     found = [first, *(altered(first, parts=max(1, count)) for count in parts)]

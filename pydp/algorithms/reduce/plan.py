@@ -12,11 +12,10 @@ from pydp.algorithms.iteration_budget import room
 from pydp.algorithms.operators import Operator, operator_text, outgrows
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
-from pydp.algorithms.reduce.policy import FAMILY, ReduceSpec
+from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier_plan import build_kernel, tree
-from pydp.model.family import Problem
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.tuning.choose import Choice, choose, kept_plan
 from pydp.tuning.shape_class import size_class
@@ -91,11 +90,14 @@ def plan(
             raise InvalidArgument(f"an empty reduction with op {operator.title} needs init: op has no identity")
         return Plan(accumulator, operator, (), True, start, None)
     count = int(np.prod([size for size, _ in kept], dtype=object))
-    flags: tuple[str, ...] = () if operator.operands_in_order else ("commutes",)
-    if by_columns(kept, reduced):
-        flags += ("columns",)
-    sizes = (size_class(n), size_class(count), *(() if accumulator.names is None else (accumulator.itemsize,)))
-    problem = Problem("reduce", dtype_text(accumulator), sizes, flags)
+    problem = ReduceProblem(
+        dtype_text(accumulator),
+        size_class(n),
+        size_class(count),
+        None if accumulator.names is None else accumulator.itemsize,
+        commutes=not operator.operands_in_order,
+        columns=by_columns(kept, reduced),
+    )
     choice = choose(FAMILY, device, problem, spec)
     steps: list[Step] = []
     given = source

@@ -5,19 +5,13 @@ All functions are pure: they depend only on the device's profile and the problem
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from pydp.model.counts import Counts, Phase, efficiency, spread
-
-if TYPE_CHECKING:
-    from pydp.model.family import Problem
-    from pydp.runtime.device.profile import Profile
-from dataclasses import replace
-
 from pydp.groups.barrier import why_not
+from pydp.model.counts import Counts, Phase, efficiency, spread
 from pydp.model.family import Family, Problem
 from pydp.runtime.device.profile import Profile
 
@@ -53,21 +47,35 @@ class ReduceSpec:
     buffers: int = 2
 
 
-def item_bytes(problem: Problem) -> int:
-    """Bytes of an element: the problem's third size for records, else the size of the scalar dtype."""
-    return problem.sizes[2] if len(problem.sizes) > 2 else np.dtype(problem.dtype).itemsize
+@dataclass(frozen=True)
+class ReduceProblem(Problem):
+    """A reduction as far as its specialization depends on it.
+
+    dtype: the dtype of the results. n: elements of a fold. folds: number of folds. record_bytes: bytes of a record;
+    None for a scalar dtype. commutes: the operator is commutative. columns: the columns kernel is used.
+    """
+
+    family: ClassVar[str] = "reduce"
+    n: int
+    folds: int
+    record_bytes: int | None
+    commutes: bool = False
+    columns: bool = False
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of an element."""
+        return np.dtype(self.dtype).itemsize if self.record_bytes is None else self.record_bytes
 
 
-def local_bytes(problem: Problem, spec: ReduceSpec) -> int:
+def local_bytes(problem: ReduceProblem, spec: ReduceSpec) -> int:
     """Local memory of a work-group in bytes: one result per lane, times `buffers` if the operator does not commute."""
-    return spec.lanes * item_bytes(problem) * (1 if "commutes" in problem.flags else spec.buffers)
+    return spec.lanes * problem.item_bytes * (1 if problem.commutes else spec.buffers)
 
 
-def counts(profile: Profile, problem: Problem, spec: ReduceSpec) -> Counts:
-    """Phases: the parts of every fold, then the fold of the parts' results.
-
-    problem.sizes: (elements of a fold, number of folds), and for records also the bytes of one."""
-    n, folds = (max(1, size) for size in problem.sizes[:2])
+def counts(profile: Profile, problem: ReduceProblem, spec: ReduceSpec) -> Counts:
+    """Phases: the parts of every fold, then the fold of the parts' results."""
+    n, folds = max(1, problem.n), max(1, problem.folds)
     parts = max(1, min(-(-spec.busy // folds), n // spec.part), -(-n // spec.longest))
     phases = [_pass(profile, problem, spec, n, folds, parts)]
     if parts > 1:
@@ -75,20 +83,19 @@ def counts(profile: Profile, problem: Problem, spec: ReduceSpec) -> Counts:
     return Counts(problem.dtype, tuple(phases))
 
 
-def _pass(profile: Profile, problem: Problem, spec: ReduceSpec, n: int, folds: int, parts: int) -> Phase:
-    item = item_bytes(problem)
+def _pass(profile: Profile, problem: ReduceProblem, spec: ReduceSpec, n: int, folds: int, parts: int) -> Phase:
+    item = problem.item_bytes
     work = parts * folds
     size = float(n * folds * item)
     near = profile.kind == "cpu" and size < 0.75 * profile.l2_bytes * profile.compute_units
-    commutes = "commutes" in problem.flags
     each = -(-n // parts)
     if spec.mapping == "simt":
         tree = spec.lanes.bit_length() if spec.barriers == "group" else 2  # narrow barriers cost less
-        step = spec.lanes * spec.items * (spec.waves if commutes else 1)
+        step = spec.lanes * spec.items * (spec.waves if problem.commutes else 1)
         tiles = -(-each // step)
         wasted = tiles * step / each
         # Non-commutative operators need one tree per tile; two buffers save the last barrier of the tree.
-        trees, barriers = (1, tree) if commutes else (tiles, tiles * (tree + 1 - spec.buffers))
+        trees, barriers = (1, tree) if problem.commutes else (tiles, tiles * (tree + 1 - spec.buffers))
         return Phase(
             "rows",
             groups=work,
@@ -104,7 +111,7 @@ def _pass(profile: Profile, problem: Problem, spec: ReduceSpec, n: int, folds: i
             access=item,
         )
     latency = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0
-    if spec.width and commutes:
+    if spec.width and problem.commutes:
         pieces = max(1.0, spec.width * item / profile.simd_bytes)
         cycles = max(pieces, latency / spec.unroll) / spec.width
         start = spec.width * spec.unroll * 2.0 + 20.0  # the accumulators are folded one by one at the end
@@ -122,8 +129,8 @@ def _pass(profile: Profile, problem: Problem, spec: ReduceSpec, n: int, folds: i
     )
 
 
-def _default(profile: Profile, problem: Problem) -> ReduceSpec:
-    size, lanes = item_bytes(problem), 1 << min(256, profile.max_group_size).bit_length() - 1
+def _default(profile: Profile, problem: ReduceProblem) -> ReduceSpec:
+    size, lanes = problem.item_bytes, 1 << min(256, profile.max_group_size).bit_length() - 1
     while lanes and 2 * lanes * size > profile.local_bytes:
         lanes //= 2
     if profile.mapping == "vector" or not lanes:  # lanes is 0 if an element is too large for local memory
@@ -144,7 +151,7 @@ def _default(profile: Profile, problem: Problem) -> ReduceSpec:
         )
     base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units)
     # With a commutative operator, adjacent lanes read adjacent elements: one virtual wavefront after the other.
-    return replace(base, items=1, waves=8) if "commutes" in problem.flags else base
+    return replace(base, items=1, waves=8) if problem.commutes else base
 
 
 def _lane_space(base: ReduceSpec, commutes: bool) -> list[ReduceSpec]:
@@ -159,10 +166,10 @@ def _lane_space(base: ReduceSpec, commutes: bool) -> list[ReduceSpec]:
     ]
 
 
-def _space(profile: Profile, problem: Problem) -> list[ReduceSpec]:
+def _space(profile: Profile, problem: ReduceProblem) -> list[ReduceSpec]:
     base = _default(profile, problem)
     if base.mapping == "simt":
-        return _lane_space(base, "commutes" in problem.flags)
+        return _lane_space(base, problem.commutes)
     return [
         ReduceSpec("vector", width, unroll, 1, 1, base.columns, base.part, base.longest, base.busy)
         for width in (4, 8, 16)
@@ -170,7 +177,7 @@ def _space(profile: Profile, problem: Problem) -> list[ReduceSpec]:
     ]
 
 
-def _check(profile: Profile, problem: Problem, spec: ReduceSpec) -> str | None:
+def _check(profile: Profile, problem: ReduceProblem, spec: ReduceSpec) -> str | None:
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
         return wrong

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-from pydp.model.counts import Counts, Phase, efficiency, spread
-
-if TYPE_CHECKING:
-    from pydp.model.family import Problem
-    from pydp.runtime.device.profile import Profile
 from pydp.groups.barrier import why_not
 from pydp.local_memory import Skew, banks_of, skew, skewed
+from pydp.model.counts import Counts, Phase, efficiency, spread
 from pydp.model.family import Family, Problem
 from pydp.runtime.device.profile import Profile
 
@@ -58,6 +54,38 @@ class ScanSpec:
     subgroup: int | None = None
 
 
+@dataclass(frozen=True)
+class ScanProblem(Problem):
+    """A scan as far as its specialization depends on it.
+
+    dtype: the dtype of the results, after the dtype of x and a comma if x has another one.
+    log_rows, log_n: logarithms of the rows and of the elements of a row, rounded up. item_bytes: bytes of a result.
+    columns: length of the axis with unit stride in all arrays, if it is another axis than the scanned one; else 0.
+    exclusive, segments, in_place: variants of the call. record: the results are records. vectors: the operator has a
+    vector form for this dtype.
+    """
+
+    family: ClassVar[str] = "scan"
+    log_rows: int
+    log_n: int
+    item_bytes: int
+    columns: int
+    exclusive: bool = False
+    segments: bool = False
+    in_place: bool = False
+    record: bool = False
+    vectors: bool = False
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """(rows, elements of a row, bytes of a result, columns)."""
+        return 1 << self.log_rows, 1 << self.log_n, self.item_bytes, self.columns
+
+    def smaller(self, share: float, least: int) -> Problem:
+        """The same problem: its sizes are logarithms."""
+        return self
+
+
 SMALL = 4096  # partitions are not made smaller than this to give more cores work
 _PARTS = (4096, 16384, 65536, 1 << 18, 1 << 20)
 _STREAMED = 0.6  # cost of a nontemporal store relative to a normal store, which first reads the cache line
@@ -72,7 +100,7 @@ def partition(spec: ScanSpec, size: int, units: int) -> int:
     return min(spec.part, max(SMALL, -(-share // 1024) * 1024))
 
 
-def specializations(profile: Profile, problem: Problem, base: ScanSpec) -> list[ScanSpec]:
+def specializations(profile: Profile, problem: ScanProblem, base: ScanSpec) -> list[ScanSpec]:
     """The default, and candidates of other partitions, strategies, vectors, stores and work-groups."""
     if profile.loop_limit is not None:  # the default partitions are as large as this driver's loops allow
         found = [base, *(dataclasses.replace(base, part=max(16, base.part >> shift)) for shift in (1, 2))]
@@ -88,8 +116,8 @@ def specializations(profile: Profile, problem: Problem, base: ScanSpec) -> list[
     return list(dict.fromkeys(found))
 
 
-def _vector_space(profile: Profile, problem: Problem, base: ScanSpec) -> list[ScanSpec]:
-    size = 1 << (problem.sizes[0] + problem.sizes[1])
+def _vector_space(profile: Profile, problem: ScanProblem, base: ScanSpec) -> list[ScanSpec]:
+    size = 1 << (problem.log_rows + problem.log_n)
     kept: dict[tuple[int, str], ScanSpec] = {(partition(base, size, profile.compute_units), base.strategy): base}
     for part in (base.part, *_PARTS):
         for strategy in STRATEGIES if profile.group_progress else (base.strategy,):
@@ -124,10 +152,10 @@ def _lane_space(base: ScanSpec) -> list[ScanSpec]:
     ]
 
 
-def _columns(problem: Problem, spec: ScanSpec) -> bool:
+def _columns(problem: ScanProblem, spec: ScanSpec) -> bool:
     """Whether the columns kernel is used; see `plan.down_columns`."""
-    columns = problem.sizes[3]
-    return spec.mapping == "vector" and bool(columns) and (columns >= 8 or problem.sizes[1] <= 2)
+    columns = problem.columns
+    return spec.mapping == "vector" and bool(columns) and (columns >= 8 or problem.log_n <= 2)
 
 
 # --- counts --------------------------------------------------------------------------------------------------
@@ -136,10 +164,10 @@ def _columns(problem: Problem, spec: ScanSpec) -> bool:
 class _Size:
     """Quantities that all phases share."""
 
-    def __init__(self, profile: Profile, problem: Problem, spec: ScanSpec) -> None:
-        log_rows, log_n, self.item, self.columns = problem.sizes
+    def __init__(self, profile: Profile, problem: ScanProblem, spec: ScanSpec) -> None:
         self.profile, self.problem, self.spec = profile, problem, spec
-        self.size = 1 << (log_rows + log_n)
+        self.item, self.columns = problem.item_bytes, problem.columns
+        self.size = 1 << (problem.log_rows + problem.log_n)
         self.units = profile.compute_units
         self.part = partition(spec, self.size, self.units)
         self.parts = max(1, -(-self.size // self.part))
@@ -161,7 +189,7 @@ class _Size:
         return efficiency(self.profile, self.problem.dtype, 1.0, cycles)
 
 
-def counts(profile: Profile, problem: Problem, spec: ScanSpec) -> Counts:
+def counts(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> Counts:
     """Phases of one scan: the passes over partitions, and the scan of their aggregates."""
     size = _Size(profile, problem, spec)
     if _columns(problem, spec):
@@ -262,7 +290,7 @@ def _lanes(size: _Size, phase: str) -> Phase:
 def _down(size: _Size) -> Phase:
     """The columns kernel: each work-item scans some columns, one row of vectors after the other."""
     spec = size.spec
-    items = max(1, -(-size.columns // spec.width) * max(1, size.size // max(1, size.columns << size.problem.sizes[1])))
+    items = max(1, -(-size.columns // spec.width) * max(1, size.size // max(1, size.columns << size.problem.log_n)))
     pieces = max(1.0, (spec.vector or 1) * size.item / size.profile.simd_bytes)
     vectors = spec.width / (spec.vector or 1)
     cycles = (max(vectors * pieces * 1.5, size.add) + 2.0) / spec.width
@@ -275,17 +303,6 @@ def _down(size: _Size) -> Phase:
 
 
 _LOOP_BOUND_PART = 1024  # two walks and the polls of a few dozen look-backs stay below 65,535 iterations
-
-
-def problem_of(
-    dtypes: str, rows: int, n: int, itemsize: int, vectors: bool, words: tuple[str, ...], columns: int
-) -> Problem:
-    """The problem of a scan. Its sizes are log2(rows) and log2(n) (rounded up), bytes of an element, and columns.
-
-    vectors: the operator has a vector form for this dtype. words: other flags.
-    """
-    sizes = ((rows - 1).bit_length() if rows else 0, (n - 1).bit_length() if n else 0, itemsize, columns)
-    return Problem("scan", dtypes, sizes, (*words, "vectors") if vectors else words)
 
 
 def _power_below(n: int) -> int:
@@ -306,9 +323,9 @@ def _local_bytes(itemsize: int, lanes: int, columns: int, items: int, pad: int =
     return tile * itemsize + others * (itemsize + 1) + lanes * items + 64
 
 
-def default(profile: Profile, problem: Problem) -> ScanSpec:
+def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
     """The default specialization, without measurements."""
-    log_rows, log_n, itemsize, _ = problem.sizes
+    itemsize = problem.item_bytes
     careful = profile.loop_limit is not None
     safe = profile.group_progress and not careful
     strategy = "lookback" if safe else "reduce_then_scan"
@@ -316,10 +333,11 @@ def default(profile: Profile, problem: Problem) -> ScanSpec:
     if profile.is_simulator:  # it reports a race if a work-group recomputes elements that the owner may overwrite
         polls = 1 << 20
     wide = 0
-    if "vectors" in problem.flags:
+    if problem.vectors:
         wide = max(4, min(16, _power_below(profile.simd_bytes // itemsize)))
     part = min(65536, max(16, _power_below(max(profile.l2_bytes, 1 << 18) // 8 // itemsize)))
-    streamed = (itemsize << (log_rows + log_n)) > max(2 * profile.l2_bytes * profile.compute_units, 1 << 23)
+    nbytes = itemsize << (problem.log_rows + problem.log_n)
+    streamed = nbytes > max(2 * profile.l2_bytes * profile.compute_units, 1 << 23)
     spec = ScanSpec(
         mapping="vector",
         strategy=strategy,
@@ -344,10 +362,10 @@ def default(profile: Profile, problem: Problem) -> ScanSpec:
     ))  # fmt: skip
 
 
-def apart(profile: Profile, problem: Problem, spec: ScanSpec) -> ScanSpec:
+def apart(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> ScanSpec:
     """The specialization with the padding that the bank model of the device recommends."""
     banks = banks_of(profile.banks, profile.bank_bytes)
-    return dataclasses.replace(spec, pad=skew(banks, problem.sizes[2], spec.lanes, spec.items, spec.columns).every)
+    return dataclasses.replace(spec, pad=skew(banks, problem.item_bytes, spec.lanes, spec.items, spec.columns).every)
 
 
 def bank_layout(profile: Profile, itemsize: int, spec: ScanSpec) -> Skew:
@@ -356,26 +374,25 @@ def bank_layout(profile: Profile, itemsize: int, spec: ScanSpec) -> Skew:
     return skewed(banks, itemsize, spec.lanes, spec.items, spec.columns, spec.pad)
 
 
-def _width(profile: Profile, problem: Problem, wide: int) -> int:
+def _width(profile: Profile, problem: ScanProblem, wide: int) -> int:
     """Columns of a work-item: whole vectors, up to four, or fewer to give all cores work."""
-    columns = problem.sizes[3]
     if not wide:
-        return 8 if problem.sizes[2] <= 64 else 2
+        return 8 if problem.item_bytes <= 64 else 2
     width = 4 * wide
-    while width > wide and columns < 2 * profile.compute_units * width:
+    while width > wide and problem.columns < 2 * profile.compute_units * width:
         width //= 2
     return width
 
 
-def space(profile: Profile, problem: Problem) -> list[ScanSpec]:
+def space(profile: Profile, problem: ScanProblem) -> list[ScanSpec]:
     """Candidates for tuning: partition sizes, strategies, vectors, work-groups."""
     found = specializations(profile, problem, default(profile, problem))
     return [apart(profile, problem, spec) if spec.mapping == "simt" else spec for spec in found]
 
 
-def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
+def check(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> str | None:
     """One sentence why `spec` cannot run on the device, or None."""
-    itemsize = problem.sizes[2]
+    itemsize = problem.item_bytes
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
         return wrong
@@ -394,7 +411,7 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
         return f"polls is 0 with order {spec.order!r} and suppress {spec.suppress}; at least 1 is required here"
     if spec.vector not in (0, 2, 4, 8, 16):
         return f"vector {spec.vector} is not 0, 2, 4, 8 or 16"
-    if spec.vector and "vectors" not in problem.flags:
+    if spec.vector and not problem.vectors:
         return f"vector {spec.vector} needs a named operator on a scalar dtype; 0 is accepted here"
     if spec.part < 1 or spec.part >= 1 << 30:
         return f"part {spec.part} is not between 1 and 2**30 - 1"
@@ -412,7 +429,7 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
             f"columns {spec.columns} must divide lanes {spec.lanes}, items {spec.items} must be at least 1, pad "
             f"{spec.pad} at least 0"
         )
-    if profile.loop_limit is not None and "record" in problem.flags and itemsize % 4:
+    if profile.loop_limit is not None and problem.record and itemsize % 4:
         return f"this driver loses records of {itemsize} bytes in local memory; mapping 'vector' is accepted"
     need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad)
     if need > profile.local_bytes:
@@ -420,10 +437,4 @@ def check(profile: Profile, problem: Problem, spec: ScanSpec) -> str | None:
     return None
 
 
-def lengths(problem: Problem) -> tuple[int, ...]:
-    """(rows, n, bytes of an element, columns) of a problem, whose first two sizes are logarithms."""
-    log_rows, log_n, itemsize, columns = problem.sizes
-    return 1 << log_rows, 1 << log_n, itemsize, columns
-
-
-FAMILY = Family("scan", ScanSpec, default, space, check, counts, lengths)
+FAMILY = Family("scan", ScanSpec, default, space, check, counts)

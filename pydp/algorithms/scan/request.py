@@ -13,7 +13,7 @@ from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan import arguments
 from pydp.algorithms.scan.layout import layout_of
 from pydp.algorithms.scan.plan import ColumnsPlan, Job, WalkPlan, make_plan
-from pydp.algorithms.scan.policy import FAMILY, STRATEGIES, ScanSpec, problem_of
+from pydp.algorithms.scan.policy import FAMILY, STRATEGIES, ScanProblem, ScanSpec
 from pydp.dtypes import check_kept_whole, check_supported, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.bounded import ABSENT
@@ -278,18 +278,19 @@ def _chosen(
 ) -> Choice:
     value = operator.dtype
     vectors = operator.vector_body is not None and vector_parts(value) is None
-    words = tuple(
-        word
-        for word, there in (
-            ("exclusive", request.exclusive),
-            ("segments", heads),
-            ("in_place", in_place),
-            ("record", is_record(value)),
-        )
-        if there
-    )
     names = dtype_text(value) if source == value else f"{dtype_text(source)},{dtype_text(value)}"
-    problem = problem_of(names, layout.rows, layout.n, value.itemsize, vectors, words, layout.columns)
+    problem = ScanProblem(
+        names,
+        max(0, layout.rows - 1).bit_length(),
+        max(0, layout.n - 1).bit_length(),
+        value.itemsize,
+        layout.columns,
+        exclusive=request.exclusive,
+        segments=heads,
+        in_place=in_place,
+        record=is_record(value),
+        vectors=vectors,
+    )
     spec = request.spec
     if request.strategy is not None:
         base = choose(FAMILY, device, problem, spec).spec

@@ -16,7 +16,7 @@ from pydp.algorithms.arguments import by_key, unkeyed
 from pydp.algorithms.iteration_budget import room
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.sort.order import Order, order_of, ordering
-from pydp.algorithms.sort.policy import FAMILY, LOST, ROUNDS, SortSpec, needs, passes, skewed
+from pydp.algorithms.sort.policy import FAMILY, SortProblem, SortSpec, needs, passes, skewed
 from pydp.dtypes import (
     c_declarations,
     c_name,
@@ -31,7 +31,6 @@ from pydp.dtypes import (
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier_plan import build_kernel, describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
-from pydp.model.family import Problem
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
 from pydp.runtime.programs.program import Kernel, kernel
@@ -199,14 +198,15 @@ def _plan(
     room(device.profile.loop_limit, rounds, "a comparison by key and less")
     if not order.n or not order.rows:
         return _Plan(order, dtype, carried, None, None, None)
-    size = dtype.itemsize + (carried.itemsize if carried else 0)
-    sizes = (size_class(order.n), size_class(order.rows), size)
     words = movable(carried) if carried else None
-    lost = any(one is not None and lost_in_arrays(one, device) for one in (dtype, words))
-    flags: tuple[str, ...] = (LOST,) if lost else ()
-    if rounds and device.profile.loop_limit is not None:
-        flags += (f"{ROUNDS}{rounds}",)
-    problem = Problem("sort", dtype_text(dtype), sizes, flags)
+    problem = SortProblem(
+        dtype_text(dtype),
+        size_class(order.n),
+        size_class(order.rows),
+        dtype.itemsize + (carried.itemsize if carried else 0),
+        records_lost_in_arrays=any(one is not None and lost_in_arrays(one, device) for one in (dtype, words)),
+        rounds=rounds if rounds and device.profile.loop_limit is not None else 0,
+    )
     choice = choose(FAMILY, device, problem, unkeyed(spec))
     chosen: SortSpec = choice.spec
     params: dict[str, object] = {

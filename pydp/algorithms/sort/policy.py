@@ -5,20 +5,14 @@ All functions are pure: they depend only on the device's profile and the problem
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-from pydp.model.counts import Counts, Phase, efficiency, spread
-
-if TYPE_CHECKING:
-    from pydp.model.family import Problem
-    from pydp.runtime.device.profile import Profile
-from dataclasses import replace
+from typing import ClassVar
 
 from pydp.groups.barrier import why_not
 from pydp.groups.barrier_plan import Widths
 from pydp.local_memory import Skew, banks_of, skew
+from pydp.model.counts import Counts, Phase, efficiency, spread
 from pydp.model.family import Family, Problem
 from pydp.runtime.device.profile import Profile
 
@@ -45,13 +39,30 @@ class SortSpec:
     subgroup: int | None = None
 
 
+@dataclass(frozen=True)
+class SortProblem(Problem):
+    """A sort as far as its specialization depends on it.
+
+    dtype: the dtype of the keys. n: elements of a row. rows: number of rows. item_bytes: bytes of a key and its carried
+    value. records_lost_in_arrays: the driver loses these elements in private and local arrays. rounds: loop iterations
+    of a comparison, on drivers that limit loops.
+    """
+
+    family: ClassVar[str] = "sort"
+    n: int
+    rows: int
+    item_bytes: int
+    records_lost_in_arrays: bool = False
+    rounds: int = 0
+
+
 _MISS = 15.0  # cycles of a branch misprediction
 _CHAINED = {1: 13.0, 2: 8.0, 4: 5.5}  # cycles per merged element, by the number of interleaved chains
 _PROBE = 25.0  # cycles per step of the binary search for the start of a stretch
 
 
-def counts(profile: Profile, problem: Problem, spec: SortSpec) -> Counts:
-    """problem.sizes: (elements of a row, rows, bytes of a key and its carried value)."""
+def counts(profile: Profile, problem: SortProblem, spec: SortSpec) -> Counts:
+    """Phases: the sort of the runs, then the merge passes."""
     passes = max(0, (-(-_sizes(problem)[0] // spec.run) - 1).bit_length())  # each merges runs of twice the length
     if spec.mapping == "simt":
         merges = [_merge(profile, problem, spec, spec.run << turn) for turn in range(passes)]
@@ -62,10 +73,9 @@ def counts(profile: Profile, problem: Problem, spec: SortSpec) -> Counts:
     return Counts(problem.dtype, (runs, _merges(profile, problem, passes, (spec.run, spec.stretch, spec.chains))))
 
 
-def _sizes(problem: Problem) -> tuple[int, int, int]:
+def _sizes(problem: SortProblem) -> tuple[int, int, int]:
     """(elements of a row, rows, bytes of an element), each at least 1."""
-    n, rows, item = problem.sizes[:3]
-    return max(1, n), max(1, rows), max(1, item)
+    return max(1, problem.n), max(1, problem.rows), max(1, problem.item_bytes)
 
 
 def _moved(profile: Profile, size: float) -> tuple[float, float]:
@@ -74,7 +84,7 @@ def _moved(profile: Profile, size: float) -> tuple[float, float]:
     return (0.0, 2 * size) if near else (size, 0.0)
 
 
-def _runs_of_lanes(profile: Profile, problem: Problem, spec: SortSpec) -> Phase:
+def _runs_of_lanes(profile: Profile, problem: SortProblem, spec: SortSpec) -> Phase:
     n, rows, item = _sizes(problem)
     groups = rows * -(-n // spec.run)
     far, near = _moved(profile, float(n * rows * item))
@@ -98,7 +108,7 @@ def _runs_of_lanes(profile: Profile, problem: Problem, spec: SortSpec) -> Phase:
 
 
 @lru_cache(maxsize=64)
-def _runs(profile: Profile, problem: Problem, run: int, small: int, chains: int) -> Phase:
+def _runs(profile: Profile, problem: SortProblem, run: int, small: int, chains: int) -> Phase:
     """Cached across candidates: the first choice has one millisecond for all of them."""
     n, rows, item = _sizes(problem)
     size = float(n * rows)
@@ -121,7 +131,7 @@ def _runs(profile: Profile, problem: Problem, run: int, small: int, chains: int)
     )
 
 
-def _merge(profile: Profile, problem: Problem, spec: SortSpec, width: int) -> Phase:
+def _merge(profile: Profile, problem: SortProblem, spec: SortSpec, width: int) -> Phase:
     """One merge pass of mapping "simt"."""
     n, rows, item = _sizes(problem)
     size = float(n * rows)
@@ -144,7 +154,7 @@ def _merge(profile: Profile, problem: Problem, spec: SortSpec, width: int) -> Ph
 
 
 @lru_cache(maxsize=64)
-def _merges(profile: Profile, problem: Problem, passes: int, how: tuple[int, int, int]) -> Phase:
+def _merges(profile: Profile, problem: SortProblem, passes: int, how: tuple[int, int, int]) -> Phase:
     """All merge passes on a CPU as one phase: they differ only in their search steps. how: (run, stretch, chains)."""
     n, rows, item = _sizes(problem)
     run, stretch, chains = how
@@ -188,8 +198,6 @@ def _stretches(n: int, rows: int, run: int, stretch: int, units: int) -> tuple[f
     return groups, balances, probes, late
 
 
-LOST = "records_lost_in_arrays"  # problem flag: the driver loses these elements in private and local arrays
-ROUNDS = "rounds="  # problem flag prefix: loop iterations per comparison, on drivers that limit loops
 _RUN_BYTES = 1 << 17  # maximum bytes of a run that a CPU work-item sorts in private memory
 
 
@@ -225,17 +233,17 @@ def _power_of_two(value: int, least: int, most: int) -> int:
     return max(least, min(most, 1 << max(value, 1).bit_length() - 1))
 
 
-def default(profile: Profile, problem: Problem) -> SortSpec:
-    """problem.sizes: (elements of a row, rows, bytes of a key and its carried value)."""
-    n, rows, size = problem.sizes
+def default(profile: Profile, problem: SortProblem) -> SortSpec:
+    """The default specialization, without measurements."""
+    size = problem.item_bytes
     lanes = _power_of_two(profile.max_group_size, 1, 256)
     while lanes and _local_bytes(profile, lanes, size) > profile.local_bytes:
         lanes //= 2
     # lanes is 0 if an element is too large for local memory.
-    if profile.mapping == "vector" or not lanes or LOST in problem.flags:
+    if profile.mapping == "vector" or not lanes or problem.records_lost_in_arrays:
         # Both copies of a run fit into half of L1. Stretches are short enough to give all cores work.
         run = _power_of_two(min(max(16, profile.l1_bytes // (4 * size)), _RUN_BYTES // size), 1, 1024)
-        stretch = _power_of_two(n * rows // (4 * profile.compute_units), 1024, 16384)
+        stretch = _power_of_two(problem.n * problem.rows // (4 * profile.compute_units), 1024, 16384)
         chains, calls = 4, _calls(profile, problem)
         if calls is not None:
             run, stretch, chains = min(run, 256), 1024, 4 if calls > 4096 else 1
@@ -245,7 +253,7 @@ def default(profile: Profile, problem: Problem) -> SortSpec:
                 stretch //= 2
         # llvmpipe (the driver with a loop limit) compiles private arrays of large records very slowly.
         slow = profile.loop_limit is not None and (size & (size - 1) or size > 32)
-        if slow or LOST in problem.flags:
+        if slow or problem.records_lost_in_arrays:
             run, stretch = 1, min(stretch, 1024)
         return SortSpec("vector", run, min(run, 16), 1, 1, stretch, chains)
     items = _power_of_two(profile.local_bytes // (2 * lanes * size), 1, 8)
@@ -257,11 +265,11 @@ def _local_bytes(profile: Profile, run: int, size: int) -> int:
     return (run + (run // 8 if profile.banks > 1 else 0)) * size
 
 
-def space(profile: Profile, problem: Problem) -> list[SortSpec]:
+def space(profile: Profile, problem: SortProblem) -> list[SortSpec]:
     """Candidates for tuning."""
     base = default(profile, problem)
     if base.mapping == "vector":
-        return [base, *_vector_space()] if LOST in problem.flags else _vector_space()
+        return [base, *_vector_space()] if problem.records_lost_in_arrays else _vector_space()
     found = [
         SortSpec("simt", lanes * items, items, lanes, items, stretch, 1)
         for lanes in (64, 128, 256)
@@ -302,10 +310,9 @@ def _merged(stretch: int, chains: int) -> int:
     return 2 * stretch + 64 * chains
 
 
-def _calls(profile: Profile, problem: Problem) -> int | None:
+def _calls(profile: Profile, problem: SortProblem) -> int | None:
     """The maximum comparisons of a work-item on this driver; None: no limit."""
-    rounds = next((int(flag.removeprefix(ROUNDS)) for flag in problem.flags if flag.startswith(ROUNDS)), 0)
-    return None if profile.loop_limit is None else profile.loop_limit // (1 + rounds)
+    return None if profile.loop_limit is None else profile.loop_limit // (1 + problem.rounds)
 
 
 def _lane_rounds(lanes: int, items: int) -> int:
@@ -316,7 +323,7 @@ def _lane_rounds(lanes: int, items: int) -> int:
     return 3 * (items + 1) + items * (items // 2 + 1) + widths * (2 * (items + 1) + bits + 2) + 1
 
 
-def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
+def check(profile: Profile, problem: SortProblem, spec: SortSpec) -> str | None:
     """One sentence why a specialization cannot run, or None."""
     powers = (spec.run, spec.small, spec.lanes, spec.items, spec.stretch, spec.chains)
     for name, value in zip(("run", "small", "lanes", "items", "stretch", "chains"), powers, strict=True):
@@ -336,8 +343,8 @@ def check(profile: Profile, problem: Problem, spec: SortSpec) -> str | None:
                 f"run is {spec.run}, small {spec.small}, items {spec.items}, chains {spec.chains} and stretch "
                 f"{spec.stretch}; together they exceed the loop iterations that this driver allows"
             )
-    size = problem.sizes[2]
-    if LOST in problem.flags and (spec.mapping, spec.run) != ("vector", 1):
+    size = problem.item_bytes
+    if problem.records_lost_in_arrays and (spec.mapping, spec.run) != ("vector", 1):
         return (
             f"mapping is {spec.mapping!r} and run {spec.run}; this driver loses such records in arrays. 'vector' with "
             "run 1 is accepted"

@@ -13,13 +13,13 @@ import numpy as np
 
 from pydp.algorithms.arguments import by_key, integer, unkeyed
 from pydp.algorithms.registry import Algorithm, register
-from pydp.algorithms.transpose.counts import counts
+from pydp.algorithms.transpose.counts import TransposeProblem, counts
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier import why_not
 from pydp.groups.barrier_plan import build_kernel, describe_barriers
 from pydp.model.explanation import Explanation, Given
-from pydp.model.family import Family, Problem
+from pydp.model.family import Family
 from pydp.runtime.arrays.copy_transposed import TransposeTiling, placement, usual
 from pydp.runtime.arrays.elementwise import copying_kernel
 from pydp.runtime.arrays.elementwise import turned as turned_words
@@ -139,18 +139,16 @@ def _kept(
     if found is None and (unkeyed(spec) is None or isinstance(unkeyed(spec), SpecProbe)):
         return None
     nbytes, along, across = found or (4, 1, 1)
-    sizes = (size_class(along), size_class(across))
-    choice = choose(FAMILY, device, Problem("transpose", f"V{nbytes}", sizes), unkeyed(spec))
+    problem = TransposeProblem(f"V{nbytes}", size_class(along), size_class(across))
+    choice = choose(FAMILY, device, problem, unkeyed(spec))
     return choice if found is not None else None
 
 
-def _default(profile: Profile, problem: Problem) -> TransposeSpec:
-    """problem.dtype: "V4" if words of 4 bytes are moved. problem.sizes: elements along the source's contiguous axis,
-    and along the target's."""
-    return TransposeSpec(**vars(usual(profile, np.dtype(problem.dtype).itemsize, problem.sizes[0])))
+def _default(profile: Profile, problem: TransposeProblem) -> TransposeSpec:
+    return TransposeSpec(**vars(usual(profile, problem.item_bytes, problem.along)))
 
 
-def _space(profile: Profile, problem: Problem) -> list[TransposeSpec]:
+def _space(profile: Profile, problem: TransposeProblem) -> list[TransposeSpec]:
     base = _default(profile, problem)
     if base.mapping == "vector":
         found = [
@@ -164,7 +162,7 @@ def _space(profile: Profile, problem: Problem) -> list[TransposeSpec]:
     return list(dict.fromkeys([base, *found]))
 
 
-def _check(profile: Profile, problem: Problem, spec: TransposeSpec) -> str | None:
+def _check(profile: Profile, problem: TransposeProblem, spec: TransposeSpec) -> str | None:
     wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
     if wrong:
         return wrong
@@ -186,7 +184,7 @@ def _check(profile: Profile, problem: Problem, spec: TransposeSpec) -> str | Non
         return None
     if spec.block * spec.rows > profile.max_group_size:
         return f"block * rows is {spec.block * spec.rows}; at most {profile.max_group_size} is accepted"
-    needed = _local_bytes(profile, spec, np.dtype(problem.dtype).itemsize)
+    needed = _local_bytes(profile, spec, problem.item_bytes)
     if needed > profile.local_bytes:
         return f"a block needs {needed} bytes of local memory; the device has {profile.local_bytes}"
     return None

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from pydp.model.counts import Counts, Phase, efficiency, spread
+from pydp.model.family import Problem
 
 if TYPE_CHECKING:
-    from pydp.model.family import Problem
     from pydp.runtime.arrays.copy_transposed import TransposeTiling
     from pydp.runtime.device.profile import Profile
 
 _STREAMED = 0.6  # cost of a nontemporal store relative to a normal store, which first reads the cache line
 
 
-def counts(profile: Profile, problem: Problem, spec: TransposeTiling) -> Counts:
-    """problem.sizes: elements along the source's contiguous axis, and along the target's."""
-    along, across = (max(1, size) for size in problem.sizes[:2])
-    item = np.dtype(problem.dtype).itemsize
+@dataclass(frozen=True)
+class TransposeProblem(Problem):
+    """A blocked transpose as far as its specialization depends on it.
+
+    dtype: "V4" if words of 4 bytes are moved. along: elements along the source's contiguous axis. across: along the
+    target's.
+    """
+
+    family: ClassVar[str] = "transpose"
+    along: int
+    across: int
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of a word."""
+        return np.dtype(self.dtype).itemsize
+
+
+def counts(profile: Profile, problem: TransposeProblem, spec: TransposeTiling) -> Counts:
+    """The phase that moves all blocks."""
+    along, across = max(1, problem.along), max(1, problem.across)
+    item = problem.item_bytes
     size = float(along * across * item)
     blocks = -(-along // spec.block) * -(-across // spec.block)
     dtype = f"uint{8 * min(item, 8)}"
