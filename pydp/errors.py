@@ -28,7 +28,7 @@ def number_text(value: object) -> str:
 
 
 class InvalidArgument(PydpError, ValueError):
-    """The value, shape or type of an argument is not accepted; nothing was enqueued."""
+    """The value, shape or type of an argument is not accepted; no result was written."""
 
 
 class UnsupportedOnDevice(PydpError):

@@ -1,7 +1,7 @@
 """Functions of numbers for vector functions; they also run in Python, on numbers and NumPy arrays.
 
-Vector functions may call NumPy's and Python's functions too (``np.sqrt``, ``math.exp``, ``max``). This module has those
-that NumPy does not have, or has with another meaning: OpenCL's integer, common and relational functions.
+Vector functions may also call functions of NumPy and Python (``np.sqrt``, ``math.exp``, ``max``). This module adds
+OpenCL's integer, common and relational functions that NumPy lacks or defines differently.
 
 >>> pydp.math.popcount(np.uint8(255)), pydp.math.clz(np.int32(1)), pydp.math.rotate(np.uint8(129), 1)
 (np.uint8(8), np.int32(31), np.uint8(3))
@@ -63,12 +63,12 @@ def sign(x: Any) -> Any:
 
 
 def mul24(x: Any, y: Any) -> Any:
-    """x * y, for code that uses OpenCL's product of integers of 24 bits; no bits are cut off."""
+    """x * y. Unlike OpenCL's mul24, it uses all bits of x and y."""
     return x * y
 
 
 def mad24(x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, for code that uses OpenCL's product of integers of 24 bits; no bits are cut off."""
+    """x * y + z. Unlike OpenCL's mad24, it uses all bits of x and y."""
     return x * y + z
 
 

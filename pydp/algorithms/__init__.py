@@ -1,1 +1,1 @@
-"""The public algorithms, a file each: its function, its specialization, its policy and its launch."""
+"""The public algorithms, a folder each; the operators of scan and reduce, the registry of algorithms, and explain."""

@@ -17,7 +17,7 @@ __all__ = ["explain"]
 
 
 def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
-    """Describe the kernels and choices of ``fn(*args, **kw)`` on this device. Nothing is launched.
+    """Describe the kernels and choices of ``fn(*args, **kw)`` on the device that it would use. Nothing is launched.
 
     fn: a function of pydp (``pydp.scan``), or your own function for forall, decorated or not. Your own function is
     followed by the grid and its arguments. Values of arrays are not read. Raises the errors that the call would raise

@@ -64,7 +64,9 @@ def bench(
 ) -> None:
     """Measure each ALGORITHM against the device's limits, NumPy and other libraries that are installed.
 
-    Without ALGORITHM, it measures everything except tuning, which takes half an hour.
+    Without ALGORITHM, it measures everything except tuning, which takes half an hour. Besides algorithms, it can
+    measure barrier (implementations of barriers), lds (bank conflicts of local memory), overhead (the time of a call
+    beyond the driver's own) and tuning (tuned specializations compared with all candidates).
 
     With --specializations, it measures how well the cost model picks specializations, for families such as matmul and
     scan. Cases that are already in the --json file are not measured again, so a long measurement can be made in parts.

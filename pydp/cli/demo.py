@@ -36,10 +36,6 @@ def demo(which: str | None, output: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    import pydp
-
-    pass
-
     console = Console()
     device = pydp.device(which)
     console.print(f"device: {device.name} ({device.platform} {device.driver_version})")

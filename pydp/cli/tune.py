@@ -51,8 +51,8 @@ def tune(
     """Find the fastest specializations on a device and store them: pydp tune matmul 1024 4096x64x4096
 
     Without ALGORITHM, it tunes all of them. SIZE is a shape such as 1048576 or 2048x2048 (matmul: M, MxNxK or
-    BATCHxMxNxK); by default a few usual sizes. If the command is stopped or killed, run it again to continue. Later
-    calls of about these sizes, from any program, use the results.
+    BATCHxMxNxK); without SIZE, it tunes a few usual sizes. If the command is stopped or killed, run it again to
+    continue. Later calls with similar sizes, from any program, use the results.
     """
     if sum(map(bool, (listed, target, source, clear))) > 1 or (algorithm and (listed or target or source or clear)):
         raise click.UsageError("--list, --export, --import and --clear exclude one another and ALGORITHM")

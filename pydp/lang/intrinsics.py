@@ -179,7 +179,7 @@ _ROWS = (
     _real("asin arcsin asin", "The arc sine, in radians.", np.arcsin),
     _real("acos arccos acos", "The arc cosine, in radians.", np.arccos),
     _real("atan arctan atan", "The arc tangent, in radians.", np.arctan),
-    _real("atan2 arctan2 atan2", "The angle of the point (x, y), in radians: atan2(y, x).", np.arctan2, 2),
+    _real("atan2 arctan2 atan2", "The angle of a point in radians; its ordinate is the first argument.", np.arctan2, 2),
     _real("sinh sinh", "The hyperbolic sine.", np.sinh, c={"f": "lane number_sinh"}),
     _real("cosh cosh", "The hyperbolic cosine.", np.cosh, c={"f": "lane number_cosh"}),
     _real("tanh tanh", "The hyperbolic tangent.", np.tanh, c={"f": "lane number_tanh"}),
@@ -217,7 +217,7 @@ _ROWS = (
     _integer("clz", 1, "The number of zero bits before the highest 1; the number of bits for 0.", numpy_math.clz),
     _integer("ctz", 1, "The number of zero bits below the lowest 1; the number of bits for 0.", numpy_math.ctz,
              c="lane ctz"),
-    _integer("rotate", 2, "x rotated to the left by n bits, modulo its number of bits.", numpy_math.rotate,
+    _integer("rotate", 2, "x rotated to the left by y bits, modulo its number of bits.", numpy_math.rotate,
              c="lane rotate"),
     _integer("hadd", 2, "(x + y) >> 1 without overflow.", lambda x, y: (x & y) + ((x ^ y) >> 1)),
     _integer("rhadd", 2, "(x + y + 1) >> 1 without overflow.", lambda x, y: (x | y) - ((x ^ y) >> 1)),
@@ -232,7 +232,8 @@ _ROWS = (
     _integer("abs_diff", 2, "abs(x - y) without overflow.", numpy_math.abs_diff, rule="unsigned",
              c={"i": "lane difference", "u": "abs_diff"}),
     _integer("bitselect", 3, "The bits of b where c has a 1, else those of a.", lambda a, b, c: (a & ~c) | (b & c)),
-    _integer("upsample", 2, "(high << bits) | low, of twice the bits.", numpy_math.upsample, rule="double",
+    _integer("upsample", 2, "(x << bits) | y with twice the bits; bits is the number of bits of x.",
+             numpy_math.upsample, rule="double",
              c=dict.fromkeys("i1 i2 i4 u1 u2 u4".split(), "upsample")),
 )  # fmt: skip
 FUNCTIONS = {row.name: row for row in _ROWS}

@@ -1,4 +1,4 @@
-"""Operators, predicates and keys from Python functions, for the `op` argument of scan, reduce, sort and select."""
+"""Python functions of values as C source: operators of scan and reduce, keys and comparisons of sort."""
 
 from __future__ import annotations
 

@@ -83,9 +83,9 @@ class VectorFunction:
 def vector(function: Callable[..., Any]) -> VectorFunction:
     """Mark a function as a vector function: forall runs it for every index, and other vector functions may call it.
 
-    The function uses a subset of Python: numbers, tuples, records, arrays passed as arguments; ``if``, ``for`` over
-    range, ``while``; calls of other functions. Translation raises VectorError, with the line, for anything else.
-    :mod:`pydp.lang.ir.types` gives the type rules.
+    The mark is optional: both accept plain Python functions too. The function uses a subset of Python: numbers, tuples,
+    records, arrays passed as arguments; ``if``, ``for`` over range, ``while``; calls of other functions. Translation
+    raises VectorError, with the line, for anything else. :mod:`pydp.lang.ir.types` gives the type rules.
 
     >>> @vector
     ... def square(x):
@@ -104,11 +104,12 @@ def local_field(*extents: Any, dtype: Any = None) -> Any:
     """An uninitialized array in local memory, shared by the lanes of a group.
 
     ``local_field(np.float32, 16, 16)`` or ``local_field((16, 16), np.float32)``; the extents are constants.
-    Its indexes have no bounds check at run time, unlike indexes of arguments. Translation and launch refuse an index
-    that is out of bounds by constants, by grid indexes, or by scalar arguments (checked for the first values of each
-    magnitude). ``pydp.checked()`` reports an out-of-bounds index that depends on data; outside checked mode, it may
-    read or overwrite any memory of the process.
     Lanes of the group outside the grid use local fields too.
+
+    Unlike indexes of arguments, its indexes are not checked at run time. If constants, grid indexes or scalar arguments
+    put an index out of bounds, an error is raised before the launch. (Scalar arguments that change on every call are
+    checked for the first values of each magnitude only.) An index that depends on data is checked only in
+    ``pydp.checked()``; elsewhere, if it is out of bounds, it may read or overwrite any memory of the process.
     """
     _on_lanes_only("local_field")
 
@@ -119,7 +120,10 @@ def private_field(*extents: Any, dtype: Any = None) -> Any:
 
 
 def group_barrier(width: Any = None) -> None:
-    """Wait for all lanes of the group, or of each block of `width` lanes. Then they see each other's local memory."""
+    """Wait for all lanes of the group; they then see each other's earlier writes. All of them must reach the barrier.
+
+    width: the lanes wait in blocks of `width` consecutive lanes; it must divide the size of the group.
+    """
     _on_lanes_only("group_barrier")
 
 

@@ -88,6 +88,8 @@ def tune(
 ) -> Tuning:
     """Find the fastest specialization of ``fn(*args, **kw)`` and store it for calls of the same shape class.
 
+    A shape class holds the sizes that round up to the same powers of two.
+
     fn: a pydp function that takes ``spec=``, followed by the arguments of a call. They are not changed; an `out` gets
     its old contents back. budget: seconds of search. When it is over, the current candidate is finished, and the best
     ones are timed again, here and at other sizes. This takes up to half a minute for short calls, several hundred calls
@@ -96,10 +98,9 @@ def tune(
 
     A candidate's time counts only if its result equals NumPy's, or the untuned call's if NumPy has no such function.
     Candidates that fail or take too long are recorded with the reason and not tried again. An interrupted search
-    continues at the next call; with `again` it starts anew. Short calls are timed back to back and one at a time; the
-    worse of the two ratios to the untuned choice counts. The winner is stored if it beats the untuned choice by more
-    than noise in both modes, and is correct and not slower at two other sizes of the class. Otherwise the untuned
-    choice is stored as the best. Tuning therefore slows no call down.
+    continues at the next call; with `again` it starts anew. Short calls are timed back to back and one at a time. The
+    winner is stored if it beats the untuned choice by more than noise in both, and is correct and not slower at two
+    other sizes of the class. Otherwise the untuned choice is stored as the best.
 
     Raises InvalidArgument if the call has no specializations to tune; WrongResult (a PydpError) if the untuned result
     differs from NumPy's; Stuck (a PydpError) if a candidate does not end.

@@ -63,18 +63,20 @@ def forall(
     grid: a Grid, an extent (tuple or integer), or an object with a grid or shape (a Field, an ndarray); ranks 0 to 6.
     If a Grid has an offset, indexes start at the offset.
     args: NumPy arrays, Fields, pyopencl Arrays, their tiles (`pydp.tile`) and views, numbers, NumPy scalars, records,
-    tuples of numbers. `fn` changes arrays in place. Arrays may share memory (arrays of different types that do are run
-    with the mapping "simt"). Python integers from -2**63 to 2**63 - 1 are accepted. Arithmetic on Python integers and
-    indexes is exact in 64 bits; the result wraps only when it is stored in a narrower type. A Python integer combined
-    with a 32- or 64-bit integer of an array takes the array's type, and so does a literal or captured integer with one
-    of 8 or 16 bits. Literals, arguments, and their sums, differences and products must fit this type; other values
-    wrap. A conditional expression, `min`, `max`, or a variable assigned from both keeps the value; it is converted by
-    arithmetic with an array's integers, a cast or a store.
+    tuples of numbers. `fn` changes arrays in place. Arrays may share memory (if arrays of different types do, the
+    mapping "simt" is used).
     group: the extents of a group; needed if `fn` uses ``idx.group``, ``idx.local``, local fields or barriers.
     If the last group extends beyond the grid, its lanes outside the grid take part in barriers and use local fields,
     but write nothing to the arguments. A function that writes once per group (sums, bins) needs a grid of whole groups.
-    device: where to run (default: the device of the arguments, else the default device); "host" runs `fn` in NumPy.
+    device: where to run (default: the device of the arguments, else the default device); "host" runs `fn` with NumPy.
     spec: a `ForallSpec`, or a dict of its fields, for example ``{"mapping": "simt"}``.
+
+    Python integers from -2**63 to 2**63 - 1 are accepted. Arithmetic on Python integers and indexes is exact in 64
+    bits; only a store to a narrower type wraps. A Python integer combined with a 32- or 64-bit integer of an array
+    takes that type. With an integer of 8 or 16 bits, only literals and constants from outside `fn` do. Literals,
+    arguments, and their sums, differences and products must fit this type; other values wrap. If a conditional
+    expression, `min`, `max` or a variable combines a Python integer with an array's integer, it keeps the value until
+    arithmetic with an array's integers, a cast or a store converts it.
 
     Returns the pyopencl event of the launch. Returns None, after waiting for the results, if `fn` writes NumPy arrays
     or runs on the host.

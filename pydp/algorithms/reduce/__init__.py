@@ -50,11 +50,15 @@ def reduce(
 
     x: array of any shape and strides (NumPy, Field or pyopencl array). The result has the same kind. A NumPy array
         reduced over all axes gives a NumPy scalar.
-    op: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in ``a`` and ``b``, or a Python function of two values.
-        It must be associative. It need not commute: elements are folded in C order of the reduced axes.
+    op: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in ``a`` and ``b``, a dict of such expressions for the
+        fields of a record, or a Python function of two values. It must be associative. It need not commute: elements
+        are folded in C order of the reduced axes.
     axis: an axis, a tuple of axes, or None for all. keepdims: keep the reduced axes, with size 1.
-    init: first value, the left operand of the fold. dtype: dtype of the fold and the result. The default is the dtype
-        of `x`, or int64 or uint64 for sums and products of smaller integers and bools, as in NumPy.
+    init: the first value, left of all elements: a value, or a Field or pyopencl Array of one element that is read on
+        the device.
+    dtype: dtype of the fold and the result. The default is the dtype of `x`, or int64 or uint64 for sums and products
+        of smaller integers and bools, as in NumPy.
+    spec: a ReduceSpec, or a mapping of some of its fields.
     out: output array of the result's shape and dtype. It may overlap `x`.
 
     An empty reduction returns `init`, or the value that NumPy returns (0 for a sum). It raises InvalidArgument for

@@ -36,7 +36,9 @@ _state = threading.local()
 
 @contextmanager
 def checked() -> Iterator[None]:
-    """Run every forall inside the block in checked mode (this thread only). Errors raise :class:`CheckFailed`.
+    """Run every forall inside the block on the host in checked mode (this thread only).
+
+    A mistake raises :class:`CheckFailed`, a :class:`pydp.VectorError`.
 
     >>> import pydp
     >>> with pydp.checked():

@@ -43,7 +43,7 @@ class Device(DeviceCore):
 
     ``name``, ``vendor``, ``platform``, ``driver_version``, ``kind`` ("cpu", "gpu", "accelerator") and ``driver``
     ("pocl", "intel", ...) describe the device. ``cl``, ``context`` and ``queue`` are pyopencl objects. ``profile``
-    holds the properties that algorithms are chosen by. ``uid`` is the same in every process. ``reason`` explains why
+    holds the properties that decide which kernels run. ``uid`` is the same in every process. ``reason`` explains why
     the device cannot be used; it is None if the trust probe passed.
     """
 
