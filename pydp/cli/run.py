@@ -60,7 +60,11 @@ def load(path: str) -> np.ndarray:
 )
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 def run(algorithm: Algorithm, words: tuple[str, ...], output: tuple[Path, ...], which: str | None) -> None:
-    """Run ALGORITHM on .npy files: pydp run scan x.npy -o y.npy op=max axis=0"""
+    """Run ALGORITHM on .npy files: pydp run scan x.npy -o y.npy op=max axis=0
+
+    NAME=VALUE is a keyword argument of the algorithm; VALUE is a Python literal or text. Without -o, the results are
+    printed.
+    """
     import pydp
 
     files, options = split(words)

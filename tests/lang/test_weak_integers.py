@@ -736,7 +736,7 @@ def test_numbers_that_do_not_fit_what_they_meet_are_refused_before_the_launch(wa
     with pytest.raises(OverflowError):
         a + q
     with pytest.raises(
-        InvalidArgument, match=rf"beside_small: q is {q}, which does not fit {np.dtype(dtype)}, .* meets"
+        InvalidArgument, match=rf"beside_small: q is {q}, which does not fit {np.dtype(dtype)}, .* combined"
     ):
         run(device, way, LANES, beside_small, o, q, a)
     with pytest.raises(InvalidArgument, match=rf"is {2 * q + 1}, which does not fit"):

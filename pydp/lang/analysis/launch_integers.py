@@ -166,7 +166,7 @@ class MetNumbers:
             if value is not None and not low <= value <= high:
                 raise InvalidArgument(
                     f"{self.name}: {expr_text(expr)} is {value}, which does not fit {dtype}, the type of the number "
-                    f"that it meets; {low} to {high} are accepted, or a NumPy number of a wider type"
+                    f"that it is combined with; {low} to {high} are accepted, or a NumPy number of a wider type"
                 )
 
 
