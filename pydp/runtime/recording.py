@@ -162,9 +162,7 @@ class Recorder:
             kind = _EVENT
         else:
             return None
-        outputs = [
-            (one.shape, one.strides, one.result.dtype, one.nbytes, slot) for one, slot in self._outputs
-        ]
+        outputs = [(one.shape, one.strides, one.result.dtype, one.nbytes, slot) for one, slot in self._outputs]
         written = [at in self._written for at in range(len(self._arrays))]
         once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}
         spans = [(at, *_span(self._arrays[at])) for at in once.values()]

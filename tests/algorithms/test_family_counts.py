@@ -89,9 +89,7 @@ def test_packed_blocks_beyond_the_cache_are_read_again() -> None:
 
 
 def test_parts_of_k_are_added_up() -> None:
-    found = _counts(
-        MATMUL, CPU, MatmulProblem("float32", 1, 96, 64, 1 << 16), dataclasses.replace(PACKED, parts=4)
-    )
+    found = _counts(MATMUL, CPU, MatmulProblem("float32", 1, 96, 64, 1 << 16), dataclasses.replace(PACKED, parts=4))
     assert found["multiply"].groups == 4
     assert found["add parts"].launches == 1
     assert found["add parts"].cached == 96 * 64 * 4 * 4
