@@ -28,7 +28,7 @@ def dependencies(log, group):
     for name, at, _, interval, local, kind, site, *_ in log:
         lane = int(np.ravel_multi_index(local, group))
         kind = f"atomic {site.op}" if kind == "atomic" else kind
-        places[name, at].add((interval, lane, kind, id(site)))
+        places[name, at].add((interval, lane, kind, site.uid))
     for entries in places.values():
         for first, lane, kind, _ in entries:
             for last, other, other_kind, _ in entries:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import pytest
 from builder import (
     BOOL,
@@ -81,3 +84,19 @@ def test_statements_come_in_source_order() -> None:
     assert len(found) == len(wanted) and all(one is other for one, other in zip(found, wanted, strict=True))
     assert [one.number for one in ir.barriers(body)] == [0, 1]
     assert all(one is other for one, other in zip(ir.barriers(body), meets, strict=True))
+
+
+def test_a_node_has_its_own_uid() -> None:
+    one, equal, leave = read(var("i")), read(var("i")), ir.Break(HERE)
+    assert one == equal and hash(one) == hash(equal) and repr(one) == repr(equal)
+    assert len({one.uid, equal.uid, replace(one).uid, leave.uid, replace(leave).uid}) == 5
+    assert one.uid == one.uid and ir.Break(HERE) == leave
+    both = add(one, one)
+    assert [inner.uid for inner in ir.children(both)] == [one.uid, one.uid]
+
+
+def test_threads_read_the_same_uid() -> None:
+    nodes = [c(number) for number in range(200)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: [node.uid for node in nodes], range(4)))
+    assert all(one == found[0] for one in found) and len(set(found[0])) == len(nodes)

@@ -300,7 +300,7 @@ def test_variances():
         ),
     ]
     nodes = split(body)
-    found = Variances(nodes, layout, {id(nodes[0]): Scopes(nodes[0].body, set())}).variables
+    found = Variances(nodes, layout, {nodes[0]: Scopes(nodes[0].body, set())}).variables
     assert found["x"] == Variance(3, True, True) and found["y"].step == 1 and found["z"].step == 1
     assert found["s"].step is None and not found["s"].varies_by_row
 

@@ -306,7 +306,7 @@ def _arranged(body, **given):
     made = function(body, group=(4, 16), rank=2, **given)
     interval = Interval(made.body)
     layout = StripLayout(made.group, 16, 1, False)
-    variances = Variances([interval], layout, {id(interval): Scopes(interval.body, set())})
+    variances = Variances([interval], layout, {interval: Scopes(interval.body, set())})
     return arrange(made, variances, layout), variances
 
 
@@ -346,7 +346,7 @@ def test_families():
     families = Families(variances, unit_strides)
     body = [assign(x, one) for one in loads]
     found = families.loads(body)
-    assert [found.get(id(one)) for one in loads] == [Sibling(0, 2, 1), Sibling(1, 2, 1), None, None]
+    assert [found.get(one.uid) for one in loads] == [Sibling(0, 2, 1), Sibling(1, 2, 1), None, None]
     assert families.loads([when(cmp("eq", 1, 1), body)]) == found and not Families(variances, frozenset()).loads(body)
 
     stores = [store(a, (place(0), near(offset)), offset) for offset in (1, 0)]

@@ -229,7 +229,7 @@ class _Passes:
         condition: ir.Expr | None,
         counter: tuple[str, Range] | None = None,
     ) -> None:
-        loop = self.loops.setdefault(id(one), _Loop())
+        loop = self.loops.setdefault(one.uid, _Loop())
         entry = self.known
         assert entry is not None
         head = self._head(loop, entry)

@@ -153,7 +153,8 @@ def _without_repeats(accesses: Iterable[tuple[_Located, np.ndarray]]) -> list[tu
             given = one.access.signature if one.access.value is None else one.access.value.lanes
             value = None if given is None else _of(given, lanes).tobytes()
             kept.setdefault(
-                (id(one.access.site), one.interval, one.access.context, lanes.tobytes(), value), (one, lanes)
+                (one.access.site and one.access.site.uid, one.interval, one.access.context, lanes.tobytes(), value),
+                (one, lanes),
             )
     return list(kept.values())
 

@@ -7,6 +7,7 @@ and are run once for the group.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -159,59 +160,51 @@ def carried(nodes: list[Node]) -> set[str]:
 class Scopes:
     """For each variable of an interval that is not carried: the innermost list of statements that holds all its uses.
 
-    In a loop's body the value must not come from the round before. Lists are known by identity.
+    In a loop's body the value must not come from an earlier iteration. Lists are compared by identity.
     """
 
     def __init__(self, body: list[ir.Stmt], carried_names: set[str]) -> None:
-        self._parents: dict[int, list[ir.Stmt] | None] = {id(body): None}
-        self._lists: dict[int, list[ir.Stmt]] = {id(body): body}
-        uses: dict[str, list[list[ir.Stmt]]] = {}
-        self._collect(body, uses)
+        uses: dict[str, list[_Path]] = {}
+        _collect_uses((body,), uses)
         self.of: dict[str, list[ir.Stmt]] = {}
-        for name, places in uses.items():
-            self.of[name] = body if name in carried_names else self._innermost(name, places)
+        for name, paths in uses.items():
+            self.of[name] = body if name in carried_names else _innermost(name, paths)
 
     def declared_in(self, body: list[ir.Stmt]) -> list[str]:
         """The names of the variables whose scope is `body`, in order."""
         return sorted(name for name, scope in self.of.items() if scope is body)
 
-    def _collect(self, body: list[ir.Stmt], uses: dict[str, list[list[ir.Stmt]]]) -> None:
-        for statement in body:
-            for expr in ir.expressions(statement):
-                for variable in reads(expr):
-                    uses.setdefault(variable.name, []).append(body)
-            if isinstance(statement, ir.Assign):
-                uses.setdefault(statement.variable.name, []).append(body)
-            elif isinstance(statement, ir.For):
-                uses.setdefault(statement.variable.name, []).append(statement.body)
-            for block in ir.blocks(statement):
-                self._parents[id(block)] = body
-                self._lists[id(block)] = block
-                self._collect(block, uses)
 
-    def _chain(self, body: list[ir.Stmt]) -> list[list[ir.Stmt]]:
-        """`body` and the lists around it, innermost first."""
-        chain: list[list[ir.Stmt]] = []
-        current: list[ir.Stmt] | None = body
-        while current is not None:
-            chain.append(current)
-            current = self._parents[id(current)]
-        return chain
+IntervalScopes = dict[Interval, Scopes]
+_Path = tuple[list[ir.Stmt], ...]  # a list of statements, after the lists around it, outermost first
 
-    def _innermost(self, name: str, places: list[list[ir.Stmt]]) -> list[ir.Stmt]:
-        common = self._chain(places[0])
-        for place in places[1:]:
-            inside = {id(body) for body in self._chain(place)}
-            common = [body for body in common if id(body) in inside]
-        for body in common[:-1]:
-            if name not in exposed(body) or self._is_counter(name, body):
-                return body
-        return common[-1]
 
-    def _is_counter(self, name: str, body: list[ir.Stmt]) -> bool:
-        """`body` is that of a loop that sets the variable itself at the start of each round."""
-        parent = self._parents[id(body)]
-        return any(
-            isinstance(statement, ir.For) and statement.body is body and statement.variable.name == name
-            for statement in parent or []
-        )
+def _collect_uses(path: _Path, uses: dict[str, list[_Path]]) -> None:
+    """Add the lists in which each variable is read or set."""
+    for statement in path[-1]:
+        for expr in ir.expressions(statement):
+            for variable in reads(expr):
+                uses.setdefault(variable.name, []).append(path)
+        if isinstance(statement, ir.Assign):
+            uses.setdefault(statement.variable.name, []).append(path)
+        elif isinstance(statement, ir.For):
+            uses.setdefault(statement.variable.name, []).append((*path, statement.body))
+        for block in ir.blocks(statement):
+            _collect_uses((*path, block), uses)
+
+
+def _innermost(name: str, paths: list[_Path]) -> list[ir.Stmt]:
+    """The innermost list that holds all uses of a variable and that needs no value from outside."""
+    common = paths[0]
+    for path in paths[1:]:
+        pairs = zip(common, path, strict=False)
+        common = common[: sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], pairs))]
+    for depth in range(len(common) - 1, 0, -1):
+        if name not in exposed(common[depth]) or _is_counter(name, common[depth], common[depth - 1]):
+            return common[depth]
+    return common[0]
+
+
+def _is_counter(name: str, body: list[ir.Stmt], around: list[ir.Stmt]) -> bool:
+    """Whether `body` is the body of a loop of `around` that sets the variable at the start of each iteration."""
+    return any(isinstance(one, ir.For) and one.body is body and one.variable.name == name for one in around)

@@ -150,7 +150,7 @@ def _may_share_elements(body: list[ir.Stmt]) -> bool:
         written.update(one.array.name for one in changed if isinstance(one.array, ir.GlobalArray))
         for one in (*parts, *changed):
             varies = any(isinstance(part, ir.Read) for index in one.indices for part in ir.walk(index))
-            touched[one.array.name].add(id(one) if varies else repr(one.indices))
+            touched[one.array.name].add(one.uid if varies else repr(one.indices))
     return any(len(touched[name]) > 1 for name in written)
 
 

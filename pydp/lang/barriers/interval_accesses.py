@@ -32,7 +32,7 @@ class IntervalAccesses:
         if self._content is None:
             writes: dict[Hashable, int] = {}
             self._content = tuple(
-                (one.kind, id(one.site), _write_number(one, writes, self._conservative),
+                (one.kind, one.site and one.site.uid, _write_number(one, writes, self._conservative),
                  one.certain and not one.context, key, lanes.tobytes(), elements.tobytes())
                 for one, key, lanes, elements in self.accesses
             )  # fmt: skip
@@ -200,7 +200,7 @@ def _kind(access: Access) -> str:
 
 def _write_number(access: Access, writes: dict[Hashable, int], conservative: bool) -> int:
     """The number of a write: equal for writes by one statement with equal values. `writes` has the known numbers."""
-    return writes.setdefault((id(access.site), _value_key(access, conservative)), len(writes))
+    return writes.setdefault((access.site and access.site.uid, _value_key(access, conservative)), len(writes))
 
 
 def _value_key(access: Access, conservative: bool) -> Hashable:
@@ -211,7 +211,7 @@ def _value_key(access: Access, conservative: bool) -> Hashable:
         return lanes.dtype.str, lanes.tobytes(), access.value.symbols
     if access.signature is not None:
         return np.asarray(access.signature).tobytes()
-    return id(access) if conservative else None
+    return access if conservative else None
 
 
 def _common_prefix(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:

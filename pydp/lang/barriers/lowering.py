@@ -90,7 +90,7 @@ def plan_barriers(
             widest = max((one for _, one in cases), key=lambda one: one.width)
             by, period, cases = "", 1, [(None, widest)]
         if any(one.kind != "none" for _, one in cases):
-            executed.add(id(barrier))
+            executed.add(barrier.uid)
         counts.update(_kinds(need, period, cases))
         shape = {"size": size, "memory": memory, "by": by, "period": period}
         lowered.append({"number": number, "cases": texts(cases), **shape})
@@ -250,7 +250,7 @@ def _describe(by: str, cases: Sequence[Case]) -> str:
 
 def _refuse_conditional(body: Sequence[ir.Stmt], inside: str, executed: set[int]) -> None:
     for statement in body:
-        if isinstance(statement, ir.Barrier) and inside and id(statement) in executed:
+        if isinstance(statement, ir.Barrier) and inside and statement.uid in executed:
             raise UnsupportedOnDevice(
                 f"{statement.where}: with mapping='simt', this driver miscompiles a barrier {inside}; "
                 "use mapping='vector'"

@@ -144,14 +144,14 @@ class _Group:
         self.incomplete_intervals: set[int] = set()  # intervals with such loops
         self.intervals: list[dict[str, IntervalAccesses]] = [new_interval()]
         self._contents: dict[Hashable, int] = {}
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[IntervalAccesses, int] = {}
         shared_names = {name: min(shared) for shared in sharing for name in shared}
         for event in events:
             if isinstance(event, BarrierEvent):
                 self.barrier_events.append(event)
                 self.intervals.append(new_interval())
             elif isinstance(event, SkippedIterations):
-                self.skipped_barriers.update(id(barrier) for barrier in event.barriers)
+                self.skipped_barriers.update(barrier.uid for barrier in event.barriers)
                 self.incomplete_intervals.add(len(self.barrier_events))
             elif not isinstance(event.array, ir.PrivateArray):
                 name = event.array.name
@@ -187,10 +187,10 @@ class _Group:
 
     def content_number(self, accesses: IntervalAccesses) -> int:
         """A number that is equal for accesses of equal content."""
-        number = self._numbers.get(id(accesses))
+        number = self._numbers.get(accesses)
         if number is None:
             number = self._contents.setdefault(accesses.content, len(self._contents))
-            self._numbers[id(accesses)] = number
+            self._numbers[accesses] = number
         return number
 
     def distinct_intervals(self) -> int:
@@ -207,9 +207,9 @@ class _Group:
         exact: dict[int, bool] = defaultdict(lambda: True)
         for event, width in zip(self.barrier_events, widths, strict=True):
             number = event.barrier.number
-            executions[number].append(self.size if id(event.barrier) in self.skipped_barriers else width)
-            exact[number] &= event.iterations_known and id(event.barrier) not in self.skipped_barriers
-        skipped = {event.barrier.number for event in self.barrier_events if id(event.barrier) in self.skipped_barriers}
+            executions[number].append(self.size if event.barrier.uid in self.skipped_barriers else width)
+            exact[number] &= event.iterations_known and event.barrier.uid not in self.skipped_barriers
+        skipped = {event.barrier.number for event in self.barrier_events if event.barrier.uid in self.skipped_barriers}
         return {
             number: Width(tuple(found) if exact[number] else (max(found),), number not in skipped)
             for number, found in executions.items()

@@ -336,7 +336,7 @@ class CheckedLanes(Lanes):
         self._synchronize(self.launch.lanes, None)
 
     def _synchronize(self, width: int, groups: np.ndarray | None) -> None:
-        for region in {id(r): r for r in self.regions.values()}.values():
+        for region in dict.fromkeys(self.regions.values()):
             units = region.current.units()
             if groups is not None:
                 units = units[np.isin(region.current.owners(units, self.launch.lanes), groups)]

@@ -76,15 +76,15 @@ class CheckedLaunch:
 
     def site(self, access: ir.Load | ir.Store | ir.Atomic) -> int:
         """The number of an access (a statement or expression of the source)."""
-        number = self.numbers.get(id(access))
+        number = self.numbers.get(access.uid)
         if number is None:
-            number = self.numbers[id(access)] = min(len(self.sites), (1 << SITE_BITS) - 1)
+            number = self.numbers[access.uid] = min(len(self.sites), (1 << SITE_BITS) - 1)
             self.sites.append((access.array.name, access.where))
         return number
 
     def close(self) -> None:
         """End the launch: raise Race if accesses of different groups race."""
-        for region in {id(r): r for r in self.regions.values()}.values():
+        for region in dict.fromkeys(self.regions.values()):
             assert region.launch is not None
             found = find([region.launch], region.launch.units(), self.lanes)
             if found is not None:

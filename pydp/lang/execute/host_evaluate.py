@@ -107,9 +107,9 @@ class HostEvaluator:
         return getattr(self, _EXPRESSIONS[type(expression)])(expression)
 
     def const(self, expression: ir.Const) -> Any:
-        value = self.constants.get(id(expression))
+        value = self.constants.get(expression.uid)
         if value is None:
-            value = self.constants[id(expression)] = np.asarray(expression.value).astype(expression.dtype)[()]
+            value = self.constants[expression.uid] = np.asarray(expression.value).astype(expression.dtype)[()]
         return value
 
     def read(self, expression: ir.Read) -> Any:

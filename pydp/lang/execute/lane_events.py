@@ -32,7 +32,7 @@ class Access:
     certain: bool
     context: tuple[int, ...]
     where: ir.Where
-    site: object = None
+    site: ir.Expr | ir.Stmt | None = None
     value: OptionalValue = None
     earlier_writes_traced: bool = True
     signature: Signature = None

@@ -96,7 +96,7 @@ class Base(ABC):
         self.values_only = False
         self.nesting, self.blocks = 0, 0  # current nesting levels of expressions and statements
         self.latest: ast.AST | None = None  # the last node translated, for errors without a place
-        self.depths: dict[int, tuple[ir.Expr, int]] = {}
+        self.depths: dict[int, int] = {}
         self.frame: Frame
         self.names = dict(shared.names)
 
@@ -196,11 +196,11 @@ class Base(ABC):
         return number if depth <= _MOST_DEPTH else self.assign(self.place_key(f"%{tag}", node), "part", number, node)
 
     def _depth(self, expr: ir.Expr) -> int:
-        known = self.depths.get(id(expr))
-        if known is None:
+        depth = self.depths.get(expr.uid)
+        if depth is None:
             depth = 1 + max((self._depth(inner) for inner in ir.children(expr)), default=0)
-            known = self.depths[id(expr)] = expr, depth
-        return known[1]
+            self.depths[expr.uid] = depth
+        return depth
 
     def is_stable(self, expr: ir.Expr) -> bool:
         """Whether the expression is cheap and constant for the whole run of a lane."""

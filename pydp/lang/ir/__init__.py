@@ -16,6 +16,7 @@ that compute them in 32 or 64 bits, and :mod:`pydp.lang.analysis.integer_ranges`
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -27,14 +28,27 @@ from pydp.lang.ir.data import Item as Item
 from pydp.lang.ir.data import member_dtype as member_dtype
 from pydp.lang.ir.data import member_of as member_of
 
+
+class _Uid:
+    """The attribute `uid`: a number that no other node has. A node gets it when it is first read, so nodes that need
+    none cost nothing. A node made by `dataclasses.replace` gets its own."""
+
+    _numbers = itertools.count()
+
+    def __get__(self, node: Expr | Stmt, kind: type) -> int:
+        number: int = node.__dict__.setdefault("uid", next(self._numbers))  # atomic: all threads read the same number
+        return number
+
+
 # --- expressions (pure; `dtype` is the type of the value) -------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Expr:
-    """An expression."""
+    """An expression. uid: identifies this node; facts about nodes are kept by it. Equal nodes have different ones."""
 
     dtype: np.dtype[Any]
+    uid = _Uid()
 
 
 @dataclass(frozen=True)
@@ -221,9 +235,10 @@ class Load(Expr):
 
 @dataclass
 class Stmt:
-    """A statement; `where` is its location in the user's source."""
+    """A statement; `where` is its location in the user's source. uid: as for expressions."""
 
     where: Where
+    uid = _Uid()
 
 
 @dataclass

@@ -17,7 +17,7 @@ class NameUses:
     def __init__(self, tree: Tree) -> None:
         self._loads: dict[str, int] = {}
         self._stores: dict[str, int] = {}
-        self._inside: dict[int, dict[str, int]] = {}
+        self._inside: dict[ast.For, dict[str, int]] = {}
         loops: dict[str, list[ast.For]] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
@@ -42,9 +42,9 @@ class NameUses:
         return sum(self._loads_in(loop, name) for loop in loops) == self._loads.get(name, 0)
 
     def _loads_in(self, loop: ast.For, name: str) -> int:
-        table = self._inside.get(id(loop))
+        table = self._inside.get(loop)
         if table is None:
-            table = self._inside[id(loop)] = {}
+            table = self._inside[loop] = {}
             for item in loop.body:
                 for node in ast.walk(item):
                     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):

@@ -150,9 +150,7 @@ class _VectorC:
         self.slots = standard_slots(function, names, unit_strides)
         self.kernel = KernelContext(function, layout, unit_strides, names)
         self.carried = regions.carried(nodes)
-        self.scopes = {
-            id(interval): regions.Scopes(interval.body, self.carried) for interval in regions.intervals(nodes)
-        }
+        self.scopes = {interval: regions.Scopes(interval.body, self.carried) for interval in regions.intervals(nodes)}
         self.kernel.variances = Variances(nodes, layout, self.scopes)
         self.kernel.arrangements = arrange(function, self.kernel.variances, layout)
         self.kernel.families = Families(self.kernel.variances, unit_strides)
@@ -297,7 +295,7 @@ class _VectorC:
         for node in nodes:
             if isinstance(node, regions.Interval):
                 IntervalWriter(
-                    self.kernel, self.block, node, self.scopes[id(node)], self.carried, self.carried_privates
+                    self.kernel, self.block, node, self.scopes[node], self.carried, self.carried_privates
                 ).write()
             elif isinstance(node, regions.Jump):
                 self.block.line("break;" if isinstance(node.statement, ir.Break) else "continue;")

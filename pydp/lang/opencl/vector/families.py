@@ -34,7 +34,7 @@ class Families:
         self._variances, self._units = variances, unit_strides
 
     def loads(self, body: list[ir.Stmt]) -> dict[int, Sibling]:
-        """The loads of `body` whose whole family is in the same list of statements, by id."""
+        """The loads of `body` whose whole family is in the same list of statements, by uid."""
         found: dict[int, Sibling] = {}
         members: dict[Key, dict[int, list[ir.Load]]] = {}
         for statement in body:
@@ -47,7 +47,7 @@ class Families:
             for start in range(first, max(loads) + 1, count):
                 if all(offset in loads for offset in range(start, start + count)):
                     for number in range(count):
-                        found |= {id(load): Sibling(number, count, axis) for load in loads[start + number]}
+                        found |= {load.uid: Sibling(number, count, axis) for load in loads[start + number]}
         for statement in body:
             for block in ir.blocks(statement):
                 found |= self.loads(block)

@@ -126,7 +126,7 @@ class Flow(StripMemory):
 
     def _if(self, statement: ir.If) -> None:
         test = self.expr(statement.condition)
-        if not self.kernel.variances.control[id(statement)].divergent:
+        if not self.kernel.variances.control[statement.uid].divergent:
             self.block.open(f"if ({test.texts[0]})")
             self._inside(statement.then, self.mask, self.level)
             self.block.close()
@@ -160,7 +160,7 @@ class Flow(StripMemory):
     # -- loops ---------------------------------------------------------------------------------------------------
 
     def _while(self, statement: ir.While) -> None:
-        variance = self.kernel.variances.control[id(statement)]
+        variance = self.kernel.variances.control[statement.uid]
         if not variance.divergent:
             self._loops.append(_OpenLoop(None, None))
             self.block.open(f"{loop(statement)} (;;)")
@@ -207,7 +207,7 @@ class Flow(StripMemory):
         self._loops.pop()
 
     def _for(self, statement: ir.For) -> None:
-        variance = self.kernel.variances.control[id(statement)]
+        variance = self.kernel.variances.control[statement.uid]
         values = [self.expr(expr) for expr in (statement.start, statement.stop, statement.step)]
         name = statement.variable.name
         outer = self.ranges.loops.get(name) if self.ranges is not None else None

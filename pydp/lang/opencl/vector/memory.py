@@ -77,7 +77,7 @@ class StripMemory(Addresses):
         if place.total is not None and not self.all_lanes_active:
             address = self.clamped(address, place)
         scalars, lanes = self.guards(array, expr.indices, values)
-        if lanes is None and id(expr) in self.kernel.siblings:
+        if lanes is None and expr.uid in self.kernel.siblings:
             address = self._whole_family(expr, address)
         fill = "0"
         if isinstance(array, ir.GlobalArray):
@@ -112,7 +112,7 @@ class StripMemory(Addresses):
     def _whole_family(self, expr: ir.Load, address: Address) -> Address:
         """The address of the family's first load if the elements of the whole family are in bounds; all loads of the
         family then load the same vectors."""
-        number, count, axis = self.kernel.siblings[id(expr)]
+        number, count, axis = self.kernel.siblings[expr.uid]
         assert isinstance(expr.array, ir.GlobalArray)
         rest, offset = without_offset(expr.indices[axis])
         if rest is None or not _deinterleaves(address):

@@ -39,7 +39,7 @@ def pick_layout_rows(nodes: list[regions.Node], layout: StripLayout, profile: Pr
     trial = replace(layout, rows=pick_rows(layout.row_extent, most))
     if trial.rows < 2:
         return layout
-    scopes = {id(interval): regions.Scopes(interval.body, carried) for interval in regions.intervals(nodes)}
+    scopes = {interval: regions.Scopes(interval.body, carried) for interval in regions.intervals(nodes)}
     variances = Variances(nodes, trial, scopes)
     if any(variance.varies_by_row for variance in variances.control.values()):
         return layout

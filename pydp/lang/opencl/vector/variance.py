@@ -173,14 +173,17 @@ def keeps_step(expr: ir.Cast) -> bool:
     return steps(expr.dtype) and steps(expr.value.dtype) and expr.dtype.itemsize == expr.value.dtype.itemsize
 
 
+_Around = list[tuple[list[ir.Stmt], Variance]]  # the enclosing lists of statements, each with its condition's variance
+
+
 class Variances:
     """The variances of all variables and of all control flow of a function.
 
-    variables: by name. control: by id of an If, For or While, the variance of its condition or bounds, joined for loops
-    with the conditions of breaks and continues.
+    variables: by name. control: by the uid of an If, For or While, the variance of its condition or bounds; for loops,
+    joined with the conditions of breaks and continues.
     """
 
-    def __init__(self, nodes: list[regions.Node], layout: StripLayout, scopes: dict[int, regions.Scopes]) -> None:
+    def __init__(self, nodes: list[regions.Node], layout: StripLayout, scopes: regions.IntervalScopes) -> None:
         self.layout = layout
         self.variables: dict[str, Variance] = {}
         self.control: dict[int, Variance] = {}
@@ -241,14 +244,14 @@ class Variances:
     def _visit(self, nodes: list[regions.Node]) -> None:
         for node in nodes:
             if isinstance(node, regions.Interval):
-                self._body(node.body, [(id(node.body), UNIFORM)], self._scopes[id(node)])
+                self._body(node.body, [(node.body, UNIFORM)], self._scopes[node])
             elif isinstance(node, regions.Shared):
                 if isinstance(node.statement, ir.For):
                     self._set(node.statement.variable.name, UNIFORM)
                 self._visit(node.body)
                 self._visit(node.orelse)
 
-    def _body(self, body: list[ir.Stmt], around: list[tuple[int, Variance]], scopes: regions.Scopes) -> None:
+    def _body(self, body: list[ir.Stmt], around: _Around, scopes: regions.Scopes) -> None:
         for statement in body:
             if isinstance(statement, ir.Assign):
                 variance = self.of(statement.value)
@@ -257,16 +260,16 @@ class Variances:
                 self._assign(statement.variable, variance, around, scopes)
             elif isinstance(statement, ir.If):
                 control = self._control(statement, self.of(statement.condition))
-                self._body(statement.then, [*around, (id(statement.then), control)], scopes)
-                self._body(statement.orelse, [*around, (id(statement.orelse), control)], scopes)
+                self._body(statement.then, [*around, (statement.then, control)], scopes)
+                self._body(statement.orelse, [*around, (statement.orelse, control)], scopes)
             elif isinstance(statement, ir.For | ir.While):
                 self._loop(statement, around, scopes)
 
-    def _loop(self, statement: ir.For | ir.While, around: list[tuple[int, Variance]], scopes: regions.Scopes) -> None:
+    def _loop(self, statement: ir.For | ir.While, around: _Around, scopes: regions.Scopes) -> None:
         bounds = combined([self.of(expr) for expr in ir.expressions(statement)])
         control = combined([bounds, self._jumps(statement.body)])
         control = self._control(statement, control)
-        inside = [*around, (id(statement.body), control)]
+        inside = [*around, (statement.body, control)]
         if isinstance(statement, ir.For):
             counter = Variance(None if bounds.divergent else 0, bounds.varies_by_row, bounds.varies_by_block)
             self._assign(statement.variable, counter, inside, scopes)
@@ -283,20 +286,18 @@ class Variances:
         return found
 
     def _control(self, statement: ir.Stmt, variance: Variance) -> Variance:
-        before = self.control.get(id(statement))
+        before = self.control.get(statement.uid)
         variance = variance if before is None else combined([before, variance])
         if variance != before:
-            self.control[id(statement)] = variance
+            self.control[statement.uid] = variance
             self._changed = True
         return variance
 
-    def _assign(
-        self, variable: ir.Variable, variance: Variance, around: list[tuple[int, Variance]], scopes: regions.Scopes
-    ) -> None:
+    def _assign(self, variable: ir.Variable, variance: Variance, around: _Around, scopes: regions.Scopes) -> None:
         """Record an assignment; the conditions between the variable's scope and the assignment count too."""
-        scope = id(scopes.of[variable.name])
-        places = [place for place, _ in around]
-        between = [control for _, control in around[places.index(scope) + 1 :]]
+        scope = scopes.of[variable.name]
+        outside = next(number for number, (body, _) in enumerate(around) if body is scope)
+        between = [control for _, control in around[outside + 1 :]]
         divergence = combined(between)
         if divergence.divergent:
             # The mask of the assignment has a text for each row if any enclosing condition varies by row.
