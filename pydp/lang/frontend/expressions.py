@@ -15,7 +15,7 @@ from pydp.lang.frontend.records import SELECT_LIMIT, Records
 from pydp.lang.frontend.values import Constant, Items, Number, Value, View, describe, map_leaves
 from pydp.lang.frontend.view_lowering import Element
 from pydp.lang.ir.types import BOOL
-from pydp.lang.source.names import MISSING, local_names, look_up
+from pydp.lang.source.names import MISSING, look_up
 from pydp.space import Extent, Index
 
 BINARY: dict[type[ast.operator], str] = {
@@ -118,7 +118,7 @@ class Expressions(Records):
         name = node.id
         if name in frame.bindings and (self.assigned is None or frame.prefix + name in self.assigned):
             return frame.bindings[name]
-        if name in local_names(frame.source.tree):
+        if name in frame.source.facts.local_names:
             self.fail(f"{name!r} may be unassigned here; assign it on every path to this line", node)
         found = look_up(frame.function, name)
         if found is MISSING:

@@ -27,7 +27,7 @@ class Translator(Statements):
     def give_argument(self, name: str, value: Value, node: ast.AST) -> None:
         """Bind an argument; an argument that the body assigns gets its own variable."""
         frame = self.frame
-        if frame.counts.get(name, 0):
+        if frame.source.facts.store_counts[name]:
             self.bind(name, value, node)
             return
         frame.bindings[name] = map_leaves(value, lambda number, suffix: self._passed(name, number, suffix, node))
@@ -52,7 +52,7 @@ class Translator(Statements):
         if dtype.kind not in "biufV" or dtype.hasobject:
             self.fail(f"{name!r} has dtype {dtype}; bool, integers, floats and records are accepted", node)
         frame = self.frame
-        changed = frame.counts.get(name, 0) > 0
+        changed = frame.source.facts.store_counts[name] > 0
         variable = self.variable(f"argument {name}", name, dtype)
         number = Number(ir.Read(dtype, variable))
         if changed:
@@ -83,11 +83,7 @@ class Translator(Statements):
     def function_result(self, body: Sequence[ast.stmt]) -> Value:
         """Translate the statements of a function and give its return value."""
         last = body[-1]
-        simple = isinstance(last, ast.Return) and not any(
-            isinstance(inner, ast.Return) for item in body[:-1] for inner in ast.walk(item)
-        )
-        if simple:
-            assert isinstance(last, ast.Return)
+        if isinstance(last, ast.Return) and not any(map(self.frame.source.facts.has_return, body[:-1])):
             self.translate_function(body[:-1] or [ast.copy_location(ast.Pass(), last)])
             if self.assigned is None or last.value is None:
                 self.fail("the function returns no value", last)
@@ -143,8 +139,7 @@ class Translator(Statements):
             self.assigned = before
 
     def _inlined_body(self, tree: Tree) -> Value:
-        gives = any(isinstance(item, ast.Return) and item.value is not None for item in ast.walk(tree))
-        if isinstance(tree, ast.Lambda) or gives:
+        if isinstance(tree, ast.Lambda) or self.frame.source.facts.returns_value:
             return self.lambda_or_function(tree)
         self.translate_function(tree.body)
         return Constant(None)

@@ -15,7 +15,7 @@ from pydp.lang.frontend.values import Constant, Items, Number, Value, View, desc
 from pydp.lang.frontend.vectors import Vectors, member_name
 from pydp.lang.frontend.view_lowering import constant_of
 from pydp.lang.ir.types import BOOL
-from pydp.lang.source.names import local_names, look_up
+from pydp.lang.source.names import look_up
 
 SELECT_LIMIT = 64
 
@@ -30,7 +30,7 @@ class Records(Vectors):
         """The name in ``r["name"]``: a string, or a name from an enclosing scope whose value is a string."""
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, str) else None
-        if isinstance(node, ast.Name) and node.id not in local_names(self.frame.source.tree):
+        if isinstance(node, ast.Name) and node.id not in self.frame.source.facts.local_names:
             found = look_up(self.frame.function, node.id)
             return found if isinstance(found, str) else None
         return None

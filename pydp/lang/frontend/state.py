@@ -22,8 +22,6 @@ from pydp.lang import ir
 from pydp.lang.frontend.values import Number, Value, describe, map_leaves, same_shape
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT32, FLOAT64, INT64, UINT64, NoCommonType, Type, is_integer, join
-from pydp.lang.source.names import store_counts
-from pydp.lang.source.statics import NameUses, name_uses_of
 from pydp.lang.source.syntax import Source
 
 _STABLE = (ir.Const, ir.Parameter, ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
@@ -66,12 +64,6 @@ class Frame:
     loops: list[Loop] = field(default_factory=list)
     arguments: frozenset[str] = frozenset()
     result: Value | None = None
-    counts: dict[str, int] = field(default_factory=dict)
-    name_uses: NameUses = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.counts = store_counts(self.source.tree)
-        self.name_uses = name_uses_of(self.source.tree)
 
 
 class Base(ABC):
@@ -98,7 +90,6 @@ class Base(ABC):
         self.latest: ast.AST | None = None  # the last node translated, for errors without a place
         self.depths: dict[int, int] = {}
         self.frame: Frame
-        self.names = dict(shared.names)
 
     # --- defined by subclasses
 
@@ -164,7 +155,6 @@ class Base(ABC):
         known = self.shared.types.get(key)
         if known is None:
             self.shared.types[key] = (stripped, where)
-            self.shared.changed = True
             return stripped
         try:
             joined = join(known[0], stripped)
@@ -215,7 +205,7 @@ class Base(ABC):
         for item in inner:
             if isinstance(item, ir.Read):
                 frame, loop = self.active.get(item.variable.name, (None, None))
-                if loop is None or (frame is self.frame and not frame.name_uses.all_uses_inside(name, loop)):
+                if loop is None or (frame is self.frame and not frame.source.facts.all_uses_inside(name, loop)):
                     return False
             elif not isinstance(item, _STABLE_INSIDE):
                 return False
@@ -224,7 +214,7 @@ class Base(ABC):
     def bind(self, name: str, value: Value, node: ast.AST) -> None:
         """``name = value``: numbers go to variables, except stable expressions of names that are assigned once."""
         frame = self.frame
-        once = frame.counts.get(name, 0) <= 1 and name not in frame.arguments
+        once = frame.source.facts.store_counts[name] <= 1 and name not in frame.arguments
         previous = frame.bindings.get(name)
         if previous is not None and not once and not same_shape(previous, value):
             self.fail(f"{name!r} is {describe(previous)} and cannot become {describe(value)}; use another name", node)

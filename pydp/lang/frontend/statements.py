@@ -15,8 +15,8 @@ from pydp.lang.frontend.expressions import BINARY
 from pydp.lang.frontend.state import Loop
 from pydp.lang.frontend.values import Items, Number, Value, describe, map_leaves
 from pydp.lang.ir.types import BOOL, INT64, is_integer
-from pydp.lang.source.names import local_names, look_up
-from pydp.lang.source.statics import always_jumps, has_return, returns_in_loop
+from pydp.lang.source.names import look_up
+from pydp.lang.source.statics import always_jumps
 
 _REFUSED: dict[str, tuple[str, str]] = {
     "Assert": ("assert", "compute a flag and store it, or test before the call"),
@@ -63,7 +63,7 @@ class Statements(Targets):
             if isinstance(statement, ast.If) and self._split(statement, rest):
                 return
             self.translate(statement)
-            if has_return(statement) and self._after_return(statement, rest):
+            if self.frame.source.facts.has_return(statement) and self._after_return(statement, rest):
                 return
 
     def translate(self, statement: ast.stmt) -> None:
@@ -77,7 +77,8 @@ class Statements(Targets):
 
     def _split(self, statement: ast.If, rest: Sequence[ast.stmt]) -> bool:
         """Move the code after ``if c: ... return`` into the other branch. Returns whether it did."""
-        if self.frame.loops or not rest or not has_return(statement) or returns_in_loop([statement]):
+        facts = self.frame.source.facts
+        if self.frame.loops or not rest or not facts.has_return(statement) or facts.returns_in_loop(statement):
             return False
         ends = always_jumps(statement.body), always_jumps(statement.orelse)
         if ends == (True, False):
@@ -99,7 +100,7 @@ class Statements(Targets):
     def _after_return(self, statement: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
         """Guard the code after a statement that may return. Returns whether `rest` was translated."""
         if self.frame.loops:
-            if returns_in_loop([statement]):
+            if self.frame.source.facts.returns_in_loop(statement):
                 self._leave_outer(statement)
             return False
         if not rest or self.assigned is None:
@@ -292,7 +293,7 @@ class Statements(Targets):
         self._unrolled(node, map_leaves(over, lambda number, suffix: self.copied(number, f"item{suffix}", node)))
 
     def _is_range(self, func: ast.Name) -> bool:
-        return func.id not in local_names(self.frame.source.tree) and look_up(self.frame.function, func.id) is range
+        return func.id not in self.frame.source.facts.local_names and look_up(self.frame.function, func.id) is range
 
     def _unrolled(self, node: ast.For, over: Value) -> None:
         assert isinstance(over, Items)
@@ -307,7 +308,7 @@ class Statements(Targets):
         start, stop, step = bounds
         frame = self.frame
         where = self.where(node)
-        own = frame.name_uses.is_counter(target.id)
+        own = frame.source.facts.is_counter(target.id)
         key = self.place_key(target.id if own else f"%{target.id}", node)
         counter = self.variable(key, target.id, dtype, True)
         read = Number(ir.Read(dtype, counter), True)

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -376,11 +377,30 @@ class ValueFunction:
 # --- traversal -------------------------------------------------------------------------------------------
 
 
+_Children = Callable[[Any], Sequence[Expr]]
+
+
 @functools.cache
-def _expression_fields(kind: Any) -> tuple[tuple[str, bool], ...]:
-    """(name, whether it holds several) of the fields of a node type that hold expressions."""
-    several = {"Expr": False, "Expr | None": False, "tuple[Expr, ...]": True}
-    return tuple((item.name, several[str(item.type)]) for item in fields(kind) if str(item.type) in several)
+def _children_of(kind: Any) -> _Children:
+    """The function that reads the children of a node type."""
+    kinds = {item.name: str(item.type) for item in fields(kind) if "Expr" in str(item.type)}
+    names = list(kinds)
+    if not names:
+        return lambda node: ()
+    if all(kinds[name] == "Expr" for name in names):
+        read: _Children = attrgetter(*names)
+        return read if len(names) > 1 else lambda node: (read(node),)
+    if len(names) == 1 and kinds[names[0]] == "tuple[Expr, ...]":
+        return attrgetter(names[0])
+
+    def mixed(node: Any) -> list[Expr]:
+        found: list[Expr] = []
+        for name in names:
+            value = getattr(node, name)
+            found += value if isinstance(value, tuple) else () if value is None else (value,)
+        return found
+
+    return mixed
 
 
 @functools.cache
@@ -389,17 +409,10 @@ def _block_fields(kind: Any) -> tuple[str, ...]:
     return tuple(item.name for item in fields(kind) if str(item.type) == "list[Stmt]")
 
 
-def children(node: Expr | Stmt) -> list[Expr]:
-    """The expressions directly inside an expression or a statement (those of `bounds` left out), in order."""
-    found: list[Expr] = []
+def children(node: Expr | Stmt) -> Sequence[Expr]:
+    """The expressions directly inside an expression or a statement, in order; without the expressions of `bounds`."""
     kind: Any = type(node)
-    for name, several in _expression_fields(kind):
-        value = getattr(node, name)
-        if several:
-            found += value
-        elif value is not None:
-            found.append(value)
-    return found
+    return _children_of(kind)(node)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -408,11 +421,13 @@ def walk(expr: Expr) -> Iterator[Expr]:
     while pending:
         one = pending.pop()
         yield one
-        pending += reversed(children(one))
+        inside = children(one)
+        if inside:
+            pending += inside[::-1]
 
 
 expressions = children
-"""The expressions of one statement, not those of statements nested in it."""
+"""The expressions of one statement, without the expressions of statements nested in it."""
 
 
 def blocks(statement: Stmt) -> Iterator[list[Stmt]]:

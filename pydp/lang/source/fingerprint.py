@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang.source import names
+from pydp.lang.source.syntax import source_of
 from pydp.runtime.bounded import BoundedCache
 
 _CACHED = "_pydp_fingerprint"
@@ -54,7 +55,7 @@ def _add_guards(function: FunctionType, guards: list[_Guard], seen: set[Function
     guards.append((_attribute, function, "__code__", function.__code__))
     guards.append((_attribute, function, "__defaults__", function.__defaults__))
     _add_content_guards(function.__defaults__, guards, seen)
-    for chain in names._free_chains(function):
+    for chain in source_of(function).facts.free_chains:
         value = names.look_up(function, chain[0])
         guards.append((names.look_up, function, chain[0], value))
         if isinstance(value, ModuleType) and value.__name__ in names._FIXED_MODULES:

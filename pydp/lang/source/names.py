@@ -1,4 +1,4 @@
-"""The names that a vector function uses: its local names, and the values of its free names.
+"""The values of the free names of a vector function.
 
 The meaning of a function depends on its source and on the values of its free names (closure and module). Both are part
 of :func:`content_key`.
@@ -6,9 +6,7 @@ of :func:`content_key`.
 
 from __future__ import annotations
 
-import ast
 import builtins
-import functools
 from collections.abc import Callable, Hashable
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -17,8 +15,7 @@ from weakref import ref
 import numpy as np
 
 from pydp.lang.ir.diagnostics import VectorError
-from pydp.lang.source.syntax import Source, Tree, source_of
-from pydp.runtime.bounded import BoundedCache
+from pydp.lang.source.syntax import source_of
 
 _FIXED_MODULES = frozenset({"numpy", "math", "pydp", "builtins", "operator"})
 _MAX_ELEMENTS = 64  # elements; larger arrays are refused as constants, so their content is not part of the key
@@ -32,8 +29,6 @@ class Missing:
 
 
 MISSING = Missing()
-Chain = tuple[str, ...]
-_chain_cache = BoundedCache(1024)
 
 
 class IdentityKey:
@@ -81,45 +76,6 @@ def look_up(function: FunctionType, name: str) -> Any:
     return getattr(builtins, name, MISSING)
 
 
-@functools.lru_cache(maxsize=512)
-def local_names(tree: Tree) -> frozenset[str]:
-    """The local names of a function: its arguments and all names that it assigns."""
-    arguments = tree.args
-    names = {item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-    return frozenset(names)
-
-
-@functools.lru_cache(maxsize=512)
-def store_counts(tree: Tree) -> dict[str, int]:
-    """The number of assignments to each name in a function, including augmented and member assignments."""
-    count: dict[str, int] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            count[node.id] = count.get(node.id, 0) + 1
-        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            count[node.target.id] = count.get(node.target.id, 0) + 1
-        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            root = _record_name(node)
-            if root is not None:
-                count[root] = count.get(root, 0) + 1
-    return count
-
-
-def _record_name(node: ast.Attribute | ast.Subscript) -> str | None:
-    """The name of the record whose member is stored: ``r`` for ``r.x``, ``r["x"]``, ``r.v[1]``. None for stores to
-    array elements."""
-    while isinstance(node.value, ast.Attribute | ast.Subscript):
-        node = node.value
-    if not isinstance(node.value, ast.Name):
-        return None
-    if isinstance(node, ast.Attribute):
-        return node.value.id if node.attr != "T" else None
-    return node.value.id if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else None
-
-
 def content_key(fn: object) -> Hashable:
     """A hashable key of a vector function's content: its code, defaults and the values of its free names.
 
@@ -133,40 +89,11 @@ def _function_key(function: FunctionType, callers: tuple[CodeType, ...]) -> Hash
     if code in callers:
         return ("recursion", callers.index(code))
     inside = (*callers, code)
-    values = tuple(_chain_key(function, chain, inside) for chain in _free_chains(function))
+    values = tuple(_chain_key(function, chain, inside) for chain in source_of(function).facts.free_chains)
     return (code, code.co_filename, _value_key(function.__defaults__, inside), values)
 
 
-def _free_chains(function: FunctionType) -> tuple[Chain, ...]:
-    """The free names that the function reads, each with its chain of attributes: ``("np", "float32")``."""
-    key = (function.__code__.co_filename, function.__code__)
-    found: tuple[Chain, ...] | None = _chain_cache.get(key)
-    return _chain_cache.make(key, lambda: _read_chains(source_of(function))) if found is None else found
-
-
-def _read_chains(source: Source) -> tuple[Chain, ...]:
-    local = local_names(source.tree)
-    chains: set[Chain] = set()
-
-    body: list[Any] = [source.tree.body] if isinstance(source.tree, ast.Lambda) else list(source.tree.body)
-    while body:
-        node = body.pop()
-        attributes: list[str] = []
-        inner = node
-        while isinstance(inner, ast.Attribute):
-            attributes.insert(0, inner.attr)
-            inner = inner.value
-        if isinstance(inner, ast.Name):
-            if inner.id not in local:
-                chains.add((inner.id, *attributes))
-        elif attributes:
-            body.append(inner)
-        else:
-            body.extend(ast.iter_child_nodes(node))
-    return tuple(sorted(chains))
-
-
-def _chain_key(function: FunctionType, chain: Chain, callers: tuple[CodeType, ...]) -> Hashable:
+def _chain_key(function: FunctionType, chain: tuple[str, ...], callers: tuple[CodeType, ...]) -> Hashable:
     value = look_up(function, chain[0])
     if isinstance(value, ModuleType) and value.__name__ in _FIXED_MODULES:
         return value.__name__

@@ -7,15 +7,15 @@ import inspect
 import linecache
 import sys
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
 from pydp.lang.ir import Where
 from pydp.lang.ir.diagnostics import VectorError
+from pydp.lang.source.statics import Tree, TreeFacts
 from pydp.runtime.bounded import BoundedCache
 from pydp.runtime.programs.template import parsing
-
-Tree = ast.FunctionDef | ast.Lambda
 
 
 @dataclass(eq=False)
@@ -26,6 +26,11 @@ class Source:
     name: str
     tree: Tree
     lines: list[str] = field(repr=False)
+
+    @cached_property
+    def facts(self) -> TreeFacts:
+        """The uses of names and the returns of the function."""
+        return TreeFacts(self.tree)
 
     def where(self, node: ast.AST) -> Where:
         """The source location of a node of the tree."""
