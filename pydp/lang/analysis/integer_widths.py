@@ -7,7 +7,6 @@ weak ones use the weak one's whole value where all of its bits count, and choice
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.analysis.exact_choices import BY_VALUE, ExactChoices
+from pydp.lang.ir.rewrite import Rewriter
 from pydp.lang.ir.types import BOOL, INT32, INT64, UINT64
 
 _Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
@@ -30,102 +30,13 @@ def narrowed(function: _Made) -> _Made:
 
 def widened(function: _Made) -> _Made:
     """The function with weak integers, indexes and extents of 64 bits."""
-    return _Widening(function).function(function)
+    made = _Widening(function).function(function)
+    if isinstance(made, ir.Function):
+        made.index_dtype = INT64
+    return made
 
 
-class _Rewriting:
-    """A function with its expressions changed; variables and parameters may get other types."""
-
-    def expr(self, expr: ir.Expr) -> ir.Expr:
-        raise NotImplementedError
-
-    def index(self, expr: ir.Expr) -> ir.Expr:
-        """An expression that is an index, a bound of a loop, or the width of a barrier."""
-        return self.expr(expr)
-
-    def typed(self, expr: ir.Expr, dtype: np.dtype[Any]) -> ir.Expr:
-        """An expression as a value of `dtype`."""
-        return self.expr(expr)
-
-    def variable(self, variable: ir.Variable) -> ir.Variable:
-        return variable
-
-    def parameter(self, parameter: ir.Parameter) -> ir.Parameter:
-        return parameter
-
-    def index_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        return dtype
-
-    def function(self, function: _Made) -> _Made:
-        changed: dict[str, Any] = {
-            "variables": [self.variable(one) for one in function.variables],
-            "body": self.block(function.body),
-        }
-        if isinstance(function, ir.ValueFunction):
-            changed["result"] = self.typed(function.result, function.result.dtype)
-        else:
-            changed["parameters"] = [self.parameter(one) for one in function.parameters]
-            changed["index_dtype"] = self.index_dtype(function.index_dtype)
-            changed["weak_form"] = None
-        return replace(function, **changed)
-
-    def block(self, body: list[ir.Stmt]) -> list[ir.Stmt]:
-        return [self.statement(one) for one in body]
-
-    def statement(self, one: ir.Stmt) -> ir.Stmt:
-        if isinstance(one, ir.Assign):
-            variable = self.variable(one.variable)
-            wanted = one.value.dtype if one.members else variable.dtype
-            return replace(one, variable=variable, value=self.typed(one.value, wanted))
-        if isinstance(one, ir.Store | ir.Atomic):
-            return replace(
-                one,
-                indices=tuple(map(self.index, one.indices)),
-                value=self.typed(one.value, one.value.dtype),
-                bounds=self.bounds(one.bounds),
-            )
-        if isinstance(one, ir.If):
-            then, orelse = self.block(one.then), self.block(one.orelse)
-            return replace(one, condition=self.expr(one.condition), then=then, orelse=orelse, item=self.item(one.item))
-        if isinstance(one, ir.While):
-            return replace(one, condition=self.expr(one.condition), body=self.block(one.body))
-        if isinstance(one, ir.For):
-            variable = self.variable(one.variable)
-            start, stop, step = (self.typed(end, variable.dtype) for end in (one.start, one.stop, one.step))
-            return replace(one, variable=variable, start=start, stop=stop, step=step, body=self.block(one.body))
-        if isinstance(one, ir.Barrier) and one.width is not None:
-            return replace(one, width=self.index(one.width))
-        return one
-
-    def bounds(self, bounds: tuple[ir.Bound, ...]) -> tuple[ir.Bound, ...]:
-        return tuple(replace(one, index=self.index(one.index)) for one in bounds)
-
-    def item(self, bound: ir.ItemBound | None) -> ir.ItemBound | None:
-        return None if bound is None else replace(bound, index=self.index(bound.index))
-
-    def load(self, expr: ir.Load) -> ir.Expr:
-        return replace(expr, indices=tuple(map(self.index, expr.indices)), bounds=self.bounds(expr.bounds))
-
-    def inside(self, expr: ir.Expr, change: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
-        """An expression with those directly inside it changed."""
-        if isinstance(expr, ir.Load):
-            return self.load(expr)
-        if isinstance(expr, ir.Unary | ir.Cast):
-            return replace(expr, value=change(expr.value))
-        if isinstance(expr, ir.Binary | ir.Compare | ir.Logical):
-            return replace(expr, left=change(expr.left), right=change(expr.right))
-        if isinstance(expr, ir.Select):
-            condition = self.expr(expr.condition)
-            yes, no = change(expr.yes), change(expr.no)
-            return replace(expr, condition=condition, yes=yes, no=no, item=self.item(expr.item))
-        if isinstance(expr, ir.Math | ir.MakeRecord):
-            return replace(expr, values=tuple(map(change, expr.values)))
-        if isinstance(expr, ir.Member):
-            return replace(expr, record=change(expr.record))
-        return expr
-
-
-class _Narrowing(_Rewriting):
+class _Narrowing(Rewriter):
     def expr(self, expr: ir.Expr) -> ir.Expr:
         if isinstance(expr, ir.Const) and expr.dtype == INT32 and not -(1 << 31) <= expr.value < 1 << 31:
             return replace(expr, value=int(np.int64(expr.value).astype(INT32)))  # the low bits of a weak integer
@@ -134,7 +45,7 @@ class _Narrowing(_Rewriting):
         return self.inside(expr, self.expr)
 
 
-class _Widening(_Rewriting):
+class _Widening(Rewriter):
     def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
         self.choices = ExactChoices(function)
 
@@ -144,9 +55,6 @@ class _Widening(_Rewriting):
 
     def parameter(self, parameter: ir.Parameter) -> ir.Parameter:
         return replace(parameter, dtype=INT64) if parameter.weak and parameter.dtype == INT32 else parameter
-
-    def index_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        return INT64
 
     def index(self, expr: ir.Expr) -> ir.Expr:
         return self.typed(expr, INT64)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from pydp.lang import ir
 from pydp.lang.barriers.uniform import Uniformity, analyze
+from pydp.lang.ir.rewrite import Rewriter
 from pydp.lang.ir.types import BOOL
 
 
@@ -28,7 +29,7 @@ def split_divergent_regions(function: ir.Function) -> ir.Function:
     return replace(function, body=body, variables=[*function.variables, *splitter.masks])
 
 
-class _Splitter:
+class _Splitter(Rewriter):
     def __init__(self, function: ir.Function, uniformity: Uniformity) -> None:
         self.uniformity = uniformity
         self.taken = {item.name for item in function.variables} | {item.name for item in function.arrays}
@@ -36,26 +37,15 @@ class _Splitter:
         self.taken |= {item.name for item in function.parameters}
         self.masks: list[ir.Variable] = []
 
-    def block(self, body: Sequence[ir.Stmt]) -> list[ir.Stmt]:
-        """Transform a block that all lanes run: split its divergent conditions around barriers."""
-        result: list[ir.Stmt] = []
-        for statement in body:
-            if not ir.barriers([statement]):
-                result.append(statement)
-            elif isinstance(statement, ir.If):
-                result += self._condition(statement)
-            elif isinstance(statement, ir.For | ir.While):
-                result.append(replace(statement, body=self.block(statement.body)))
-            else:
-                result.append(statement)
-        return result
+    def expr(self, expr: ir.Expr) -> ir.Expr:
+        return expr
 
-    def _condition(self, statement: ir.If) -> list[ir.Stmt]:
-        if self.uniformity.cause(statement.condition) is None:
-            return [replace(statement, then=self.block(statement.then), orelse=self.block(statement.orelse))]
-        if not self._can_split(statement.then) or not self._can_split(statement.orelse):
-            return [statement]
-        return self._split(statement, None)
+    def statement(self, one: ir.Stmt) -> list[ir.Stmt]:
+        """Split the divergent conditions around barriers in a statement that all lanes run."""
+        if isinstance(one, ir.If) and ir.barriers([one]) and self.uniformity.cause(one.condition) is not None:
+            splittable = self._can_split(one.then) and self._can_split(one.orelse)
+            return self._split(one, None) if splittable else [one]
+        return super().statement(one)
 
     def _can_split(self, body: Sequence[ir.Stmt]) -> bool:
         """Whether all barriers have a uniform width, and only conditions and loops with uniform trip counts enclose

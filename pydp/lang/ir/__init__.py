@@ -388,7 +388,7 @@ def _children_of(kind: Any) -> _Children:
     if not names:
         return lambda node: ()
     if all(kinds[name] == "Expr" for name in names):
-        read: _Children = attrgetter(*names)
+        read: Callable[[Any], Any] = attrgetter(*names)
         return read if len(names) > 1 else lambda node: (read(node),)
     if len(names) == 1 and kinds[names[0]] == "tuple[Expr, ...]":
         return attrgetter(names[0])

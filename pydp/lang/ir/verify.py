@@ -14,6 +14,7 @@ from pydp.lang import ir
 from pydp.lang.intrinsics import BINARY, COMPARISONS, FUNCTIONS, UNARY, result_dtype
 from pydp.lang.ir.data import member_dtype
 from pydp.lang.ir.types import BOOL, is_integer
+from pydp.lang.ir.visit import Visitor
 
 _Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
 AFTER_PASS: list[Callable[[ir.Function | ir.ValueFunction], object]] = []
@@ -39,7 +40,7 @@ def verify(function: ir.Function | ir.ValueFunction) -> None:
         checker.expr(function.result)
 
 
-class _Checker:
+class _Checker(Visitor):
     def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
         self.function = function
         self.where = function.where
@@ -55,6 +56,9 @@ class _Checker:
         if not holds:
             raise InvalidForm(f"{self.function.name}: {rule} ({self.where})")
 
+    def on_other(self, node: ir.Expr | ir.Stmt) -> None:
+        """A node without a rule."""
+
     # --- statements
 
     def block(self, body: Sequence[ir.Stmt], inside_loop: bool) -> None:
@@ -64,15 +68,13 @@ class _Checker:
             for expr in ir.expressions(one):
                 self.expr(expr)
             self.where = one.where
-            rule = _STATEMENTS.get(type(one))
-            if rule is not None:
-                rule(self, one)
+            self.visit(one)
             if isinstance(one, ir.Break | ir.Continue):
                 self.need(inside_loop, f"{type(one).__name__} is outside of a loop")
             for block in ir.blocks(one):
                 self.block(block, inside_loop or isinstance(one, ir.For | ir.While))
 
-    def _assign(self, one: ir.Assign) -> None:
+    def on_assign(self, one: ir.Assign) -> None:
         self._declared(one.variable)
         wanted = member_dtype(one.variable.dtype, one.members)
         self.need(one.value.dtype == wanted, f"{one.variable.name} of {wanted} is assigned {one.value.dtype}")
@@ -82,14 +84,14 @@ class _Checker:
         self.need(known is not None, f"the variable {variable.name} is not declared")
         self.need(known == variable, f"the variable {variable.name} is declared as {known}, but used as {variable}")
 
-    def _store(self, one: ir.Store) -> None:
+    def on_store(self, one: ir.Store) -> None:
         wanted = member_dtype(one.array.dtype, one.members)
         self.need(one.value.dtype == wanted, f"{one.array.name} of {wanted} is stored {one.value.dtype}")
         self._access(one.array, one.indices)
         if isinstance(one.array, ir.GlobalArray):
             self.need(one.array.writable, f"{one.array.name} is read-only, but it is stored to")
 
-    def _atomic(self, one: ir.Atomic) -> None:
+    def on_atomic(self, one: ir.Atomic) -> None:
         self.need(one.op in ("add", "min", "max", "and", "or", "xor"), f"the atomic {one.op} is unknown")
         self.need(one.value.dtype == one.array.dtype, f"{one.array.name} is updated with {one.value.dtype}")
         self._access(one.array, one.indices)
@@ -100,10 +102,12 @@ class _Checker:
         self.need(len(indices) == rank, f"{array.name} of rank {rank} has {len(indices)} indexes")
         self.need(all(is_integer(one.dtype) for one in indices), f"an index of {array.name} is not an integer")
 
-    def _condition(self, one: ir.If | ir.While) -> None:
+    def on_if(self, one: ir.If | ir.While) -> None:
         self.need(one.condition.dtype == BOOL, f"a condition is {one.condition.dtype}")
 
-    def _for(self, one: ir.For) -> None:
+    on_while = on_if
+
+    def on_for(self, one: ir.For) -> None:
         self._declared(one.variable)
         dtypes = {end.dtype for end in (one.start, one.stop, one.step)}
         self.need(dtypes == {one.variable.dtype}, f"the range of {one.variable.name} has {dtypes}")
@@ -116,44 +120,42 @@ class _Checker:
         pending = [expr]
         while pending:
             one = pending.pop()
-            rule = _EXPRESSIONS.get(type(one))
-            if rule is not None:
-                rule(self, one)
+            self.visit(one)
             pending += ir.children(one)
 
-    def _read(self, expr: ir.Read) -> None:
+    def on_read(self, expr: ir.Read) -> None:
         self._declared(expr.variable)
         self.need(expr.dtype == expr.variable.dtype, f"{expr.variable.name} is read as {expr.dtype}")
 
-    def _unary(self, expr: ir.Unary) -> None:
+    def on_unary(self, expr: ir.Unary) -> None:
         self.need(expr.op in UNARY, f"the operator {expr.op} is unknown")
         self.need(expr.dtype == expr.value.dtype, f"{expr.op} of {expr.value.dtype} gives {expr.dtype}")
         self.need((expr.op == "not") == (expr.dtype == BOOL), f"{expr.op} is applied to {expr.dtype}")
 
-    def _binary(self, expr: ir.Binary) -> None:
+    def on_binary(self, expr: ir.Binary) -> None:
         self.need(expr.op in BINARY, f"the operator {expr.op} is unknown")
         found = (expr.left.dtype, expr.right.dtype)
         self.need(found == (expr.dtype, expr.dtype), f"{expr.op} of {found[0]} and {found[1]} gives {expr.dtype}")
 
-    def _compare(self, expr: ir.Compare) -> None:
+    def on_compare(self, expr: ir.Compare) -> None:
         self.need(expr.op in COMPARISONS and expr.dtype == BOOL, f"{expr.op} gives {expr.dtype}")
         found = (expr.left.dtype, expr.right.dtype)
         self.need(found[0] == found[1], f"{found[0]} is compared with {found[1]}")
 
-    def _logical(self, expr: ir.Logical) -> None:
+    def on_logical(self, expr: ir.Logical) -> None:
         found = {expr.dtype, expr.left.dtype, expr.right.dtype}
         self.need(found == {BOOL} and expr.op in ("and", "or"), f"{expr.op} of {found}")
 
-    def _select(self, expr: ir.Select) -> None:
+    def on_select(self, expr: ir.Select) -> None:
         self.need(expr.condition.dtype == BOOL, f"a condition is {expr.condition.dtype}")
         found = {expr.dtype, expr.yes.dtype, expr.no.dtype}
         self.need(len(found) == 1, f"a choice between {expr.yes.dtype} and {expr.no.dtype} gives {expr.dtype}")
 
-    def _cast(self, expr: ir.Cast) -> None:
+    def on_cast(self, expr: ir.Cast) -> None:
         names = expr.dtype.names or expr.value.dtype.names
         self.need(not names or expr.dtype == expr.value.dtype, "a record is converted")
 
-    def _math(self, expr: ir.Math) -> None:
+    def on_math(self, expr: ir.Math) -> None:
         row = FUNCTIONS.get(expr.name)
         self.need(row is not None, f"the function {expr.name} is unknown")
         assert row is not None
@@ -165,39 +167,16 @@ class _Checker:
         self.need([one.dtype for one in expr.values] == wanted, f"the arguments of {expr.name} have different types")
         self.need(expr.dtype == result_dtype(row.rule, own), f"{expr.name} of {own} gives {expr.dtype}")
 
-    def _member(self, expr: ir.Member) -> None:
+    def on_member(self, expr: ir.Member) -> None:
         self.need(expr.dtype == member_dtype(expr.record.dtype, (expr.name,)), f"{expr.name} is read as {expr.dtype}")
 
-    def _make_record(self, expr: ir.MakeRecord) -> None:
+    def on_make_record(self, expr: ir.MakeRecord) -> None:
         names = expr.dtype.names or ()
         self.need(len(names) == len(expr.values), f"a record of {len(names)} members has {len(expr.values)} values")
         for name, value in zip(names, expr.values, strict=True):
             wanted = member_dtype(expr.dtype, (name,))
             self.need(value.dtype == wanted, f"the member {name} of {wanted} gets {value.dtype}")
 
-    def _load(self, expr: ir.Load) -> None:
+    def on_load(self, expr: ir.Load) -> None:
         self.need(expr.dtype == expr.array.dtype, f"{expr.array.name} is read as {expr.dtype}")
         self._access(expr.array, expr.indices)
-
-
-_STATEMENTS: dict[type, Callable[..., None]] = {
-    ir.Assign: _Checker._assign,
-    ir.Store: _Checker._store,
-    ir.Atomic: _Checker._atomic,
-    ir.If: _Checker._condition,
-    ir.While: _Checker._condition,
-    ir.For: _Checker._for,
-}
-_EXPRESSIONS: dict[type, Callable[..., None]] = {
-    ir.Read: _Checker._read,
-    ir.Unary: _Checker._unary,
-    ir.Binary: _Checker._binary,
-    ir.Compare: _Checker._compare,
-    ir.Logical: _Checker._logical,
-    ir.Select: _Checker._select,
-    ir.Cast: _Checker._cast,
-    ir.Math: _Checker._math,
-    ir.Member: _Checker._member,
-    ir.MakeRecord: _Checker._make_record,
-    ir.Load: _Checker._load,
-}

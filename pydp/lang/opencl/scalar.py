@@ -11,7 +11,7 @@ conditionally evaluated operands) write them to the block first, as named tempor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,13 @@ from pydp.errors import InvalidArgument
 from pydp.lang import ir
 from pydp.lang.intrinsics import BINARY, BITWISE, COMPARISONS, FUNCTIONS
 from pydp.lang.ir import Item
+from pydp.lang.ir.visit import Visitor
 from pydp.lang.opencl.c_text import Block, constant, from_memory, identifier, private_type, to_memory, unsigned_type
 
 Helper = tuple[str, str]
 
 
-class ScalarC:
+class ScalarC(Visitor):
     """Writes expressions as C. A lowering overrides the leaves: indexes, extents, parameters, loads.
 
     indexes: expressions may be memory indexes. Integers that may have lost bits are then hidden from one driver's
@@ -41,7 +42,7 @@ class ScalarC:
 
     # -- hooks of a lowering ------------------------------------------------------------------------------
 
-    def leaf(self, expr: ir.Expr) -> str:
+    def on_other(self, expr: ir.Expr) -> str:
         """The text of a GroupIndex, LocalIndex, GlobalIndex, GridExtent, ArrayExtent or Parameter."""
         raise InvalidArgument(f"{type(expr).__name__} is not known in a function of values; its arguments are accepted")
 
@@ -56,8 +57,8 @@ class ScalarC:
 
     def expr(self, expr: ir.Expr) -> str:
         """The C text of `expr`; statements that it needs are written to the block first."""
-        write = _WRITERS.get(type(expr))
-        return self.leaf(expr) if write is None else write(self, expr)
+        text: str = self.visit(expr)
+        return text
 
     def helper(self, kind: str, c_type: str, *arguments: str) -> str:
         """A call of a function of lane_functions.mako; the kernel will contain the function."""
@@ -69,7 +70,7 @@ class ScalarC:
         that elements at ``counter * 7 % 64`` are consecutive in memory."""
         return self.helper("kept", dtypes.c_name(dtype), text) if self.indexes and dtype.kind in "iu" else text
 
-    def _const(self, expr: ir.Const) -> str:
+    def on_const(self, expr: ir.Const) -> str:
         text = constant(expr.value, expr.dtype)
         if expr.dtype.names is None or dtypes.vector_parts(expr.dtype) is not None:
             return text
@@ -77,13 +78,13 @@ class ScalarC:
             dtypes.c_name(expr.dtype), text
         )  # one driver crashes on literals with array members
 
-    def _read(self, expr: ir.Read) -> str:
+    def on_read(self, expr: ir.Read) -> str:
         return self.variable(expr.variable)
 
-    def _load(self, expr: ir.Load) -> str:
+    def on_load(self, expr: ir.Load) -> str:
         return self.load(expr)
 
-    def _unary(self, expr: ir.Unary) -> str:
+    def on_unary(self, expr: ir.Unary) -> str:
         value, dtype = self.expr(expr.value), expr.dtype
         if expr.op == "not" or dtype == np.bool_:
             return f"(!{value})"
@@ -93,7 +94,7 @@ class ScalarC:
         text = f"(({dtypes.c_name(dtype)}){text})"
         return self.kept(text, dtype) if dtype.itemsize < 4 else text
 
-    def _binary(self, expr: ir.Binary) -> str:
+    def on_binary(self, expr: ir.Binary) -> str:
         op, dtype = expr.op, expr.dtype
         left = self.expr(expr.left)
         if op in ("shl", "shr", "floordiv", "mod") and isinstance(expr.right, ir.Const) and dtype.kind in "iu":
@@ -137,7 +138,7 @@ class ScalarC:
             return f"(({c_type})({left} & {constant(right - 1, dtype)}))"
         return f"(({c_type})({left} >> {right.bit_length() - 1}))"
 
-    def _compare(self, expr: ir.Compare) -> str:
+    def on_compare(self, expr: ir.Compare) -> str:
         left, right, dtype = self.expr(expr.left), self.expr(expr.right), expr.left.dtype
         if dtype == np.int64 and expr.op not in ("eq", "ne"):
             left, right = self.helper("order", "long", left), self.helper("order", "long", right)
@@ -148,7 +149,7 @@ class ScalarC:
         same = " && ".join(f"{first}{member} == {second}{member}" for member in leaf_members(dtype))
         return f"({same})" if expr.op == "eq" else f"(!({same}))"
 
-    def _logical(self, expr: ir.Logical) -> str:
+    def on_logical(self, expr: ir.Logical) -> str:
         left = self.expr(expr.left)
         right, extra = self._separately(expr.right)
         if not extra.lines:
@@ -161,7 +162,7 @@ class ScalarC:
         self.block.close()
         return name
 
-    def _select(self, expr: ir.Select) -> str:
+    def on_select(self, expr: ir.Select) -> str:
         condition = self.expr(expr.condition)
         yes, before_yes = self._separately(expr.yes)
         no, before_no = self._separately(expr.no)
@@ -188,7 +189,7 @@ class ScalarC:
         finally:
             self.block = outer
 
-    def _cast(self, expr: ir.Cast) -> str:
+    def on_cast(self, expr: ir.Cast) -> str:
         value, source, target = self.expr(expr.value), expr.value.dtype, expr.dtype
         if source == target:
             return value
@@ -202,7 +203,7 @@ class ScalarC:
         text = f"(({c_type}){value})"
         return self.kept(text, target) if target.itemsize < min(4, source.itemsize) else text
 
-    def _math(self, expr: ir.Math) -> str:
+    def on_math(self, expr: ir.Math) -> str:
         values = [self.expr(value) for value in expr.values]
         return self.function_of(expr.name, values, expr.values[0].dtype)
 
@@ -222,7 +223,7 @@ class ScalarC:
 
     # -- records ---------------------------------------------------------------------------------------------
 
-    def _member(self, expr: ir.Member) -> str:
+    def on_member(self, expr: ir.Member) -> str:
         path: list[str] = []
         root: ir.Expr = expr
         while isinstance(root, ir.Member):
@@ -232,7 +233,7 @@ class ScalarC:
             return self.load(root, tuple(path))
         return from_memory(self.expr(root) + member_text(path), expr.dtype)
 
-    def _make_record(self, expr: ir.MakeRecord) -> str:
+    def on_make_record(self, expr: ir.MakeRecord) -> str:
         dtype = expr.dtype
         assert dtype.names is not None and dtype.fields is not None
         values = [self.expr(value) for value in expr.values]
@@ -247,23 +248,6 @@ class ScalarC:
 def typed_operand(text: str, dtype: np.dtype[Any]) -> str:
     """An operand of an overloaded function, with a cast for narrow integers, which C arithmetic promotes to int."""
     return text if dtype.itemsize >= 4 or dtype.kind == "f" else f"({private_type(dtype)})({text})"
-
-
-_Writer = Callable[[ScalarC, Any], str]
-_WRITERS: dict[type, _Writer] = {
-    ir.Const: ScalarC._const,
-    ir.Read: ScalarC._read,
-    ir.Load: ScalarC._load,
-    ir.Unary: ScalarC._unary,
-    ir.Binary: ScalarC._binary,
-    ir.Compare: ScalarC._compare,
-    ir.Logical: ScalarC._logical,
-    ir.Select: ScalarC._select,
-    ir.Cast: ScalarC._cast,
-    ir.Math: ScalarC._math,
-    ir.Member: ScalarC._member,
-    ir.MakeRecord: ScalarC._make_record,
-}
 
 
 def member_text(path: Iterable[str]) -> str:

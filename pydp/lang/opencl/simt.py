@@ -252,7 +252,7 @@ class _SimtC(BodyC):
             self.block.line(f"const {self.index} {kind}_{axis} = {whole} % {size};")
             rest = f"{whole} / {size}"
 
-    def leaf(self, expr: ir.Expr) -> str:
+    def on_other(self, expr: ir.Expr) -> str:
         if isinstance(expr, ir.GroupIndex):
             return self._index(f"group_{expr.axis}", expr)
         if isinstance(expr, ir.LocalIndex):
@@ -293,7 +293,7 @@ class _SimtC(BodyC):
             return inside
         return f"in_grid && {inside}" if inside else "in_grid"
 
-    def atomic(self, statement: ir.Atomic) -> None:
+    def on_atomic(self, statement: ir.Atomic) -> None:
         array, dtype = statement.array, statement.array.dtype
         inside, element = self.place(array, statement.indices)
         value = self.expr(statement.value)
@@ -327,7 +327,7 @@ class _SimtC(BodyC):
             return self.function_of(op + "imum", [old, value], dtype)
         return self.combine(op, old, value, dtype)
 
-    def barrier(self, statement: ir.Barrier) -> None:
+    def on_barrier(self, statement: ir.Barrier) -> None:
         number = self._next_barrier
         self._next_barrier += 1
         one = self.plan.lowered[number]

@@ -7,8 +7,7 @@ loop's counter is separate from the variable of the body, and no counter overflo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -40,10 +39,10 @@ class BodyC(ScalarC):
 
     # -- hooks of a lowering ------------------------------------------------------------------------------
 
-    def atomic(self, statement: ir.Atomic) -> None:
+    def on_atomic(self, statement: ir.Atomic) -> None:
         raise InvalidArgument("a function of values has no atomic updates; it takes numbers and gives one")
 
-    def barrier(self, statement: ir.Barrier) -> None:
+    def on_barrier(self, statement: ir.Barrier) -> None:
         raise InvalidArgument("a function of values has no barriers; it is called by each lane for itself")
 
     def global_element(self, array: ir.GlobalArray, indices: Sequence[str]) -> tuple[str, str]:
@@ -97,7 +96,7 @@ class BodyC(ScalarC):
 
     def statements(self, body: Sequence[ir.Stmt]) -> None:
         for statement in body:
-            _STATEMENTS[type(statement)](self, statement)
+            self.visit(statement)
 
     def declare(self, variables: Sequence[ir.Variable], privates: Sequence[ir.PrivateArray]) -> None:
         """Declare a function's variables and private arrays."""
@@ -107,12 +106,12 @@ class BodyC(ScalarC):
             size = int(np.prod(array.shape, dtype=np.int64))
             self.block.line(f"{self.private}{dtypes.c_name(array.dtype)} {self.array_name(array)}[{size}];")
 
-    def _assign(self, statement: ir.Assign) -> None:
+    def on_assign(self, statement: ir.Assign) -> None:
         value = self.expr(statement.value)
         target = self.variable(statement.variable) + member_text(statement.members)
         self.block.line(f"{target} = {to_memory(value, statement.value.dtype) if statement.members else value};")
 
-    def _store(self, statement: ir.Store) -> None:
+    def on_store(self, statement: ir.Store) -> None:
         inside, element = self.place(statement.array, statement.indices)
         value = to_memory(self.expr(statement.value), statement.value.dtype)
         if isinstance(statement.array, ir.GlobalArray):
@@ -120,7 +119,7 @@ class BodyC(ScalarC):
         condition = f"if ({inside}) " if inside else ""
         self.block.line(f"{condition}{element}{member_text(statement.members)} = {value};")
 
-    def _if(self, statement: ir.If) -> None:
+    def on_if(self, statement: ir.If) -> None:
         self.block.open(f"if ({self.expr(statement.condition)})")
         self.statements(statement.then)
         self.block.close()
@@ -129,7 +128,7 @@ class BodyC(ScalarC):
             self.statements(statement.orelse)
             self.block.close()
 
-    def _while(self, statement: ir.While) -> None:
+    def on_while(self, statement: ir.While) -> None:
         condition, before = self._separately(statement.condition)
         if before.lines or self.loop_guarded:
             self._open_loop("", condition, "", before)
@@ -160,7 +159,7 @@ class BodyC(ScalarC):
             if self._ends:
                 self.block.line(f"*ended = {self._ends[-1]};")
 
-    def _for(self, statement: ir.For) -> None:
+    def on_for(self, statement: ir.For) -> None:
         variable = statement.variable
         c_type = private_type(variable.dtype)
         start, counter = self.expr(statement.start), self.block.fresh("c")
@@ -181,26 +180,13 @@ class BodyC(ScalarC):
         self.statements(statement.body)
         self._close_loop()
 
-    def _break(self, statement: ir.Break) -> None:
+    def on_break(self, statement: ir.Break) -> None:
         if self.loop_guarded:
             self.block.line("*ended = 0;")
         self.block.line("break;")
 
-    def _continue(self, statement: ir.Continue) -> None:
+    def on_continue(self, statement: ir.Continue) -> None:
         self.block.line("continue;")
-
-
-_STATEMENTS: dict[type, Callable[[BodyC, Any], None]] = {
-    ir.Assign: BodyC._assign,
-    ir.Store: BodyC._store,
-    ir.If: BodyC._if,
-    ir.For: BodyC._for,
-    ir.While: BodyC._while,
-    ir.Break: BodyC._break,
-    ir.Continue: BodyC._continue,
-    ir.Atomic: lambda writer, statement: writer.atomic(statement),
-    ir.Barrier: lambda writer, statement: writer.barrier(statement),
-}
 
 
 def constant_step(loop: ir.For) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -32,18 +32,19 @@ class StripExpressions(Values, ABC):
 
     def expr(self, expr: ir.Expr, path: Path = ()) -> StripValue:
         """The value of `expr`, or of its member at `path`."""
-        return _WRITERS[type(expr)](self, expr, path)
+        value: StripValue = self.visit(expr, path)
+        return value
 
     @abstractmethod
-    def load(self, expr: ir.Load, path: Path) -> StripValue:
+    def on_load(self, expr: ir.Load, path: Path) -> StripValue:
         """The value of an element, or of its member at `path`."""
 
-    def _const(self, expr: ir.Const, path: Path) -> StripValue:
+    def on_const(self, expr: ir.Const, path: Path) -> StripValue:
         dtype = member_dtype(expr.dtype, path)
         value = expr.value if not path else member_value(np.array(expr.value, expr.dtype), path)[()]
         return self.single(constant(value, dtype), dtype)
 
-    def _read(self, expr: ir.Read, path: Path) -> StripValue:
+    def on_read(self, expr: ir.Read, path: Path) -> StripValue:
         return self.variable(expr.variable, path)
 
     def variable(self, variable: ir.Variable, path: Path = ()) -> StripValue:
@@ -55,18 +56,18 @@ class StripExpressions(Values, ABC):
         step = variance.step if variance.step in (0, None) or steps(dtype) else None
         return StripValue(tuple(f"{name}_r{row}" for row in range(rows)) if rows > 1 else (name,), step, dtype)
 
-    def _parameter(self, expr: ir.Parameter, path: Path) -> StripValue:
+    def on_parameter(self, expr: ir.Parameter, path: Path) -> StripValue:
         name = self.kernel.names[expr.name, -1 if expr.item is None else expr.item]
         dtype = member_dtype(expr.dtype, path)
         return self.single(from_memory(name + member_text(path), dtype), dtype)
 
-    def _group_index(self, expr: ir.GroupIndex, path: Path) -> StripValue:
+    def on_group_index(self, expr: ir.GroupIndex, path: Path) -> StripValue:
         return self.single(f"group_{expr.axis}", expr.dtype)
 
-    def _local_index(self, expr: ir.LocalIndex, path: Path) -> StripValue:
+    def on_local_index(self, expr: ir.LocalIndex, path: Path) -> StripValue:
         return self._index(expr.axis, "", expr.dtype)
 
-    def _global_index(self, expr: ir.GlobalIndex, path: Path) -> StripValue:
+    def on_global_index(self, expr: ir.GlobalIndex, path: Path) -> StripValue:
         return self._index(expr.axis, f"base_{expr.axis} + ", expr.dtype)
 
     def _index(self, axis: int, before: str, dtype: np.dtype[Any]) -> StripValue:
@@ -78,13 +79,13 @@ class StripExpressions(Values, ABC):
             texts = (f"({before}local_{axis})",)
         return StripValue(texts, variance.step, dtype)
 
-    def _grid_extent(self, expr: ir.GridExtent, path: Path) -> StripValue:
+    def on_grid_extent(self, expr: ir.GridExtent, path: Path) -> StripValue:
         return self.single(f"grid_e{expr.axis}", expr.dtype)
 
-    def _array_extent(self, expr: ir.ArrayExtent, path: Path) -> StripValue:
+    def on_array_extent(self, expr: ir.ArrayExtent, path: Path) -> StripValue:
         return self.single(f"{self.kernel.names[expr.array.name, -1]}_e{expr.axis}", expr.dtype)
 
-    def _unary(self, expr: ir.Unary, path: Path) -> StripValue:
+    def on_unary(self, expr: ir.Unary, path: Path) -> StripValue:
         value, dtype = self.expr(expr.value), expr.dtype
         if not value.vector and (value.step == 0 or (expr.op == "neg" and steps(dtype))):
             step = -value.step if value.step else 0
@@ -99,7 +100,7 @@ class StripExpressions(Values, ABC):
         """Whether a remainder is known to equal its left operand."""
         return False
 
-    def _binary(self, expr: ir.Binary, path: Path) -> StripValue:
+    def on_binary(self, expr: ir.Binary, path: Path) -> StripValue:
         if expr.op == "mod" and self.unwrapped(expr):
             return self.expr(expr.left)
         left, right = self.expr(expr.left), self.expr(expr.right)
@@ -116,7 +117,7 @@ class StripExpressions(Values, ABC):
         second = Text(expr.dtype, right) if not constant_right else expr.right
         return self.scalar.expr(ir.Binary(expr.dtype, expr.op, Text(expr.dtype, left), second))
 
-    def _compare(self, expr: ir.Compare, path: Path) -> StripValue:
+    def on_compare(self, expr: ir.Compare, path: Path) -> StripValue:
         dtype = expr.left.dtype
         if dtype.names is not None:
             return self._compare_records(expr)
@@ -147,7 +148,7 @@ class StripExpressions(Values, ABC):
             return same
         return self.each([same], lambda text: f"(~{text})" if same.vector else f"(!{text})", BOOL, same.step)
 
-    def _logical(self, expr: ir.Logical, path: Path) -> StripValue:
+    def on_logical(self, expr: ir.Logical, path: Path) -> StripValue:
         left = self.temporary(self.expr(expr.left))
         self.inactive_depth += 1
         right = self.expr(expr.right)
@@ -159,7 +160,7 @@ class StripExpressions(Values, ABC):
         pair = [self.vector(left), self.vector(right)]
         return self.each(pair, lambda a, b: f"({a} {sign} {b})", BOOL, None)
 
-    def _select(self, expr: ir.Select, path: Path) -> StripValue:
+    def on_select(self, expr: ir.Select, path: Path) -> StripValue:
         condition = self.temporary(self.expr(expr.condition))
         self.inactive_depth += 1
         yes, no = self.expr(expr.yes, path), self.expr(expr.no, path)
@@ -173,7 +174,7 @@ class StripExpressions(Values, ABC):
             condition = self.vector(condition)
         return self.each([condition, *pair], lambda c, a, b: self.text.blend(c, a, b, dtype), dtype, None)
 
-    def _cast(self, expr: ir.Cast, path: Path) -> StripValue:
+    def on_cast(self, expr: ir.Cast, path: Path) -> StripValue:
         if expr.dtype.names is not None or expr.value.dtype == expr.dtype:
             return self.expr(expr.value, path)
         value = self.expr(expr.value)
@@ -185,7 +186,7 @@ class StripExpressions(Values, ABC):
     def _scalar_cast(self, expr: ir.Cast, text: str) -> str:
         return self.scalar.expr(ir.Cast(expr.dtype, Text(expr.value.dtype, text)))
 
-    def _math(self, expr: ir.Math, path: Path) -> StripValue:
+    def on_math(self, expr: ir.Math, path: Path) -> StripValue:
         values = [self.expr(value) for value in expr.values]
         dtype = expr.values[0].dtype
         if self.uniform(values):
@@ -197,15 +198,12 @@ class StripExpressions(Values, ABC):
         operands = tuple(Text(value.dtype, text) for value, text in zip(expr.values, texts, strict=True))
         return self.scalar.expr(ir.Math(expr.dtype, expr.name, operands))
 
-    def _member(self, expr: ir.Member, path: Path) -> StripValue:
+    def on_member(self, expr: ir.Member, path: Path) -> StripValue:
         return self.expr(expr.record, (expr.name, *path))
 
-    def _make_record(self, expr: ir.MakeRecord, path: Path) -> StripValue:
+    def on_make_record(self, expr: ir.MakeRecord, path: Path) -> StripValue:
         assert expr.dtype.names is not None
         return self.expr(expr.values[expr.dtype.names.index(path[0])], path[1:])
-
-    def _load(self, expr: ir.Load, path: Path) -> StripValue:
-        return self.load(expr, path)
 
 
 def leaves(dtype: np.dtype[Any]) -> list[Path]:
@@ -218,26 +216,3 @@ def leaves(dtype: np.dtype[Any]) -> list[Path]:
     parts = vector_parts(dtype)
     names = dtype.names if parts is None else dtype.names[: parts[1]]  # a vector of 3 has a fourth component
     return [(name, *rest) for name in names for rest in leaves(dtype.fields[name][0])]
-
-
-_Writer = Callable[[StripExpressions, Any, Path], StripValue]
-_WRITERS: dict[type, _Writer] = {
-    ir.Const: StripExpressions._const,
-    ir.Read: StripExpressions._read,
-    ir.Parameter: StripExpressions._parameter,
-    ir.GroupIndex: StripExpressions._group_index,
-    ir.LocalIndex: StripExpressions._local_index,
-    ir.GlobalIndex: StripExpressions._global_index,
-    ir.GridExtent: StripExpressions._grid_extent,
-    ir.ArrayExtent: StripExpressions._array_extent,
-    ir.Unary: StripExpressions._unary,
-    ir.Binary: StripExpressions._binary,
-    ir.Compare: StripExpressions._compare,
-    ir.Logical: StripExpressions._logical,
-    ir.Select: StripExpressions._select,
-    ir.Cast: StripExpressions._cast,
-    ir.Math: StripExpressions._math,
-    ir.Member: StripExpressions._member,
-    ir.MakeRecord: StripExpressions._make_record,
-    ir.Load: StripExpressions._load,
-}

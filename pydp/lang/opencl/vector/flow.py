@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -80,7 +79,7 @@ class Flow(StripMemory):
             if family and self.store_family(family):
                 together = len(family) - 1
                 continue
-            _WRITERS[type(statement)](self, statement)
+            self.visit(statement)
             if self._loops and self._loops[-1].now is not None and any(ir.jumps([statement])):
                 # Lanes that left inside the statement are inactive for the rest of the list, too.
                 self.mask = self.temporary(self.vector(_not_none(self.mask_and(self.mask, self._loops[-1].now))))
@@ -95,7 +94,7 @@ class Flow(StripMemory):
             if name not in self.carried:
                 declare(self, dtypes[name])
 
-    def _assign(self, statement: ir.Assign) -> None:
+    def on_assign(self, statement: ir.Assign) -> None:
         variable, start = statement.variable, statement.members
         paths = [path for path in leaves(variable.dtype) if path[: len(start)] == start]
         values = [self.expr(statement.value, path[len(start) :]) for path in paths]
@@ -116,7 +115,7 @@ class Flow(StripMemory):
                 text = self.text.blend(self.mask.row(row), text, name, target.dtype)
             self.block.line(f"{name} = {text};")
 
-    def _store(self, statement: ir.Store) -> None:
+    def on_store(self, statement: ir.Store) -> None:
         dtype, start = statement.array.dtype, statement.members
         paths = [path for path in leaves(dtype) if path[: len(start)] == start]
         values = [self.temporary(self.expr(statement.value, path[len(start) :])) for path in paths]
@@ -124,7 +123,7 @@ class Flow(StripMemory):
 
     # -- conditions --------------------------------------------------------------------------------------------
 
-    def _if(self, statement: ir.If) -> None:
+    def on_if(self, statement: ir.If) -> None:
         test = self.expr(statement.condition)
         if not self.kernel.variances.control[statement.uid].divergent:
             self.block.open(f"if ({test.texts[0]})")
@@ -159,7 +158,7 @@ class Flow(StripMemory):
 
     # -- loops ---------------------------------------------------------------------------------------------------
 
-    def _while(self, statement: ir.While) -> None:
+    def on_while(self, statement: ir.While) -> None:
         variance = self.kernel.variances.control[statement.uid]
         if not variance.divergent:
             self._loops.append(_OpenLoop(None, None))
@@ -206,7 +205,7 @@ class Flow(StripMemory):
         self._inside(body, now, self.level)
         self._loops.pop()
 
-    def _for(self, statement: ir.For) -> None:
+    def on_for(self, statement: ir.For) -> None:
         variance = self.kernel.variances.control[statement.uid]
         values = [self.expr(expr) for expr in (statement.start, statement.stop, statement.step)]
         name = statement.variable.name
@@ -341,10 +340,10 @@ class Flow(StripMemory):
         rising = self.text.compare("gt", step, self.text.splat(constant(0, dtype), dtype), dtype)
         return self.text.blend(rising, up, down, BOOL)
 
-    def _break(self, statement: ir.Break) -> None:
+    def on_break(self, statement: ir.Break) -> None:
         self._leave(True)
 
-    def _continue(self, statement: ir.Continue) -> None:
+    def on_continue(self, statement: ir.Continue) -> None:
         self._leave(False)
 
     def _leave(self, leaves_loop: bool) -> None:
@@ -382,15 +381,3 @@ def declare(writer: StripMemory, variable: ir.Variable, *, prefix: str = "") -> 
 def _not_none(value: StripValue | None) -> StripValue:
     assert value is not None
     return value
-
-
-_WRITERS: dict[type, Callable[[Flow, Any], None]] = {
-    ir.Assign: Flow._assign,
-    ir.Store: Flow._store,
-    ir.Atomic: lambda writer, statement: writer.atomic(statement),
-    ir.If: Flow._if,
-    ir.For: Flow._for,
-    ir.While: Flow._while,
-    ir.Break: Flow._break,
-    ir.Continue: Flow._continue,
-}

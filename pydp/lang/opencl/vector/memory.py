@@ -67,7 +67,7 @@ class StripMemory(Addresses):
 
     # -- loads ---------------------------------------------------------------------------------------------------
 
-    def load(self, expr: ir.Load, path: Path) -> StripValue:
+    def on_load(self, expr: ir.Load, path: Path) -> StripValue:
         array = expr.array
         place = self.place(array, path)
         values = self.indices(array, expr.indices)
@@ -241,7 +241,7 @@ class StripMemory(Addresses):
 
     # -- atomics and access functions -----------------------------------------------------------------------------
 
-    def atomic(self, statement: ir.Atomic) -> None:
+    def on_atomic(self, statement: ir.Atomic) -> None:
         """An atomic update by each active lane. In private memory, which holds local arrays, every update is atomic."""
         array = statement.array
         place = self.place(array, ())

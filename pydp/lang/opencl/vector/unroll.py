@@ -6,13 +6,13 @@ array or of a strided index with gaps (4 * lane + counter). Integer arithmetic o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any
 
 from pydp.lang import ir
 from pydp.lang.analysis import regions
 from pydp.lang.ir.data import wrap
+from pydp.lang.ir.rewrite import Rewriter
 
 _MOST_ITERATIONS = 16
 _MOST_APART = 8
@@ -21,32 +21,29 @@ _MOST_STATEMENTS = 160  # of one unrolled loop
 
 def unroll(body: list[ir.Stmt]) -> list[ir.Stmt]:
     """A copy of `body` in which small constant loops over private arrays are unrolled."""
-    outside: dict[str, int] = {}
-    for statement in ir.statements(body):
-        for expr in ir.expressions(statement):
-            for variable in regions.reads(expr):
-                outside[variable.name] = outside.get(variable.name, 0) + 1
-    return _unrolled(body, outside)
+    reads = Counter(
+        variable.name
+        for statement in ir.statements(body)
+        for expr in ir.expressions(statement)
+        for variable in regions.reads(expr)
+    )
+    return _Unrolling(reads).block(body)
 
 
-def _unrolled(body: list[ir.Stmt], all_reads: Mapping[str, int]) -> list[ir.Stmt]:
-    result: list[ir.Stmt] = []
-    for statement in body:
-        changed = _with_blocks(statement, all_reads)
-        if isinstance(changed, ir.For) and _is_small(changed):
-            result += _iterations(changed, all_reads, statement)
-        else:
-            result.append(changed)
-    return result
+class _Unrolling(Rewriter):
+    """reads: the number of reads of each variable in the whole body."""
 
+    def __init__(self, reads: Mapping[str, int]) -> None:
+        self.reads = reads
 
-def _with_blocks(statement: ir.Stmt, all_reads: Mapping[str, int]) -> ir.Stmt:
-    if isinstance(statement, ir.For | ir.While):
-        return replace(statement, body=_unrolled(statement.body, all_reads))
-    if isinstance(statement, ir.If):
-        then, orelse = _unrolled(statement.then, all_reads), _unrolled(statement.orelse, all_reads)
-        return replace(statement, then=then, orelse=orelse)
-    return statement
+    def expr(self, expr: ir.Expr) -> ir.Expr:
+        return expr
+
+    def statement(self, one: ir.Stmt) -> list[ir.Stmt]:
+        (changed,) = super().statement(one)
+        return (
+            _iterations(changed, self.reads, one) if isinstance(changed, ir.For) and _is_small(changed) else [changed]
+        )
 
 
 def _values(loop: ir.For) -> range | None:
@@ -105,8 +102,7 @@ def _iterations(loop: ir.For, all_reads: Mapping[str, int], original: ir.Stmt) -
     assert values is not None
     result: list[ir.Stmt] = []
     for value in values:
-        known = {variable.name: ir.Const(variable.dtype, value)}
-        result += [_replaced(statement, known) for statement in loop.body]
+        result += Folding({variable.name: ir.Const(variable.dtype, value)}).block(loop.body)
     inside = sum(
         1
         for statement in ir.statements([original])
@@ -119,34 +115,16 @@ def _iterations(loop: ir.For, all_reads: Mapping[str, int], original: ir.Stmt) -
     return result
 
 
-def _replaced(statement: ir.Stmt, known: Mapping[str, ir.Const]) -> ir.Stmt:
-    """A copy of the statement in which the variables of `known` are constants."""
-    changes: dict[str, Any] = {}
-    for item in fields(statement):
-        value = getattr(statement, item.name)
-        if isinstance(value, ir.Expr):
-            changes[item.name] = substitute(value, known)
-        elif isinstance(value, list):
-            changes[item.name] = [_replaced(inner, known) for inner in value]
-        elif isinstance(value, tuple) and item.name == "indices":
-            changes[item.name] = tuple(substitute(index, known) for index in value)
-    return replace(statement, **changes)
+class Folding(Rewriter):
+    """Replaces the variables of `known` by constants, and folds arithmetic on integer constants."""
 
+    def __init__(self, known: Mapping[str, ir.Const]) -> None:
+        self.known = known
 
-def substitute(expr: ir.Expr, known: Mapping[str, ir.Const]) -> ir.Expr:
-    """The expression with the variables of `known` replaced by constants, and constant integer arithmetic folded."""
-    if isinstance(expr, ir.Read):
-        return known.get(expr.variable.name, expr)
-    changes: dict[str, Any] = {}
-    for item in fields(expr):
-        value = getattr(expr, item.name)
-        if isinstance(value, ir.Expr):
-            changes[item.name] = substitute(value, known)
-        elif isinstance(value, tuple) and item.name in ("indices", "values"):
-            changes[item.name] = tuple(substitute(inner, known) for inner in value)
-    if not changes:
-        return expr
-    return fold(replace(expr, **changes))
+    def expr(self, expr: ir.Expr) -> ir.Expr:
+        if isinstance(expr, ir.Read):
+            return self.known.get(expr.variable.name, expr)
+        return fold(self.inside(expr, self.expr))
 
 
 def fold(expr: ir.Expr) -> ir.Expr:

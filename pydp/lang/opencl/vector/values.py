@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang.ir import Expr, Function
+from pydp.lang.ir.visit import Visitor
 from pydp.lang.opencl.c_text import Block, private_type
 from pydp.lang.opencl.helpers import Atomic
 from pydp.lang.opencl.scalar import Helper, ScalarC
@@ -53,8 +54,7 @@ class _Scalars(ScalarC):
 
     indexes = True
 
-    def leaf(self, expr: Expr) -> str:
-        assert isinstance(expr, Text)
+    def on_text(self, expr: Text) -> str:
         return expr.text
 
 
@@ -84,7 +84,7 @@ class KernelContext:
         self.variables = {variable.name: variable for variable in function.variables}
 
 
-class Values:
+class Values(Visitor):
     """Makes values: temporaries, vectors, one text for each row. The base of the writers of expressions."""
 
     def __init__(self, kernel: KernelContext, block: Block) -> None:
