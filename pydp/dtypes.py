@@ -62,6 +62,8 @@ class _HasProfile(Protocol):
 
 def native(dtype: Any) -> np.dtype:
     """`dtype` in native byte order, including its members. Raises InvalidArgument if it is not a dtype."""
+    if isinstance(dtype, np.dtype) and dtype.isnative:
+        return dtype
     try:
         return np.dtype(dtype).newbyteorder("=")
     except TypeError as error:

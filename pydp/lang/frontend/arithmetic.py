@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.frontend.state import Base
+from pydp.lang.frontend.state import Base, fits
 from pydp.lang.frontend.values import Constant, Items, Number, Value, describe
 from pydp.lang.intrinsics import BINARY, BITWISE, COMPARISONS, SHIFTS, SYMBOLS, UNARY
 from pydp.lang.ir.types import BOOL, FLOAT32, INT64, NoCommonType, Type, as_real, common, is_integer, quotient
@@ -263,7 +263,4 @@ def may_exceed(number: Number) -> bool:
 
 
 def _in_range(value: int, dtype: np.dtype[Any]) -> bool:
-    if dtype.kind not in "iu":
-        return True
-    limits = np.iinfo(dtype)
-    return int(limits.min) <= value <= int(limits.max)
+    return dtype.kind not in "iu" or fits(value, dtype)

@@ -20,6 +20,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.frontend.values import Number, Value, describe, map_leaves, same_shape
+from pydp.lang.ir.data import wrap
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT32, FLOAT64, INT64, UINT64, NoCommonType, Type, is_integer, join
 from pydp.lang.source.syntax import Source
@@ -257,10 +258,10 @@ class Base(ABC):
             return Number(ir.Const(BOOL, value))
         if isinstance(value, float):
             return Number(ir.Const(FLOAT32, value), True)
-        if _fits(value, INT64) and not self.values_only:
+        if fits(value, INT64) and not self.values_only:
             return Number(ir.Const(self.index_dtype, value), True)  # the type does not depend on the value
         for dtype in (self.index_dtype, INT64, UINT64):
-            if _fits(value, dtype):
+            if fits(value, dtype):
                 return Number(ir.Const(dtype, value), True)
         self.fail(f"the integer {value} does not fit into 64 bits", node)
 
@@ -271,7 +272,9 @@ class Base(ABC):
     def met(self, number: Number, kind: Type, node: ast.AST) -> ir.Expr:
         """Convert the number to the common type `kind`, and mark the cast if a weak integer becomes a typed one."""
         expr = self.convert(number, kind.dtype, node, kind.weak)
-        return replace(expr, promoted=True) if number.weak and not kind.weak and isinstance(expr, ir.Cast) else expr
+        if number.weak and not kind.weak and isinstance(expr, ir.Cast):
+            return ir.Cast(expr.dtype, expr.value, expr.weak, promoted=True)
+        return expr
 
     def convert(self, number: Number, dtype: np.dtype[Any], node: ast.AST, weak: bool = False) -> ir.Expr:
         """Convert the number to `dtype`; weak: to a weak type. A cast is emitted between weak and typed integers of the
@@ -301,11 +304,11 @@ class Base(ABC):
             except OverflowError:
                 self.fail(f"the integer {value} does not fit {dtype}", node)
         if isinstance(value, float):
-            if not math.isfinite(value) or not _fits(int(value), dtype):
+            if not math.isfinite(value) or not fits(int(value), dtype):
                 return ir.Cast(dtype, expr)
             return ir.Const(dtype, int(value))
         value = int(value)
-        if _fits(value, dtype) or (weak and dtype == expr.dtype):
+        if fits(value, dtype) or (weak and dtype == expr.dtype):
             return ir.Const(dtype, value)
         if number.weak:
             self.fail(_misfit(value, dtype), node)
@@ -353,9 +356,9 @@ class Base(ABC):
         return set.intersection(*reached) if reached else None
 
 
-def _fits(value: int, dtype: np.dtype[Any]) -> bool:
-    limits = np.iinfo(dtype)
-    return int(limits.min) <= value <= int(limits.max)
+def fits(value: int, dtype: np.dtype[Any]) -> bool:
+    """Whether an integer is a value of an integer dtype."""
+    return wrap(value, dtype) == value
 
 
 def _misfit(value: int, dtype: np.dtype[Any]) -> str:

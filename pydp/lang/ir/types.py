@@ -32,8 +32,7 @@ computed only from weak numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,8 +48,7 @@ class NoCommonType(Exception):
     """Two types have no common type. The message says how to change the source."""
 
 
-@dataclass(frozen=True)
-class Type:
+class Type(NamedTuple):
     """The type of a number; see the module's docstring. literal: the type is weak and the value is known."""
 
     dtype: np.dtype[Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -24,6 +25,7 @@ def identifier(prefix: str, name: str) -> str:
     return f"{prefix}0x{name.encode().hex()}"
 
 
+@functools.lru_cache(maxsize=512)
 def private_type(dtype: Any) -> str:
     """The C type of a private value: the type in memory, except ``int`` for bool (with the values 0 and 1)."""
     return "int" if dtype == np.bool_ else dtypes.c_name(dtype)

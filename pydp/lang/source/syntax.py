@@ -37,7 +37,10 @@ class Source:
         line = getattr(node, "lineno", self.tree.lineno)
         column = getattr(node, "col_offset", 0)
         text = self.lines[line - 1].rstrip("\n") if 0 < line <= len(self.lines) else ""
-        column = len(text.encode()[:column].decode(errors="ignore"))
+        if text.isascii():
+            column = min(column, len(text))
+        else:  # the tree's columns count bytes of UTF-8
+            column = len(text.encode()[:column].decode(errors="ignore"))
         return Where(self.file, line, column, text, self.name)
 
 
@@ -69,7 +72,7 @@ def _find(function: FunctionType) -> Source:
     if cached is None or cached[0] != lines:
         cached = (lines, _functions(lines, where))
         _parsed.put(code.co_filename, cached)
-    found = [tree for tree in cached[1] if _same_place(tree, code)]
+    found = [tree for tree in cached[1].get(code.co_firstlineno, ()) if _is_of(tree, code)]
     if len(found) > 1:
         found = _select_lambda(found, code)
     if code.co_flags & inspect.CO_COROUTINE or code.co_flags & inspect.CO_ASYNC_GENERATOR:
@@ -81,7 +84,8 @@ def _find(function: FunctionType) -> Source:
     return Source(code.co_filename, function.__name__, found[0], lines)
 
 
-def _functions(lines: list[str], where: Where) -> list[Tree]:
+def _functions(lines: list[str], where: Where) -> dict[int, list[Tree]]:
+    """The functions and lambdas of a file, by their first line."""
     try:
         with parsing:
             module = ast.parse("".join(lines))
@@ -94,19 +98,20 @@ def _functions(lines: list[str], where: Where) -> list[Tree]:
             f"{limit}). Split its longest expression",
             where,
         ) from error
-    return [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+    found: dict[int, list[Tree]] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+            found.setdefault(min([node.lineno, *(one.lineno for one in decorators)]), []).append(node)
+    return found
 
 
-def _same_place(tree: Tree, code: CodeType) -> bool:
-    """Whether kind, first line, name and arguments of `tree` match `code`."""
-    if isinstance(tree, ast.Lambda):
-        first, name = tree.lineno, "<lambda>"
-    else:
-        first = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
-        name = tree.name
+def _is_of(tree: Tree, code: CodeType) -> bool:
+    """Whether name and arguments of `tree` match `code`."""
+    name = "<lambda>" if isinstance(tree, ast.Lambda) else tree.name
     arguments = [argument.arg for argument in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)]
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return first == code.co_firstlineno and name == code.co_name and tuple(arguments) == known
+    return name == code.co_name and tuple(arguments) == known
 
 
 def _select_lambda(trees: list[Tree], code: CodeType) -> list[Tree]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pydp.lang import ir
 from pydp.lang.opencl.vector.layout import StripLayout
@@ -31,12 +32,12 @@ class Arrangement:
     fastest: int = -1
     interleave_factor: int = 1
 
-    @property
+    @cached_property
     def axis(self) -> int:
         """The fastest axis, counted from the first one."""
         return self.fastest % max(1, len(self.shape))
 
-    @property
+    @cached_property
     def plane_size(self) -> int:
         """Number of elements of a plane along the fastest axis."""
         return -(-self.shape[self.axis] // self.interleave_factor) if self.shape else 1
@@ -53,13 +54,13 @@ class Arrangement:
             return f"is stored with axis {self.axis} as the fastest: lanes move along it"
         return ""
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Number of stored elements, including the padding of the last elements of planes."""
         rest = [size for axis, size in enumerate(self.shape) if axis != self.axis]
         return math.prod(rest) * self.plane_size * self.interleave_factor
 
-    @property
+    @cached_property
     def strides(self) -> tuple[int, ...]:
         """Strides of the axes in elements (of the fastest axis: inside a plane)."""
         found, step = [0] * len(self.shape), self.plane_size * self.interleave_factor

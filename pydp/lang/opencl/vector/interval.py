@@ -39,6 +39,8 @@ class IntervalWriter:
         self.carried_privates = carried_privates
         self.assigned = regions.assigned_in(interval.body)
         self.used = set(scopes.of)
+        names = private_uses(self.body) if kernel.function.privates else set()
+        self.privates = [array for array in kernel.function.privates if array.name in names]
         self.stores = any(
             isinstance(s, ir.Atomic) or (isinstance(s, ir.Store) and isinstance(s.array, ir.GlobalArray))
             for s in ir.statements(interval.body)
@@ -121,7 +123,7 @@ class IntervalWriter:
             rows = len(value.texts)
             for row, text in enumerate(value.texts):
                 self.block.line(f"{c_type} {text} = c_{value.texts[0]}[block * {rows} + {row}];")
-        for array in self._privates():
+        for array in self.privates:
             if array.name in self.carried_privates and not self.layout.single:
                 self._load_private(array)
 
@@ -132,17 +134,12 @@ class IntervalWriter:
                 for row, text in enumerate(value.texts):
                     self.block.line(f"c_{value.texts[0]}[block * {rows} + {row}] = {text};")
         changed = private_changes(self.body)
-        for array in self._privates():
+        for array in self.privates:
             copied_back = array.name in self.carried_privates and not self.layout.single and self._copied(array)
             if copied_back and array.name in changed:
                 total = math.prod(array.shape)
                 for name, kept, _ in private_names(self.kernel, array):
                     self._copy(kept, name, total)
-
-    def _privates(self) -> list[ir.PrivateArray]:
-        """The private arrays that this interval uses."""
-        names = private_uses(self.body)
-        return [array for array in self.kernel.function.privates if array.name in names]
 
     def _copied(self, array: ir.PrivateArray) -> bool:
         """Whether only constants index the array: a copy can then be in registers."""
@@ -199,7 +196,7 @@ class IntervalWriter:
     def _body(self, writer: Flow) -> None:
         updates = (s for s in ir.statements(self.body) if isinstance(s, ir.Atomic))
         found = {one.old.name for one in updates if one.old is not None}
-        for array in self._privates():
+        for array in self.privates:
             if array.name not in self.carried_privates:
                 for name, _, c_type in private_names(self.kernel, array):
                     # Old values of atomics are stored lane by lane; inactive lanes need a defined value.

@@ -178,9 +178,10 @@ class StripMemory(Addresses):
             address = address._replace(place=self.temporary(address.place))
         for path, value in parts:
             value = self.temporary(value if value.step == 0 and address.form == "same" else self.vector(value))
+            place = self.place(array, path)
             for row in range(self.rows([address.place, address.first, scalars, mask, value])):
                 on = None if mask is None else mask.row(row)
-                line = self._store_row(self.place(array, path), address, row, on, value)
+                line = self._store_row(place, address, row, on, value)
                 self.block.line(line if scalars is None else f"if ({scalars.row(row)}) {line}")
 
     def store_family(self, stores: Sequence[ir.Store]) -> bool:

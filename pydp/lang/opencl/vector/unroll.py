@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 
 from pydp.lang import ir
 from pydp.lang.analysis import regions
@@ -21,20 +22,17 @@ _MOST_STATEMENTS = 160  # of one unrolled loop
 
 def unroll(body: list[ir.Stmt]) -> list[ir.Stmt]:
     """A copy of `body` in which small constant loops over private arrays are unrolled."""
-    reads = Counter(
-        variable.name
-        for statement in ir.statements(body)
-        for expr in ir.expressions(statement)
-        for variable in regions.reads(expr)
-    )
-    return _Unrolling(reads).block(body)
+    return _Unrolling(body).block(body)
 
 
 class _Unrolling(Rewriter):
-    """reads: the number of reads of each variable in the whole body."""
+    def __init__(self, body: list[ir.Stmt]) -> None:
+        self.body = body
 
-    def __init__(self, reads: Mapping[str, int]) -> None:
-        self.reads = reads
+    @cached_property
+    def reads(self) -> Counter[str]:
+        """The number of reads of each variable in the whole body."""
+        return _reads(self.body)
 
     def expr(self, expr: ir.Expr) -> ir.Expr:
         return expr
@@ -97,22 +95,21 @@ def _indexes_private(statement: ir.Stmt, name: str) -> bool:
     return any(variable.name == name for place in places for variable in regions.reads(place))
 
 
-def _iterations(loop: ir.For, all_reads: Mapping[str, int], original: ir.Stmt) -> list[ir.Stmt]:
+def _iterations(loop: ir.For, all_reads: Counter[str], original: ir.Stmt) -> list[ir.Stmt]:
     values, variable = _values(loop), loop.variable
     assert values is not None
     result: list[ir.Stmt] = []
     for value in values:
         result += Folding({variable.name: ir.Const(variable.dtype, value)}).block(loop.body)
-    inside = sum(
-        1
-        for statement in ir.statements([original])
-        for expr in ir.expressions(statement)
-        for read in regions.reads(expr)
-        if read.name == variable.name
-    )
-    if values and all_reads.get(variable.name, 0) > inside:
+    if values and all_reads[variable.name] > _reads([original])[variable.name]:
         result.append(ir.Assign(loop.where, variable, ir.Const(variable.dtype, values[-1])))
     return result
+
+
+def _reads(body: list[ir.Stmt]) -> Counter[str]:
+    """The number of reads of each variable."""
+    exprs = (expr for statement in ir.statements(body) for expr in ir.expressions(statement))
+    return Counter(variable.name for expr in exprs for variable in regions.reads(expr))
 
 
 class Folding(Rewriter):

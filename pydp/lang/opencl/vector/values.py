@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from pydp.lang.opencl.vector_text import BOOL, StripText
 _ATOM = re.compile(r"[A-Za-z_0-9.]+\Z|\(-?[0-9]+\)\Z")
 
 
-@dataclass(frozen=True)
-class StripValue:
+class StripValue(NamedTuple):
     """texts: one for all rows, or one for each row of the block. step: None if the texts are vectors. Otherwise they
     are scalars, the value of lane 0; the value of lane n is that plus n * `step`."""
 
@@ -136,7 +135,8 @@ class Values(Visitor):
         rows = self.rows(values)
         if rows > 1:
             values = [value if len(value.texts) > 1 else self.temporary(value) for value in values]
-        return StripValue(tuple(write(*(value.row(row) for value in values)) for row in range(rows)), step, dtype)
+        by_row = (value.texts if len(value.texts) > 1 else value.texts * rows for value in values)
+        return StripValue(tuple(map(write, *by_row)), step, dtype)
 
     def uniform(self, operands: Sequence[StripValue]) -> bool:
         """Whether none of the values varies by lane."""
