@@ -11,7 +11,6 @@ on arrays. Lanes that write the same value to one element in one statement do no
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -21,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.execute import host_memory
 from pydp.lang.execute.checked_launch import VERBS, CheckedLaunch, CheckFailed, Race, Witness, element_of
 from pydp.lang.execute.checked_memory import SITE_BITS, Region, Shadow, find
-from pydp.lang.execute.host import Lanes, chunks
-from pydp.lang.execute.host_evaluate import Chunk, Parameters
-from pydp.lang.execute.host_values import Mask, is_uniform, mask_and, materialize
+from pydp.lang.execute.host import Chunk, HostLanes, Parameters, chunks
+from pydp.lang.execute.host_values import is_uniform, materialize
 from pydp.lang.execute.lane_events import width_error
+from pydp.lang.execute.lanes import Lanes
+from pydp.lang.execute.masks import Mask, mask_and
 
 __all__ = ["CheckFailed", "checked", "is_checked", "run"]
 
@@ -109,7 +108,7 @@ def _with_values(
     return race.to_error(again.witness)
 
 
-class CheckedLanes(Lanes):
+class CheckedLanes(HostLanes):
     """The lanes of a chunk; each access is checked before it is performed."""
 
     def __init__(self, function: ir.Function, chunk: Chunk, launch: CheckedLaunch, parameters: Parameters) -> None:
@@ -126,57 +125,14 @@ class CheckedLanes(Lanes):
 
     def _number_lanes(self) -> np.ndarray:
         """The number of each lane of the chunk: group number * lanes per group + lane number in the group."""
-        chunk, count = self.chunk, self.chunk.groups
-        number = np.zeros(self.shape, np.int64)
-        for axis in range(count):
-            along = np.arange(self.shape[axis], dtype=np.int64) + chunk.first[axis]
-            weight = math.prod(self.launch.counts[axis + 1 :]) * self.launch.lanes
-            number += (along * weight).reshape([-1 if k == axis else 1 for k in range(len(self.shape))])
-        for axis in range(count, len(self.shape) if count else 0):
-            along = np.arange(self.shape[axis], dtype=np.int64)
-            weight = math.prod(self.shape[axis + 1 :])
-            number += (along * weight).reshape([-1 if k == axis else 1 for k in range(len(self.shape))])
-        return number.ravel()
+        place, first = np.indices(self.shape), self.chunk.first
+        place[: len(first)] += np.reshape(np.array(first, np.int64), (-1, *(1 for _ in self.shape)))
+        extents = (*self.launch.counts, *self.shape[len(first) :])
+        return np.ravel_multi_index(tuple(place), extents).ravel()
 
     # --- accesses -----------------------------------------------------------------------------------------
 
-    def load(self, expression: ir.Load) -> Any:
-        return self._load(expression, ())
-
-    def _load(self, expression: ir.Load, members: tuple[str, ...]) -> Any:
-        elements = self.elements(expression)
-        dtype = expression.array.dtype
-        memory = ir.member_of(self.memory[expression.array.name], dtype, members)
-        self._check_access("read", expression, memory, elements, self.active)
-        fill = ir.member_of(self.fill_values[expression.array.name], dtype, members)
-        return host_memory.load(memory, elements, fill, self.shape)
-
-    def member(self, expression: ir.Member) -> Any:
-        names: tuple[str, ...] = (expression.name,)
-        record = expression.record
-        while isinstance(record, ir.Member):
-            names, record = (record.name, *names), record.record
-        if isinstance(record, ir.Load):
-            return self._load(record, names)
-        return super().member(expression)
-
-    def store(self, statement: ir.Store) -> None:
-        value = materialize(self.evaluate(statement.value))
-        elements = self.elements(statement)
-        memory = ir.member_of(self.memory[statement.array.name], statement.array.dtype, statement.members)
-        active = self._writers(statement)
-        self._check_access("write", statement, memory, elements, active, value)
-        host_memory.store(memory, elements, value, active, self.shape)
-
-    def atomic(self, statement: ir.Atomic) -> None:
-        value = self.evaluate(statement.value)
-        elements = self.elements(statement)
-        active = mask_and(self.active, self.in_grid)
-        memory = self.memory[statement.array.name]
-        self._check_access("atomic", statement, memory, elements, active, value)
-        self.update(statement, elements, value, active)
-
-    def _check_access(
+    def check_access(
         self, kind: str, access: Any, memory: np.ndarray, elements: list[Any], active: Mask, value: Any = None
     ) -> None:
         """Check an access of the active lanes, and record it for later race checks."""
@@ -318,7 +274,7 @@ class CheckedLanes(Lanes):
 
     # --- synchronization ----------------------------------------------------------------------------------
 
-    def barrier(self, statement: ir.Barrier) -> None:
+    def run_barrier(self, statement: ir.Barrier) -> None:
         width = self.launch.lanes
         if statement.width is not None:
             shown = np.broadcast_to(materialize(self.evaluate(statement.width)), self.shape)
@@ -360,33 +316,14 @@ class CheckedLanes(Lanes):
             if found is not None:
                 raise self.launch.race(found, region, memory, self.fields, within=run if run > 1 else 0)
 
-    # --- only the selected operand is evaluated -----------------------------------------------------------
+    # --- conditions ---------------------------------------------------------------------------------------
 
-    def logical(self, expression: ir.Logical) -> Any:
-        left = self.evaluate(expression.left)
-        if is_uniform(left):
-            decides = bool(left) == (expression.op == "or")
-            return np.bool_(left) if decides else self.evaluate(expression.right)
-        wanted = left if expression.op == "and" else ~left
-        right = self._evaluate_under(wanted, expression.right)
-        return np.logical_and(left, right) if expression.op == "and" else np.logical_or(left, right)
+    evaluate_under = Lanes.evaluate_under  # lanes that do not evaluate an operand do not access its elements
 
-    def branch(self, statement: ir.If) -> None:
+    def run_if(self, statement: ir.If) -> None:
         self._check_item(statement.item)
-        super().branch(statement)
+        super().run_if(statement)
 
-    def select(self, expression: ir.Select) -> Any:
-        self._check_item(expression.item)
-        condition = materialize(self.evaluate(expression.condition))
-        if is_uniform(condition):
-            return self.evaluate(expression.yes if condition else expression.no)
-        yes = self._evaluate_under(condition, expression.yes)
-        return np.where(condition, yes, self._evaluate_under(~condition, expression.no))
-
-    def _evaluate_under(self, condition: Any, expression: ir.Expr) -> Any:
-        """The value of an expression, evaluated only by the active lanes for which the condition holds."""
-        outer = self.active
-        self.active = mask_and(outer, condition)
-        value = materialize(self.evaluate(expression))
-        self.active = outer
-        return value
+    def of_select(self, e: ir.Select) -> Any:
+        self._check_item(e.item)
+        return super().of_select(e)

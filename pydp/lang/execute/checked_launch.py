@@ -11,6 +11,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.execute.checked_memory import SITE_BITS, SITES, Finding, Region, find
 from pydp.lang.execute.host import needs_groups
+from pydp.lang.execute.lane_events import lane_index
 from pydp.lang.ir.diagnostics import VectorError
 
 VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
@@ -93,10 +94,10 @@ class CheckedLaunch:
     def lane(self, number: int) -> str:
         """A lane as text, by its index in the group or in the grid."""
         if self.lanes == 1:
-            place = _unravel(number, self.counts)
+            place = lane_index(number, self.counts)
             return f"lane {[start + k for start, k in zip(self.offset, place, strict=True)]}"
         group, local = divmod(number, self.lanes)
-        return f"lane {_unravel(local, self.group)} of group {_unravel(group, self.counts)}"
+        return f"lane {lane_index(local, self.group)} of group {lane_index(group, self.counts)}"
 
     def race(
         self, found: Finding, region: Region, memory: dict[str, np.ndarray], skip: dict[str, int], within: int = 0
@@ -132,10 +133,6 @@ def _groups_sharing_memory(memory: dict[str, np.ndarray]) -> list[list[str]]:
         joined = [part for part in parts if any(np.may_share_memory(data, memory[other]) for other in part)]
         parts = [part for part in parts if part not in joined] + [[*(n for part in joined for n in part), name]]
     return parts
-
-
-def _unravel(number: int, extents: tuple[int, ...]) -> list[int]:
-    return [int(k) for k in np.unravel_index(number, extents)] if extents else []
 
 
 def element_of(memory: np.ndarray, region: Region, unit: int) -> tuple[list[int], Any]:

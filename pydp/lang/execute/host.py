@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.execute import host_memory
-from pydp.lang.execute.host_evaluate import Chunk, HostEvaluator, Parameters
-from pydp.lang.execute.host_values import Mask, is_uniform, mask_and, mask_andnot, mask_or, materialize, normalize
+from pydp.lang.execute import host_memory, host_values
+from pydp.lang.execute.host_values import affine, materialize
+from pydp.lang.execute.lanes import Counter, Lanes
+from pydp.lang.execute.masks import Mask, mask_and, normalize
 from pydp.lang.intrinsics import ATOMIC
+
+Parameters = Mapping[int, Any] | Sequence[Any]
 
 LANES_AT_ONCE = 1 << 17  # temporaries of this many 4-byte values fit into a core's second-level cache
 FIELD_BYTES = 64 << 20  # limit for the local and private fields of all lanes that run together
@@ -40,7 +44,7 @@ def run(
     offset = tuple(int(n) for n in grid_offset) if grid_offset is not None else (0,) * len(extent)
     with np.errstate(all="ignore"):
         for chunk in chunks(function, extent, offset):
-            Lanes(function, chunk, list(arrays), parameters).run()
+            HostLanes(function, chunk, list(arrays), parameters).run()
 
 
 def run_value(function: ir.ValueFunction, *arrays: Any) -> np.ndarray:
@@ -52,7 +56,7 @@ def run_value(function: ir.ValueFunction, *arrays: Any) -> np.ndarray:
     with np.errstate(all="ignore"):
         for first in range(0, flat[0].size, step):
             piece = [value[first : first + step] for value in flat]
-            lanes = Lanes(function, Chunk((piece[0].size,), (), (), (), (), 0), [], ())
+            lanes = HostLanes(function, Chunk((piece[0].size,), (), (), (), (), 0), [], ())
             lanes.values = {v.name: value for v, value in zip(function.arguments, piece, strict=True)}
             lanes.run()
             results[first : first + step] = materialize(lanes.evaluate(function.result))
@@ -60,6 +64,24 @@ def run_value(function: ir.ValueFunction, *arrays: Any) -> np.ndarray:
 
 
 # --- which lanes run together ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A box of groups whose lanes run together.
+
+    shape: the extents of the axes of lanes: first the axes of groups, then the axes within a group. If the function
+    does not depend on groups, each lane is a group of its own, and there are only axes of groups.
+    first: the first group along each axis. group: extents of a group. extent, offset: extent and offset of the grid.
+    groups: the number of axes of groups.
+    """
+
+    shape: tuple[int, ...]
+    first: tuple[int, ...]
+    group: tuple[int, ...]
+    extent: tuple[int, ...]
+    offset: tuple[int, ...]
+    groups: int
 
 
 def needs_groups(function: ir.Function) -> bool:
@@ -101,44 +123,144 @@ def chunks(function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ..
         yield Chunk(shape, tuple(first for first, _ in picked), group, extent, offset, len(boxes))
 
 
-class _RunningLoop:
-    """The state of a running loop: a mask of the lanes that executed `continue` in this iteration."""
+class HostLanes(Lanes):
+    """All lanes of a chunk, with their fields and the arrays of the launch. Values are NumPy's."""
 
-    def __init__(self) -> None:
-        self.continued: Mask = False
-
-
-class Lanes(HostEvaluator):
-    """All lanes of a chunk. Runs a function's statements, each for all active lanes."""
+    operations = host_values
 
     def __init__(
         self, function: ir.Function | ir.ValueFunction, chunk: Chunk, arrays: list[np.ndarray], parameters: Parameters
     ) -> None:
-        super().__init__(function, chunk, arrays, parameters)
-        self.loops: list[_RunningLoop] = []
-        self.active: Mask = True
+        super().__init__()
+        self.function, self.chunk, self.shape = function, chunk, chunk.shape
+        self.parameters = parameters
+        self.memory: dict[str, np.ndarray] = {}
+        self.leading_indices: dict[str, list[Any]] = {}
+        self.fill_values: dict[str, Any] = {}
+        self.changing: set[str] = set()
+        if isinstance(function, ir.Function):
+            self._bind_arrays(function, arrays)
+        for private in function.privates:
+            self._allocate_field(private, len(self.shape))
+        self.in_grid: Mask = self._inside_grid()
 
     def run(self) -> None:
         """Run the function's body. Afterwards `values` has its variables."""
         function = self.function
         if isinstance(function, ir.Function) and not (function.locals or ir.barriers(function.body)):
             self.active = normalize(self.in_grid)
-        if self.active is not False:
-            self.block(function.body)
+        self.block(function.body)
 
-    # --- statements ---------------------------------------------------------------------------------------
+    def _bind_arrays(self, function: ir.Function, arrays: list[np.ndarray]) -> None:
+        for array, data in zip(function.arrays, arrays, strict=True):
+            self.memory[array.name], self.leading_indices[array.name] = data, []
+            fill = np.zeros((), array.dtype)
+            if array.dtype.names is None or isinstance(array.fill, np.void | tuple):
+                fill[()] = array.fill
+            self.fill_values[array.name] = fill
+        for local in function.locals:
+            self._allocate_field(local, self.chunk.groups)
+        written = [s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)]
+        for name, data in self.memory.items():
+            if any(np.may_share_memory(data, self.memory[other]) for other in written if other in self.memory):
+                self.changing.add(name)
 
-    def block(self, body: list[ir.Stmt]) -> None:
-        for statement in body:
-            if self.active is False:
-                return
-            getattr(self, _STATEMENTS[type(statement)])(statement)
+    def _allocate_field(self, array: ir.LocalArray | ir.PrivateArray, axes: int) -> None:
+        self.memory[array.name] = np.zeros(self.shape[:axes] + array.shape, array.dtype)
+        self.leading_indices[array.name] = [self._position(axis) for axis in range(axes)]
+        self.fill_values[array.name] = np.zeros((), array.dtype)
+        self.changing.add(array.name)
 
-    def assign(self, statement: ir.Assign) -> None:
+    def _position(self, axis: int, base: int = 0, dtype: Any = np.int64) -> Any:
+        steps = tuple(int(k == axis) for k in range(len(self.shape)))
+        return affine(base, steps, self.shape, np.dtype(dtype))
+
+    def _inside_grid(self) -> Mask:
+        mask: Mask = True
+        chunk = self.chunk
+        for axis in range(chunk.groups):
+            last = (chunk.first[axis] + self.shape[axis]) * chunk.group[axis]
+            if last > chunk.extent[axis]:
+                place = self._grid_index(axis, 0, np.dtype(np.int64))
+                mask = mask_and(mask, np.asarray(materialize(place) < chunk.extent[axis]))
+        return mask
+
+    def _grid_index(self, axis: int, offset: int, dtype: np.dtype[Any]) -> Any:
+        """The lanes' index in the grid along an axis."""
+        chunk = self.chunk
+        size = chunk.group[axis]
+        steps = [0] * len(self.shape)
+        steps[axis] = size
+        if len(self.shape) > chunk.groups and chunk.groups:
+            steps[chunk.groups + axis] = 1
+        return affine(offset + chunk.first[axis] * size, tuple(steps), self.shape, dtype)
+
+    # --- conditions and loops: everything is known ---------------------------------------------------------
+
+    def mask_of(self, condition: Any) -> Mask:
+        if np.ndim(condition) == 0:
+            return bool(condition)
+        return condition if condition.flags.owndata else condition.copy()
+
+    def counter_of(self, start: Any, stop: Any, step: Any) -> Counter:
+        return Counter(materialize(start), materialize(stop), materialize(step))
+
+    def evaluate_under(self, condition: Any, expression: ir.Expr, wanted: bool) -> Any:
+        return self.evaluate(expression)  # in all lanes, which is faster than to compute a mask
+
+    # --- indexes, extents and arguments -------------------------------------------------------------------
+
+    def of_read(self, e: ir.Read) -> Any:
+        variable = e.variable
+        value = self.values.get(variable.name)
+        if value is None:  # no lane has executed an assignment, so the value is never used
+            value = self.values[variable.name] = np.zeros((), variable.dtype)[()]
+        return value
+
+    def of_parameter(self, e: ir.Parameter) -> Any:
+        value = self.parameters[e.position]
+        if e.item is not None:
+            value = value[e.item]
+        return np.asarray(value).astype(e.dtype)[()]
+
+    def of_groupindex(self, e: ir.GroupIndex) -> Any:
+        return self._position(e.axis, self.chunk.first[e.axis], e.dtype)
+
+    def of_localindex(self, e: ir.LocalIndex) -> Any:
+        return self._position(self.chunk.groups + e.axis, 0, e.dtype)
+
+    def of_globalindex(self, e: ir.GlobalIndex) -> Any:
+        return self._grid_index(e.axis, self.chunk.offset[e.axis], e.dtype)
+
+    def of_gridextent(self, e: ir.GridExtent) -> Any:
+        return e.dtype.type(self.chunk.extent[e.axis])
+
+    def of_arrayextent(self, e: ir.ArrayExtent) -> Any:
+        return e.dtype.type(self.memory[e.array.name].shape[e.axis])
+
+    # --- memory -------------------------------------------------------------------------------------------
+
+    def elements(self, access: ir.Load | ir.Store | ir.Atomic) -> list[Any]:
+        """The index values of an access. For fields, the indexes of the group or lane come first."""
+        return [*self.leading_indices[access.array.name], *(self.evaluate(index) for index in access.indices)]
+
+    def check_access(
+        self, kind: str, access: Any, memory: np.ndarray, elements: list[Any], active: Mask, value: Any = None
+    ) -> None:
+        """Hook: called before the active lanes access elements of `memory`. Checked mode checks the access."""
+
+    def load(self, expression: ir.Load, members: tuple[str, ...]) -> Any:
+        name, dtype = expression.array.name, expression.array.dtype
+        memory, fill = (ir.member_of(held[name], dtype, members) for held in (self.memory, self.fill_values))
+        elements = self.elements(expression)
+        self.check_access("read", expression, memory, elements, self.active)
+        return host_memory.load(memory, elements, fill[()], self.shape)
+
+    def run_assign(self, statement: ir.Assign) -> None:
         value = self.evaluate(statement.value)
         value = self._copied_if_view(value, statement.value)
         if statement.members:
-            self._assign_member(statement, value)
+            self._assign_member(statement, materialize(value))
         else:
             self.put(statement.variable, value)
 
@@ -149,41 +271,28 @@ class Lanes(HostEvaluator):
         changes = any(isinstance(part, ir.Load) and part.array.name in self.changing for part in ir.walk(expression))
         return value.copy() if changes else value
 
-    def put(self, variable: ir.Variable, value: Any) -> None:
-        """Assign ``variable = value`` in the active lanes."""
-        old = self.values.get(variable.name)
-        if self.active is not True and old is not None and value is not old:
-            value = np.where(self.active, materialize(value), materialize(old))
-        self.values[variable.name] = value
-
     def _assign_member(self, statement: ir.Assign, value: Any) -> None:
         name = statement.variable.name
-        old = self.values.get(name)
-        if old is None:
-            old = np.zeros((), statement.variable.dtype)[()]
-        value = materialize(value)
-        masks = () if self.active is True else (np.shape(self.active),)
-        shape = np.broadcast_shapes(np.shape(old), np.shape(value), *masks)
+        old = self.values.get(name, np.zeros((), statement.variable.dtype))
+        shape = np.broadcast_shapes(np.shape(old), np.shape(value), np.shape(self.active))
         record = np.array(np.broadcast_to(old, shape))
-        target = ir.member_of(record, record.dtype, statement.members)
-        np.copyto(target, value, where=self.active)
+        np.copyto(ir.member_of(record, record.dtype, statement.members), value, where=self.active)
         self.values[name] = record[()]
 
-    def store(self, statement: ir.Store) -> None:
-        name = statement.array.name
-        value = self.evaluate(statement.value)
-        memory = ir.member_of(self.memory[name], statement.array.dtype, statement.members)
-        active = self._writers(statement)
-        host_memory.store(memory, self.elements(statement), value, active, self.shape)
+    def run_store(self, statement: ir.Store) -> None:
+        array = statement.array
+        value, elements = materialize(self.evaluate(statement.value)), self.elements(statement)
+        memory = ir.member_of(self.memory[array.name], array.dtype, statement.members)
+        active = mask_and(self.active, self.in_grid) if isinstance(array, ir.GlobalArray) else self.active
+        self.check_access("write", statement, memory, elements, active, value)
+        host_memory.store(memory, elements, value, active, self.shape)
 
-    def atomic(self, statement: ir.Atomic) -> None:
-        value = self.evaluate(statement.value)
-        active = mask_and(self.active, self.in_grid)
-        self.update(statement, self.elements(statement), value, active)
-
-    def update(self, statement: ir.Atomic, elements: list[Any], value: Any, active: Mask) -> None:
+    def run_atomic(self, statement: ir.Atomic) -> None:
         """Perform an atomic update for the active lanes, in lane order."""
+        value, elements = self.evaluate(statement.value), self.elements(statement)
+        active = mask_and(self.active, self.in_grid)
         operation, memory = ATOMIC[statement.op], self.memory[statement.array.name]
+        self.check_access("atomic", statement, memory, elements, active, value)
         if statement.old is None:
             host_memory.atomic(operation, memory, elements, value, active, self.shape)
             return
@@ -191,99 +300,5 @@ class Lanes(HostEvaluator):
         slot = [*self.leading_indices[statement.old.name], np.int64(0)]
         host_memory.store(self.memory[statement.old.name], slot, before, done, self.shape)
 
-    def _writers(self, statement: ir.Store) -> Mask:
-        is_global = isinstance(statement.array, ir.GlobalArray)
-        return mask_and(self.active, self.in_grid) if is_global else self.active
-
-    def branch(self, statement: ir.If) -> None:
-        condition = self._copied_if_view(materialize(self.evaluate(statement.condition)), statement.condition)
-        if is_uniform(condition):
-            self.block(statement.then if condition else statement.orelse)
-            return
-        outer = self.active
-        yes = normalize(mask_and(outer, condition))
-        no = normalize(mask_andnot(outer, condition))
-        if yes is True or no is False:
-            self.block(statement.then)
-            return
-        self.active = yes
-        self.block(statement.then)
-        left, self.active = self.active, no
-        self.block(statement.orelse)
-        if left is yes and self.active is no:
-            self.active = outer
-        else:
-            self.active = normalize(mask_or(left, self.active))
-
-    def loop_for(self, statement: ir.For) -> None:
-        start, stop, step = (self.evaluate(e) for e in (statement.start, statement.stop, statement.step))
-        if all(is_uniform(bound) for bound in (start, stop, step)):
-            dtype = statement.variable.dtype
-            steps = range(int(start), int(stop), int(step)) if step != 0 else range(0)
-            self._iterate(statement, ((self.active, dtype.type(k)) for k in steps))
-            return
-        start, stop, step = (np.asarray(materialize(bound)).astype(np.int64) for bound in (start, stop, step))
-        ahead = np.where(step > 0, stop - start, np.where(step < 0, start - stop, 0))
-        trips = -(-ahead // np.maximum(1, np.abs(step)))
-        self._iterate(statement, self._divergent_iterations(statement, start, step, trips))
-
-    def _divergent_iterations(self, statement: ir.For, start: Any, step: Any, trips: Any) -> Iterator[tuple[Mask, Any]]:
-        for trip in itertools.count():
-            going = normalize(mask_and(self.active, trips > trip))
-            if going is False:
-                return
-            yield going, (start + trip * step).astype(statement.variable.dtype)
-
-    def _iterate(self, statement: ir.For, counters: Iterator[tuple[Mask, Any]]) -> None:
-        outer, broken = self.active, False
-        for going, counter in counters:
-            if going is False:
-                break
-            loop = _RunningLoop()
-            self.loops.append(loop)
-            self.active = going
-            self.put(statement.variable, counter)
-            self.block(statement.body)
-            self.loops.pop()
-            left = mask_or(self.active, loop.continued)
-            broken = broken or left is not going
-            self.active = normalize(left) if broken else left
-        self.active = outer
-
-    def loop_while(self, statement: ir.While) -> None:
-        outer = self.active
-        while self.active is not False:
-            condition = self._copied_if_view(materialize(self.evaluate(statement.condition)), statement.condition)
-            self.active = mask_and(self.active, bool(condition) if is_uniform(condition) else condition)
-            self.active = normalize(self.active)
-            if self.active is False:
-                break
-            loop = _RunningLoop()
-            self.loops.append(loop)
-            self.block(statement.body)
-            self.loops.pop()
-            self.active = normalize(mask_or(self.active, loop.continued))
-        self.active = outer
-
-    def break_loop(self, statement: ir.Break) -> None:
-        self.active = False
-
-    def continue_loop(self, statement: ir.Continue) -> None:
-        self.loops[-1].continued = mask_or(self.loops[-1].continued, self.active)
-        self.active = False
-
-    def barrier(self, statement: ir.Barrier) -> None:
+    def run_barrier(self, statement: ir.Barrier) -> None:
         """Does nothing: all lanes complete each statement before the next one."""
-
-
-_STATEMENTS = {
-    ir.Assign: "assign",
-    ir.Store: "store",
-    ir.Atomic: "atomic",
-    ir.If: "branch",
-    ir.For: "loop_for",
-    ir.While: "loop_while",
-    ir.Break: "break_loop",
-    ir.Continue: "continue_loop",
-    ir.Barrier: "barrier",
-}

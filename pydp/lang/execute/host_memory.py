@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from pydp.lang.execute.host_values import Affine, Mask, bounds_of, is_uniform, mask_and, materialize
+from pydp.lang.execute.host_values import Affine, bounds_of, is_uniform, materialize
+from pydp.lang.execute.masks import Mask, mask_and
 
 Box = tuple[tuple[int, int], ...]  # first and end position along each axis of the lanes
 

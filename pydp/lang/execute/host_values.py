@@ -8,12 +8,15 @@ axes where the value does not change.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-Mask = Any  # True (all lanes), False (no lane) or an array of bools over the lanes
+from pydp.lang import ir, numpy_math
+from pydp.lang.intrinsics import BINARY, COMPARISONS, FUNCTIONS, UNARY
+
 _ALL_BITS = 2**64 - 1  # mask of the widest integers: Python integers are reduced to 64 bits before NumPy gets them
 
 
@@ -99,42 +102,94 @@ def combine_affine(op: str, left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
     return affine(base + sign * other, tuple(a + sign * b for a, b in zip(steps, more, strict=True)), shape, dtype)
 
 
-# --- masks -----------------------------------------------------------------------------------------------
+# --- operations (see :class:`pydp.lang.execute.lanes.Operations`) -----------------------------------------
 
 
-def mask_and(left: Mask, right: Mask) -> Mask:
-    """The lanes in both masks."""
-    if left is False or right is False:
-        return False
-    if left is True:
-        return right
-    return left if right is True else left & right
+def unary(op: str, value: Any, dtype: np.dtype[Any]) -> Any:
+    """op value."""
+    if op == "neg" and isinstance(value, Affine):
+        return combine_affine("mul", value, -1, dtype)
+    return UNARY[op].numpy(materialize(value))
 
 
-def mask_or(left: Mask, right: Mask) -> Mask:
-    """The lanes in at least one of two masks."""
-    if left is True or right is True:
-        return True
-    if left is False:
-        return right
-    return left if right is False else left | right
+def binary(op: str, left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
+    """left op right."""
+    if isinstance(left, Affine) or isinstance(right, Affine):
+        partner = right if isinstance(left, Affine) else left
+        if op in ("add", "sub", "mul") and (isinstance(partner, Affine) or is_uniform(partner)):
+            value = combine_affine(op, left, right, dtype)
+            if value is not None:
+                return value
+        left, right = materialize(left), materialize(right)
+    return BINARY[op].numpy(left, right)
 
 
-def mask_andnot(left: Mask, right: Mask) -> Mask:
-    """The lanes in the first mask that are not in the second."""
-    if right is False or left is False:
-        return left
-    if right is True:
-        return False
-    return ~right if left is True else left & ~right
+def compare(op: str, left: Any, right: Any) -> Any:
+    """left op right as a bool."""
+    if isinstance(left, Affine) or isinstance(right, Affine):
+        decided = _decided_by_ranges(op, left, right)
+        if decided is not None:
+            return decided
+        left, right = materialize(left), materialize(right)
+    if left.dtype.names is not None:
+        return (left == right) if op == "eq" else (left != right)
+    return COMPARISONS[op].numpy(left, right)
 
 
-def normalize(mask: Any) -> Mask:
-    """The mask; True or False if it has the same value for all lanes."""
-    if mask is True or mask is False:
-        return mask
-    if np.ndim(mask) == 0:
-        return bool(mask)
-    if not mask.any():
-        return False
-    return True if mask.all() else mask
+def _decided_by_ranges(op: str, left: Any, right: Any) -> np.bool_ | None:
+    """The result of a comparison if the ranges of its operands decide it for all lanes; else None."""
+    if not all(isinstance(side, Affine) or (is_uniform(side) and side.dtype.kind in "iu") for side in (left, right)):
+        return None
+    (a, b), (c, d) = bounds_of(left), bounds_of(right)
+    if b < c:
+        return np.bool_(op in ("lt", "le", "ne"))
+    if a > d:
+        return np.bool_(op in ("gt", "ge", "ne"))
+    if b == c and op in ("le", "gt"):
+        return np.bool_(op == "le")
+    if a == d and op in ("ge", "lt"):
+        return np.bool_(op == "ge")
+    return None
+
+
+def logical(op: str, left: Any, right: Any) -> Any:
+    """left op right of bools."""
+    return np.logical_and(left, right) if op == "and" else np.logical_or(left, right)
+
+
+def merge(mask: Any, new: Any, old: Any) -> Any:
+    """`new` in the lanes of a mask, `old` in the other lanes."""
+    return np.where(mask, materialize(new), materialize(old))
+
+
+select = merge
+
+
+def cast(value: Any, dtype: np.dtype[Any]) -> Any:
+    """The value converted to `dtype`."""
+    if isinstance(value, Affine):
+        if dtype.kind in "iu":
+            return affine(value.base, value.steps, value.shape, dtype)
+        value = value.array()
+    return value if value.dtype == dtype else numpy_math.cast(value, dtype)
+
+
+def apply(name: str, values: Sequence[Any], dtype: np.dtype[Any]) -> Any:
+    """The function `name` of values."""
+    value = FUNCTIONS[name].numpy(*map(materialize, values))
+    return value if value.dtype == dtype else value.astype(dtype)
+
+
+def member(record: Any, member: ir.Member) -> Any:
+    """The member of a record."""
+    value = ir.member_of(record, member.record.dtype, (member.name,))
+    return value if np.ndim(value) else value[()]
+
+
+def make_record(values: Sequence[Any], dtype: np.dtype[Any]) -> Any:
+    """A record from the values of its members."""
+    arrays = [materialize(value) for value in values]
+    record = np.zeros(np.broadcast_shapes(*(np.shape(value) for value in arrays)), dtype)
+    for name, value in zip(dtype.names or (), arrays, strict=True):
+        record[name] = value
+    return record[()]

@@ -118,7 +118,6 @@ class _LaunchTracer(Tracer):
         self.sample, self.launch = sample, launch
         self.written = arrays
         self.size = sample.size
-        self.active = self.all_lanes = np.ones(self.size, bool)
         self.lanes = np.arange(self.size)
         self.all_inside = bool(sample.inside.all())
 

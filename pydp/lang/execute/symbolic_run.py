@@ -7,15 +7,20 @@ each barrier must synchronize.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from pydp.lang import ir
+from pydp.lang.execute import symbolic_values
 from pydp.lang.execute.lane_events import Access, BarrierEvent, Event, SkippedIterations
-from pydp.lang.execute.symbolic_evaluate import SymbolicEvaluator
-from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue, binary, merge, merge_states, symbol
+from pydp.lang.execute.lane_signature import Signature, signature
+from pydp.lang.execute.lanes import Counter, Lanes
+from pydp.lang.execute.masks import Mask, mask_or, normalize
+from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue, binary, merge_states, symbol
 
 WORK = 20_000  # limit for the number of evaluated expressions, each for all lanes: a few tenths of a second
 FIRST_ITERATIONS, LAST_ITERATIONS = 6, 3  # the iterations of a loop that are traced if not all of them can be
@@ -32,39 +37,87 @@ def trace_group(function: ir.Function, work: int = WORK) -> list[Event]:
     return tracer.events
 
 
-class Tracer(SymbolicEvaluator):
-    """Runs a function for all lanes with symbolic values; `events` has their accesses and barriers."""
+class Tracer(Lanes):
+    """Runs a function for all lanes with symbolic values; `events` has their accesses and barriers.
 
+    Both branches of an unknown condition run, each from the state before it. A loop with an unknown number of
+    iterations runs twice. `certain`, `context` and `iterations_known` say under which unknown conditions a statement
+    runs (see :class:`Access` and :class:`BarrierEvent`).
+    """
+
+    operations = symbolic_values
     several_groups = False  # the lanes belong to one group and run loops with barriers together
 
     def __init__(self, function: ir.Function, most: int) -> None:
-        super().__init__(function)
-        self.max_work = most
+        super().__init__()
+        self.function, self.max_work = function, most
+        self.group = function.group or (1,) * function.grid_rank
+        self.size = max(1, math.prod(self.group))
+        self.local_indices = np.unravel_index(np.arange(self.size), self.group) if self.group else ()
+        self.lanes = np.arange(self.size)
+        self.certain, self.iterations_known, self.earlier_writes_traced = True, True, True
+        self.context: tuple[int, ...] = ()
         self.assignments_uncertain = False  # unknown lanes may have executed `continue` and skip what follows
-        self.loops: list[np.ndarray] = []  # for each open loop, the lanes that executed `continue` in this iteration
-        self.bodies: list[list[ir.Stmt]] = []  # the bodies of these loops
+        self.signatures: dict[str, Signature] = {}
+        self.written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
+        self.events: list[Event] = []
+        self.condition_count = 0
+        self.bodies: list[list[ir.Stmt]] = []  # the bodies of the open loops
 
-    def block(self, body: list[ir.Stmt]) -> None:
-        for statement in body:
-            if self.active is not self.all_lanes and not self.active.any():
-                return
-            getattr(self, "run_" + type(statement).__name__.lower())(statement)
+    # --- indexes, extents and arguments -------------------------------------------------------------------
 
-    def run_assign(self, statement: ir.Assign) -> None:
-        value = self.evaluate(statement.value)
-        if statement.members or self.assignments_uncertain:
-            value = None
-            self.signatures.pop(statement.variable.name, None)
-        elif value is None:
-            self.signatures[statement.variable.name] = self.signature(statement.value)
-        if value is not None or self.active is not self.all_lanes:
-            self.signatures.pop(statement.variable.name, None)
-        self.put(statement.variable, value)
+    def from_numpy(self, value: Any) -> OptionalValue:
+        return SymbolicValue(value) if value.dtype.names is None else None
 
-    def put(self, variable: ir.Variable, value: OptionalValue) -> None:
-        if self.active is not self.all_lanes and variable.name in self.values and not self.active.all():
-            value = merge(self.active, value, self.values[variable.name])
-        self.values[variable.name] = value
+    def of_read(self, e: ir.Read) -> OptionalValue:
+        return self.values.get(e.variable.name)
+
+    def of_parameter(self, e: ir.Parameter) -> OptionalValue:
+        return symbol(("parameter", e.position, e.item), e.dtype)
+
+    def uniform_index(self, what: str, axis: int, dtype: np.dtype[Any]) -> OptionalValue:
+        """A uniform index along an axis: the group's index in the grid ("group") or the grid's offset ("offset")."""
+        return symbol((what, axis), dtype)
+
+    def of_groupindex(self, e: ir.GroupIndex) -> OptionalValue:
+        return self.uniform_index("group", e.axis, e.dtype)
+
+    def of_localindex(self, e: ir.LocalIndex) -> OptionalValue:
+        if self.group[e.axis] == 1:
+            return SymbolicValue(e.dtype.type(0))
+        return SymbolicValue(self.local_indices[e.axis].astype(e.dtype))
+
+    def of_globalindex(self, e: ir.GlobalIndex) -> OptionalValue:
+        group, extent = self.uniform_index("group", e.axis, e.dtype), SymbolicValue(e.dtype.type(self.group[e.axis]))
+        first = binary("mul", group, extent, e.dtype)
+        first = binary("add", first, self.uniform_index("offset", e.axis, e.dtype), e.dtype)
+        return binary("add", first, SymbolicValue(self.local_indices[e.axis].astype(e.dtype)), e.dtype)
+
+    def of_gridextent(self, e: ir.GridExtent) -> OptionalValue:
+        return symbol(("grid", e.axis), e.dtype)
+
+    def of_arrayextent(self, e: ir.ArrayExtent) -> OptionalValue:
+        return symbol(("extent", e.array.name, e.axis), e.dtype)
+
+    # --- accesses, barriers and assignments ---------------------------------------------------------------
+
+    def touch(
+        self, kind: str, access: Any, where: ir.Where, value: OptionalValue = None, members: tuple[Any, ...] = ()
+    ) -> Access | None:
+        """Record an access of the active lanes. Subclasses may ignore the access and return None."""
+        dims = tuple(self.evaluate(index) for index in access.indices)
+        known = None if any(value is None for value in dims) else dims
+        state = (self.certain, self.context, where, access, value, self.earlier_writes_traced)
+        event = Access(kind, access.array, self._active_lanes(), known, *state, members=members)
+        self.events.append(event)
+        return event
+
+    def _active_lanes(self) -> np.ndarray:
+        return self.lanes if self.active is True else np.nonzero(self.active)[0]
+
+    def load(self, expression: ir.Load, members: tuple[str, ...]) -> OptionalValue:
+        self.touch("read", expression, expression.where, members=members)
+        return None
 
     def run_store(self, statement: ir.Store) -> None:
         value = self.evaluate(statement.value)
@@ -78,23 +131,71 @@ class Tracer(SymbolicEvaluator):
 
     def run_barrier(self, statement: ir.Barrier) -> None:
         width = self.evaluate(statement.width) if statement.width is not None else None
-        absent = () if self.active is self.all_lanes else tuple(int(lane) for lane in np.nonzero(~self.active)[0])
+        absent = () if self.active is True else tuple(int(lane) for lane in np.nonzero(~self.active)[0])
         self.events.append(BarrierEvent(statement, self.context, self.iterations_known, width, absent))
 
-    def run_if(self, statement: ir.If) -> None:
-        condition = self.evaluate(statement.condition)
-        if condition is not None and condition.is_exact:
-            outer = self.active
-            truth = np.broadcast_to(condition.lanes, outer.shape)
-            self.active = outer & truth
-            self.block(statement.then)
-            after_then, self.active = self.active, outer & ~truth
-            self.block(statement.orelse)
-            self.active = self.active | after_then
-            if self.active.all():
-                self.active = self.all_lanes
-            return
-        before, signatures, outer = dict(self.values), dict(self.signatures), self.active
+    def run_assign(self, statement: ir.Assign) -> None:
+        value = self.evaluate(statement.value)
+        if statement.members or self.assignments_uncertain:
+            value = None
+            self.signatures.pop(statement.variable.name, None)
+        elif value is None:
+            self.signatures[statement.variable.name] = self.signature(statement.value)
+        if value is not None or self.active is not True:
+            self.signatures.pop(statement.variable.name, None)
+        self.put(statement.variable, value)
+
+    def signature(self, expression: ir.Expr) -> Signature:
+        return signature(expression, self.evaluate, self.signatures, self.written)
+
+    def _forget(self, body: list[ir.Stmt]) -> None:
+        """The values of variables that are assigned in a body become unknown."""
+        for statement in ir.statements(body):
+            if isinstance(statement, ir.Assign | ir.For):
+                self.values[statement.variable.name] = None
+                self.signatures.pop(statement.variable.name, None)
+
+    # --- conditions ---------------------------------------------------------------------------------------
+
+    def mask_of(self, condition: OptionalValue) -> Mask | None:
+        if condition is None or not condition.is_exact:
+            return None
+        return bool(condition.lanes) if condition.is_uniform else condition.lanes
+
+    def outcome_of(self, condition: OptionalValue) -> bool | None:
+        mask = self.mask_of(condition)
+        if mask is None or mask is True or mask is False:
+            return mask
+        truths = mask if self.active is True else mask[self.active]
+        return bool(truths[0]) if len(truths) and (truths == truths[0]).all() else None
+
+    def evaluate_under(self, condition: OptionalValue, expression: ir.Expr, wanted: bool) -> OptionalValue:
+        if self.mask_of(condition) is not None:
+            return super().evaluate_under(condition, expression, wanted)
+        with self.unknown_condition(uniform=condition is not None):
+            return self.evaluate(expression)
+
+    @contextmanager
+    def unknown_condition(self, uniform: bool) -> Iterator[None]:
+        """Context manager: the code inside runs under a condition of unknown outcome. uniform: the outcome is the same
+        for all lanes of a group."""
+        state = self.certain, self.context, self.iterations_known
+        self._enter_unknown_condition(uniform)
+        yield
+        self.certain, self.context, self.iterations_known = state
+
+    def _enter_unknown_condition(self, uniform: bool) -> None:
+        self.iterations_known = False
+        if uniform:
+            self.condition_count += 1
+            self.context = (*self.context, self.condition_count)
+        else:
+            self.certain = False
+
+    def run_unknown_if(self, statement: ir.If, condition: OptionalValue) -> None:
+        """Run both branches. Variables that have different values afterwards become unknown."""
+        branches = [*statement.then, *statement.orelse]
+        before, signatures, outer = self.values, self.signatures, self.active
         ends = []
         for body in (statement.then, statement.orelse):
             self.values, self.signatures, self.active = dict(before), dict(signatures), outer
@@ -102,11 +203,11 @@ class Tracer(SymbolicEvaluator):
                 self.block(body)
             ends.append((self.values, self.active))
         self.values = merge_states(ends[0][0], ends[1][0])
-        self.active = ends[0][1] | ends[1][1]
-        for inner in ir.statements([*statement.then, *statement.orelse]):
+        self.active = normalize(mask_or(ends[0][1], ends[1][1]))
+        for inner in ir.statements(branches):
             if isinstance(inner, ir.Assign | ir.For):
                 self.signatures.pop(inner.variable.name, None)
-        jumps = list(ir.jumps([*statement.then, *statement.orelse]))
+        jumps = list(ir.jumps(branches))
         if jumps:
             self._after_jumps(jumps, self._is_uniform(condition, statement.then))
 
@@ -125,44 +226,16 @@ class Tracer(SymbolicEvaluator):
         if has_barriers and not uniform:
             self._enter_unknown_condition(True)
 
+    # --- loops --------------------------------------------------------------------------------------------
+
     def run_for(self, statement: ir.For) -> None:
-        start, stop, step = (self.evaluate(e) for e in (statement.start, statement.stop, statement.step))
-        if start is None or stop is None or step is None or not step.is_exact or start.symbols != stop.symbols:
-            self._unknown_loop(statement, start, step, uniform=stop is not None and stop.is_uniform)
-            return
-        first, last, stride = (np.asarray(v.lanes).astype(np.int64) for v in (start, stop, step))
-        ahead = np.where(stride > 0, last - first, np.where(stride < 0, first - last, 0))
-        trips = np.broadcast_to(-(-ahead // np.maximum(1, np.abs(stride))), (self.size,))
-        symbols, dtype = start.symbols, statement.variable.dtype
-        uniform = all(v.is_uniform for v in (start, stop, step))
+        state = self._state()
+        super().run_for(statement)
+        self._restore_state(statement, state)
 
-        def iteration(number: int) -> None:
-            going = trips > number
-            if not going.all():
-                self.active = self.active & going
-            self.put(statement.variable, SymbolicValue((first + number * stride).astype(dtype)[()], symbols))
-
-        outer = self.active
-        count = int(trips[outer].max(initial=0))
-        if not uniform and count > FIRST_ITERATIONS and not self.several_groups and ir.barriers(statement.body):
-            count = FIRST_ITERATIONS  # the front end rejects this loop, because its barrier is divergent
-        self._run_iterations(statement, count, iteration)
-        self.active = outer
-
-    def _run_iterations(self, statement: ir.For, count: int, iteration: Any) -> None:
-        """Run the iterations 0 .. count - 1; if that is too much work, only the first and the last ones."""
-        state, work_before, number = self._state(), self.work, 0
-        while number < count:
-            iteration(number)
-            self.active = self._run_iteration(statement.body)
-            if not self.active.any():
-                break
-            number += 1
-            if number == FIRST_ITERATIONS:
-                work_left = (self.work - work_before) / number * (count - number)
-                if work_left > self.max_work - self.work:
-                    self._skip(statement)
-                    number = max(number, count - LAST_ITERATIONS)
+    def run_while(self, statement: ir.While) -> None:
+        state = self._state()
+        super().run_while(statement)
         self._restore_state(statement, state)
 
     def _state(self) -> tuple[bool, tuple[int, ...], bool, bool]:
@@ -175,48 +248,67 @@ class Tracer(SymbolicEvaluator):
             self._forget([statement])
         self.certain, self.context, self.iterations_known, self.assignments_uncertain = state
 
-    def _run_iteration(self, body: list[ir.Stmt]) -> np.ndarray:
-        """Run one iteration of a loop's body for the active lanes; returns the lanes that run the next one."""
-        self.loops.append(np.zeros(self.size, bool))
-        self.bodies.append(body)
+    def run_iteration(self, body: list[ir.Stmt]) -> None:
         before = self.context
-        self.block(body)
-        continued = self.loops.pop()
+        self.bodies.append(body)
+        super().run_iteration(body)
         self.bodies.pop()
         if self.context != before and any(isinstance(jump, ir.Continue) for jump in ir.jumps(body)):
             self.context = before  # the next iteration does not depend on a `continue` in this one
             if any(isinstance(jump, ir.Break) for jump in ir.jumps(body)):
                 self._enter_unknown_condition(True)
-        return self.active if not continued.any() else self.active | continued
+
+    def counter_of(self, start: OptionalValue, stop: OptionalValue, step: OptionalValue) -> Counter | None:
+        if start is None or stop is None or step is None or not step.is_exact or start.symbols != stop.symbols:
+            return None
+        return Counter(start.lanes, stop.lanes, step.lanes)
+
+    def counter_value(self, start: SymbolicValue, value: Any) -> SymbolicValue:
+        return SymbolicValue(value, start.symbols)
+
+    def iterations(self, loop: ir.For, counter: Counter) -> Iterator[int]:
+        """The numbers of all iterations; if they are too much work, only of the first and the last ones."""
+        count, first, work_before = counter.most_trips(self.active), FIRST_ITERATIONS, self.work
+        if not counter.is_uniform and not self.several_groups and ir.barriers(loop.body):
+            count = min(count, first)  # the front end rejects this loop, because its barrier is divergent
+        yield from range(min(count, first))
+        work_left = (self.work - work_before) / first * (count - first)
+        if count > first and self.active is not False and work_left > self.max_work - self.work:
+            self._skip(loop)
+            first = max(first, count - LAST_ITERATIONS)
+        yield from range(first, count)
 
     def _skip(self, statement: ir.For | ir.While) -> None:
         """Skip iterations: they may access any element of the arrays that the body accesses."""
         self._forget(statement.body)
+        lanes = self._active_lanes()
         self.events.append(SkippedIterations(ir.barriers(statement.body)))
         written = [(s.array, s.where) for s in ir.statements(statement.body) if isinstance(s, ir.Store | ir.Atomic)]
         for array, where in written:
-            lanes = np.nonzero(self.active)[0]
             self.events.append(Access("write", array, lanes, None, False, self.context, where))
         for part in (p for s in ir.statements(statement.body) for e in ir.expressions(s) for p in ir.walk(e)):
             if isinstance(part, ir.Load):
-                lanes = np.nonzero(self.active)[0]
                 self.events.append(Access("read", part.array, lanes, None, False, self.context, part.where))
         self.iterations_known = False
         if any(isinstance(one, ir.Break) for one in ir.jumps(statement.body)):
             self.certain = False  # lanes may have left the loop in skipped iterations, before later barriers
             self._enter_unknown_condition(True)
 
-    def _forget(self, body: list[ir.Stmt]) -> None:
-        for statement in ir.statements(body):
-            if isinstance(statement, ir.Assign | ir.For):
-                self.values[statement.variable.name] = None
-                self.signatures.pop(statement.variable.name, None)
+    def run_unknown_for(
+        self, statement: ir.For, start: OptionalValue, stop: OptionalValue, step: OptionalValue
+    ) -> None:
+        self._unknown_loop(statement, start, step, uniform=stop is not None and stop.is_uniform)
+
+    def run_unknown_while(self, statement: ir.While, condition: OptionalValue, iteration: int) -> None:
+        if iteration:
+            self._skip(statement)
+        self._unknown_loop(statement, None, None, uniform=condition is not None and condition.is_uniform)
 
     def _unknown_loop(
         self, statement: ir.For | ir.While, start: OptionalValue, step: OptionalValue, uniform: bool
     ) -> None:
         """Run two iterations of a loop with unknown trip count: enough to find dependencies between iterations."""
-        outer, state, earlier_writes_traced = self.active, self._state(), self.earlier_writes_traced
+        outer, earlier_writes_traced = self.active, self.earlier_writes_traced
         self._forget(statement.body)
         self.condition_count += 1
         iteration = ("iteration", self.condition_count)
@@ -236,30 +328,6 @@ class Tracer(SymbolicEvaluator):
                 self.values[statement.variable.name] = counter
             else:
                 self.evaluate(statement.condition)
-            self._run_iteration(statement.body)
+            self.run_iteration(statement.body)
         self._forget([statement])
         self.active, self.earlier_writes_traced = outer, earlier_writes_traced
-        self.certain, self.context, self.iterations_known, self.assignments_uncertain = state
-
-    def run_while(self, statement: ir.While) -> None:
-        outer, state, iterations = self.active, self._state(), 0
-        while self.active.any():
-            condition = self.evaluate(statement.condition)
-            if condition is None or not condition.is_exact or self.work > self.max_work:
-                if iterations:
-                    self._skip(statement)
-                self._unknown_loop(statement, None, None, uniform=condition is not None and condition.is_uniform)
-                break
-            self.active = self.active & condition.lanes
-            if self.active.any():
-                self.active = self._run_iteration(statement.body)
-            iterations += 1
-        self.active = outer
-        self._restore_state(statement, state)
-
-    def run_break(self, statement: ir.Break) -> None:
-        self.active = np.zeros_like(self.active)
-
-    def run_continue(self, statement: ir.Continue) -> None:
-        self.loops[-1] |= self.active
-        self.active = np.zeros_like(self.active)

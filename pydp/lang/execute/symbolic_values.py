@@ -7,14 +7,14 @@ loop with unknown trip count. None is a completely unknown value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pydp.lang import numpy_math
-from pydp.lang.intrinsics import BINARY, COMPARISONS, UNARY
+from pydp.lang import ir, numpy_math
+from pydp.lang.intrinsics import BINARY, COMPARISONS, FUNCTIONS, UNARY
 
 Symbols = tuple[tuple[Any, int], ...]
 
@@ -69,6 +69,20 @@ def merge(lanes: np.ndarray, new: OptionalValue, old: OptionalValue) -> Optional
     if new is None or old is None or new.symbols != old.symbols:
         return None
     return SymbolicValue(np.where(lanes, new.lanes, old.lanes), new.symbols)
+
+
+def select(condition: OptionalValue, yes: OptionalValue, no: OptionalValue) -> OptionalValue:
+    """One of two values in each lane."""
+    if condition is None or not condition.is_exact:
+        return yes if same(yes, no) else None
+    return merge(condition.lanes, yes, no)
+
+
+def logical(op: str, left: OptionalValue, right: OptionalValue) -> OptionalValue:
+    """left op right of bools."""
+    if left is None or right is None or not (left.is_exact and right.is_exact):
+        return None
+    return SymbolicValue((np.logical_and if op == "and" else np.logical_or)(left.lanes, right.lanes))
 
 
 def merge_states(left: dict[str, OptionalValue], right: dict[str, OptionalValue]) -> dict[str, OptionalValue]:
@@ -156,12 +170,22 @@ def cast(value: OptionalValue, dtype: np.dtype[Any]) -> OptionalValue:
     return _uniform_symbol("cast", (value,), dtype)
 
 
-def apply(
-    name: str, compute: Callable[..., Any] | None, values: Sequence[OptionalValue], dtype: np.dtype[Any]
-) -> OptionalValue:
-    """The function `name` of values. compute: its NumPy form; None if results differ between devices in the last
-    bits."""
-    if compute is not None and all(value is not None and value.is_exact for value in values):
-        result = compute(*(value.lanes for value in values if value is not None))
+def apply(name: str, values: Sequence[OptionalValue], dtype: np.dtype[Any]) -> OptionalValue:
+    """The function `name` of values. The value is not known if results differ between devices in the last bits."""
+    known = [value.lanes for value in values if value is not None and value.is_exact]
+    if len(known) == len(values) and FUNCTIONS[name].is_exact(known[0].dtype):  # on some devices cbrt(27) < 3
+        result = FUNCTIONS[name].numpy(*known)
         return SymbolicValue(result if result.dtype == dtype else result.astype(dtype))
     return _uniform_symbol(name, values, dtype)
+
+
+def member(record: OptionalValue, member: ir.Member) -> OptionalValue:
+    """The member of a record; unknown if it is an array or one of its items."""
+    if member.dtype.subdtype is not None or isinstance(member.name, ir.Item):
+        return None
+    return _uniform_symbol("." + member.name, [record], member.dtype)
+
+
+def make_record(values: Sequence[OptionalValue], dtype: np.dtype[Any]) -> OptionalValue:
+    """A record; always unknown."""
+    return None
