@@ -94,3 +94,22 @@ def gone_on_in_a_loop_of_unknown_length(idx, out, u):
 def test_barriers_skipped_by_break_or_continue_satisfy_nothing(fn):
     """Only the first barrier is always executed between the writes and the reads."""
     assert shown(fn, [I1, I1], (64,))[0] == "64"
+
+
+def test_lanes_that_leave_a_loop_inside_a_divergent_condition_keep_their_values():
+    def left(idx, out, u):
+        s = pydp.local_field(np.int32, 64)
+        i = idx.local[0]
+        s[i] = 0
+        pydp.group_barrier()
+        if u[idx] > 5:
+            at = i ^ 32
+            for k in range(2):
+                if u[idx] > k + 6:
+                    break
+                at = i
+            s[at] = i
+        pydp.group_barrier()
+        out[idx] = s[i]
+
+    assert shown(left, [I1, I1], (64,)) == ["64", "64"]

@@ -250,9 +250,10 @@ class HostLanes(Lanes):
         """Hook: called before the active lanes access elements of `memory`. Checked mode checks the access."""
 
     def load(self, expression: ir.Load, members: tuple[str, ...]) -> Any:
-        name, dtype = expression.array.name, expression.array.dtype
-        memory, fill = (ir.member_of(held[name], dtype, members) for held in (self.memory, self.fill_values))
-        elements = self.elements(expression)
+        array, elements = expression.array, self.elements(expression)
+        memory, fill = self.memory[array.name], self.fill_values[array.name]
+        if members:
+            memory, fill = (ir.member_of(records, array.dtype, members) for records in (memory, fill))
         self.check_access("read", expression, memory, elements, self.active)
         return host_memory.load(memory, elements, fill[()], self.shape)
 

@@ -62,7 +62,8 @@ class Tracer(Lanes):
         self.written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
         self.events: list[Event] = []
         self.condition_count = 0
-        self.bodies: list[list[ir.Stmt]] = []  # the bodies of the open loops
+        self.loop_has_barriers = False  # the innermost open loop has barriers
+        self.loop_values_uncertain = False  # unknown lanes may have left it before assignments
 
     # --- indexes, extents and arguments -------------------------------------------------------------------
 
@@ -219,40 +220,38 @@ class Tracer(Lanes):
         """The statements after a conditional jump run only if the jump was not taken. In a loop with barriers, all
         lanes break together, and a jump may skip barriers too."""
         continued = any(isinstance(jump, ir.Continue) for jump in jumps)
+        self.loop_values_uncertain = True
         self.assignments_uncertain = self.assignments_uncertain or continued
-        has_barriers = bool(ir.barriers(self.bodies[-1]))
-        uniform = uniform or (has_barriers and not continued)
+        uniform = uniform or (self.loop_has_barriers and not continued)
         self._enter_unknown_condition(uniform)
-        if has_barriers and not uniform:
+        if self.loop_has_barriers and not uniform:
             self._enter_unknown_condition(True)
 
     # --- loops --------------------------------------------------------------------------------------------
 
     def run_for(self, statement: ir.For) -> None:
-        state = self._state()
-        super().run_for(statement)
-        self._restore_state(statement, state)
+        with self._loop(statement):
+            super().run_for(statement)
 
     def run_while(self, statement: ir.While) -> None:
-        state = self._state()
-        super().run_while(statement)
-        self._restore_state(statement, state)
+        with self._loop(statement):
+            super().run_while(statement)
 
-    def _state(self) -> tuple[bool, tuple[int, ...], bool, bool]:
-        return self.certain, self.context, self.iterations_known, self.assignments_uncertain
-
-    def _restore_state(self, statement: ir.For | ir.While, state: tuple[bool, tuple[int, ...], bool, bool]) -> None:
-        """Restore the state from before a loop. If lanes may have left it early, the values of variables that it
-        assigns become unknown."""
-        if self._state() != state:
+    @contextmanager
+    def _loop(self, statement: ir.For | ir.While) -> Iterator[None]:
+        """Context manager for a loop. Unknown conditions of jumps and trip counts end with the loop."""
+        state = self.certain, self.context, self.iterations_known, self.assignments_uncertain
+        outer = self.loop_has_barriers, self.loop_values_uncertain
+        self.loop_has_barriers, self.loop_values_uncertain = bool(ir.barriers(statement.body)), False
+        yield
+        if self.loop_values_uncertain:
             self._forget([statement])
+        self.loop_has_barriers, self.loop_values_uncertain = outer
         self.certain, self.context, self.iterations_known, self.assignments_uncertain = state
 
     def run_iteration(self, body: list[ir.Stmt]) -> None:
         before = self.context
-        self.bodies.append(body)
         super().run_iteration(body)
-        self.bodies.pop()
         if self.context != before and any(isinstance(jump, ir.Continue) for jump in ir.jumps(body)):
             self.context = before  # the next iteration does not depend on a `continue` in this one
             if any(isinstance(jump, ir.Break) for jump in ir.jumps(body)):
@@ -289,7 +288,7 @@ class Tracer(Lanes):
         for part in (p for s in ir.statements(statement.body) for e in ir.expressions(s) for p in ir.walk(e)):
             if isinstance(part, ir.Load):
                 self.events.append(Access("read", part.array, lanes, None, False, self.context, part.where))
-        self.iterations_known = False
+        self.iterations_known, self.loop_values_uncertain = False, True
         if any(isinstance(one, ir.Break) for one in ir.jumps(statement.body)):
             self.certain = False  # lanes may have left the loop in skipped iterations, before later barriers
             self._enter_unknown_condition(True)
@@ -309,10 +308,10 @@ class Tracer(Lanes):
     ) -> None:
         """Run two iterations of a loop with unknown trip count: enough to find dependencies between iterations."""
         outer, earlier_writes_traced = self.active, self.earlier_writes_traced
-        self._forget(statement.body)
+        self.loop_values_uncertain = True
         self.condition_count += 1
         iteration = ("iteration", self.condition_count)
-        uniform = uniform or bool(ir.barriers(statement.body))
+        uniform = uniform or self.loop_has_barriers
         for number in range(2):
             self.active = outer
             self._enter_unknown_condition(uniform)
@@ -329,5 +328,4 @@ class Tracer(Lanes):
             else:
                 self.evaluate(statement.condition)
             self.run_iteration(statement.body)
-        self._forget([statement])
         self.active, self.earlier_writes_traced = outer, earlier_writes_traced
