@@ -67,61 +67,43 @@ def run(
     written."""
     extent = tuple(int(n) for n in grid_extent)
     offset = tuple(int(n) for n in grid_offset) if grid_offset is not None else (0,) * len(extent)
-    launch = CheckedLaunch(function, extent, offset, list(arrays))
+    inputs = (function, extent, offset, list(arrays), parameters)
+    launch = CheckedLaunch(*inputs)
     before = [(data, data.copy()) for name, data in launch.memory.items() if name in launch.regions]
     try:
-        _run(function, extent, offset, launch, parameters)
+        _run(launch)
     except Race as race:
         for data, copy in before:
             data[...] = copy
-        raise _with_values(race, function, extent, offset, arrays, parameters) from None
+        again = CheckedLaunch(*inputs)
+        again.witness = Witness(race.found)
+        with suppress(Race, CheckFailed):
+            _run(again)  # records the values that the two accesses read or wrote
+        raise race.to_error(again.witness) from None
 
 
-def _run(
-    function: ir.Function,
-    extent: tuple[int, ...],
-    offset: tuple[int, ...],
-    launch: CheckedLaunch,
-    parameters: Parameters,
-) -> None:
+def _run(launch: CheckedLaunch) -> None:
     with np.errstate(all="ignore"):
-        for chunk in chunks(function, extent, offset):
-            lanes = CheckedLanes(function, chunk, launch, parameters)
+        for chunk in chunks(launch.function, launch.extent, launch.offset):
+            lanes = CheckedLanes(launch, chunk)
             lanes.run()
             lanes.close()
     launch.close()
 
 
-def _with_values(
-    race: Race,
-    function: ir.Function,
-    extent: tuple[int, ...],
-    offset: tuple[int, ...],
-    arrays: Sequence[np.ndarray],
-    parameters: Parameters,
-) -> CheckFailed:
-    """The error for a race. A second run records the values that the two accesses read or wrote."""
-    again = CheckedLaunch(function, extent, offset, list(arrays))
-    again.witness = Witness(race.found)
-    with suppress(Race, CheckFailed):
-        _run(function, extent, offset, again, parameters)
-    return race.to_error(again.witness)
-
-
 class CheckedLanes(HostLanes):
     """The lanes of a chunk; each access is checked before it is performed."""
 
-    def __init__(self, function: ir.Function, chunk: Chunk, launch: CheckedLaunch, parameters: Parameters) -> None:
-        super().__init__(function, chunk, launch.arrays, parameters)
+    def __init__(self, launch: CheckedLaunch, chunk: Chunk) -> None:
+        super().__init__(launch.function, chunk, launch.arrays, launch.parameters)
         self.launch = launch
         self.regions = dict(launch.regions)
-        self.fields: dict[str, int] = {}
-        fields: list[ir.LocalArray | ir.PrivateArray] = [*function.locals, *function.privates]
+        self.fields: dict[str, int] = {}  # the number of leading axes (of groups and lanes) of their memory
+        fields: list[ir.LocalArray | ir.PrivateArray] = [*launch.function.locals, *launch.function.privates]
         for array in fields:
             self.regions[array.name] = Region([self.memory[array.name]], between_groups=False)
             self.fields[array.name] = self.memory[array.name].ndim - len(array.shape)
         self.lane_numbers = self._number_lanes()
-        self.inside = self.in_grid
 
     def _number_lanes(self) -> np.ndarray:
         """The number of each lane of the chunk: group number * lanes per group + lane number in the group."""
@@ -136,15 +118,14 @@ class CheckedLanes(HostLanes):
         self, kind: str, access: Any, memory: np.ndarray, elements: list[Any], active: Mask, value: Any = None
     ) -> None:
         """Check an access of the active lanes, and record it for later race checks."""
-        mask = np.broadcast_to(active, self.shape).ravel()
-        lanes = np.flatnonzero(mask)
+        lanes = np.flatnonzero(np.broadcast_to(active, self.shape))
         if not len(lanes):
             return
         for bound in access.bounds:
             index = self._at_lanes(self.evaluate(bound.index), lanes)
-            self._check_index(access, index, bound.size, lanes, "a tile's axis")
+            self._check_index(kind, access, index, bound.size, lanes, "a tile's axis")
         at = [self._at_lanes(index, lanes) for index in elements]
-        exists = self._check_extents(access, memory, at, lanes)
+        exists = self._check_extents(kind, access, memory, at, lanes)
         region = self.regions.get(access.array.name)
         if region is None:
             return
@@ -167,28 +148,28 @@ class CheckedLanes(HostLanes):
             return np.full(len(lanes), value)
         return np.broadcast_to(value, self.shape).ravel()[lanes]
 
-    def _check_extents(self, access: Any, memory: np.ndarray, at: list[np.ndarray], lanes: np.ndarray) -> np.ndarray:
+    def _check_extents(
+        self, kind: str, access: Any, memory: np.ndarray, at: list[np.ndarray], lanes: np.ndarray
+    ) -> np.ndarray:
         """A mask of the lanes whose element exists. Raises CheckFailed if an index must be in bounds and is not."""
         name = access.array.name
         before = self.fields.get(name, 0)
         exists = np.ones(len(lanes), bool)
-        real = np.broadcast_to(self.inside, self.shape).ravel()[lanes]
+        real = np.broadcast_to(self.in_grid, self.shape).ravel()[lanes]
         for axis, (index, extent) in enumerate(zip(at, memory.shape, strict=True)):
             if axis >= before and (name in self.fields or access.strict_bounds):
                 blamed = np.ones(len(lanes), bool) if name in self.fields else real
-                self._check_index(access, index[blamed], extent, lanes[blamed], f"axis {axis - before}")
+                self._check_index(kind, access, index[blamed], extent, lanes[blamed], f"axis {axis - before}")
             exists &= (index >= 0) & (index < extent)
         return exists
 
-    def _check_index(self, access: Any, index: np.ndarray, extent: int, lanes: np.ndarray, what: str) -> None:
+    def _check_index(
+        self, kind: str, access: Any, index: np.ndarray, extent: int, lanes: np.ndarray, what: str
+    ) -> None:
         outside = (index < 0) | (index >= extent)
         if outside.any():
             at = int(np.argmax(outside))
-            kind = "read" if isinstance(access, ir.Load) else "write" if isinstance(access, ir.Store) else "atomic"
-            if isinstance(access, ir.ItemBound):
-                kind, name = access.kind, access.name
-            else:
-                name = access.array.name
+            name = access.name if isinstance(access, ir.ItemBound) else access.array.name
             lane = self.launch.lane(int(self.lane_numbers[lanes[at]]))
             message = (
                 f"{lane.capitalize()} {VERBS[kind]} {name} at index {int(index[at])} of {what}; "
@@ -200,10 +181,10 @@ class CheckedLanes(HostLanes):
         """The item indexes of active lanes must be valid. The index of lanes outside the grid is 0 and not checked."""
         if bound is None:
             return
-        lanes = np.flatnonzero(np.broadcast_to(mask_and(self.active, self.inside), self.shape).ravel())
+        lanes = np.flatnonzero(np.broadcast_to(mask_and(self.active, self.in_grid), self.shape))
         if len(lanes):
             index = self._at_lanes(self.evaluate(bound.index), lanes)
-            self._check_index(bound, index, bound.size, lanes, f"its {bound.size} items")
+            self._check_index(bound.kind, bound, index, bound.size, lanes, f"its {bound.size} items")
 
     def _check_written(
         self, kind: str, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, at: list[np.ndarray]
@@ -292,21 +273,16 @@ class CheckedLanes(HostLanes):
         self._synchronize(self.launch.lanes, None)
 
     def _synchronize(self, width: int, groups: np.ndarray | None) -> None:
+        lanes = self.launch.lanes
         for region in dict.fromkeys(self.regions.values()):
-            units = region.current.units()
-            if groups is not None:
-                units = units[np.isin(region.current.owners(units, self.launch.lanes), groups)]
+            units = region.current.units(groups, lanes)
             if len(units):
                 self._search(region, units)
-            whole = width >= self.launch.lanes
-            for older in sorted(region.behind_barriers):
-                if older < width:
-                    shadow = region.behind_barriers[older]
-                    held = shadow.units()
-                    if groups is not None:
-                        held = held[np.isin(shadow.owners(held, self.launch.lanes), groups)]
-                    shadow.move(held, None if whole else region.behind_barriers.setdefault(width, Shadow(region.size)))
-            region.current.move(units, None if whole else region.behind_barriers.setdefault(width, Shadow(region.size)))
+            narrower = [shadow for older, shadow in sorted(region.behind_barriers.items()) if older < width]
+            into = None if width >= lanes else region.behind_barriers.setdefault(width, Shadow(region.size))
+            for shadow in narrower:
+                shadow.move(shadow.units(groups, lanes), into)
+            region.current.move(units, into)
 
     def _search(self, region: Region, units: np.ndarray) -> None:
         memory = {**self.launch.memory, **self.memory}

@@ -10,7 +10,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.execute.checked_memory import SITE_BITS, SITES, Finding, Region, find
-from pydp.lang.execute.host import needs_groups
+from pydp.lang.execute.host import Parameters, needs_groups
 from pydp.lang.execute.lane_events import lane_index
 from pydp.lang.ir.diagnostics import VectorError
 
@@ -57,9 +57,15 @@ class CheckedLaunch:
     """The state of a launch: the memory regions of arguments, and the numbering of groups, lanes and accesses."""
 
     def __init__(
-        self, function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...], arrays: list[np.ndarray]
+        self,
+        function: ir.Function,
+        extent: tuple[int, ...],
+        offset: tuple[int, ...],
+        arrays: list[np.ndarray],
+        parameters: Parameters,
     ) -> None:
-        self.function, self.offset, self.arrays = function, offset, arrays
+        self.function, self.extent, self.offset = function, extent, offset
+        self.arrays, self.parameters = arrays, parameters
         grouped = needs_groups(function) and function.group is not None
         self.group = function.group if grouped and function.group else (1,) * len(extent)
         self.lanes = max(1, math.prod(self.group))

@@ -44,9 +44,15 @@ class Shadow:
         np.maximum.at(self.high[kind], units, high)
         self.touched.append(units)
 
-    def units(self) -> np.ndarray:
-        """The units that have entries."""
-        return np.unique(np.concatenate(self.touched)) if self.touched else np.empty(0, np.int64)
+    def units(self, groups: np.ndarray | None = None, lanes: int = 1) -> np.ndarray:
+        """The units that have entries; only those that lanes of some groups (of `lanes` lanes) accessed."""
+        units = np.unique(np.concatenate(self.touched)) if self.touched else np.empty(0, np.int64)
+        if groups is None:
+            return units
+        last = np.full(len(units), NO_ENTRY_HIGH)
+        for high in self.high.values():
+            last = np.maximum(last, high[units])
+        return units[np.isin((last >> SITE_BITS) // lanes, groups)]
 
     def move(self, units: np.ndarray, into: Shadow | None) -> None:
         """Move the entries of units to another shadow; with None, delete them."""
@@ -58,13 +64,6 @@ class Shadow:
                 held = units[high[units] != NO_ENTRY_HIGH]
                 into.add(kind, held, low[held], high[held])
             low[units], high[units] = NO_ENTRY_LOW, NO_ENTRY_HIGH
-
-    def owners(self, units: np.ndarray, lanes: int) -> np.ndarray:
-        """For each unit, the group (of `lanes` lanes) of one lane that accessed it."""
-        entry = np.full(len(units), NO_ENTRY_HIGH)
-        for high in self.high.values():
-            entry = np.maximum(entry, high[units])
-        return (entry >> SITE_BITS) // lanes
 
     def same_writer(self, units: np.ndarray, site: int) -> np.ndarray:
         """A mask of the units that exactly one lane wrote, in the access `site`."""
