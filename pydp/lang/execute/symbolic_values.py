@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from pydp.lang import ir, numpy_math
-from pydp.lang.intrinsics import BINARY, COMPARISONS, FUNCTIONS, UNARY
+from pydp.lang import ir
+from pydp.lang.execute import host_values
+from pydp.lang.intrinsics import FUNCTIONS
 
 Symbols = tuple[tuple[Any, int], ...]
 
@@ -68,7 +69,7 @@ def merge(lanes: np.ndarray, new: OptionalValue, old: OptionalValue) -> Optional
     """`new` in the lanes of a mask, `old` in the other lanes; None if that has no symbolic value."""
     if new is None or old is None or new.symbols != old.symbols:
         return None
-    return SymbolicValue(np.where(lanes, new.lanes, old.lanes), new.symbols)
+    return SymbolicValue(host_values.merge(lanes, new.lanes, old.lanes), new.symbols)
 
 
 def select(condition: OptionalValue, yes: OptionalValue, no: OptionalValue) -> OptionalValue:
@@ -82,7 +83,7 @@ def logical(op: str, left: OptionalValue, right: OptionalValue) -> OptionalValue
     """left op right of bools."""
     if left is None or right is None or not (left.is_exact and right.is_exact):
         return None
-    return SymbolicValue((np.logical_and if op == "and" else np.logical_or)(left.lanes, right.lanes))
+    return SymbolicValue(host_values.logical(op, left.lanes, right.lanes))
 
 
 def merge_states(left: dict[str, OptionalValue], right: dict[str, OptionalValue]) -> dict[str, OptionalValue]:
@@ -108,18 +109,25 @@ def binary(op: str, left: OptionalValue, right: OptionalValue, dtype: np.dtype[A
     """left op right (see :class:`pydp.lang.ir.Binary`)."""
     if left is None or right is None:
         return None
-    if left.is_exact and right.is_exact and not _is_device_dependent(op, dtype):
-        return SymbolicValue(BINARY[op].numpy(left.lanes, right.lanes))
-    if dtype.kind in "iu":
-        if op in ("add", "sub"):
-            factor = -1 if op == "sub" else 1
-            return SymbolicValue(BINARY[op].numpy(left.lanes, right.lanes), _add(left.symbols, right.symbols, factor))
-        if op == "mul" or (op == "shl" and right.is_exact and right.is_uniform and 0 <= int(right.lanes) < 31):
-            one, other = (left, right) if not left.is_exact else (right, left)
-            if other.is_exact and other.is_uniform:
-                factor = int(other.lanes) if op == "mul" else 1 << int(other.lanes)
-                return SymbolicValue(BINARY[op].numpy(left.lanes, right.lanes), _scaled(one, factor))
-    return _uniform_symbol(op, (left, right), dtype)
+    symbols = _symbols_of(op, left, right, dtype)
+    if symbols is None:
+        return _uniform_symbol(op, (left, right), dtype)
+    return SymbolicValue(host_values.binary(op, left.lanes, right.lanes, dtype), symbols)
+
+
+def _symbols_of(op: str, left: SymbolicValue, right: SymbolicValue, dtype: np.dtype[Any]) -> Symbols | None:
+    """The symbols of ``left op right``; None if it is not a sum with the symbols of its operands."""
+    if left.is_exact and right.is_exact:
+        return None if _is_device_dependent(op, dtype) else ()
+    if dtype.kind not in "iu":
+        return None
+    if op in ("add", "sub"):
+        return _add(left.symbols, right.symbols, -1 if op == "sub" else 1)
+    if op == "mul" or (op == "shl" and right.is_exact and right.is_uniform and 0 <= int(right.lanes) < 31):
+        one, other = (left, right) if not left.is_exact else (right, left)
+        if other.is_exact and other.is_uniform:
+            return _scaled(one, int(other.lanes) if op == "mul" else 1 << int(other.lanes))
+    return None
 
 
 def _is_device_dependent(op: str, dtype: np.dtype[Any]) -> bool:
@@ -141,7 +149,7 @@ def compare(op: str, left: OptionalValue, right: OptionalValue) -> OptionalValue
     if left.symbols == right.symbols and (left.is_exact or (left.lanes.dtype.kind in "iu" and ordered)):
         if left.lanes.dtype.names is not None:
             return None
-        return SymbolicValue(COMPARISONS[op].numpy(left.lanes, right.lanes))
+        return SymbolicValue(host_values.compare(op, left.lanes, right.lanes))
     return _uniform_symbol(op, (left, right), np.dtype(np.bool_))
 
 
@@ -149,10 +157,8 @@ def unary(op: str, value: OptionalValue, dtype: np.dtype[Any]) -> OptionalValue:
     """op value (see :class:`pydp.lang.ir.Unary`)."""
     if value is None:
         return None
-    if value.is_exact:
-        return SymbolicValue(UNARY[op].numpy(value.lanes))
-    if op == "neg" and dtype.kind in "iu":
-        return SymbolicValue(UNARY[op].numpy(value.lanes), _scaled(value, -1))
+    if value.is_exact or (op == "neg" and dtype.kind in "iu"):
+        return SymbolicValue(host_values.unary(op, value.lanes, dtype), _scaled(value, -1))
     return _uniform_symbol(op, (value,), dtype)
 
 
@@ -162,7 +168,7 @@ def cast(value: OptionalValue, dtype: np.dtype[Any]) -> OptionalValue:
     if value is None:
         return None
     if value.is_exact:
-        return SymbolicValue(numpy_math.cast(value.lanes, dtype))
+        return SymbolicValue(host_values.cast(value.lanes, dtype))
     given = value.lanes.dtype
     wraps_alike = given.kind in "iu" and dtype.kind in "iu" and dtype.itemsize == given.itemsize
     if wraps_alike or (dtype.kind in "iu" and dtype.itemsize > given.itemsize and _assumes_no_overflow(given)):
@@ -174,8 +180,7 @@ def apply(name: str, values: Sequence[OptionalValue], dtype: np.dtype[Any]) -> O
     """The function `name` of values. The value is not known if results differ between devices in the last bits."""
     known = [value.lanes for value in values if value is not None and value.is_exact]
     if len(known) == len(values) and FUNCTIONS[name].is_exact(known[0].dtype):  # on some devices cbrt(27) < 3
-        result = FUNCTIONS[name].numpy(*known)
-        return SymbolicValue(result if result.dtype == dtype else result.astype(dtype))
+        return SymbolicValue(host_values.apply(name, known, dtype))
     return _uniform_symbol(name, values, dtype)
 
 
