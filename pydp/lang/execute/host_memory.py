@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -140,7 +141,6 @@ def store(memory: np.ndarray, indices: Sequence[Any], value: Any, active: Mask, 
     """Store ``memory[indices] = value`` for the active lanes. Of several stores to one element, one remains."""
     if active is False:
         return
-    value = materialize(value)
     if not indices:
         memory, indices = memory[None], [np.int64(0)]
     if _is_slicing(indices) and _is_one_to_one(indices, shape):
@@ -150,31 +150,36 @@ def store(memory: np.ndarray, indices: Sequence[Any], value: Any, active: Mask, 
         if box is not None:
             target = _view(memory, indices, box, len(shape), keep=True)
             where = True if active is True else _crop(active, box)
-            np.copyto(target, _crop(value, box), where=where, casting="no")
+            np.copyto(target, _crop(materialize(value), box), where=where, casting="no")
             return
-    scatter(memory, indices, value, active, shape, memory.__setitem__)
+    _scatter(operator.setitem, memory, indices, value, active, shape)
 
 
-def scatter(
+def atomic(
+    update: np.ufunc, memory: np.ndarray, indices: Sequence[Any], value: Any, active: Mask, shape: tuple[int, ...]
+) -> None:
+    """Perform ``memory[indices] = update(memory[indices], value)`` for each active lane, in lane order."""
+    if not indices:
+        memory, indices = memory[None], [np.int64(0)]
+    _scatter(update.at, memory, indices, value, active, shape)
+
+
+def _scatter(
+    put: Callable[[np.ndarray, Any, Any], None],
     memory: np.ndarray,
     indices: Sequence[Any],
     value: Any,
     active: Mask,
     shape: tuple[int, ...],
-    put: Callable[[Any, Any], None],
 ) -> None:
-    """Call ``put(elements, values)`` with the elements and values of the active in-bounds lanes, in lane order."""
+    """Call ``put(memory, elements, values)`` with the elements and values of the active in-bounds lanes, in lane
+    order."""
     mask = mask_and(active, inside_mask(memory, indices))
     if mask is False:
         return
-    value = materialize(value)
-    at = [materialize(index) for index in indices]
-    if mask is True:
-        chosen = tuple(np.broadcast_to(index, shape).ravel() for index in at)
-        put(chosen, np.broadcast_to(value, shape).ravel())
-        return
-    lanes = np.broadcast_to(mask, shape)
-    put(tuple(np.broadcast_to(index, shape)[lanes] for index in at), np.broadcast_to(value, shape)[lanes])
+    lanes = ... if mask is True else np.broadcast_to(mask, shape)
+    *at, values = (np.broadcast_to(materialize(one), shape)[lanes].ravel() for one in (*indices, value))
+    put(memory, tuple(at), values)
 
 
 def fetch_update(
@@ -209,16 +214,3 @@ def fetch_update(
             memory[elements] = update(found[those], values[those])
     before.reshape(-1)[lanes] = found
     return done, before
-
-
-def atomic(
-    update: np.ufunc, memory: np.ndarray, indices: Sequence[Any], value: Any, active: Mask, shape: tuple[int, ...]
-) -> None:
-    """Perform ``memory[indices] = update(memory[indices], value)`` for each active lane, in lane order."""
-    if not indices:
-        memory, indices = memory[None], [np.int64(0)]
-
-    def put(elements: Any, values: Any) -> None:
-        update.at(memory, elements, values)
-
-    scatter(memory, indices, value, active, shape, put)

@@ -1,8 +1,12 @@
 """Runs vector functions for many lanes at once. Each statement runs for all active lanes before the next statement.
 
-:class:`Lanes` walks statements and expressions, and keeps the mask of active lanes. Its subclasses have the values:
-:class:`.host.HostLanes` computes them with NumPy, :class:`.checked.CheckedLanes` also checks every access, and
-:class:`.symbolic_run.Tracer` has values that may be unknown. They differ in the methods under "hooks" below.
+:class:`Lanes` walks statements and expressions, and keeps the mask of active lanes. A subclass has the values, the
+arrays, and the methods under "hooks" below:
+
+* :class:`.host.HostLanes` computes everything with NumPy.
+* :class:`.checked.CheckedLanes` also checks every access.
+* :class:`.symbolic_run.Tracer` records accesses. Its values may be unknown. If a condition is unknown, it runs both
+  branches; if a trip count is unknown, it runs the body twice; and it skips iterations of long loops.
 """
 
 from __future__ import annotations
