@@ -165,7 +165,7 @@ def atomic(
 
 
 def _scatter(
-    put: Callable[[np.ndarray, Any, Any], None],
+    put: Callable[..., None],
     memory: np.ndarray,
     indices: Sequence[Any],
     value: Any,
