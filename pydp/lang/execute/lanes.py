@@ -45,7 +45,7 @@ class Counter:
         return dtype.type(value) if self.is_uniform else value.astype(dtype)
 
     def most_trips(self, active: Mask) -> int:
-        """The number of iterations until no active lane is left."""
+        """The largest number of iterations of an active lane."""
         if self.is_uniform:
             return max(0, self.trips)
         return int(np.where(active, self.trips, 0).max(initial=0))
@@ -93,7 +93,7 @@ class Lanes:
         return value
 
     def iterations(self, loop: ir.For, counter: Counter) -> Iterable[int]:
-        """The numbers of the iterations to run, in order. After the last one, no active lane is left."""
+        """The numbers of the iterations to run, in order."""
         return range(counter.most_trips(self.active))
 
     def run_unknown_if(self, statement: ir.If, condition: Any) -> None:
