@@ -11,7 +11,7 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from pydp.lang import ir
-from pydp.lang.frontend.values import Constant, Items, Number, Value, View, describe, map_leaves
+from pydp.lang.frontend.values import Constant, Items, Number, Value, View, describe, map_numbers
 from pydp.lang.frontend.vectors import Vectors, member_name
 from pydp.lang.frontend.view_lowering import constant_of
 from pydp.lang.ir.types import BOOL
@@ -95,7 +95,7 @@ class Records(Vectors):
             return _promised(picked, bound)
         low = self.compare("ge", index, Number(self.integer(0), True), node)
         inside = self.both("and", low, self.compare("lt", index, Number(self.integer(size), True), node))
-        zero = map_leaves(base.items[0], lambda number, _: Number(constant_of(0, number.expr.dtype)))
+        zero = map_numbers(base.items[0], lambda number, _: Number(constant_of(0, number.expr.dtype)))
         return _promised(self.chosen(inside.expr, picked, zero, node), bound)
 
     def place_in(self, what: str, size: int, place: int, node: ast.AST) -> int:
@@ -122,7 +122,7 @@ def _promised(value: Value, bound: ir.ItemBound) -> Value:
         found = number.expr
         return replace(number, expr=replace(found, item=bound)) if isinstance(found, ir.Select) else number
 
-    return map_leaves(value, promised)
+    return map_numbers(value, promised)
 
 
 def _step(record: ir.Expr, name: str) -> ir.Expr:

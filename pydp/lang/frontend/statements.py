@@ -13,7 +13,7 @@ from pydp.lang import ir
 from pydp.lang.frontend.assignment import Targets
 from pydp.lang.frontend.expressions import BINARY
 from pydp.lang.frontend.state import Loop
-from pydp.lang.frontend.values import Items, Number, Value, describe, map_leaves
+from pydp.lang.frontend.values import Items, Number, Value, describe, map_numbers
 from pydp.lang.ir.types import BOOL, INT64, is_integer
 from pydp.lang.source.names import look_up
 from pydp.lang.source.statics import always_jumps
@@ -167,7 +167,7 @@ class Statements(Targets):
         self.give(node.target, value, node)
 
     def _copied_all(self, value: Value, node: ast.AST) -> Value:
-        return map_leaves(value, lambda number, suffix: self.copied(number, f"given{suffix}", node))
+        return map_numbers(value, lambda number, suffix: self.copied(number, f"given{suffix}", node))
 
     def give(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
         """target = value."""
@@ -198,7 +198,7 @@ class Statements(Targets):
             self.give(part, item, node)
 
     def _copied_item(self, item: Value, k: int, node: ast.AST) -> Value:
-        return map_leaves(item, lambda number, suffix: self.copied(number, f"swap{k}{suffix}", node))
+        return map_numbers(item, lambda number, suffix: self.copied(number, f"swap{k}{suffix}", node))
 
     def _meet(self, target: ast.expr, value: Items) -> bool:
         """Whether assigning one target may change the value for another target."""
@@ -208,7 +208,7 @@ class Statements(Targets):
             exprs.extend(ir.walk(number.expr))
             return number
 
-        map_leaves(value, note)
+        map_numbers(value, note)
         if any(not isinstance(item, ast.Name | ast.Tuple | ast.List | ast.Store) for item in ast.walk(target)):
             return any(isinstance(item, ir.Load | ir.Read) for item in exprs)
         names = {item.id for item in ast.walk(target) if isinstance(item, ast.Name)}
@@ -290,7 +290,7 @@ class Statements(Targets):
         over = self.value(call)
         if not isinstance(over, Items):
             self.fail(f"a for loop iterates over range(...) or a tuple, not {describe(over)}", call)
-        self._unrolled(node, map_leaves(over, lambda number, suffix: self.copied(number, f"item{suffix}", node)))
+        self._unrolled(node, map_numbers(over, lambda number, suffix: self.copied(number, f"item{suffix}", node)))
 
     def _is_range(self, func: ast.Name) -> bool:
         return func.id not in self.frame.source.facts.local_names and look_up(self.frame.function, func.id) is range

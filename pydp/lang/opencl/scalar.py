@@ -146,7 +146,7 @@ class ScalarC(Visitor):
             return f"({left} {COMPARISONS[expr.op].c} {right})"
         first = self.block.temporary(dtypes.c_name(dtype), left)
         second = self.block.temporary(dtypes.c_name(dtype), right)
-        same = " && ".join(f"{first}{member} == {second}{member}" for member in leaf_members(dtype))
+        same = " && ".join(f"{first}{member} == {second}{member}" for member in scalar_members(dtype))
         return f"({same})" if expr.op == "eq" else f"(!({same}))"
 
     def on_logical(self, expr: ir.Logical) -> str:
@@ -262,7 +262,7 @@ def member_value(value: Any, path: Iterable[str]) -> Any:
     return value
 
 
-def leaf_members(dtype: np.dtype[Any]) -> list[str]:
+def scalar_members(dtype: np.dtype[Any]) -> list[str]:
     """The member texts (``.a``, ``.b.c``, ``.d[0]``) of all scalars of a record."""
     if dtype.names is None or dtype.fields is None:
         return [""]
@@ -273,5 +273,5 @@ def leaf_members(dtype: np.dtype[Any]) -> list[str]:
         member = dtype.fields[name][0]
         base, shape = member.subdtype if member.subdtype is not None else (member, ())
         places = ["".join(f"[{n}]" for n in place) for place in np.ndindex(*shape)]
-        found += [member_text([name]) + place + rest for place in places for rest in leaf_members(base)]
+        found += [member_text([name]) + place + rest for place in places for rest in scalar_members(base)]
     return found

@@ -44,14 +44,20 @@ class Simt(Lowering):
     def pick_group(self, rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
         """A group of up to 256 lanes, no longer than the grid (in powers of two): up to 32 along the last axis, then
         along the axes before it, then the rest along the last axis again."""
-        room = 1 << min(256, profile.max_group_size).bit_length() - 1
-        reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [room] * rank
+        lanes_left = 1 << min(256, profile.max_group_size).bit_length() - 1
+        reach = (
+            [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [lanes_left] * rank
+        )
         group = [1] * rank
-        for axis, most in [(rank - 1, 32), *((axis, room) for axis in reversed(range(rank - 1))), (rank - 1, room)]:
+        for axis, most in [
+            (rank - 1, 32),
+            *((axis, lanes_left) for axis in reversed(range(rank - 1))),
+            (rank - 1, lanes_left),
+        ]:
             if axis >= 0:
-                grow = max(1, min(reach[axis] // group[axis], most // group[axis], room))
+                grow = max(1, min(reach[axis] // group[axis], most // group[axis], lanes_left))
                 group[axis] *= grow
-                room //= grow
+                lanes_left //= grow
         return tuple(group)
 
     def lower(

@@ -23,7 +23,7 @@ from pydp.lang.opencl.c_text import Block, identifier
 from pydp.lang.opencl.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
 from pydp.lang.opencl.lowering import Lowering, register
 from pydp.lang.opencl.vector.arrange import Arrangement, arrange
-from pydp.lang.opencl.vector.expressions import leaves
+from pydp.lang.opencl.vector.expressions import scalar_paths
 from pydp.lang.opencl.vector.families import Families
 from pydp.lang.opencl.vector.flow import Flow, declare, loop
 from pydp.lang.opencl.vector.interval import IntervalWriter, private_names, private_uses
@@ -213,13 +213,8 @@ class _VectorC:
     def _shares_loads(self) -> bool:
         """Whether groups of one column or row load the same data: a loop loads from the arguments."""
         loops = [s for s in ir.statements(self.function.body) if isinstance(s, ir.For | ir.While)]
-        return len(self.layout.group) > 1 and any(
-            isinstance(inner, ir.Load) and isinstance(inner.array, ir.GlobalArray)
-            for loop in loops
-            for statement in ir.statements(loop.body)
-            for expr in ir.expressions(statement)
-            for inner in ir.walk(expr)
-        )
+        loads = (load for loop in loops for load in ir.loads(ir.statements(loop.body)))
+        return len(self.layout.group) > 1 and any(isinstance(load.array, ir.GlobalArray) for load in loads)
 
     def _number_in_stripes(self) -> None:
         """Number the groups of the last two axes in stripes of a few columns, whose data stays in the L2 cache."""
@@ -242,7 +237,7 @@ class _VectorC:
         pad = self.layout.width
         for array in self.function.locals:
             total = self.kernel.arrangements[array.name].total
-            for path in leaves(array.dtype):
+            for path in scalar_paths(array.dtype):
                 dtype = member_dtype(array.dtype, path)
                 name, c_type = identifier("s_", "_m_".join((array.name, *path))), dtypes.c_name(dtype)
                 self.block.line(f"{c_type} {name}_room[{total + 2 * pad}] __attribute__((aligned(64))){self.first};")
@@ -252,7 +247,7 @@ class _VectorC:
     def _carried_privates(self) -> set[str]:
         """The private arrays whose content is used in several intervals."""
         found: dict[str, int] = {}
-        for interval in regions.intervals(self.nodes):
+        for interval in regions.intervals(self.nodes) if self.function.privates else ():
             for name in private_uses(interval.body):
                 found[name] = found.get(name, 0) + (2 if interval.looped else 1)
         return {name for name, uses in found.items() if uses > 1}
@@ -265,7 +260,7 @@ class _VectorC:
             if variance.group_uniform or self.layout.single:
                 declare(plain, variable)
                 continue
-            for path in leaves(variable.dtype):
+            for path in scalar_paths(variable.dtype):
                 value = plain.variable(variable, path)
                 cells = self.layout.blocks * len(value.texts)
                 self.block.line(f"{plain.c_type(value)} c_{value.texts[0]}[{cells}]{self.first};")
@@ -284,7 +279,7 @@ class _VectorC:
             for name, _, c_type in private_names(self.kernel, array):
                 self.block.line(f"{c_type} {name}[{total}];")
             return
-        for path in leaves(array.dtype):
+        for path in scalar_paths(array.dtype):
             base = identifier("p_", "_m_".join((array.name, *path)))
             c_type = self.kernel.strips.type(member_dtype(array.dtype, path))
             self.block.line(f"{c_type} c_{base}[{blocks * self.layout.rows * total}];")

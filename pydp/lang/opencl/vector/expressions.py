@@ -134,7 +134,7 @@ class StripExpressions(Values, ABC):
     def _compare_records(self, expr: ir.Compare) -> StripValue:
         """Records are equal if all their members are."""
         same: StripValue | None = None
-        for path in leaves(expr.left.dtype):
+        for path in scalar_paths(expr.left.dtype):
             dtype = member_dtype(expr.left.dtype, path)
             pair = [self.expr(expr.left, path), self.expr(expr.right, path)]
             if self.uniform(pair):
@@ -206,13 +206,13 @@ class StripExpressions(Values, ABC):
         return self.expr(expr.values[expr.dtype.names.index(path[0])], path[1:])
 
 
-def leaves(dtype: np.dtype[Any]) -> list[Path]:
+def scalar_paths(dtype: np.dtype[Any]) -> list[Path]:
     """The paths to all scalars inside a record; ``[()]`` for a scalar."""
     if dtype.subdtype is not None:
-        inner = leaves(np.dtype((dtype.base, dtype.shape[1:])))
+        inner = scalar_paths(np.dtype((dtype.base, dtype.shape[1:])))
         return [(Item(number), *rest) for number in range(dtype.shape[0]) for rest in inner]
     if dtype.names is None or dtype.fields is None:
         return [()]
     parts = vector_parts(dtype)
     names = dtype.names if parts is None else dtype.names[: parts[1]]  # a vector of 3 has a fourth component
-    return [(name, *rest) for name in names for rest in leaves(dtype.fields[name][0])]
+    return [(name, *rest) for name in names for rest in scalar_paths(dtype.fields[name][0])]
