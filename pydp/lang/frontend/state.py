@@ -177,9 +177,7 @@ class Base(ABC):
 
     def temporary(self, number: Number, tag: str, node: ast.AST) -> Number:
         """A number held in its own variable, unless reading it again is free."""
-        if isinstance(number.expr, ir.Read) or self.is_stable(number.expr):
-            return number
-        return self.assign(self.place_key(f"%{tag}", node), tag, number, node)
+        return number if isinstance(number.expr, ir.Read) else self.copied(number, tag, node)
 
     def in_parts(self, number: Number, tag: str, node: ast.AST) -> Number:
         """The number, held in a variable if its expression is deep."""

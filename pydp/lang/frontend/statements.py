@@ -150,9 +150,7 @@ class Statements(Targets):
 
     def _do_Assign(self, node: ast.Assign) -> None:
         first = node.targets[0]
-        self.naming = first.id if isinstance(first, ast.Name) else None
-        value = self.value(node.value)
-        self.naming = None
+        value = self._value_for(first, node.value)
         if len(node.targets) > 1:
             value = self._copied_all(value, node)
         for target in node.targets:
@@ -161,10 +159,14 @@ class Statements(Targets):
     def _do_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is None:
             return
-        self.naming = node.target.id if isinstance(node.target, ast.Name) else None
-        value = self.value(node.value)
+        self.give(node.target, self._value_for(node.target, node.value), node)
+
+    def _value_for(self, target: ast.expr, node: ast.expr) -> Value:
+        """The value of an expression; a field that it makes is named after the target."""
+        self.naming = target.id if isinstance(target, ast.Name) else None
+        value = self.value(node)
         self.naming = None
-        self.give(node.target, value, node)
+        return value
 
     def _copied_all(self, value: Value, node: ast.AST) -> Value:
         return map_numbers(value, lambda number, suffix: self.copied(number, f"given{suffix}", node))
@@ -256,9 +258,12 @@ class Statements(Targets):
         if blocks[0] or blocks[1]:
             self.emit(ir.If(self.where(node), condition, blocks[0], blocks[1]))
 
-    def _do_While(self, node: ast.While) -> None:
+    def _check_no_else(self, node: ast.While | ast.For) -> None:
         if node.orelse:
             self.fail("else of a loop cannot be used in a vector function; set a flag before break", node.orelse[0])
+
+    def _do_While(self, node: ast.While) -> None:
+        self._check_no_else(node)
         where = self.where(node)
         loop = Loop()
         with self.nested() as inner:
@@ -279,8 +284,7 @@ class Statements(Targets):
         self.emit(ir.While(where, condition, body))
 
     def _do_For(self, node: ast.For) -> None:
-        if node.orelse:
-            self.fail("else of a loop cannot be used in a vector function; set a flag before break", node.orelse[0])
+        self._check_no_else(node)
         call = node.iter
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and self._is_range(call.func):
             if not isinstance(node.target, ast.Name):

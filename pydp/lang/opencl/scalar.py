@@ -255,13 +255,6 @@ def member_text(path: Iterable[str]) -> str:
     return "".join(f"[{name}]" if isinstance(name, Item) else "." + dtypes.c_member(name) for name in path)
 
 
-def member_value(value: Any, path: Iterable[str]) -> Any:
-    """The member at `path` of a record's value."""
-    for name in path:
-        value = value[int(name) if isinstance(name, Item) else name]
-    return value
-
-
 def scalar_members(dtype: np.dtype[Any]) -> list[str]:
     """The member texts (``.a``, ``.b.c``, ``.d[0]``) of all scalars of a record."""
     if dtype.names is None or dtype.fields is None:

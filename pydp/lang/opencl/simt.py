@@ -44,20 +44,14 @@ class Simt(Lowering):
     def pick_group(self, rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
         """A group of up to 256 lanes, no longer than the grid (in powers of two): up to 32 along the last axis, then
         along the axes before it, then the rest along the last axis again."""
-        lanes_left = 1 << min(256, profile.max_group_size).bit_length() - 1
-        reach = (
-            [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [lanes_left] * rank
-        )
+        left = 1 << min(256, profile.max_group_size).bit_length() - 1
+        reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [left] * rank
         group = [1] * rank
-        for axis, most in [
-            (rank - 1, 32),
-            *((axis, lanes_left) for axis in reversed(range(rank - 1))),
-            (rank - 1, lanes_left),
-        ]:
+        for axis, most in [(rank - 1, 32), *((axis, left) for axis in reversed(range(rank - 1))), (rank - 1, left)]:
             if axis >= 0:
-                grow = max(1, min(reach[axis] // group[axis], most // group[axis], lanes_left))
+                grow = max(1, min(reach[axis] // group[axis], most // group[axis], left))
                 group[axis] *= grow
-                lanes_left //= grow
+                left //= grow
         return tuple(group)
 
     def lower(
@@ -118,8 +112,7 @@ def _check_limits(
             f"the local fields of {function.name} need {local_bytes} bytes in each group; "
             f"this device has {profile.local_bytes}"
         )
-    if helpers.has_wide(writer.atomics) and not profile.int64_atomics:
-        raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
+    helpers.check_atomics(function, writer.atomics, profile)
 
 
 def _notes(flat: bool, runs: bool, loop_guarded: bool, plan: BarrierPlan) -> list[str]:

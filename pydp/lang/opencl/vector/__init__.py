@@ -122,8 +122,7 @@ def _check_limits(function: ir.Function, writer: _VectorC, profile: Profile) -> 
             f"the local and private fields of {function.name} need {writer.private_bytes} bytes in each group; "
             f"at most {_MOST_PRIVATE_BYTES} are accepted"
         )
-    if helpers.has_wide(writer.kernel.atomics) and not profile.int64_atomics:
-        raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
+    helpers.check_atomics(function, writer.kernel.atomics, profile)
     if profile.loop_limit is not None:
         raise UnsupportedOnDevice(
             f"{function.name}: mapping 'vector' runs a group in one work-item, which may exceed the driver's limit of "

@@ -13,7 +13,7 @@ from pydp.dtypes import vector_parts
 from pydp.lang import ir
 from pydp.lang.ir import Item, member_dtype
 from pydp.lang.opencl.c_text import constant, from_memory, identifier
-from pydp.lang.opencl.scalar import member_text, member_value
+from pydp.lang.opencl.scalar import member_text
 from pydp.lang.opencl.vector.values import StripValue, Text, Values
 from pydp.lang.opencl.vector.variance import keeps_step, steps
 from pydp.lang.opencl.vector_text import BOOL
@@ -41,7 +41,7 @@ class StripExpressions(Values, ABC):
 
     def on_const(self, expr: ir.Const, path: Path) -> StripValue:
         dtype = member_dtype(expr.dtype, path)
-        value = expr.value if not path else member_value(np.array(expr.value, expr.dtype), path)[()]
+        value = ir.member_of(np.array(expr.value, expr.dtype), expr.dtype, path)[()] if path else expr.value
         return self.single(constant(value, dtype), dtype)
 
     def on_read(self, expr: ir.Read, path: Path) -> StripValue:
