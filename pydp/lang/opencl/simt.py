@@ -297,7 +297,7 @@ class _SimtC(BodyC):
         inside, element = self.place(array, statement.indices)
         value = self.expr(statement.value)
         if isinstance(array, ir.PrivateArray):
-            self.block.line(f"{element} = {self._update(statement.op, element, value, dtype)};")
+            self.block.line(f"{element} = {self.updated(statement.op, element, value, dtype)};")
             return
         c_type = dtypes.c_name(dtype)
         bitwise = statement.op in ("and", "or", "xor")
@@ -320,11 +320,6 @@ class _SimtC(BodyC):
         text = super().combine(op, left, right, dtype)
         divides = op in ("floordiv", "mod") and dtype.kind in "iu"
         return self.helper("quotient", dtypes.c_name(dtype), text) if divides else text
-
-    def _update(self, op: str, old: str, value: str, dtype: np.dtype) -> str:
-        if op in ("min", "max"):
-            return self.function_of(op + "imum", [old, value], dtype)
-        return self.combine(op, old, value, dtype)
 
     def on_barrier(self, statement: ir.Barrier) -> None:
         number = self._next_barrier

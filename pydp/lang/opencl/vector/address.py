@@ -15,11 +15,11 @@ import numpy as np
 from pydp import dtypes
 from pydp.lang import ir
 from pydp.lang.ir import member_dtype
-from pydp.lang.opencl.c_text import identifier, private_type
+from pydp.lang.opencl.c_text import constant, identifier, private_type
 from pydp.lang.opencl.scalar import member_text
 from pydp.lang.opencl.vector.arrange import Arrangement
 from pydp.lang.opencl.vector.expressions import Path, StripExpressions
-from pydp.lang.opencl.vector.values import StripValue, Text
+from pydp.lang.opencl.vector.values import StripValue
 
 INT, LONG = np.dtype(np.int32), np.dtype(np.int64)
 
@@ -143,8 +143,8 @@ class Addresses(StripExpressions):
 
     def _plane_place(self, text: str, dtype: np.dtype[Any], order: Arrangement) -> str:
         """The position of one element along an axis stored as planes."""
-        one, factor = Text(dtype, text), ir.Const(dtype, order.interleave_factor)
-        plane, inside = (self.scalar.expr(ir.Binary(dtype, op, one, factor)) for op in ("mod", "floordiv"))
+        by = order.interleave_factor
+        plane, inside = (self.scalar.binary(op, text, constant(by, dtype), dtype, by) for op in ("mod", "floordiv"))
         return f"({plane} * {order.plane_size} + {inside})"
 
     def _plane_places(self, vector: StripValue, order: Arrangement) -> StripValue:

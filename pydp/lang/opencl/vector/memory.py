@@ -15,7 +15,7 @@ from pydp.lang.opencl.statements import fill_text
 from pydp.lang.opencl.vector.address import LONG, Address, Addresses, Place
 from pydp.lang.opencl.vector.expressions import Path
 from pydp.lang.opencl.vector.families import moved, without_offset
-from pydp.lang.opencl.vector.values import StripValue, Text
+from pydp.lang.opencl.vector.values import StripValue
 from pydp.lang.opencl.vector_text import BOOL
 
 _MOST_DEINTERLEAVED = 8  # the largest step of elements that are extracted from whole vectors
@@ -284,12 +284,7 @@ class StripMemory(Addresses):
             self.kernel.atomics.add(helpers.atomic(op, "global", place.element))
             call = f"lane_atomic_{op}_global_{place.element}(PLACE, VALUE);"
             return f"VALUE = {call}" if fetched else call
-        name = {"min": "minimum", "max": "maximum"}.get(op, op)
-        pair = (Text(place.dtype, "*PLACE"), Text(place.dtype, "VALUE"))
-        if name in ("minimum", "maximum"):
-            text = self.scalar.expr(ir.Math(place.dtype, name, pair))
-        else:
-            text = self.scalar.expr(ir.Binary(place.dtype, name, *pair))
+        text = self.scalar.updated(op, "*PLACE", "VALUE", place.dtype)
         if fetched:
             return f"const {place.element} was = *PLACE; *PLACE = {text}; VALUE = was;"
         return f"*PLACE = {text};"
