@@ -239,8 +239,8 @@ class _VectorC:
             for path in scalar_paths(array.dtype):
                 dtype = member_dtype(array.dtype, path)
                 name, c_type = identifier("s_", "_m_".join((array.name, *path))), dtypes.c_name(dtype)
-                self.block.line(f"{c_type} {name}_room[{total + 2 * pad}] __attribute__((aligned(64))){self.first};")
-                self.block.line(f"{c_type}* const {name} = {name}_room + {pad};")
+                self.block.line(f"{c_type} {name}_padded[{total + 2 * pad}] __attribute__((aligned(64))){self.first};")
+                self.block.line(f"{c_type}* const {name} = {name}_padded + {pad};")
                 self.private_bytes += (total + 2 * pad) * dtype.itemsize
 
     def _carried_privates(self) -> set[str]:

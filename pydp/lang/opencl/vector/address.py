@@ -159,7 +159,7 @@ class Addresses(StripExpressions):
 
         return self.each([self.temporary(vector)], write, dtype, None)
 
-    def spread(self, address: Address, place: Place) -> Address:
+    def element_of_each_lane(self, address: Address, place: Place) -> Address:
         """The address in the form "vector"."""
         if address.place.vector:
             return address
@@ -211,7 +211,7 @@ class Addresses(StripExpressions):
         else:
             low, high = 0, place.total - 1
             if address.form != "same":
-                address = self.spread(address, place)
+                address = self.element_of_each_lane(address, place)
         dtype = address.place.dtype
         suffix = "L" if dtype == LONG else ""
         bounds = [f"{low}{suffix}", f"{high}{suffix}"]
@@ -223,7 +223,7 @@ class Addresses(StripExpressions):
 
     def cells(self, address: Address, place: Place) -> Address:
         """The numbers of the scalars in a private array of vectors, for indexes that vary by lane."""
-        vector = self.spread(address, place).place
+        vector = self.element_of_each_lane(address, place).place
         dtype, width = vector.dtype, str(self.layout.width)
         iota = self.text.iota if dtype == INT else f"convert_{self.text.type(dtype)}({self.text.iota})"
         splat = self.text.splat(width, dtype)

@@ -101,7 +101,7 @@ def without_offset(expr: ir.Expr) -> tuple[ir.Expr | None, int]:
     return ir.Binary(expr.dtype, expr.op, left or ir.Const(expr.dtype, 0), right), offset
 
 
-def moved(expr: ir.Expr, by: int) -> ir.Expr:
+def with_offset(expr: ir.Expr, by: int) -> ir.Expr:
     """The expression plus a constant."""
     return ir.Binary(expr.dtype, "add", expr, ir.Const(expr.dtype, by))
 
