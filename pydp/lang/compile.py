@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import sys
 import threading
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
@@ -88,13 +88,9 @@ def translate(
     function = python_function(fn)
     index = np.dtype(index_dtype)
     types = tuple(argument_types)
-    key: Hashable = ("forall", content_key(function), grid_rank, group, tuple(map(_type_key, types)), index)
-    with _lock:
-        known: ir.Function | None = _kept.find(key)
-        if known is None:
-            known = _translate(function, grid_rank, group, types, index)
-            _kept.put(key, known)
-    return known
+    key = ("forall", content_key(function), grid_rank, group, tuple(map(_type_key, types)), index)
+    made: ir.Function = _cached(key, _translate, function, grid_rank, group, types, index)
+    return made
 
 
 def translate_value(
@@ -111,11 +107,16 @@ def translate_value(
     dtypes = tuple(np.dtype(item).newbyteorder("=") for item in argument_dtypes)
     result = None if result_dtype is None else np.dtype(result_dtype).newbyteorder("=")
     index = np.dtype(index_dtype)
-    key: Hashable = ("value", content_key(function), dtypes, result, index)
+    key = ("value", content_key(function), dtypes, result, index)
+    made: ir.ValueFunction = _cached(key, _translate_value, function, dtypes, result, index)
+    return made
+
+
+def _cached(key: Hashable, make: Callable[..., Any], *arguments: Any) -> Any:
     with _lock:
-        known: ir.ValueFunction | None = _kept.find(key)
+        known = _kept.find(key)
         if known is None:
-            known = _translate_value(function, dtypes, result, index)
+            known = make(*arguments)
             _kept.put(key, known)
     return known
 
@@ -143,20 +144,12 @@ def _translate(
     _check_rank(function, grid_rank, group)
     source = source_of(function)
     names = _argument_names(source, function, 1 + len(types), "the index and the arguments")
-    shared = Shared()
-    for _ in range(_PASSES):
-        shared.changed = False
+    for shared in _passes(function, source):
         work = Translator(shared, index, group, grid_rank)
         work.double_arrays = any(isinstance(kind, FieldType) and kind.dtype == FLOAT64 for kind in types)
         work.frame = Frame(source, function, "", (function.__code__,), True, arguments=frozenset(names))
         with _frames_enough(work):
             body, arrays, parameters = _kernel_body(work, names, types)
-        if not shared.changed:
-            break
-    else:
-        raise VectorError(
-            f"the types of the variables of {function.__name__} do not converge", source.where(source.tree)
-        )
     result = ir.Function(
         name=function.__name__ if function.__name__.isidentifier() else "lambda_function",
         grid_rank=grid_rank,
@@ -176,6 +169,18 @@ def _translate(
     made = passed(widened(result) if index == INT64 else narrowed(result))
     made.weak_form = result
     return made
+
+
+def _passes(function: FunctionType, source: Source) -> Iterator[Shared]:
+    """The state for each pass of a translation; the pass that changes no type is the last one."""
+    shared = Shared()
+    for _ in range(_PASSES):
+        shared.changed = False
+        yield shared
+        if not shared.changed:
+            return
+    where = source.where(source.tree)
+    raise VectorError(f"the types of the variables of {function.__name__} do not converge", where)
 
 
 @contextmanager
@@ -314,9 +319,7 @@ def _translate_value(
     source = source_of(function)
     tree = source.tree
     names = _argument_names(source, function, len(dtypes), "the values")
-    shared = Shared()
-    for _ in range(_PASSES):
-        shared.changed = False
+    for shared in _passes(function, source):
         work = Translator(shared, index, None, 0)
         work.values_only = True
         work.frame = Frame(source, function, "", (function.__code__,), False, arguments=frozenset(names))
@@ -329,10 +332,6 @@ def _translate_value(
         number = work.as_number(value, tree)
         wanted = _own_type(number) if result is None else result
         expr = work.convert(number, wanted, tree)
-        if not shared.changed:
-            break
-    else:
-        raise VectorError(f"the types of the variables of {function.__name__} do not converge", source.where(tree))
     own = {argument.name for argument in arguments}
     variables = [variable for variable in work.variables.values() if variable.name not in own]
     name = function.__name__ if function.__name__.isidentifier() else "operator"

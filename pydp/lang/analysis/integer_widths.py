@@ -18,7 +18,7 @@ from pydp.lang.ir.rewrite import Rewriter
 from pydp.lang.ir.types import BOOL, INT32, INT64, UINT64
 
 _Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
-_LEAVES = (ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
+_INDEXES_AND_EXTENTS = (ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
 _WHOLE = ("floordiv", "mod", "shr")
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 
@@ -66,7 +66,7 @@ class _Widening(Rewriter):
         return made if made.dtype == dtype else ir.Cast(dtype, made)
 
     def whole(self, expr: ir.Expr) -> ir.Expr:
-        """An integer with all bits of its value: a weak one is not converted to the type that it meets."""
+        """An integer with all bits of its value: a weak one is not converted to the other operand's type."""
         if isinstance(expr, ir.Cast) and expr.promoted:
             return self.expr(expr.value)
         if not self.choices.holds(expr):
@@ -83,7 +83,7 @@ class _Widening(Rewriter):
             return ir.Cast(expr.dtype, made) if expr.variable.name in self.choices.variables else made
         if isinstance(expr, ir.Parameter):
             return self.parameter(expr)
-        if isinstance(expr, _LEAVES):
+        if isinstance(expr, _INDEXES_AND_EXTENTS):
             return replace(expr, dtype=INT64)
         if isinstance(expr, ir.Compare):
             return self._compare(expr)
@@ -99,10 +99,10 @@ class _Widening(Rewriter):
             return replace(self.inside(expr, lambda inner: self.typed(inner, dtype)), dtype=dtype)
         named = expr.name if isinstance(expr, ir.Math) else expr.op if isinstance(expr, ir.Binary) else ""
         whole = named in BY_VALUE or named in _WHOLE
-        met = any(
+        mixed = any(
             (isinstance(inner, ir.Cast) and inner.promoted) or self.choices.holds(inner) for inner in ir.children(expr)
         )
-        if whole and met and expr.dtype.itemsize < 8:
+        if whole and mixed and expr.dtype.itemsize < 8:
             made = self.inside(expr, lambda inner: _converted(self.whole(inner), INT64))
             return ir.Cast(expr.dtype, replace(made, dtype=INT64))
         return self.inside(expr, lambda inner: self.typed(inner, expr.dtype))

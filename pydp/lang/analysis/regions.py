@@ -1,8 +1,7 @@
-"""A body cut at its barriers: intervals of plain statements, and around them the control flow that all lanes share.
+"""A body split at its barriers: intervals of statements, and around them the control flow that all lanes share.
 
-What stands between two barriers can be run lane after lane in any order. Loops and conditions that hold a
-barrier, or a ``break`` out of such a loop, are the same for all lanes of a group (the front end has made sure)
-and are run once for the group.
+The lanes can run an interval one after the other, in any order. Loops and conditions that contain a barrier, or a
+``break`` of such a loop, are uniform in the group (the front end has checked this), and run once for the group.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pydp.lang import ir
 
 @dataclass(eq=False)
 class Interval:
-    """Statements that every lane runs without meeting another. `looped`: a loop with barriers is around it."""
+    """Statements without a barrier. looped: inside a loop with barriers."""
 
     body: list[ir.Stmt]
     looped: bool = False
@@ -24,7 +23,7 @@ class Interval:
 
 @dataclass(eq=False)
 class Shared:
-    """A For, While or If that holds barriers: its parts, run once for the group."""
+    """A For, While or If that contains barriers; it runs once for the group."""
 
     statement: ir.For | ir.While | ir.If
     body: list[Node]
@@ -42,7 +41,7 @@ Node = Interval | Shared | Jump
 
 
 def split(body: list[ir.Stmt]) -> list[Node]:
-    """The regions of a body; one interval holds it all where there is no barrier."""
+    """The regions of a body; a body without barriers is one interval."""
     return _split(body, False)
 
 
@@ -50,23 +49,23 @@ def _split(body: list[ir.Stmt], looped: bool) -> list[Node]:
     nodes: list[Node] = []
     plain: list[ir.Stmt] = []
 
-    def cut() -> None:
+    def end_interval() -> None:
         if plain:
             nodes.append(Interval(list(plain), looped))
             plain.clear()
 
     for statement in body:
         if isinstance(statement, ir.Barrier):
-            cut()
+            end_interval()
         elif looped and isinstance(statement, ir.Break | ir.Continue):
-            cut()
+            end_interval()
             nodes.append(Jump(statement))
         elif _is_shared(statement, looped):
-            cut()
+            end_interval()
             nodes.append(_shared(statement, looped))
         else:
             plain.append(statement)
-    cut()
+    end_interval()
     return nodes
 
 
@@ -78,7 +77,7 @@ def _shared(statement: ir.Stmt, looped: bool) -> Shared:
 
 
 def _is_shared(statement: ir.Stmt, looped: bool) -> bool:
-    """The statement holds a barrier, or (inside a shared loop) a jump of that loop."""
+    """Whether the statement contains a barrier or, inside a shared loop, a jump of that loop."""
     if any(isinstance(inner, ir.Barrier) for inner in ir.statements([statement])):
         return True
     return looped and isinstance(statement, ir.If) and any(ir.jumps([statement]))
@@ -118,7 +117,7 @@ def exposed(body: list[ir.Stmt]) -> set[str]:
 
 
 def _flow(body: list[ir.Stmt], assigned: set[str], found: set[str]) -> set[str]:
-    """Walk `body` with the names assigned so far; note exposed reads in `found`; the names assigned after it."""
+    """Add the exposed reads of `body` to `found`; give the names that are assigned after it."""
     assigned = set(assigned)
     for statement in body:
         for expr in ir.expressions(statement):

@@ -80,16 +80,16 @@ class Arithmetic(Base):
         return self._combined(op, left, right, kind, node)
 
     def _combined(self, op: str, left: Number, right: Number, kind: Type, node: ast.AST) -> Number:
-        first, second = self.met(left, kind, node), self.met(right, kind, node)
+        first, second = self.to_common(left, kind, node), self.to_common(right, kind, node)
         if isinstance(first, ir.Const) and isinstance(second, ir.Const) and op in _FOLDED and not kind.weak:
             with np.errstate(all="ignore"):
                 folded = BINARY[op].numpy(np.asarray(first.value, kind.dtype), np.asarray(second.value, kind.dtype))
             return Number(ir.Const(kind.dtype, folded.item()), kind.weak)
         if kind.dtype.kind != "f":
             if op == "add" and _is_zero(first):
-                return self.settled(Number(second, kind.weak))
+                return self.to_own_type(Number(second, kind.weak))
             if op in ("add", "sub", "shl", "shr") and _is_zero(second):
-                return self.settled(Number(first, kind.weak))
+                return self.to_own_type(Number(first, kind.weak))
         return Number(ir.Binary(kind.dtype, op, first, second, kind.weak), kind.weak)
 
     def counted(self, number: Number) -> Number:
@@ -171,7 +171,7 @@ class Arithmetic(Base):
                     return Number(ir.Compare(BOOL, op, left.expr, right.expr))
                 pair = (value, 0) if number is left else (0, value)
                 return Number(ir.Const(BOOL, bool(_PYTHON[op](*pair))))
-        return Number(ir.Compare(BOOL, op, self.met(left, kind, node), self.met(right, kind, node)))
+        return Number(ir.Compare(BOOL, op, self.to_common(left, kind, node), self.to_common(right, kind, node)))
 
     def both(self, op: str, left: Number, right: Number) -> Number:
         """left and right, or left or right, of two bools without side effects."""
@@ -211,12 +211,12 @@ class Arithmetic(Base):
         kind = self.common_type(yes, no, node)
         if isinstance(condition, ir.Const):
             return yes if condition.value else no
-        first, second = self.met(yes, kind, node), self.met(no, kind, node)
+        first, second = self.to_common(yes, kind, node), self.to_common(no, kind, node)
         return Number(ir.Select(kind.dtype, condition, first, second, weak=kind.weak), kind.weak)
 
     # --- explicit conversions
 
-    def settled(self, number: Number) -> Number:
+    def to_own_type(self, number: Number) -> Number:
         """Convert a number to its own type if it may hold the value of a weak integer that exceeds it."""
         return Number(ir.Cast(number.expr.dtype, number.expr)) if may_exceed(number) else number
 

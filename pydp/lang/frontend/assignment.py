@@ -12,7 +12,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.frontend.barriers_atomics import Effects
 from pydp.lang.frontend.records import SELECT_LIMIT
-from pydp.lang.frontend.values import Items, Number, Value, View, describe, map_leaves
+from pydp.lang.frontend.values import Items, Number, Value, View, describe, map_numbers
 from pydp.lang.frontend.vectors import member_name
 from pydp.lang.frontend.view_lowering import Element
 from pydp.lang.ir.types import BOOL
@@ -161,7 +161,7 @@ class Targets(Effects):
     def write_target(self, target: Target, value: Value, node: ast.AST) -> None:
         """Emit ``target = value``: array members item by item; a computed index becomes one If per item."""
         if target.dtype.subdtype is not None or any(isinstance(part, Number) for part in target.path):
-            held = map_leaves(value, lambda number, suffix: self._held(number, suffix, node))
+            held = map_numbers(value, lambda number, suffix: self._held(number, suffix, node))
             self._write_parts(target, 0, held, node)
         else:
             self._write(target, self.as_number(value, node), node)

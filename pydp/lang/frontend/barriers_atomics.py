@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -130,23 +131,10 @@ class Effects(Memory):
         self.emit(ir.Store(self.where(node), old, (self.integer(0),), ir.Const(dtype, 0)))
         return old
 
-    def _pydp_atomic_add(self, node: ast.Call) -> Value:
-        return self._atomic("add", node)
-
-    def _pydp_atomic_sub(self, node: ast.Call) -> Value:
-        return self._atomic("sub", node)
-
-    def _pydp_atomic_min(self, node: ast.Call) -> Value:
-        return self._atomic("min", node)
-
-    def _pydp_atomic_max(self, node: ast.Call) -> Value:
-        return self._atomic("max", node)
-
-    def _pydp_atomic_and(self, node: ast.Call) -> Value:
-        return self._atomic("and", node)
-
-    def _pydp_atomic_or(self, node: ast.Call) -> Value:
-        return self._atomic("or", node)
-
-    def _pydp_atomic_xor(self, node: ast.Call) -> Value:
-        return self._atomic("xor", node)
+    _pydp_atomic_add = partialmethod(_atomic, "add")
+    _pydp_atomic_sub = partialmethod(_atomic, "sub")
+    _pydp_atomic_min = partialmethod(_atomic, "min")
+    _pydp_atomic_max = partialmethod(_atomic, "max")
+    _pydp_atomic_and = partialmethod(_atomic, "and")
+    _pydp_atomic_or = partialmethod(_atomic, "or")
+    _pydp_atomic_xor = partialmethod(_atomic, "xor")

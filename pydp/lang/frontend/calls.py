@@ -223,7 +223,7 @@ class Calls(Expressions):
         kind = self.common_type(self.counted(left), self.counted(right), node)
         if left.expr.dtype == right.expr.dtype == BOOL:
             return Number(ir.Logical(BOOL, "and" if name == "minimum" else "or", left.expr, right.expr))
-        exprs = (self.met(left, kind, node), self.met(right, kind, node))
+        exprs = (self.to_common(left, kind, node), self.to_common(right, kind, node))
         return Number(ir.Math(kind.dtype, name, exprs, kind.weak), kind.weak)
 
     def _logical(self, name: str, node: ast.Call) -> Number:
@@ -304,7 +304,7 @@ class Calls(Expressions):
     def _cast(self, dtype: np.dtype[Any], number: Number, node: ast.AST) -> Number:
         if dtype.names or dtype.kind not in "biuf" or dtype.itemsize > 8:
             self.fail(f"a cast to {dtype} is not supported; bool, integers and floats of up to 64 bits are", node)
-        return self.settled(Number(self.convert(number, dtype, node)))
+        return self.to_own_type(Number(self.convert(number, dtype, node)))
 
     def _record(self, dtype: np.dtype[Any], node: ast.Call, skip: int = 0) -> Number:
         """dtype(x=..., ...): every member by position or by name."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.frontend.records import SELECT_LIMIT, Records
-from pydp.lang.frontend.values import Constant, Items, Number, Value, View, describe, map_leaves
+from pydp.lang.frontend.values import Constant, Items, Number, Value, View, describe, map_numbers
 from pydp.lang.frontend.view_lowering import Element
 from pydp.lang.ir.types import BOOL
 from pydp.lang.source.names import MISSING, look_up
@@ -109,7 +109,7 @@ class Expressions(Records):
             reads = any(isinstance(item, ir.Load) for item in ir.walk(number.expr))
             return self.temporary(number, tag + suffix, node) if reads else number
 
-        return map_leaves(value, held)
+        return map_numbers(value, held)
 
     # --- names and constants
 

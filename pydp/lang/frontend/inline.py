@@ -12,7 +12,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.frontend.state import Frame
 from pydp.lang.frontend.statements import Statements
-from pydp.lang.frontend.values import Constant, Number, Value, arguments_text, describe, map_leaves, same_shape
+from pydp.lang.frontend.values import Constant, Number, Value, arguments_text, describe, map_numbers, same_shape
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT32, FLOAT64, Type
 from pydp.lang.source.names import python_function
@@ -30,7 +30,7 @@ class Translator(Statements):
         if frame.source.facts.store_counts[name]:
             self.bind(name, value, node)
             return
-        frame.bindings[name] = map_leaves(value, lambda number, suffix: self._passed(name, number, suffix, node))
+        frame.bindings[name] = map_numbers(value, lambda number, suffix: self._passed(name, number, suffix, node))
         assert self.assigned is not None
         self.assigned.add(frame.prefix + name)
 
@@ -104,7 +104,7 @@ class Translator(Statements):
         frame = self.frame
         if frame.result is not None and not same_shape(frame.result, value):
             self.fail(f"the function returns {describe(value)} here, but {describe(frame.result)} elsewhere", node)
-        frame.result = map_leaves(
+        frame.result = map_numbers(
             value, lambda number, suffix: self.assign(f"{frame.prefix}%result{suffix}", "result", number, node)
         )
 

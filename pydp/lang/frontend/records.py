@@ -11,7 +11,7 @@ from abc import abstractmethod
 from dataclasses import replace
 
 from pydp.lang import ir
-from pydp.lang.frontend.values import Constant, Items, Number, Value, View, describe, map_leaves
+from pydp.lang.frontend.values import Constant, Items, Number, Value, View, describe, map_numbers
 from pydp.lang.frontend.vectors import Vectors, member_name
 from pydp.lang.frontend.view_lowering import constant_of
 from pydp.lang.ir.types import BOOL
@@ -92,11 +92,11 @@ class Records(Vectors):
             if size == 1:  # checked mode needs a Select to check the index
                 only = ir.Compare(BOOL, "eq", index.expr, self.integer(0))
                 picked = self.chosen(only, picked, picked, node)
-            return _promised(picked, bound)
+            return _with_bound(picked, bound)
         low = self.compare("ge", index, Number(self.integer(0), True), node)
         inside = self.both("and", low, self.compare("lt", index, Number(self.integer(size), True), node))
-        zero = map_leaves(base.items[0], lambda number, _: Number(constant_of(0, number.expr.dtype)))
-        return _promised(self.chosen(inside.expr, picked, zero, node), bound)
+        zero = map_numbers(base.items[0], lambda number, _: Number(constant_of(0, number.expr.dtype)))
+        return _with_bound(self.chosen(inside.expr, picked, zero, node), bound)
 
     def place_in(self, what: str, size: int, place: int, node: ast.AST) -> int:
         """A constant index into `size` items; negative indexes count from the end."""
@@ -115,14 +115,14 @@ class Records(Vectors):
         return self.chosen(condition, low, high, node)
 
 
-def _promised(value: Value, bound: ir.ItemBound) -> Value:
+def _with_bound(value: Value, bound: ir.ItemBound) -> Value:
     """The choice of an item, annotated with the bound that checked mode verifies."""
 
-    def promised(number: Number, _: str) -> Number:
+    def annotated(number: Number, _: str) -> Number:
         found = number.expr
         return replace(number, expr=replace(found, item=bound)) if isinstance(found, ir.Select) else number
 
-    return map_leaves(value, promised)
+    return map_numbers(value, annotated)
 
 
 def _step(record: ir.Expr, name: str) -> ir.Expr:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.frontend.values import Number, Value, describe, map_leaves, same_shape
+from pydp.lang.frontend.values import Number, Value, describe, map_numbers, same_shape
 from pydp.lang.ir.data import wrap
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT32, FLOAT64, INT64, UINT64, NoCommonType, Type, is_integer, join
@@ -172,14 +172,12 @@ class Base(ABC):
         where = self.where(node)
         kind = self.note_type(key, number.type, where, hint)
         variable = self.variable(key, hint, kind.dtype, kind.weak)
-        self.emit(ir.Assign(where, variable, self.met(number, kind, node)))
+        self.emit(ir.Assign(where, variable, self.to_common(number, kind, node)))
         return Number(ir.Read(kind.dtype, variable), kind.weak)
 
     def temporary(self, number: Number, tag: str, node: ast.AST) -> Number:
         """A number held in its own variable, unless reading it again is free."""
-        if isinstance(number.expr, ir.Read) or self.is_stable(number.expr):
-            return number
-        return self.assign(self.place_key(f"%{tag}", node), tag, number, node)
+        return number if isinstance(number.expr, ir.Read) else self.copied(number, tag, node)
 
     def in_parts(self, number: Number, tag: str, node: ast.AST) -> Number:
         """The number, held in a variable if its expression is deep."""
@@ -225,7 +223,7 @@ class Base(ABC):
                 return number
             return self.assign(f"{frame.prefix}{name}{suffix}", f"{name}{suffix}", number, node)
 
-        frame.bindings[name] = map_leaves(self._read_first(name, value, node), held)
+        frame.bindings[name] = map_numbers(self._read_first(name, value, node), held)
         if self.assigned is not None:
             self.assigned.add(frame.prefix + name)
 
@@ -238,7 +236,7 @@ class Base(ABC):
             others = written - {self.shared.names.get(own + suffix)}
             return self.copied(number, f"before{suffix}", node) if self.reads_any(number.expr, others) else number
 
-        return map_leaves(value, copied) if written else value
+        return map_numbers(value, copied) if written else value
 
     def reads_any(self, expr: ir.Expr, names: Collection[str]) -> bool:
         """Whether the expression reads one of these variables."""
@@ -269,7 +267,7 @@ class Base(ABC):
         """An index constant."""
         return ir.Const(self.index_dtype, value)
 
-    def met(self, number: Number, kind: Type, node: ast.AST) -> ir.Expr:
+    def to_common(self, number: Number, kind: Type, node: ast.AST) -> ir.Expr:
         """Convert the number to the common type `kind`, and mark the cast if a weak integer becomes a typed one."""
         expr = self.convert(number, kind.dtype, node, kind.weak)
         if number.weak and not kind.weak and isinstance(expr, ir.Cast):

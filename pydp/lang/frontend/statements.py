@@ -13,7 +13,7 @@ from pydp.lang import ir
 from pydp.lang.frontend.assignment import Targets
 from pydp.lang.frontend.expressions import BINARY
 from pydp.lang.frontend.state import Loop
-from pydp.lang.frontend.values import Items, Number, Value, describe, map_leaves
+from pydp.lang.frontend.values import Items, Number, Value, describe, map_numbers
 from pydp.lang.ir.types import BOOL, INT64, is_integer
 from pydp.lang.source.names import look_up
 from pydp.lang.source.statics import always_jumps
@@ -150,9 +150,7 @@ class Statements(Targets):
 
     def _do_Assign(self, node: ast.Assign) -> None:
         first = node.targets[0]
-        self.naming = first.id if isinstance(first, ast.Name) else None
-        value = self.value(node.value)
-        self.naming = None
+        value = self._value_for(first, node.value)
         if len(node.targets) > 1:
             value = self._copied_all(value, node)
         for target in node.targets:
@@ -161,13 +159,17 @@ class Statements(Targets):
     def _do_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is None:
             return
-        self.naming = node.target.id if isinstance(node.target, ast.Name) else None
-        value = self.value(node.value)
+        self.give(node.target, self._value_for(node.target, node.value), node)
+
+    def _value_for(self, target: ast.expr, node: ast.expr) -> Value:
+        """The value of an expression; a field that it makes is named after the target."""
+        self.naming = target.id if isinstance(target, ast.Name) else None
+        value = self.value(node)
         self.naming = None
-        self.give(node.target, value, node)
+        return value
 
     def _copied_all(self, value: Value, node: ast.AST) -> Value:
-        return map_leaves(value, lambda number, suffix: self.copied(number, f"given{suffix}", node))
+        return map_numbers(value, lambda number, suffix: self.copied(number, f"given{suffix}", node))
 
     def give(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
         """target = value."""
@@ -198,7 +200,7 @@ class Statements(Targets):
             self.give(part, item, node)
 
     def _copied_item(self, item: Value, k: int, node: ast.AST) -> Value:
-        return map_leaves(item, lambda number, suffix: self.copied(number, f"swap{k}{suffix}", node))
+        return map_numbers(item, lambda number, suffix: self.copied(number, f"swap{k}{suffix}", node))
 
     def _meet(self, target: ast.expr, value: Items) -> bool:
         """Whether assigning one target may change the value for another target."""
@@ -208,7 +210,7 @@ class Statements(Targets):
             exprs.extend(ir.walk(number.expr))
             return number
 
-        map_leaves(value, note)
+        map_numbers(value, note)
         if any(not isinstance(item, ast.Name | ast.Tuple | ast.List | ast.Store) for item in ast.walk(target)):
             return any(isinstance(item, ir.Load | ir.Read) for item in exprs)
         names = {item.id for item in ast.walk(target) if isinstance(item, ast.Name)}
@@ -256,9 +258,12 @@ class Statements(Targets):
         if blocks[0] or blocks[1]:
             self.emit(ir.If(self.where(node), condition, blocks[0], blocks[1]))
 
-    def _do_While(self, node: ast.While) -> None:
+    def _check_no_else(self, node: ast.While | ast.For) -> None:
         if node.orelse:
             self.fail("else of a loop cannot be used in a vector function; set a flag before break", node.orelse[0])
+
+    def _do_While(self, node: ast.While) -> None:
+        self._check_no_else(node)
         where = self.where(node)
         loop = Loop()
         with self.nested() as inner:
@@ -279,8 +284,7 @@ class Statements(Targets):
         self.emit(ir.While(where, condition, body))
 
     def _do_For(self, node: ast.For) -> None:
-        if node.orelse:
-            self.fail("else of a loop cannot be used in a vector function; set a flag before break", node.orelse[0])
+        self._check_no_else(node)
         call = node.iter
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and self._is_range(call.func):
             if not isinstance(node.target, ast.Name):
@@ -290,7 +294,7 @@ class Statements(Targets):
         over = self.value(call)
         if not isinstance(over, Items):
             self.fail(f"a for loop iterates over range(...) or a tuple, not {describe(over)}", call)
-        self._unrolled(node, map_leaves(over, lambda number, suffix: self.copied(number, f"item{suffix}", node)))
+        self._unrolled(node, map_numbers(over, lambda number, suffix: self.copied(number, f"item{suffix}", node)))
 
     def _is_range(self, func: ast.Name) -> bool:
         return func.id not in self.frame.source.facts.local_names and look_up(self.frame.function, func.id) is range

@@ -122,12 +122,12 @@ def describe(value: Value) -> str:
     return f"{type(value.value).__name__} {name}" if name else f"{value.value!r}"
 
 
-def map_leaves(value: Value, change: Callable[[Number, str], Number], suffix: str = "") -> Value:
+def map_numbers(value: Value, change: Callable[[Number, str], Number], suffix: str = "") -> Value:
     """Apply `change` to each number in a value; its second argument is a unique suffix for each number."""
     if isinstance(value, Number):
         return change(value, suffix)
     if isinstance(value, Items):
-        items = tuple(map_leaves(item, change, f"{suffix}.{n}") for n, item in enumerate(value.items))
+        items = tuple(map_numbers(item, change, f"{suffix}.{n}") for n, item in enumerate(value.items))
         return replace(value, items=items)
     if isinstance(value, View):
         count = iter(range(1 << 30))

@@ -445,6 +445,18 @@ def statements(body: list[Stmt]) -> Iterator[Stmt]:
             yield from statements(block)
 
 
+def parts(some: Iterable[Stmt]) -> Iterator[Expr]:
+    """All expressions of some statements, including nested expressions; `statements` gives the nested statements."""
+    for statement in some:
+        for expr in children(statement):
+            yield from walk(expr)
+
+
+def loads(some: Iterable[Stmt]) -> Iterator[Load]:
+    """All loads in the expressions of some statements."""
+    return (part for part in parts(some) if isinstance(part, Load))
+
+
 def jumps(body: Iterable[Stmt]) -> Iterator[Break | Continue]:
     """The break and continue statements in a body whose loop encloses the body."""
     for statement in body:

@@ -21,7 +21,7 @@ from pydp.runtime.device.profile import Profile
 
 _MOST = 64  # examined access patterns of one field
 Pattern = tuple[tuple[int, ...], ...]
-"""The indexes of the lanes that access memory together, relative to the first lane's index."""
+"""The indexes of the lanes that access memory at once, relative to the first lane's index."""
 
 
 def local_layouts(function: ir.Function, profile: Profile) -> dict[str, Layout]:
@@ -32,10 +32,10 @@ def local_layouts(function: ir.Function, profile: Profile) -> dict[str, Layout]:
         return {}
     events = trace_group(function)
     found: dict[str, Layout] = {}
-    room = profile.local_bytes - sum(_bytes(array, 0) for array in function.locals)
+    free_bytes = profile.local_bytes - sum(_bytes(array, 0) for array in function.locals)
     for array in rows:
-        layout = _layout(array, banks, _patterns(events, array, banks.lanes), room)
-        room -= _bytes(array, layout.pad) - _bytes(array, 0)
+        layout = _layout(array, banks, _patterns(events, array, banks.lanes), free_bytes)
+        free_bytes -= _bytes(array, layout.pad) - _bytes(array, 0)
         found[array.name] = layout
     return found
 
@@ -53,8 +53,8 @@ def _elements(shape: tuple[int, ...], pad: int) -> int:
     return Layout(shape, pad, 1, "").size
 
 
-def _patterns(events: Sequence[Event], array: ir.LocalArray, together: int) -> Counter[Pattern]:
-    """The access patterns of lanes that access the field together, and the number of each."""
+def _patterns(events: Sequence[Event], array: ir.LocalArray, lanes_at_once: int) -> Counter[Pattern]:
+    """The access patterns of the lanes that access the field at once, and the number of each."""
     found: Counter[Pattern] = Counter()
     for event in events:
         if not isinstance(event, Access) or event.array is not array or event.dims is None:
@@ -66,15 +66,15 @@ def _patterns(events: Sequence[Event], array: ir.LocalArray, together: int) -> C
             known = np.asarray(index.lanes).astype(np.int64)
             values.append(known[lanes] if known.ndim else np.full(len(lanes), known))
         places = np.stack(values, axis=1)
-        for chunk in np.unique(lanes // together):
-            asked = places[lanes // together == chunk]
-            pattern = tuple(tuple(int(i) for i in one) for one in asked - asked[0])
+        for chunk in np.unique(lanes // lanes_at_once):
+            accessed = places[lanes // lanes_at_once == chunk]
+            pattern = tuple(tuple(int(i) for i in one) for one in accessed - accessed[0])
             if pattern in found or len(found) < _MOST:
                 found[pattern] += 1
     return found
 
 
-def _layout(array: ir.LocalArray, banks: Banks, patterns: Counter[Pattern], room: int) -> Layout:
+def _layout(array: ir.LocalArray, banks: Banks, patterns: Counter[Pattern], free_bytes: int) -> Layout:
     """The layout with the fewest turns in total; the least padding of several."""
     bare = Layout(array.shape, 0, 1, "")
     if not patterns:
@@ -82,7 +82,7 @@ def _layout(array: ir.LocalArray, banks: Banks, patterns: Counter[Pattern], room
     best: tuple[int, int, Layout] | None = None
     before = 0
     for pad in range(banks.count):
-        if _bytes(array, pad) - _bytes(array, 0) > room:
+        if _bytes(array, pad) - _bytes(array, 0) > free_bytes:
             break
         rows = Layout(array.shape, pad, 1, "")
         turns = [(_turns(banks, rows, array.dtype.itemsize, pattern), count) for pattern, count in patterns.items()]

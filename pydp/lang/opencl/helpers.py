@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pydp.errors import UnsupportedOnDevice
+from pydp.lang.ir import Function
+from pydp.runtime.device.profile import Profile
 from pydp.runtime.programs import program
 
 _BITS = {"char": 8, "short": 16, "int": 32, "long": 64, "half": 16, "float": 32, "double": 64, "real": 64}
@@ -26,6 +29,12 @@ class Atomic(NamedTuple):
 def atomic(op: str, space: str, c_type: str) -> Atomic:
     """The description of an atomic update for lane_atomics.mako."""
     return Atomic(op, space, c_type, _WORDS.get(c_type, c_type))
+
+
+def check_atomics(function: Function, atomics: Iterable[Atomic], profile: Profile) -> None:
+    """Raise UnsupportedOnDevice for atomic updates of 64 bits on a device without them."""
+    if has_wide(atomics) and not profile.int64_atomics:
+        raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
 
 
 def has_wide(atomics: Iterable[Atomic]) -> bool:

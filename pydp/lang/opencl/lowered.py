@@ -129,9 +129,7 @@ def dtypes_of(function: ir.Function | ir.ValueFunction) -> Iterator[np.dtype[Any
         yield from (inner.dtype.base for inner in ir.walk(function.result))
     yield from (array.dtype for array in function.privates)
     yield from (variable.dtype for variable in function.variables)
-    for statement in ir.statements(function.body):
-        for expr in ir.expressions(statement):
-            yield from (inner.dtype.base for inner in ir.walk(expr))
+    yield from (part.dtype.base for part in ir.parts(ir.statements(function.body)))
 
 
 def argument_names(function: ir.Function) -> dict[tuple[str, int], str]:

@@ -11,7 +11,7 @@ conditionally evaluated operands) write them to the block first, as named tempor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,28 +85,34 @@ class ScalarC(Visitor):
         return self.load(expr)
 
     def on_unary(self, expr: ir.Unary) -> str:
-        value, dtype = self.expr(expr.value), expr.dtype
-        if expr.op == "not" or dtype == np.bool_:
+        return self.unary(expr.op, self.expr(expr.value), expr.dtype)
+
+    def unary(self, op: str, value: str, dtype: np.dtype[Any]) -> str:
+        """The text of Unary(op) for an operand's text."""
+        if op == "not" or dtype == np.bool_:
             return f"(!{value})"
         if dtype.kind == "f":
             return f"(-{value})"
-        text = f"~{value}" if expr.op == "invert" else f"(0u - ({unsigned_type(dtype)}){value})"
+        text = f"~{value}" if op == "invert" else f"(0u - ({unsigned_type(dtype)}){value})"
         text = f"(({dtypes.c_name(dtype)}){text})"
         return self.kept(text, dtype) if dtype.itemsize < 4 else text
 
     def on_binary(self, expr: ir.Binary) -> str:
-        op, dtype = expr.op, expr.dtype
-        left = self.expr(expr.left)
-        if op in ("shl", "shr", "floordiv", "mod") and isinstance(expr.right, ir.Const) and dtype.kind in "iu":
-            short = self._by_constant(op, left, int(expr.right.value), dtype)
-            if short is not None:
-                return self.kept(short, dtype) if op != "shl" else short
-            # For divisors that are no powers of two, compilers use no mask, or select one of two masked values (-64).
-            return self.helper(op, private_type(dtype), left, self.expr(expr.right))
-        return self.combine(op, left, self.expr(expr.right), dtype)
+        by = int(expr.right.value) if isinstance(expr.right, ir.Const) and expr.dtype.kind in "iu" else None
+        return self.binary(expr.op, self.expr(expr.left), self.expr(expr.right), expr.dtype, by)
+
+    def binary(self, op: str, left: str, right: str, dtype: np.dtype[Any], by: int | None = None) -> str:
+        """The text of Binary(op) for two operand texts; `by` is the right operand if it is a constant integer."""
+        if by is None or op not in ("shl", "shr", "floordiv", "mod"):
+            return self.combine(op, left, right, dtype)
+        short = self._by_constant(op, left, by, dtype)
+        if short is not None:
+            return self.kept(short, dtype) if op != "shl" else short
+        # For divisors that are no powers of two, compilers use no mask, or select one of two masked values (-64).
+        return self.helper(op, private_type(dtype), left, right)
 
     def combine(self, op: str, left: str, right: str, dtype: np.dtype[Any]) -> str:
-        """The text of Binary(op) for two operand texts."""
+        """The text of Binary(op) for two operand texts that are not constants."""
         c_type, sign = private_type(dtype), BINARY[op].c
         if op in BITWISE:
             text = f"({left} {sign} {right})"
@@ -146,7 +152,7 @@ class ScalarC(Visitor):
             return f"({left} {COMPARISONS[expr.op].c} {right})"
         first = self.block.temporary(dtypes.c_name(dtype), left)
         second = self.block.temporary(dtypes.c_name(dtype), right)
-        same = " && ".join(f"{first}{member} == {second}{member}" for member in leaf_members(dtype))
+        same = " && ".join(f"{first}{member} == {second}{member}" for member in scalar_members(dtype))
         return f"({same})" if expr.op == "eq" else f"(!({same}))"
 
     def on_logical(self, expr: ir.Logical) -> str:
@@ -190,7 +196,10 @@ class ScalarC(Visitor):
             self.block = outer
 
     def on_cast(self, expr: ir.Cast) -> str:
-        value, source, target = self.expr(expr.value), expr.value.dtype, expr.dtype
+        return self.cast(self.expr(expr.value), expr.value.dtype, expr.dtype)
+
+    def cast(self, value: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
+        """The text of a conversion of an operand's text."""
         if source == target:
             return value
         if target == np.bool_:
@@ -207,7 +216,7 @@ class ScalarC(Visitor):
         values = [self.expr(value) for value in expr.values]
         return self.function_of(expr.name, values, expr.values[0].dtype)
 
-    def function_of(self, name: str, values: list[str], dtype: np.dtype[Any]) -> str:
+    def function_of(self, name: str, values: Sequence[str], dtype: np.dtype[Any]) -> str:
         """The text of Math(name) for operand texts of type `dtype`."""
         row = FUNCTIONS.get(name)
         form = row.c_form(dtype) if row is not None else None
@@ -220,6 +229,12 @@ class ScalarC(Visitor):
             return self.helper(function, private_type(dtype), *values)
         text = f"{function}({', '.join(typed_operand(one, dtype) for one in values)})"
         return f"({text} != 0)" if row.rule == "test" else text
+
+    def updated(self, op: str, old: str, value: str, dtype: np.dtype[Any]) -> str:
+        """The text of the new value of an atomic update."""
+        if op in ("min", "max"):
+            return self.function_of(op + "imum", [old, value], dtype)
+        return self.combine(op, old, value, dtype)
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -255,14 +270,7 @@ def member_text(path: Iterable[str]) -> str:
     return "".join(f"[{name}]" if isinstance(name, Item) else "." + dtypes.c_member(name) for name in path)
 
 
-def member_value(value: Any, path: Iterable[str]) -> Any:
-    """The member at `path` of a record's value."""
-    for name in path:
-        value = value[int(name) if isinstance(name, Item) else name]
-    return value
-
-
-def leaf_members(dtype: np.dtype[Any]) -> list[str]:
+def scalar_members(dtype: np.dtype[Any]) -> list[str]:
     """The member texts (``.a``, ``.b.c``, ``.d[0]``) of all scalars of a record."""
     if dtype.names is None or dtype.fields is None:
         return [""]
@@ -273,5 +281,5 @@ def leaf_members(dtype: np.dtype[Any]) -> list[str]:
         member = dtype.fields[name][0]
         base, shape = member.subdtype if member.subdtype is not None else (member, ())
         places = ["".join(f"[{n}]" for n in place) for place in np.ndindex(*shape)]
-        found += [member_text([name]) + place + rest for place in places for rest in leaf_members(base)]
+        found += [member_text([name]) + place + rest for place in places for rest in scalar_members(base)]
     return found

@@ -44,14 +44,14 @@ class Simt(Lowering):
     def pick_group(self, rank: int, extent: Sequence[int], profile: Profile) -> tuple[int, ...]:
         """A group of up to 256 lanes, no longer than the grid (in powers of two): up to 32 along the last axis, then
         along the axes before it, then the rest along the last axis again."""
-        room = 1 << min(256, profile.max_group_size).bit_length() - 1
-        reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [room] * rank
+        left = 1 << min(256, profile.max_group_size).bit_length() - 1
+        reach = [1 << max(0, int(size) - 1).bit_length() for size in extent] if len(extent) == rank else [left] * rank
         group = [1] * rank
-        for axis, most in [(rank - 1, 32), *((axis, room) for axis in reversed(range(rank - 1))), (rank - 1, room)]:
+        for axis, most in [(rank - 1, 32), *((axis, left) for axis in reversed(range(rank - 1))), (rank - 1, left)]:
             if axis >= 0:
-                grow = max(1, min(reach[axis] // group[axis], most // group[axis], room))
+                grow = max(1, min(reach[axis] // group[axis], most // group[axis], left))
                 group[axis] *= grow
-                room //= grow
+                left //= grow
         return tuple(group)
 
     def lower(
@@ -112,8 +112,7 @@ def _check_limits(
             f"the local fields of {function.name} need {local_bytes} bytes in each group; "
             f"this device has {profile.local_bytes}"
         )
-    if helpers.has_wide(writer.atomics) and not profile.int64_atomics:
-        raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
+    helpers.check_atomics(function, writer.atomics, profile)
 
 
 def _notes(flat: bool, runs: bool, loop_guarded: bool, plan: BarrierPlan) -> list[str]:
@@ -298,7 +297,7 @@ class _SimtC(BodyC):
         inside, element = self.place(array, statement.indices)
         value = self.expr(statement.value)
         if isinstance(array, ir.PrivateArray):
-            self.block.line(f"{element} = {self._update(statement.op, element, value, dtype)};")
+            self.block.line(f"{element} = {self.updated(statement.op, element, value, dtype)};")
             return
         c_type = dtypes.c_name(dtype)
         bitwise = statement.op in ("and", "or", "xor")
@@ -321,11 +320,6 @@ class _SimtC(BodyC):
         text = super().combine(op, left, right, dtype)
         divides = op in ("floordiv", "mod") and dtype.kind in "iu"
         return self.helper("quotient", dtypes.c_name(dtype), text) if divides else text
-
-    def _update(self, op: str, old: str, value: str, dtype: np.dtype) -> str:
-        if op in ("min", "max"):
-            return self.function_of(op + "imum", [old, value], dtype)
-        return self.combine(op, old, value, dtype)
 
     def on_barrier(self, statement: ir.Barrier) -> None:
         number = self._next_barrier

@@ -16,7 +16,7 @@ from pydp.errors import InvalidArgument
 from pydp.lang import ir
 from pydp.lang.ir import member_dtype
 from pydp.lang.opencl.c_text import Block, constant, from_memory, identifier, private_type, to_memory
-from pydp.lang.opencl.scalar import Helper, ScalarC, member_text, member_value
+from pydp.lang.opencl.scalar import Helper, ScalarC, member_text
 
 _EXTENTS = (ir.Const, ir.ArrayExtent, ir.GridExtent)
 
@@ -211,5 +211,5 @@ def fill_text(array: ir.GlobalArray, path: Sequence[str] = ()) -> str:
         cell = np.zeros((), dtype)
         if value is not None and not (np.isscalar(value) and value == 0):
             cell[()] = value
-        value = member_value(cell[()], path)
+        value = ir.member_of(cell, dtype, path)[()]
     return constant(value, member_dtype(dtype, path))

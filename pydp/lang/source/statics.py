@@ -56,7 +56,7 @@ class TreeFacts:
                 outer = around if isinstance(node, ast.For) and field != "body" else inside
                 if isinstance(value, list):
                     pending += [(item, outer) for item in value if isinstance(item, ast.AST)]
-                elif isinstance(value, ast.AST):
+                elif isinstance(value, ast.AST) and value._fields:  # operators and contexts have none
                     pending.append((value, outer))
         self.free_chains = tuple(sorted(chain for chain in chains if chain[0] not in self.local_names))
         self._counters = {name for name in self._loops if name not in arguments and self._is_only_counter(name)}

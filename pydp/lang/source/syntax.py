@@ -35,12 +35,10 @@ class Source:
     def where(self, node: ast.AST) -> Where:
         """The source location of a node of the tree."""
         line = getattr(node, "lineno", self.tree.lineno)
-        column = getattr(node, "col_offset", 0)
         text = self.lines[line - 1].rstrip("\n") if 0 < line <= len(self.lines) else ""
-        if text.isascii():
-            column = min(column, len(text))
-        else:  # the tree's columns count bytes of UTF-8
-            column = len(text.encode()[:column].decode(errors="ignore"))
+        column = min(getattr(node, "col_offset", 0), len(text))
+        if not text.isascii():  # the tree's columns count bytes of UTF-8
+            column = len(text.encode()[: getattr(node, "col_offset", 0)].decode(errors="ignore"))
         return Where(self.file, line, column, text, self.name)
 
 

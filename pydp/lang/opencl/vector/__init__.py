@@ -23,7 +23,7 @@ from pydp.lang.opencl.c_text import Block, identifier
 from pydp.lang.opencl.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
 from pydp.lang.opencl.lowering import Lowering, register
 from pydp.lang.opencl.vector.arrange import Arrangement, arrange
-from pydp.lang.opencl.vector.expressions import leaves
+from pydp.lang.opencl.vector.expressions import scalar_paths
 from pydp.lang.opencl.vector.families import Families
 from pydp.lang.opencl.vector.flow import Flow, declare, loop
 from pydp.lang.opencl.vector.interval import IntervalWriter, private_names, private_uses
@@ -122,8 +122,7 @@ def _check_limits(function: ir.Function, writer: _VectorC, profile: Profile) -> 
             f"the local and private fields of {function.name} need {writer.private_bytes} bytes in each group; "
             f"at most {_MOST_PRIVATE_BYTES} are accepted"
         )
-    if helpers.has_wide(writer.kernel.atomics) and not profile.int64_atomics:
-        raise UnsupportedOnDevice(f"{function.name} updates 64-bit values atomically; this device cannot")
+    helpers.check_atomics(function, writer.kernel.atomics, profile)
     if profile.loop_limit is not None:
         raise UnsupportedOnDevice(
             f"{function.name}: mapping 'vector' runs a group in one work-item, which may exceed the driver's limit of "
@@ -213,13 +212,8 @@ class _VectorC:
     def _shares_loads(self) -> bool:
         """Whether groups of one column or row load the same data: a loop loads from the arguments."""
         loops = [s for s in ir.statements(self.function.body) if isinstance(s, ir.For | ir.While)]
-        return len(self.layout.group) > 1 and any(
-            isinstance(inner, ir.Load) and isinstance(inner.array, ir.GlobalArray)
-            for loop in loops
-            for statement in ir.statements(loop.body)
-            for expr in ir.expressions(statement)
-            for inner in ir.walk(expr)
-        )
+        loads = (load for loop in loops for load in ir.loads(ir.statements(loop.body)))
+        return len(self.layout.group) > 1 and any(isinstance(load.array, ir.GlobalArray) for load in loads)
 
     def _number_in_stripes(self) -> None:
         """Number the groups of the last two axes in stripes of a few columns, whose data stays in the L2 cache."""
@@ -242,17 +236,17 @@ class _VectorC:
         pad = self.layout.width
         for array in self.function.locals:
             total = self.kernel.arrangements[array.name].total
-            for path in leaves(array.dtype):
+            for path in scalar_paths(array.dtype):
                 dtype = member_dtype(array.dtype, path)
                 name, c_type = identifier("s_", "_m_".join((array.name, *path))), dtypes.c_name(dtype)
-                self.block.line(f"{c_type} {name}_room[{total + 2 * pad}] __attribute__((aligned(64))){self.first};")
-                self.block.line(f"{c_type}* const {name} = {name}_room + {pad};")
+                self.block.line(f"{c_type} {name}_padded[{total + 2 * pad}] __attribute__((aligned(64))){self.first};")
+                self.block.line(f"{c_type}* const {name} = {name}_padded + {pad};")
                 self.private_bytes += (total + 2 * pad) * dtype.itemsize
 
     def _carried_privates(self) -> set[str]:
         """The private arrays whose content is used in several intervals."""
         found: dict[str, int] = {}
-        for interval in regions.intervals(self.nodes):
+        for interval in regions.intervals(self.nodes) if self.function.privates else ():
             for name in private_uses(interval.body):
                 found[name] = found.get(name, 0) + (2 if interval.looped else 1)
         return {name for name, uses in found.items() if uses > 1}
@@ -265,7 +259,7 @@ class _VectorC:
             if variance.group_uniform or self.layout.single:
                 declare(plain, variable)
                 continue
-            for path in leaves(variable.dtype):
+            for path in scalar_paths(variable.dtype):
                 value = plain.variable(variable, path)
                 cells = self.layout.blocks * len(value.texts)
                 self.block.line(f"{plain.c_type(value)} c_{value.texts[0]}[{cells}]{self.first};")
@@ -284,7 +278,7 @@ class _VectorC:
             for name, _, c_type in private_names(self.kernel, array):
                 self.block.line(f"{c_type} {name}[{total}];")
             return
-        for path in leaves(array.dtype):
+        for path in scalar_paths(array.dtype):
             base = identifier("p_", "_m_".join((array.name, *path)))
             c_type = self.kernel.strips.type(member_dtype(array.dtype, path))
             self.block.line(f"{c_type} c_{base}[{blocks * self.layout.rows * total}];")

@@ -15,11 +15,11 @@ import numpy as np
 from pydp import dtypes
 from pydp.lang import ir
 from pydp.lang.ir import member_dtype
-from pydp.lang.opencl.c_text import identifier, private_type
+from pydp.lang.opencl.c_text import constant, identifier, private_type
 from pydp.lang.opencl.scalar import member_text
 from pydp.lang.opencl.vector.arrange import Arrangement
 from pydp.lang.opencl.vector.expressions import Path, StripExpressions
-from pydp.lang.opencl.vector.values import StripValue, Text
+from pydp.lang.opencl.vector.values import StripValue
 
 INT, LONG = np.dtype(np.int32), np.dtype(np.int64)
 
@@ -143,8 +143,8 @@ class Addresses(StripExpressions):
 
     def _plane_place(self, text: str, dtype: np.dtype[Any], order: Arrangement) -> str:
         """The position of one element along an axis stored as planes."""
-        one, factor = Text(dtype, text), ir.Const(dtype, order.interleave_factor)
-        plane, inside = (self.scalar.expr(ir.Binary(dtype, op, one, factor)) for op in ("mod", "floordiv"))
+        by = order.interleave_factor
+        plane, inside = (self.scalar.binary(op, text, constant(by, dtype), dtype, by) for op in ("mod", "floordiv"))
         return f"({plane} * {order.plane_size} + {inside})"
 
     def _plane_places(self, vector: StripValue, order: Arrangement) -> StripValue:
@@ -159,7 +159,7 @@ class Addresses(StripExpressions):
 
         return self.each([self.temporary(vector)], write, dtype, None)
 
-    def spread(self, address: Address, place: Place) -> Address:
+    def element_of_each_lane(self, address: Address, place: Place) -> Address:
         """The address in the form "vector"."""
         if address.place.vector:
             return address
@@ -211,7 +211,7 @@ class Addresses(StripExpressions):
         else:
             low, high = 0, place.total - 1
             if address.form != "same":
-                address = self.spread(address, place)
+                address = self.element_of_each_lane(address, place)
         dtype = address.place.dtype
         suffix = "L" if dtype == LONG else ""
         bounds = [f"{low}{suffix}", f"{high}{suffix}"]
@@ -223,7 +223,7 @@ class Addresses(StripExpressions):
 
     def cells(self, address: Address, place: Place) -> Address:
         """The numbers of the scalars in a private array of vectors, for indexes that vary by lane."""
-        vector = self.spread(address, place).place
+        vector = self.element_of_each_lane(address, place).place
         dtype, width = vector.dtype, str(self.layout.width)
         iota = self.text.iota if dtype == INT else f"convert_{self.text.type(dtype)}({self.text.iota})"
         splat = self.text.splat(width, dtype)

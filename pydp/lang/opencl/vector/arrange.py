@@ -111,10 +111,9 @@ def _uses(statement: ir.Stmt) -> Iterator[tuple[ir.LocalArray, tuple[ir.Expr, ..
     """(array, indexes, is a load) of the statement's own accesses to local arrays."""
     if isinstance(statement, ir.Store | ir.Atomic) and isinstance(statement.array, ir.LocalArray):
         yield statement.array, statement.indices, False
-    for expr in ir.expressions(statement):
-        for inner in ir.walk(expr):
-            if isinstance(inner, ir.Load) and isinstance(inner.array, ir.LocalArray):
-                yield inner.array, inner.indices, True
+    for load in ir.loads([statement]):
+        if isinstance(load.array, ir.LocalArray):
+            yield load.array, load.indices, True
 
 
 def _cheapest(accesses: _Accesses, width: int) -> Arrangement:

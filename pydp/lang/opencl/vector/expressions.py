@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,8 +12,8 @@ from pydp.dtypes import vector_parts
 from pydp.lang import ir
 from pydp.lang.ir import Item, member_dtype
 from pydp.lang.opencl.c_text import constant, from_memory, identifier
-from pydp.lang.opencl.scalar import member_text, member_value
-from pydp.lang.opencl.vector.values import StripValue, Text, Values
+from pydp.lang.opencl.scalar import member_text
+from pydp.lang.opencl.vector.values import StripValue, Values
 from pydp.lang.opencl.vector.variance import keeps_step, steps
 from pydp.lang.opencl.vector_text import BOOL
 
@@ -41,7 +40,7 @@ class StripExpressions(Values, ABC):
 
     def on_const(self, expr: ir.Const, path: Path) -> StripValue:
         dtype = member_dtype(expr.dtype, path)
-        value = expr.value if not path else member_value(np.array(expr.value, expr.dtype), path)[()]
+        value = ir.member_of(np.array(expr.value, expr.dtype), expr.dtype, path)[()] if path else expr.value
         return self.single(constant(value, dtype), dtype)
 
     def on_read(self, expr: ir.Read, path: Path) -> StripValue:
@@ -89,12 +88,9 @@ class StripExpressions(Values, ABC):
         value, dtype = self.expr(expr.value), expr.dtype
         if not value.vector and (value.step == 0 or (expr.op == "neg" and steps(dtype))):
             step = -value.step if value.step else 0
-            return self.each([value], lambda text: self._scalar_unary(expr, text), dtype, step)
+            return self.each([value], lambda text: self.scalar.unary(expr.op, text, dtype), dtype, step)
         op = "not" if dtype == BOOL else expr.op
         return self.each([self.vector(value)], lambda text: self.text.unary(op, text, dtype), dtype, None)
-
-    def _scalar_unary(self, expr: ir.Unary, text: str) -> str:
-        return self.scalar.expr(ir.Unary(expr.dtype, expr.op, Text(expr.dtype, text)))
 
     def unwrapped(self, expr: ir.Binary) -> bool:
         """Whether a remainder is known to equal its left operand."""
@@ -103,19 +99,13 @@ class StripExpressions(Values, ABC):
     def on_binary(self, expr: ir.Binary, path: Path) -> StripValue:
         if expr.op == "mod" and self.unwrapped(expr):
             return self.expr(expr.left)
-        left, right = self.expr(expr.left), self.expr(expr.right)
+        left, right, dtype = self.expr(expr.left), self.expr(expr.right), expr.dtype
         step = self.kernel.variances.binary_step(expr, left.step, right.step)
-        by = int(expr.right.value) if isinstance(expr.right, ir.Const) and expr.dtype.kind in "iu" else None
+        by = int(expr.right.value) if isinstance(expr.right, ir.Const) and dtype.kind in "iu" else None
         if step is not None:
-            return self.each(
-                [left, right], lambda a, b: self._scalar_binary(expr, a, b, by is not None), expr.dtype, step
-            )
+            return self.each([left, right], lambda a, b: self.scalar.binary(expr.op, a, b, dtype, by), dtype, step)
         pair = [self.vector(left), self.vector(right)]
-        return self.each(pair, lambda a, b: self.text.binary(expr.op, a, b, expr.dtype, by), expr.dtype, None)
-
-    def _scalar_binary(self, expr: ir.Binary, left: str, right: str, constant_right: bool) -> str:
-        second = Text(expr.dtype, right) if not constant_right else expr.right
-        return self.scalar.expr(ir.Binary(expr.dtype, expr.op, Text(expr.dtype, left), second))
+        return self.each(pair, lambda a, b: self.text.binary(expr.op, a, b, dtype, by), dtype, None)
 
     def on_compare(self, expr: ir.Compare, path: Path) -> StripValue:
         dtype = expr.left.dtype
@@ -134,7 +124,7 @@ class StripExpressions(Values, ABC):
     def _compare_records(self, expr: ir.Compare) -> StripValue:
         """Records are equal if all their members are."""
         same: StripValue | None = None
-        for path in leaves(expr.left.dtype):
+        for path in scalar_paths(expr.left.dtype):
             dtype = member_dtype(expr.left.dtype, path)
             pair = [self.expr(expr.left, path), self.expr(expr.right, path)]
             if self.uniform(pair):
@@ -178,25 +168,19 @@ class StripExpressions(Values, ABC):
         if expr.dtype.names is not None or expr.value.dtype == expr.dtype:
             return self.expr(expr.value, path)
         value = self.expr(expr.value)
-        if value.step == 0 or (value.step is not None and keeps_step(expr)):
-            return self.each([value], lambda text: self._scalar_cast(expr, text), expr.dtype, value.step)
         source = expr.value.dtype
+        if value.step == 0 or (value.step is not None and keeps_step(expr)):
+            write = partial(self.scalar.cast, source=source, target=expr.dtype)
+            return self.each([value], write, expr.dtype, value.step)
         return self.each([self.vector(value)], lambda text: self.text.cast(text, source, expr.dtype), expr.dtype, None)
-
-    def _scalar_cast(self, expr: ir.Cast, text: str) -> str:
-        return self.scalar.expr(ir.Cast(expr.dtype, Text(expr.value.dtype, text)))
 
     def on_math(self, expr: ir.Math, path: Path) -> StripValue:
         values = [self.expr(value) for value in expr.values]
         dtype = expr.values[0].dtype
         if self.uniform(values):
-            return self.each(values, lambda *texts: self._scalar_math(expr, texts), expr.dtype, 0)
+            return self.each(values, lambda *texts: self.scalar.function_of(expr.name, texts, dtype), expr.dtype, 0)
         values = [self.vector(value) for value in values]
         return self.each(values, lambda *texts: self.text.function(expr.name, list(texts), dtype), expr.dtype, None)
-
-    def _scalar_math(self, expr: ir.Math, texts: Sequence[str]) -> str:
-        operands = tuple(Text(value.dtype, text) for value, text in zip(expr.values, texts, strict=True))
-        return self.scalar.expr(ir.Math(expr.dtype, expr.name, operands))
 
     def on_member(self, expr: ir.Member, path: Path) -> StripValue:
         return self.expr(expr.record, (expr.name, *path))
@@ -206,13 +190,13 @@ class StripExpressions(Values, ABC):
         return self.expr(expr.values[expr.dtype.names.index(path[0])], path[1:])
 
 
-def leaves(dtype: np.dtype[Any]) -> list[Path]:
+def scalar_paths(dtype: np.dtype[Any]) -> list[Path]:
     """The paths to all scalars inside a record; ``[()]`` for a scalar."""
     if dtype.subdtype is not None:
-        inner = leaves(np.dtype((dtype.base, dtype.shape[1:])))
+        inner = scalar_paths(np.dtype((dtype.base, dtype.shape[1:])))
         return [(Item(number), *rest) for number in range(dtype.shape[0]) for rest in inner]
     if dtype.names is None or dtype.fields is None:
         return [()]
     parts = vector_parts(dtype)
     names = dtype.names if parts is None else dtype.names[: parts[1]]  # a vector of 3 has a fourth component
-    return [(name, *rest) for name in names for rest in leaves(dtype.fields[name][0])]
+    return [(name, *rest) for name in names for rest in scalar_paths(dtype.fields[name][0])]

@@ -13,7 +13,7 @@ from pydp.lang import ir
 from pydp.lang.ir.data import wrap
 from pydp.lang.opencl.vector.variance import Variances
 
-_MOST_APART = 8
+_MAX_STEP = 8
 
 
 class Sibling(NamedTuple):
@@ -80,7 +80,7 @@ class Families:
         if not isinstance(array, ir.GlobalArray) or array.dtype.names is not None or len(moving) != 1:
             return None, 0
         axis, step = moving[0], steps[moving[0]]
-        if step is None or not 2 <= step <= _MOST_APART or (array.name, axis) not in self._units:
+        if step is None or not 2 <= step <= _MAX_STEP or (array.name, axis) not in self._units:
             return None, 0
         rest, offset = without_offset(indices[axis])
         return (array.name, axis, step, (*indices[:axis], rest, *indices[axis + 1 :])), offset
@@ -101,14 +101,11 @@ def without_offset(expr: ir.Expr) -> tuple[ir.Expr | None, int]:
     return ir.Binary(expr.dtype, expr.op, left or ir.Const(expr.dtype, 0), right), offset
 
 
-def moved(expr: ir.Expr, by: int) -> ir.Expr:
+def with_offset(expr: ir.Expr, by: int) -> ir.Expr:
     """The expression plus a constant."""
     return ir.Binary(expr.dtype, "add", expr, ir.Const(expr.dtype, by))
 
 
 def _loads(statement: ir.Stmt) -> Iterator[ir.Load]:
     """Loads from array arguments in the statement's own expressions."""
-    for expr in ir.expressions(statement):
-        for inner in ir.walk(expr):
-            if isinstance(inner, ir.Load) and isinstance(inner.array, ir.GlobalArray):
-                yield inner
+    return (load for load in ir.loads([statement]) if isinstance(load.array, ir.GlobalArray))

@@ -15,7 +15,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.analysis import regions
 from pydp.lang.opencl.c_text import Block, constant, private_type
-from pydp.lang.opencl.vector.expressions import leaves
+from pydp.lang.opencl.vector.expressions import scalar_paths
 from pydp.lang.opencl.vector.memory import StripMemory
 from pydp.lang.opencl.vector.ranges import Ranges, condition
 from pydp.lang.opencl.vector.values import KernelContext, StripValue
@@ -70,14 +70,14 @@ class Flow(StripMemory):
 
     def statements(self, body: list[ir.Stmt]) -> None:
         self.declare(body)
-        together = 0
+        written_already = 0
         for at, statement in enumerate(body):
-            if together:
-                together -= 1
+            if written_already:
+                written_already -= 1
                 continue
             family = self.kernel.families.stores(body[at:])
             if family and self.store_family(family):
-                together = len(family) - 1
+                written_already = len(family) - 1
                 continue
             self.visit(statement)
             if self._loops and self._loops[-1].now is not None and any(ir.jumps([statement])):
@@ -96,7 +96,7 @@ class Flow(StripMemory):
 
     def on_assign(self, statement: ir.Assign) -> None:
         variable, start = statement.variable, statement.members
-        paths = [path for path in leaves(variable.dtype) if path[: len(start)] == start]
+        paths = [path for path in scalar_paths(variable.dtype) if path[: len(start)] == start]
         values = [self.expr(statement.value, path[len(start) :]) for path in paths]
         if len(paths) > 1:
             values = [self.snapshot(value) for value in values]
@@ -117,7 +117,7 @@ class Flow(StripMemory):
 
     def on_store(self, statement: ir.Store) -> None:
         dtype, start = statement.array.dtype, statement.members
-        paths = [path for path in leaves(dtype) if path[: len(start)] == start]
+        paths = [path for path in scalar_paths(dtype) if path[: len(start)] == start]
         values = [self.temporary(self.expr(statement.value, path[len(start) :])) for path in paths]
         self.store(statement.array, statement.indices, list(zip(paths, values, strict=True)))
 
@@ -359,8 +359,7 @@ class Flow(StripMemory):
 
 def loop(statement: ir.For | ir.While) -> str:
     """The keyword of the C loop; the template defines DIVIDING_LOOP."""
-    parts = (part for one in ir.statements(statement.body) for expr in ir.expressions(one) for part in ir.walk(expr))
-    return "DIVIDING_LOOP for" if any(map(_divides, parts)) else "for"
+    return "DIVIDING_LOOP for" if any(map(_divides, ir.parts(ir.statements(statement.body)))) else "for"
 
 
 def _divides(part: ir.Expr) -> bool:
@@ -371,7 +370,7 @@ def _divides(part: ir.Expr) -> bool:
 
 def declare(writer: StripMemory, variable: ir.Variable, *, prefix: str = "") -> None:
     """Declare the C variables of a vector function's variable (each member, each row), initialized with zeros."""
-    for path in leaves(variable.dtype):
+    for path in scalar_paths(variable.dtype):
         value = writer.variable(variable, path)
         zero = writer.text.splat("0", value.dtype) if value.vector else "0"
         for name in value.texts:

@@ -12,7 +12,7 @@ from pydp.lang import ir
 from pydp.lang.analysis import regions
 from pydp.lang.ir import member_dtype
 from pydp.lang.opencl.c_text import Block, identifier, private_type
-from pydp.lang.opencl.vector.expressions import Path, leaves
+from pydp.lang.opencl.vector.expressions import Path, scalar_paths
 from pydp.lang.opencl.vector.flow import Flow
 from pydp.lang.opencl.vector.ranges import Ranges
 from pydp.lang.opencl.vector.values import KernelContext, StripValue
@@ -39,7 +39,7 @@ class IntervalWriter:
         self.carried_privates = carried_privates
         self.assigned = regions.assigned_in(interval.body)
         self.used = set(scopes.of)
-        names = private_uses(self.body) if kernel.function.privates else set()
+        names = private_uses(self.body) if kernel.function.privates else ()
         self.privates = [array for array in kernel.function.privates if array.name in names]
         self.stores = any(
             isinstance(s, ir.Atomic) or (isinstance(s, ir.Store) and isinstance(s.array, ir.GlobalArray))
@@ -93,7 +93,7 @@ class IntervalWriter:
     def _leaf_values(self, name: str) -> list[tuple[Path, StripValue, Variance]]:
         variable, variance = self.kernel.variables[name], self.kernel.variances.variables[name]
         plain = Flow(self.kernel, Block(), self.scopes, self.carried)
-        return [(path, plain.variable(variable, path), variance) for path in leaves(variable.dtype)]
+        return [(path, plain.variable(variable, path), variance) for path in scalar_paths(variable.dtype)]
 
     def _uniform_changed(self) -> list[tuple[str, str]]:
         """(C name, type) of group-uniform values that this interval changes: each block starts from the old value."""
@@ -276,13 +276,8 @@ def private_changes(body: list[ir.Stmt]) -> set[str]:
 
 def private_uses(body: list[ir.Stmt]) -> set[str]:
     """Names of the private arrays that `body` uses."""
-    found = private_changes(body)
-    for statement in ir.statements(body):
-        for expr in ir.expressions(statement):
-            for inner in ir.walk(expr):
-                if isinstance(inner, ir.Load) and isinstance(inner.array, ir.PrivateArray):
-                    found.add(inner.array.name)
-    return found
+    loads = {load.array.name for load in ir.loads(ir.statements(body)) if isinstance(load.array, ir.PrivateArray)}
+    return private_changes(body) | loads
 
 
 def _private_indices(body: list[ir.Stmt], name: str) -> list[tuple[ir.Expr, ...]]:
@@ -290,18 +285,14 @@ def _private_indices(body: list[ir.Stmt], name: str) -> list[tuple[ir.Expr, ...]
     for statement in ir.statements(body):
         if isinstance(statement, ir.Store | ir.Atomic) and statement.array.name == name:
             found.append(statement.indices)
-        for expr in ir.expressions(statement):
-            for inner in ir.walk(expr):
-                if isinstance(inner, ir.Load) and inner.array.name == name:
-                    found.append(inner.indices)
-    return found
+    return found + [load.indices for load in ir.loads(ir.statements(body)) if load.array.name == name]
 
 
 def private_names(kernel: KernelContext, array: ir.PrivateArray) -> list[tuple[str, str, str]]:
     """(C name in a block, C text of its storage between intervals, C type of its elements) by member and row."""
     rows, total = kernel.layout.rows, math.prod(array.shape)
     found = []
-    for path in leaves(array.dtype):
+    for path in scalar_paths(array.dtype):
         base = identifier("p_", "_m_".join((array.name, *path)))
         c_type = kernel.strips.type(member_dtype(array.dtype, path))
         for row in range(rows):

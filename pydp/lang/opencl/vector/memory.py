@@ -14,8 +14,8 @@ from pydp.lang.opencl.c_text import from_memory, private_type, to_memory
 from pydp.lang.opencl.statements import fill_text
 from pydp.lang.opencl.vector.address import LONG, Address, Addresses, Place
 from pydp.lang.opencl.vector.expressions import Path
-from pydp.lang.opencl.vector.families import moved, without_offset
-from pydp.lang.opencl.vector.values import StripValue, Text
+from pydp.lang.opencl.vector.families import with_offset, without_offset
+from pydp.lang.opencl.vector.values import StripValue
 from pydp.lang.opencl.vector_text import BOOL
 
 _MOST_DEINTERLEAVED = 8  # the largest step of elements that are extracted from whole vectors
@@ -117,7 +117,7 @@ class StripMemory(Addresses):
         rest, offset = without_offset(expr.indices[axis])
         if rest is None or not _deinterleaves(address):
             return address
-        first, last = moved(rest, offset - number), moved(rest, offset - number + count - 1)
+        first, last = with_offset(rest, offset - number), with_offset(rest, offset - number + count - 1)
         if not (self.proven(expr.array, axis, first) and self.proven(expr.array, axis, last)):
             return address
         values = self.indices(expr.array, [*expr.indices[:axis], first, *expr.indices[axis + 1 :]])
@@ -174,7 +174,7 @@ class StripMemory(Addresses):
             mask = self.mask_and(mask, self.inside_grid)
         mask = None if mask is None else self.temporary(self.vector(mask))
         if mask is not None and address.first is not None:
-            address = self.spread(address, self.place(array, parts[0][0]))
+            address = self.element_of_each_lane(address, self.place(array, parts[0][0]))
             address = address._replace(place=self.temporary(address.place))
         for path, value in parts:
             value = self.temporary(value if value.step == 0 and address.form == "same" else self.vector(value))
@@ -256,7 +256,7 @@ class StripMemory(Addresses):
         if address.form == "same":
             address = address._replace(step="0")
         elif address.first is not None:
-            address = self.spread(address, place)
+            address = self.element_of_each_lane(address, place)
             address = address._replace(place=self.temporary(address.place))
         update = self._update(statement.op, place, statement.old is not None)
         kind = f"atomic_{statement.op}" if statement.old is None else f"fetch_{statement.op}"
@@ -284,12 +284,7 @@ class StripMemory(Addresses):
             self.kernel.atomics.add(helpers.atomic(op, "global", place.element))
             call = f"lane_atomic_{op}_global_{place.element}(PLACE, VALUE);"
             return f"VALUE = {call}" if fetched else call
-        name = {"min": "minimum", "max": "maximum"}.get(op, op)
-        pair = (Text(place.dtype, "*PLACE"), Text(place.dtype, "VALUE"))
-        if name in ("minimum", "maximum"):
-            text = self.scalar.expr(ir.Math(place.dtype, name, pair))
-        else:
-            text = self.scalar.expr(ir.Binary(place.dtype, name, *pair))
+        text = self.scalar.updated(op, "*PLACE", "VALUE", place.dtype)
         if fetched:
             return f"const {place.element} was = *PLACE; *PLACE = {text}; VALUE = was;"
         return f"*PLACE = {text};"

@@ -48,23 +48,17 @@ def pick_layout_rows(nodes: list[regions.Node], layout: StripLayout, profile: Pr
     if not any(_shares_loads(loop, variances) for loop in loops):
         return layout
     kept = max((_registers(loop, variances, layout.width, profile) for loop in loops), default=1)
-    room = max(1, int((profile.vector_registers - _SPARE_REGISTERS) // max(1, kept)))
+    fitting_rows = max(1, int((profile.vector_registers - _SPARE_REGISTERS) // max(1, kept)))
     size = max((sum(1 for _ in ir.statements(body)) for body in bodies), default=1)
-    room = min(room, most, max(1, _MOST_STATEMENTS // max(1, size)))
-    return replace(layout, rows=pick_rows(layout.row_extent, room))
+    fitting_rows = min(fitting_rows, most, max(1, _MOST_STATEMENTS // max(1, size)))
+    return replace(layout, rows=pick_rows(layout.row_extent, fitting_rows))
 
 
 def _shares_loads(loop: ir.For | ir.While, variances: Variances) -> bool:
     """Whether the loop loads a value that varies by lane but not by row, and one that varies by row."""
-    loads = [
-        inner
-        for statement in ir.statements(loop.body)
-        for expr in ir.expressions(statement)
-        for inner in ir.walk(expr)
-        if isinstance(inner, ir.Load)
-    ]
-    shared = any(variances.of(load).varies_by_lane and not variances.of(load).varies_by_row for load in loads)
-    return shared and any(variances.of(load).varies_by_row for load in loads)
+    found = [variances.of(load) for load in ir.loads(ir.statements(loop.body))]
+    shared = any(variance.varies_by_lane and not variance.varies_by_row for variance in found)
+    return shared and any(variance.varies_by_row for variance in found)
 
 
 def _registers(loop: ir.For | ir.While, variances: Variances, width: int, profile: Profile) -> float:

@@ -16,7 +16,7 @@ from pydp.lang.ir.data import wrap
 from pydp.lang.ir.rewrite import Rewriter
 
 _MOST_ITERATIONS = 16
-_MOST_APART = 8
+_MAX_FACTOR = 8
 _MOST_STATEMENTS = 160  # of one unrolled loop
 
 
@@ -64,11 +64,10 @@ def _is_small(loop: ir.For) -> bool:
 
 
 def _fills_gaps(statement: ir.Stmt, loop: ir.For) -> bool:
-    """Whether an index is the counter plus a small multiple: iterations access the elements between those of lanes."""
+    """Whether an index is the counter plus a small multiple: iterations access the elements between the lanes' ones."""
     values = _values(loop)
     places: list[ir.Expr] = list(statement.indices) if isinstance(statement, ir.Store) else []
-    for expr in ir.expressions(statement):
-        places += [index for inner in ir.walk(expr) if isinstance(inner, ir.Load) for index in inner.indices]
+    places += [index for load in ir.loads([statement]) for index in load.indices]
     for place in places:
         factors = [
             int(side.value)
@@ -78,7 +77,7 @@ def _fills_gaps(statement: ir.Stmt, loop: ir.For) -> bool:
             if isinstance(side, ir.Const)
         ]
         counted = any(variable.name == loop.variable.name for variable in regions.reads(place))
-        if counted and values is not None and any(2 <= factor <= min(_MOST_APART, len(values)) for factor in factors):
+        if counted and values is not None and any(2 <= factor <= min(_MAX_FACTOR, len(values)) for factor in factors):
             return True
     return False
 
@@ -88,10 +87,7 @@ def _indexes_private(statement: ir.Stmt, name: str) -> bool:
     places = []
     if isinstance(statement, ir.Store | ir.Atomic) and isinstance(statement.array, ir.PrivateArray):
         places += list(statement.indices)
-    for expr in ir.expressions(statement):
-        for inner in ir.walk(expr):
-            if isinstance(inner, ir.Load) and isinstance(inner.array, ir.PrivateArray):
-                places += list(inner.indices)
+    places += [i for load in ir.loads([statement]) if isinstance(load.array, ir.PrivateArray) for i in load.indices]
     return any(variable.name == name for place in places for variable in regions.reads(place))
 
 
@@ -108,8 +104,7 @@ def _iterations(loop: ir.For, all_reads: Counter[str], original: ir.Stmt) -> lis
 
 def _reads(body: list[ir.Stmt]) -> Counter[str]:
     """The number of reads of each variable."""
-    exprs = (expr for statement in ir.statements(body) for expr in ir.expressions(statement))
-    return Counter(variable.name for expr in exprs for variable in regions.reads(expr))
+    return Counter(part.variable.name for part in ir.parts(ir.statements(body)) if isinstance(part, ir.Read))
 
 
 class Folding(Rewriter):

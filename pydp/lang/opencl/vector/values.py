@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.lang.ir import Expr, Function
+from pydp.lang.ir import Function
 from pydp.lang.ir.visit import Visitor
 from pydp.lang.opencl.c_text import Block, private_type
 from pydp.lang.opencl.helpers import Atomic
@@ -39,22 +38,6 @@ class StripValue(NamedTuple):
     def row(self, row: int) -> str:
         """The text for a row of the block."""
         return self.texts[row if len(self.texts) > 1 else 0]
-
-
-@dataclass(frozen=True)
-class Text(Expr):
-    """C text as an expression, for the writer of scalars."""
-
-    text: str
-
-
-class _Scalars(ScalarC):
-    """The writer of scalars, for operands that are C text already."""
-
-    indexes = True
-
-    def on_text(self, expr: Text) -> str:
-        return expr.text
 
 
 class KernelContext:
@@ -91,7 +74,8 @@ class Values(Visitor):
         self.layout = kernel.layout
         self.text = kernel.strips
         self.block = block
-        self.scalar = _Scalars(block, kernel.helpers)
+        self.scalar = ScalarC(block, kernel.helpers)
+        self.scalar.indexes = True
 
     def single(self, text: str, dtype: np.dtype[Any], step: int | None = 0) -> StripValue:
         """A value of one text for all rows."""
