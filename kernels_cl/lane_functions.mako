@@ -24,11 +24,14 @@
 #endif
 % endif
 % if narrow:
-// lane_wide_TYPE: the value converted to a wider type. One driver selects incorrectly between a constant and a byte or
-// short that its own conversion widened.
+// lane_wide_TYPE: a value that will be converted to a wider type, or from long to floating point. One driver selects
+// incorrectly between a constant and a byte or short that its own conversion widened, and compares a widened int
+// incorrectly that became a float.
 #ifdef WIDEN_BY_ARITHMETIC
 % for T in narrow:
-% if T.startswith("u"):
+% if T.startswith("long"):
+#define lane_wide_${T}(a) as_${T}((as_u${T}(a) ^ (u${T})(0x8000000000000000UL)) - (u${T})(0x8000000000000000UL))
+% elif T.startswith("u"):
 #define lane_wide_${T}(a) ((int)(a))
 % else:
 #define lane_wide_${T}(a) ((int)((u${T})(a) ^ (u${T})${128 if T == "char" else 32768}) - ${128 if T == "char" else 32768})

@@ -72,3 +72,31 @@ def test_places_from_widened_integers(device):
     )
     np.testing.assert_array_equal(out, [values[k] if 0 <= k < 30 else 9 for k in a])
     np.testing.assert_array_equal(values, np.arange(100, 130))
+
+
+def signs(idx, out, a):
+    """Widened integers that are converted to floats, directly and in a variable, and compared with zero."""
+    (i,) = idx
+    y = I64(a[i])
+    out[0, i] = np.float32(I64(a[i])) < np.float32(0)
+    out[1, i] = np.float32(y) > np.float32(0)
+    out[2, i] = np.float32(y) <= np.float32(0)
+
+
+@pytest.mark.oclgrind
+def test_signs_of_floats_from_widened_integers(device):
+    a = np.arange(-7, 30, dtype=np.int32)
+    want = np.array([a < 0, a > 0, a <= 0], I64)
+    loops_are_cut = device.profile.loop_limit is not None
+    for mapping in ("simt",) if loops_are_cut else ("simt", "vector"):
+        got = np.full((3, 37), -1, I64)
+        pydp.forall(37, signs, got, a, spec={"mapping": mapping})
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("condition", ["(float)(long)b < 0", "(long)b < 0.0f", "convert_float((long)b) < 0"])
+def test_signs_of_floats_in_operator_texts(device, condition):
+    a = np.array([1, -3, 0, 5, -(2**31)], np.int32)
+    for first, second in zip(a, a[::-1], strict=True):
+        got = pydp.reduce(np.array([first, second]), f"{condition} ? -1 : 1")
+        assert got == (-1 if second < 0 else 1)

@@ -60,7 +60,7 @@ class _C:
     depth: int = 0
     operator: str = ""
     wrapped: _C | None = None
-    wide: bool = False  # already converted to int
+    wide: bool = False  # already the result of `_wide`
 
     def within(self, level: int) -> _C:
         """The source, in brackets if it binds more loosely than `level`."""
@@ -126,10 +126,12 @@ class Expressions:
     def _ordered(self, parts: Sequence[_C], left: Type, right: Type) -> Sequence[_C]:
         """Operands of an order comparison; one driver compares longs wrongly and needs another form."""
         met = left if left.width > 1 else right if right.width > 1 else usual(left, right)
+        pairs = zip(parts, (left, right), strict=True)
+        if not met.is_integer:
+            return [self._wide(part, own, to_float=True) if met.width == 1 else part for part, own in pairs]
         if met.name != "long":
             return parts
         self.helpers.add(("order", str(met)))
-        pairs = zip(parts, (left, right), strict=True)
         longs = [self._converted(part, own, met) if own.width == met.width else part for part, own in pairs]
         return [_C(f"lane_order_{met}({part.text})", POSTFIX, part.depth + _MACRO_DEPTH) for part in longs]
 
@@ -190,6 +192,7 @@ class Expressions:
     def _convert(self, node: Node, part: _C) -> _C:
         own = node.takes[0]
         if own.is_integer or not node.type.is_integer:
+            part = self._wide(part, own, to_float=True) if not node.type.is_integer else part
             return _C(f"{node.symbol}({part.text})", POSTFIX, part.depth + 1)
         rounding = _ROUNDINGS.get(node.symbol[-4:])
         if rounding == "rint":
@@ -218,7 +221,7 @@ class Expressions:
         if wanted.is_integer and not own.is_integer:
             return self._helper(f"{_c_type(own)}_to", str(wanted), [part])
         if wanted.size > own.size or not wanted.is_integer:
-            part = self._wide(part, own)
+            part = self._wide(part, own, to_float=not wanted.is_integer)
         if wanted.name == "real":
             return self._helper("to_real", "int" if own.is_integer and own.size < 4 else own.name, [part])
         inner = part.within(PREFIX)
@@ -238,9 +241,11 @@ class Expressions:
         inner = part.within(PREFIX)
         return _C(f"({wanted}){inner.text}", PREFIX, max(inner.depth, 1))
 
-    def _wide(self, part: _C, own: Type) -> _C:
-        """Convert an 8- or 16-bit integer to int, because one driver corrupts such values in implicit promotions."""
-        if own.record is not None or own.width > 1 or not own.is_integer or own.size >= 4 or part.wide:
+    def _wide(self, part: _C, own: Type, to_float: bool = False) -> _C:
+        """The form in which an integer is promoted, or converted to floating point, correctly by all drivers."""
+        if own.record is not None or own.width > 1 or not own.is_integer or part.wide:
+            return part
+        if own.size >= 4 and not (to_float and own.name == "long"):
             return part
         found = self._helper("wide", own.name, [part])
         return replace(found, depth=part.depth + _MACRO_DEPTH, wide=True)

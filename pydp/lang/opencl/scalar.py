@@ -205,7 +205,8 @@ class ScalarC(Visitor):
         if target == np.bool_:
             return f"({value} != 0)"
         c_type = dtypes.c_name(target)
-        if source.kind in "iu" and source.itemsize < 4 and (target.kind == "f" or target.itemsize > source.itemsize):
+        widens = source.itemsize < 4 and (target.kind == "f" or target.itemsize > source.itemsize)
+        if source.kind in "iu" and (widens or (source == np.int64 and target.kind == "f")):
             value = self.helper("wide", dtypes.c_name(source), value)
         if source.kind == "f" and target.kind in "iu":
             return self.helper(f"{dtypes.c_name(source)}_to", c_type, value)

@@ -123,6 +123,8 @@ class StripText:
             return f"convert_{self.type(target)}(-{value})"
         if source.kind == "f" and target.kind in "iu":
             return self.helper(f"{dtypes.c_name(source)}_to", target, value)
+        if source == np.int64 and target.kind == "f":
+            value = self.helper("wide", source, value)
         return f"convert_{self.type(target)}({value})"
 
     def function(self, name: str, values: list[str], dtype: np.dtype[Any]) -> str:

@@ -216,8 +216,8 @@ TABLE = (
     Quirk("rusticl", "the device name contains the vector width", {"simd_bytes": _named_width}, device="llvmpipe"),
     Quirk(
         "rusticl",
-        "comparisons of a widened int with a constant give wrong results, as do selections between a widened byte or "
-        "short and a constant",
+        "comparisons of a widened int with a constant give wrong results, also after a conversion to float, as do "
+        "selections between a widened byte or short and a constant",
         {"build_options": ("-DORDER_UNSIGNED", "-DWIDEN_BY_ARITHMETIC")},
         device="llvmpipe",
         shown_by="tests/lang/test_wide_order.py",
