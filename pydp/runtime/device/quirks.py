@@ -37,8 +37,8 @@ class Quirk:
 
     The affected driver versions are ``since <= version < until``. None means no bound; an unknown version counts as
     affected. `sets` maps fields of :class:`Quirks` to values, or to functions that compute a value from the device
-    name. It is empty if kernels avoid the fault on every device. `shown_by` names a test file that fails without the
-    row.
+    name. It is empty if kernels avoid the fault on every device. `shown_by` names the test (``FILE::FUNCTION``) that is
+    right only if the row, or the kernels, avoid the fault; for a property, the test that states it.
     """
 
     driver: str
@@ -113,7 +113,7 @@ TABLE = (
             "build_options": ("-DPOCL_VALUES_KEPT",),
         },
         since=(7, 0),
-        shown_by="tests/runtime/test_probe.py",
+        shown_by="tests/runtime/test_probe.py::test_a_driver_with_a_fault_of_pocl_7_does_not_pass",
     ),
     Quirk(
         "pocl",
@@ -123,45 +123,59 @@ TABLE = (
             "build_options": ("-DPOCL_LOOPS_AS_WRITTEN",),
         },
         since=(7, 0),
-        shown_by="tests/runtime/test_probe.py",
+        shown_by="tests/runtime/test_probe.py::test_a_driver_with_a_fault_of_pocl_7_does_not_pass",
     ),
     Quirk(
         "pocl",
         "several releases miscompile barriers in divergent loops and branches",
         {"barriers_under_conditions": False},
-        shown_by="tests/groups/test_barrier_plan.py",
+        shown_by="tests/lang/test_simt.py::test_barriers_that_the_driver_miscompiles_are_refused",
     ),
     Quirk(
         "pocl",
         "vectorized loops read the wrong elements if the index is a loop counter that is multiplied and masked",
         {"build_options": ("-DKEEP_MASKED_INTEGERS",)},
         kinds=_CPU,
-        shown_by="tests/algorithms/test_forall_masked_indexes.py",
+        shown_by="tests/algorithms/test_forall_masked_indexes.py::test_indexes_that_wrap",
     ),
     Quirk(
         "pocl",
         "fp16 is reported, but vector stores and several functions of half are missing: pydp defines them",
         {"half_functions": False},
-        shown_by="tests/runtime/test_half_functions.py",
+        shown_by="tests/runtime/test_half_functions.py::test_values_of_every_function",
     ),
     Quirk(
         "pocl",
         "POCL_WORK_GROUP_METHOD selects compiler passes with different faults",
         {"probed_variables": ("POCL_WORK_GROUP_METHOD",)},
-        shown_by="tests/runtime/test_probe.py",
+        shown_by="tests/runtime/test_probe.py::test_a_verdict_counts_for_the_variables_that_it_was_found_with",
     ),
-    Quirk("pocl", "the driver keeps built kernels in its own cache", {"keeps_own_binaries": True}),
-    Quirk("pocl", "mem_fence does nothing: work-groups communicate only by atomics"),
+    Quirk(
+        "pocl",
+        "the driver keeps built kernels in its own cache",
+        {"keeps_own_binaries": True},
+        shown_by="tests/runtime/test_program.py::test_built_programs_are_kept_on_disk_and_damage_is_a_miss",
+    ),
+    Quirk(
+        "pocl",
+        "mem_fence does nothing: work-groups communicate only by atomics",
+        shown_by="tests/algorithms/test_lookback.py::test_a_slot_whose_words_are_not_all_there_is_none",
+    ),
     Quirk(
         "pocl",
         "in work-groups of size 1 along dimension 0 and larger sizes along others, the first work-item runs code after "
         "a condition that contains a loop twice: pydp places such work-groups along dimension 0",
-        shown_by="tests/algorithms/test_forall_narrow_groups.py",
+        shown_by="tests/algorithms/test_forall_narrow_groups.py::test_each_lane_of_a_narrow_group_runs_each_statement_once",
     ),
-    Quirk("pocl", "the last, partial work-group of a range is miscompiled: ranges are padded to full work-groups"),
+    Quirk(
+        "pocl",
+        "the last, partial work-group of a range is miscompiled: ranges are padded to full work-groups",
+        shown_by="tests/runtime/test_driver_faults.py::test_the_last_work_group_of_a_range_is_whole",
+    ),
     Quirk(
         "pocl",
         "barriers in loops with 64-bit counters or data-dependent trip counts are miscompiled: kernels use neither",
+        shown_by="tests/runtime/test_driver_faults.py::test_barriers_in_loops_with_uniform_trip_counts",
     ),
     # --- Intel's CPU and GPU runtimes ------------------------------------------------------------------------
     Quirk(
@@ -169,13 +183,14 @@ TABLE = (
         "no query reports the sizes that intel_reqd_sub_group_size accepts on CPUs",
         {"subgroup_sizes": (8, 16, 32, 64)},
         kinds=_CPU,
-        shown_by="tests/lang/test_barriers.py",
+        shown_by="tests/lang/test_barriers.py::test_subgroups_are_runs_of_lanes",
     ),
     Quirk(
         "intel",
         "no query reports the sizes that intel_reqd_sub_group_size accepts on GPUs",
         {"subgroup_sizes": (8, 16, 32)},
         kinds=_EVERY_KIND - _CPU,
+        shown_by="tests/runtime/test_driver_faults.py::test_properties_that_the_table_states",
     ),
     Quirk(
         "intel",
@@ -183,73 +198,117 @@ TABLE = (
         "loops with divisions, or nested loops whose conditions use a quotient",
         {"build_options": ("-DPRIVATE_FIELDS_APART", "-DDIVIDING_LOOPS_AS_WRITTEN", "-DKEEP_QUOTIENTS")},
         kinds=_CPU,
-        shown_by="tests/algorithms/test_forall_division_loops.py",
+        shown_by="tests/algorithms/test_forall_division_loops.py::test_loops_that_divide",
     ),
-    Quirk("intel", "each built program uses several megabytes: pydp bounds its program cache"),
+    Quirk(
+        "intel",
+        "each built program uses several megabytes: pydp bounds its program cache",
+        shown_by="tests/algorithms/test_bounded_caches.py::test_programs_of_distinct_operators_are_freed",
+    ),
     Quirk(
         "intel",
         "a thread hangs if an out-of-order queue is released while its commands run",
         {"hold_out_of_order_queues": True},
         kinds=_CPU,
-        shown_by="tests/runtime/test_queue_order.py",
+        shown_by="tests/runtime/test_queue_order.py::test_queues_may_be_dropped_while_their_commands_are_pending",
     ),
-    Quirk("intel", "loops over one-element private arrays of records are miscompiled"),
+    Quirk(
+        "intel",
+        "loops over one-element private arrays of records are miscompiled",
+        shown_by="tests/runtime/test_driver_faults.py::test_loops_over_private_arrays_of_one_record",
+    ),
     Quirk(
         "intel",
         "unsigned comparisons with a work-item id may be folded incorrectly: kernels use ids as int or long",
+        shown_by="tests/runtime/test_driver_faults.py::test_unsigned_comparisons_with_indexes",
     ),
     # --- rusticl ---------------------------------------------------------------------------------------------
     Quirk(
         "rusticl",
         "commands that another queue waits for do not start without a flush",
         {"flush_before_wait": True},
-        shown_by="tests/runtime/test_program.py",
+        shown_by="tests/runtime/test_program.py::test_events_of_another_queue_are_waited_for",
     ),
     Quirk(
         "rusticl",
         "all loops of a work-item end after 65,535 iterations, without an error",
         {"loop_limit": 65535},
         device="llvmpipe",
-        shown_by="tests/algorithms/test_cut_loops.py",
+        shown_by="tests/algorithms/test_cut_loops.py::test_loops_are_whole_or_refused",
     ),
-    Quirk("rusticl", "fma() calls a library routine", {"fma_fast": False}, device="llvmpipe"),
-    Quirk("rusticl", "the device name contains the vector width", {"simd_bytes": _named_width}, device="llvmpipe"),
+    Quirk(
+        "rusticl",
+        "fma() calls a library routine",
+        {"fma_fast": False},
+        device="llvmpipe",
+        shown_by="tests/runtime/test_driver_faults.py::test_properties_that_the_table_states",
+    ),
+    Quirk(
+        "rusticl",
+        "the device name contains the vector width",
+        {"simd_bytes": _named_width},
+        device="llvmpipe",
+        shown_by="tests/runtime/test_quirks.py::test_rows_add_up_and_give_reasons",
+    ),
     Quirk(
         "rusticl",
         "comparisons of a widened int with a constant give wrong results, also after a conversion to float, as do "
         "selections between a widened byte or short and a constant",
         {"build_options": ("-DORDER_UNSIGNED", "-DWIDEN_BY_ARITHMETIC")},
         device="llvmpipe",
-        shown_by="tests/lang/test_wide_order.py",
+        shown_by="tests/lang/test_wide_order.py::test_widened_integers_and_constants",
     ),
     Quirk(
         "rusticl",
         "records with misaligned members are corrupted in private and local variables",
         {"unaligned_records": False},
         device="llvmpipe",
-        shown_by="tests/test_dtypes.py",
+        shown_by="tests/test_dtypes.py::test_records_share_their_bytes",
     ),
     Quirk(
         "rusticl",
         "the reported maximum work-group size of every kernel is 32; the limit of the device applies instead",
         {"kernel_group_size_known": False},
         device="llvmpipe",
+        shown_by="tests/runtime/test_driver_faults.py::test_kernels_run_in_groups_of_the_size_that_they_report",
     ),
     Quirk(
         "rusticl",
         "?: between records and loads of unused records end the process: kernels contain neither",
         device="llvmpipe",
+        shown_by="tests/lang/test_simt.py::test_records_are_loaded_stored_and_selected",
     ),
-    Quirk("rusticl", "division of bytes gives wrong results: kernels divide in int", device="llvmpipe"),
+    Quirk(
+        "rusticl",
+        "division of bytes gives wrong results: kernels divide in int",
+        device="llvmpipe",
+        shown_by="tests/lang/test_scalar.py::test_integers",
+    ),
     # --- others ----------------------------------------------------------------------------------------------
-    Quirk("oclgrind", "a simulator", {"is_simulator": True, "fma_fast": False, "simd_bytes": 16}),
-    Quirk("oclgrind", "program binaries cannot be loaded again", {"binaries_usable": False}),
+    Quirk(
+        "oclgrind",
+        "a simulator",
+        {"is_simulator": True, "fma_fast": False, "simd_bytes": 16},
+        shown_by="tests/runtime/test_driver_faults.py::test_properties_that_the_table_states",
+    ),
+    Quirk(
+        "oclgrind",
+        "program binaries cannot be loaded again",
+        {"binaries_usable": False},
+        shown_by="tests/runtime/test_program.py::test_built_programs_are_kept_on_disk_and_damage_is_a_miss",
+    ),
     Quirk(
         "oclgrind",
         "the compiler replaces a / b and a % b by an instruction (freeze) that the simulator does not know",
         {"build_options": ("-cl-opt-disable",)},
+        shown_by="tests/runtime/test_driver_faults.py::test_division_and_remainder",
     ),
-    Quirk("nvidia", "the driver keeps built kernels in its own cache", {"keeps_own_binaries": True}),
+    Quirk(
+        "nvidia",
+        "the driver keeps built kernels in its own cache",
+        {"keeps_own_binaries": True},
+        shown_by="tests/runtime/test_driver_faults.py::test_properties_that_the_table_states",
+    ),
 )
 
 

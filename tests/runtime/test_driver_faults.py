@@ -1,0 +1,141 @@
+"""Faults of drivers that all kernels avoid: the results are right where such a fault would show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import pydp
+from pydp import group_barrier, local_field, private_field
+from pydp.errors import UnsupportedOnDevice
+from pydp.runtime.device.quirks import quirks_of
+from pydp.runtime.programs import template
+from pydp.runtime.programs.program import kernel
+
+HERE = Path(__file__).parent
+RECORD = np.dtype([("key", np.int32), ("value", np.float32)])
+
+
+def reversed_groups(idx, y, x):
+    tile = local_field(np.int32, 8)
+    tile[idx.local[0]] = x[idx[0]]
+    group_barrier()
+    y[idx[0]] = tile[7 - idx.local[0]]
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("n", [1, 7, 9, 13])
+def test_the_last_work_group_of_a_range_is_whole(device, n):
+    x, y = np.arange(1, n + 1, dtype=np.int32), np.zeros(n, np.int32)
+    pydp.forall(n, reversed_groups, y, x, group=8, spec={"mapping": "simt"})
+    padded = np.zeros(-(-n // 8) * 8, np.int32)
+    padded[:n] = x
+    np.testing.assert_array_equal(y, padded.reshape(-1, 8)[:, ::-1].ravel()[:n])
+
+
+def rotated(idx, y, counts, n):
+    """Barriers in a loop with a 64-bit counter, whose trip count is an argument or a value of an array."""
+    tile = local_field(np.int32, 8)
+    lane = idx.local[0]
+    value = y[idx[0]]
+    for i in range(n if n else counts[0]):
+        tile[lane] = value + np.int32(i)
+        group_barrier()
+        value = tile[(lane + 1) % 8]
+        group_barrier()
+    y[idx[0]] = value
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("n", [3, 0])
+def test_barriers_in_loops_with_uniform_trip_counts(device, n):
+    counts, y = np.array([4], np.int64), np.arange(16, dtype=np.int32)
+    want = y.reshape(2, 8)
+    for i in range(n or 4):
+        want = np.roll(want + i, -1, axis=1)
+    try:
+        pydp.forall(16, rotated, y, counts, np.int64(n), group=8, spec={"mapping": "simt"})
+    except UnsupportedOnDevice:
+        assert not device.profile.barriers_under_conditions
+        np.testing.assert_array_equal(y, np.arange(16))
+    else:
+        np.testing.assert_array_equal(y, want.ravel())
+
+
+def last_of_one(idx, y, x, n):
+    held = private_field(1, dtype=RECORD)
+    held[0].key = 0
+    held[0].value = 0
+    for i in range(n):
+        held[0].key = held[0].key * 2 + x[idx[0]].key
+        held[0].value = held[0].value + x[(idx[0] + i) % n].value
+    y[idx[0]] = held[0]
+
+
+@pytest.mark.oclgrind
+def test_loops_over_private_arrays_of_one_record(device):
+    x, y = np.zeros(5, RECORD), np.zeros(5, RECORD)
+    x["key"], x["value"] = np.arange(5), np.arange(5) / 2
+    pydp.forall(5, last_of_one, y, x, 5, spec={"mapping": "simt"})
+    np.testing.assert_array_equal(y["key"], 31 * x["key"])
+    np.testing.assert_array_equal(y["value"], np.full(5, x["value"].sum()))
+    spec = {"items": 1, "lanes": 4}
+    total = pydp.reduce(x, {"key": "a.key + b.key", "value": "max(a.value, b.value)"}, spec=spec)
+    assert total["key"] == 10 and total["value"] == 2
+
+
+def unsigned_order(idx, y, n):
+    i = np.uint32(idx[0])
+    y[idx[0], 0] = i < np.uint32(n)
+    y[idx[0], 1] = i - np.uint32(5) < np.uint32(n)
+    y[idx[0], 2] = np.uint32(idx.local[0]) - np.uint32(1) > np.uint32(n)
+
+
+@pytest.mark.oclgrind
+def test_unsigned_comparisons_with_indexes(device):
+    y, i, lane = np.zeros((40, 3), np.int32), np.arange(40, dtype=np.uint32), np.arange(40, dtype=np.uint32) % 8
+    pydp.forall(40, unsigned_order, y, 9, group=8, spec={"mapping": "simt"})
+    want = np.stack([i < 9, i - np.uint32(5) < 9, lane - np.uint32(1) > 9], axis=1)
+    np.testing.assert_array_equal(y, want.astype(np.int32))
+
+
+def divided(idx, y, x):
+    i = idx[0]
+    y[i, 0] = x[i, 0] // x[i, 1]
+    y[i, 1] = x[i, 0] % x[i, 1]
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint32, np.int64])
+def test_division_and_remainder(device, dtype):
+    x = np.array([(a, b) for a in (100, 7, 0) for b in (1, 3, 100)], dtype)
+    y = np.zeros_like(x)
+    pydp.forall(len(x), divided, y, x, spec={"mapping": "simt"})
+    np.testing.assert_array_equal(y, np.stack(np.divmod(x[:, 0], x[:, 1]), axis=1))
+
+
+def test_kernels_run_in_groups_of_the_size_that_they_report(device):
+    template.add_folder(HERE)
+    params = {"T": "int", "add": 1, "fail": False}
+    fill = kernel(device, "program.mako", "fill", params)
+    size = fill.max_group_size
+    assert size >= min(64, device.profile.max_group_size)
+    after = np.zeros(size, np.int32)
+    buffer = cl.Buffer(device.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=after)
+    fill.enqueue(device.queue, (size,), (size,), [buffer, np.int32(1), np.int64(0)])
+    cl.enqueue_copy(device.queue, after, buffer)
+    assert (after == 2).all()
+
+
+@pytest.mark.host
+def test_properties_that_the_table_states():
+    gpu = quirks_of("Intel(R) OpenCL Graphics", "Xe", "2026", "gpu")
+    assert gpu.subgroup_sizes == (8, 16, 32)
+    assert quirks_of("NVIDIA CUDA", "H200", "550", "gpu").keeps_own_binaries
+    assert quirks_of("Portable Computing Language", "cpu", "3.1", "cpu").keeps_own_binaries
+    grind = quirks_of("Oclgrind", "Oclgrind Simulator", "21.10", "cpu")
+    assert (grind.is_simulator, grind.fma_fast, grind.binaries_usable) == (True, False, False)
+    assert quirks_of("rusticl", "llvmpipe (256 bits)", "22.3", "cpu").fma_fast is False
