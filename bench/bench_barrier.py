@@ -13,7 +13,7 @@ import pyopencl as cl
 from pydp.bench.measure import Row, alternating
 
 import pydp
-from pydp.groups.barrier import Barriers, Lowering, build, is_nvidia, subgroup_sizes
+from pydp.groups.barrier import BarrierLowering, Barriers, build, is_nvidia, subgroup_sizes
 from pydp.runtime.programs.program import kernel
 
 _TURNS = 256
@@ -42,10 +42,10 @@ def run(device: Any, quick: bool = False) -> list[Row]:
     return [*rows, _reduction(device, 1 << (16 if quick else 20)), *_templates(device, quick)]
 
 
-def _ways(profile: Any, lanes: int, width: int) -> Iterator[tuple[str, Lowering, int]]:
+def _ways(profile: Any, lanes: int, width: int) -> Iterator[tuple[str, BarrierLowering, int]]:
     """(name, lowering, subgroup) of every implementation of a barrier of `width`; "none" is the baseline."""
     yield "group", Barriers(profile, lanes, lanes, choice="group").lowering(width), 0
-    yield "none", Lowering("none", 1, ""), 0
+    yield "none", BarrierLowering("none", 1, ""), 0
     for size in (0,) if is_nvidia(profile) else subgroup_sizes(profile, lanes):
         found = Barriers(profile, lanes, lanes, size, "subgroup").lowering(width)
         if found.kind != "group":
@@ -79,8 +79,8 @@ def _costs(device: Any, lanes: int, groups: int) -> Iterator[Row]:
         width *= 8
 
 
-def _kernel(device: Any, lanes: int, width: int, lowering: Lowering, subgroup: int) -> Any:
-    params: dict[str, object] = {"lanes": lanes, "width": width, "kind": lowering.kind, "met": lowering.width}
+def _kernel(device: Any, lanes: int, width: int, lowering: BarrierLowering, subgroup: int) -> Any:
+    params: dict[str, object] = {"lanes": lanes, "width": width, "kind": lowering.kind, "synchronized": lowering.width}
     params |= build(Barriers(device.profile, lanes, lanes, subgroup))
     return kernel(device, "bench_barriers.mako", "bench_barriers", params)
 
@@ -99,10 +99,10 @@ def _reduction(device: Any, items: int) -> Row:
     for out in outs.values():
         np.testing.assert_allclose(out.get(), x.reshape(-1, 256).sum(1), rtol=1e-5)
     found = pydp.explain(pydp.forall, (items,), sums_of_256, outs["auto"], field, group=256, spec={"mapping": "simt"})
-    told = next(line for line in found.choices if "barrier execution(s)" in line)
+    line = next(line for line in found.choices if "barrier execution(s)" in line)
     return Row(
         "barrier", f"sums of 256 by inferred widths, {items} items", device.name, seconds["auto"],
-        items / seconds["auto"] / 1e9, "Gitem/s", {"whole group": seconds["group"] / seconds["auto"]}, notes=told,
+        items / seconds["auto"] / 1e9, "Gitem/s", {"whole group": seconds["group"] / seconds["auto"]}, notes=line,
     )  # fmt: skip
 
 

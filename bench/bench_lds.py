@@ -31,10 +31,10 @@ def run(device: Any, quick: bool = False) -> list[Row]:
 
 
 def _conflicts(device: Any, quick: bool) -> Iterator[Row]:
-    """Dependent reads of local memory at several strides, relative to stride 1; the notes have the model's turns."""
+    """Dependent reads of local memory at several strides, relative to stride 1, with the model's conflict degree."""
     profile = device.profile
     lanes = min(256, profile.max_group_size)
-    groups, turns = (4, 64) if quick else (8 * profile.compute_units, 512)
+    groups, repeats = (4, 64) if quick else (8 * profile.compute_units, 512)
     banks = banks_of(profile.banks, profile.bank_bytes)
     out = cl.Buffer(device.context, cl.mem_flags.WRITE_ONLY, 4 * lanes * groups)
     made = {
@@ -43,15 +43,15 @@ def _conflicts(device: Any, quick: bool) -> Iterator[Row]:
     }
 
     def reads(stride: int) -> Any:
-        return lambda: made[stride].enqueue(device.queue, (groups * lanes,), (lanes,), [out, np.int32(turns)]).wait()
+        return lambda: made[stride].enqueue(device.queue, (groups * lanes,), (lanes,), [out, np.int32(repeats)]).wait()
 
     seconds = alternating({str(stride): reads(stride) for stride in _STRIDES}, budget=2.0)
     for stride in _STRIDES:
         predicted = degree(banks, [4 * stride * lane for lane in range(banks.lanes)])
         spent = seconds[str(stride)]
-        note = "no banks: one turn predicted" if banks.count == 1 else f"{predicted} turn(s) predicted"
+        note = "no banks" if banks.count == 1 else f"conflict degree {predicted} predicted"
         yield Row(
-            "lds", f"reads {stride} words apart", device.name, spent, groups * lanes * turns / spent / 1e9, "Gread/s",
+            "lds", f"reads {stride} words apart", device.name, spent, groups * lanes * repeats / spent / 1e9, "Gread/s",
             {"1 word apart": seconds["1"] / spent}, note,
         )  # fmt: skip
 

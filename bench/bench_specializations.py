@@ -28,7 +28,7 @@ from pydp.tuning.trial import WARM
 
 SCHEMA = "pydp-specializations-1"
 _SAMPLE = 2e-3  # least seconds of one sample; shorter calls are repeated
-_TURNS = 15  # most pairs of samples; fewer if they agree
+_REPEATS = 15  # most pairs of samples; fewer if they agree
 _FINALISTS = 6  # candidates that are measured again
 _HOPELESS = 6.0  # times the default's time: for slower candidates two samples are enough
 
@@ -116,11 +116,11 @@ def _candidate(case: Case, spec: Any, base: Any) -> dict[str, Any]:
         return {"failure": f"wrong result: {wrong}"}
     case.call(base)
     ratios, bases = [], []
-    for turn in range(_TURNS):
-        pair = {which: _seconds(case, which) for which in ((spec, base) if turn % 2 else (base, spec))}
+    for repeat in range(_REPEATS):
+        pair = {which: _seconds(case, which) for which in ((spec, base) if repeat % 2 else (base, spec))}
         ratios.append(pair[spec] / pair[base])
         bases.append(pair[base])
-        if (turn and min(ratios) > _HOPELESS) or (turn >= 4 and _settled(ratios)):
+        if (repeat and min(ratios) > _HOPELESS) or (repeat >= 4 and _settled(ratios)):
             break
     ratio = statistics.median(ratios)
     return {"ratio": ratio, "seconds": ratio * statistics.median(bases)}
@@ -140,9 +140,9 @@ def _again(case: Case, candidates: list[dict[str, Any]], order: list[Ranked], ba
     first = json.dumps(dataclasses.asdict(order[0].spec), sort_keys=True)
     chosen = timed[:_FINALISTS] + [pair for pair in timed[_FINALISTS:] if pair[1] == first]
     ratios: dict[str, list[float]] = {key: [] for _, key in chosen}
-    for turn in range(_TURNS):
+    for repeat in range(_REPEATS):
         reference = _seconds(case, base)
-        for _, key in chosen[:: 1 if turn % 2 else -1]:
+        for _, key in chosen[:: 1 if repeat % 2 else -1]:
             took = _seconds(case, specs[key])
             after = _seconds(case, base)
             ratios[key].append(2 * took / (reference + after))

@@ -85,8 +85,8 @@ def measured(device: Any, name: str, size: str, dtype: str) -> Row:
     for spec in apart:
         why = _apart(judged[spec], own, barred.get(spec))
         notes += [f"{_named(spec, base)} takes {why}"] if why is not None else []
-    case, told = f"{name} {dtype} {size}", ", ".join(notes)
-    return Row("tuning", case, device.name, seconds, 1 / seconds, "calls/s", against, told)
+    case, note = f"{name} {dtype} {size}", ", ".join(notes)
+    return Row("tuning", case, device.name, seconds, 1 / seconds, "calls/s", against, note)
 
 
 def _judged(subject: Subject, specs: list[Any], base: Any, seconds: float) -> dict[Any, Ratio]:

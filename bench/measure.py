@@ -51,8 +51,8 @@ def alternating(
     enabled = gc.isenabled()
     gc.disable()
     try:
-        for turn in range(repeats):
-            if turn >= 3 and time.perf_counter() - began > budget:
+        for repeat in range(repeats):
+            if repeat >= 3 and time.perf_counter() - began > budget:
                 break
             for name, call in candidates.items():
                 start = time.perf_counter()

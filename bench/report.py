@@ -67,8 +67,8 @@ def _part(path: Path) -> Path:
 def _saved(path: Path, device: object) -> list[dict[str, Any]]:
     """The rows of a file that were measured on the same device; empty if there is no such file."""
     try:
-        told = json.loads(path.read_text())
-        rows = told["rows"] if told["about"]["device"] == device else []
+        saved = json.loads(path.read_text())
+        rows = saved["rows"] if saved["about"]["device"] == device else []
         return [row for row in rows if "algorithm" in row]
     except (OSError, ValueError, LookupError, TypeError):
         return []

@@ -55,6 +55,7 @@ _HOMES = {
     "Explanation": "pydp.model.explanation",
     "tune": "pydp.tuning.tuner",
     "VectorError": "pydp.lang.ir.diagnostics",
+    "CheckFailed": "pydp.lang.execute.checked",
     "PydpError": "pydp.errors",
     "InvalidArgument": "pydp.errors",
     "UnsupportedOnDevice": "pydp.errors",

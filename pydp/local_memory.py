@@ -72,7 +72,7 @@ def r700_place(thread: int, stride: int, index: int) -> tuple[int, int]:
 def degree(banks: Banks, addresses: Iterable[int], element_bytes: int = 4) -> int:
     """The bank conflict degree of one access: the maximum number of different words in one bank, at least 1.
 
-    An access of degree n is an n-way bank conflict: it takes n turns, one word per bank in each turn.
+    An access of degree n is an n-way bank conflict: it takes n memory cycles, one word per bank in each.
 
     addresses: the byte address of each lane's element, in lane order. Groups of `banks.lanes` lanes access memory
     together; the result is for the worst group. For an element of several words, proportionally fewer lanes access
@@ -97,8 +97,8 @@ def degree(banks: Banks, addresses: Iterable[int], element_bytes: int = 4) -> in
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of an array of `shape` with rows `shape[-1] + pad` elements apart. degree: turns of the worst pattern;
-    reason: why this padding."""
+    """The layout of an array of `shape` with rows `shape[-1] + pad` elements apart. degree: the conflict degree of the
+    worst pattern; reason: why this padding."""
 
     shape: tuple[int, ...]
     pad: int
@@ -127,7 +127,7 @@ class Layout:
 
 
 def worst(banks: Banks, rows: Layout, element_bytes: int, patterns: Sequence[Pattern], lanes: int | None = None) -> int:
-    """The turns of the worst pattern in the layout `rows`, for the lanes 0 .. `lanes` - 1."""
+    """The conflict degree of the worst pattern in the layout `rows`, for the lanes 0 .. `lanes` - 1."""
     count = banks.lanes if lanes is None else lanes
     return max(
         degree(banks, [element_bytes * rows.offset(pattern(lane)) for lane in range(count)], element_bytes)
@@ -143,7 +143,7 @@ def layout(
     lanes: int | None = None,
     step: int = 1,
 ) -> Layout:
-    """The layout with the least row padding without bank conflicts, or with the fewest turns if conflicts remain.
+    """The layout with the least row padding without bank conflicts, or with the lowest conflict degree otherwise.
 
     patterns: the accesses of the kernel, for the lanes 0 .. `lanes` - 1 (default: `banks.lanes`). step: the padding is
     a multiple of it, for rows that are read as vectors.
@@ -158,10 +158,10 @@ def layout(
     best: Layout | None = None
     for pad in range(0, max(banks.count, step + 1), step):
         candidate = Layout(shape, pad, 1, "")
-        turns = worst(banks, candidate, element_bytes, patterns, count)
-        if best is None or turns < best.degree:
-            best = Layout(shape, pad, turns, _layout_reason(banks, pad, turns))
-        if turns == 1:
+        found = worst(banks, candidate, element_bytes, patterns, count)
+        if best is None or found < best.degree:
+            best = Layout(shape, pad, found, _layout_reason(banks, pad, found))
+        if found == 1:
             break
     assert best is not None
     return best
@@ -169,8 +169,8 @@ def layout(
 
 @dataclass(frozen=True)
 class Skew:
-    """The layout of a line of elements with one unused element after each `every` (0: none). degree: turns of the worst
-    pattern; reason: why this layout."""
+    """The layout of a line of elements with one unused element after each `every` (0: none). degree: the conflict
+    degree of the worst pattern; reason: why this layout."""
 
     every: int
     degree: int
@@ -192,17 +192,19 @@ def skewed(banks: Banks, element_bytes: int, lanes: int, items: int, columns: in
         return Skew(every, 1, "no banks: the layout makes no difference")
     stretch = columns * items
     together = range(min(lanes, banks.lanes))
-    turns_of = range(min(items, _WALKED))
-    walks = [[lane * items + item for lane in together] for item in turns_of]
-    walks += [[lane // columns * stretch + turn * columns + lane % columns for lane in together] for turn in turns_of]
+    item_numbers = range(min(items, _WALKED))
+    walks = [[lane * items + item for lane in together] for item in item_numbers]
+    walks += [
+        [lane // columns * stretch + item * columns + lane % columns for lane in together] for item in item_numbers
+    ]
     bare = Skew(every, 1, "")
-    turns = max(degree(banks, [element_bytes * bare.offset(i) for i in walk], element_bytes) for walk in walks)
+    highest = max(degree(banks, [element_bytes * bare.offset(i) for i in walk], element_bytes) for walk in walks)
     unused = f"one unused element after each {every}" if every else "no unused elements"
-    return Skew(every, turns, f"{unused}: {turns} turn(s) of {banks.count} banks of {banks.width} bytes at worst")
+    return Skew(every, highest, f"{unused}: conflict degree {highest} on {banks.count} banks of {banks.width} bytes")
 
 
 def skew(banks: Banks, element_bytes: int, lanes: int, items: int, columns: int) -> Skew:
-    """The layout with the fewest unused elements without bank conflicts, or with the fewest turns if conflicts remain.
+    """The layout with the fewest unused elements without bank conflicts, or with the lowest conflict degree otherwise.
 
     Each lane owns `items` consecutive elements. Two accesses are considered, as in scans and sorts: all lanes access
     their k-th element at the same time, and rows of `columns` lanes load and store consecutive elements.
@@ -219,9 +221,13 @@ def skew(banks: Banks, element_bytes: int, lanes: int, items: int, columns: int)
 
 
 def _layout_reason(banks: Banks, pad: int, worst: int) -> str:
-    where = f"{banks.count} banks of {banks.width} bytes"
     rows = f"rows {pad} element(s) longer" if pad else "rows without padding"
-    return f"{rows}: conflict-free on {where}" if worst == 1 else f"{rows}: {worst} turns on {where}, the fewest found"
+    return f"{rows}: {_conflicts(banks, worst)}"
+
+
+def _conflicts(banks: Banks, degree: int) -> str:
+    found = "conflict-free" if degree == 1 else f"conflict degree {degree}, the lowest found,"
+    return f"{found} on {banks.count} banks of {banks.width} bytes"
 
 
 def banks_of(count: int, width: int, lanes: int = 32) -> Banks:
@@ -240,7 +246,8 @@ class Exchange:
     A row holds `entry` elements for each of `across` neighbouring lanes (a run) and `pad` unused elements. The rows of
     a run are contiguous, as on the R700. With `by_slot`, the first rows of all runs come first, then the second rows.
     wave: lanes of a wavefront; its slots are contiguous, and lanes count within it (relative addressing). In absolute
-    addressing, the work-group is one wavefront. degree: turns of the worst given access; reason: why this layout.
+    addressing, the work-group is one wavefront. degree: the conflict degree of the worst given access; reason: why this
+    layout.
 
     >>> Exchange(lanes=64, slots=4, across=32, entry=1, pad=0, wave=64).offset(33, 2)
     193
@@ -348,8 +355,8 @@ def _placements(lanes: int, slots: int, across: int, entry: int, wave: int, read
 
 
 def _worst(banks: Banks, found: Exchange, element_bytes: int, reads: Sequence[Read], enough: int | None) -> int:
-    """The turns of the worst access among the reads and the accesses of all lanes to their own slots. The search stops
-    at `enough` turns, because another layout is then at least as good."""
+    """The highest conflict degree of the reads and of the accesses of all lanes to their own slots. The search stops at
+    degree `enough`, because another layout is then at least as good."""
     together = max(1, banks.lanes // max(1, -(-element_bytes // banks.width)))  # lanes that access memory together
     own: list[Read] = [functools.partial(_own, slot=slot) for slot in range(found.slots)]
     worst = 1
@@ -368,7 +375,5 @@ def _own(lane: int, slot: int) -> tuple[int, int]:
 
 
 def _exchange_reason(banks: Banks, found: Exchange, worst: int) -> str:
-    where = f"{banks.count} banks of {banks.width} bytes"
-    turns = "conflict-free" if worst == 1 else f"{worst} turns, the fewest found,"
     rows = f"rows of {found.across} lanes" + (f" and {found.pad} unused element(s)" if found.pad else "")
-    return f"owner-write in {rows}: {turns} on {where}"
+    return f"owner-write in {rows}: {_conflicts(banks, worst)}"

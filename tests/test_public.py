@@ -13,7 +13,7 @@ import pydp
 pytestmark = pytest.mark.host
 
 PUBLIC = """
-BuildFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError
+BuildFailed CheckFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError
 UnsupportedOnDevice VectorError argsort atomic_add atomic_and atomic_max atomic_min atomic_or atomic_sub
 atomic_xor bincount checked device devices empty explain extent field fma forall full grid group_barrier
 histogram index local_field math matmul private_field project read_only record reduce scan section sort sort_by_key

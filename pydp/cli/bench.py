@@ -35,12 +35,12 @@ class _Benchmark(click.ParamType):
 
 class _WithBenchmarks(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        self.epilog = f"ALGORITHM is one of {', '.join(_modules())}."
+        self.epilog = f"BENCHMARK is one of {', '.join(_modules())}."
         super().format_epilog(ctx, formatter)
 
 
 @click.command(cls=_WithBenchmarks)
-@click.argument("names", nargs=-1, type=_Benchmark(), metavar="[ALGORITHM]...")
+@click.argument("names", nargs=-1, type=_Benchmark(), metavar="[BENCHMARK]...")
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 @click.option("-q", "--quick", is_flag=True, help="Measure small sizes only.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Save the rows to a file.")
@@ -62,11 +62,11 @@ def bench(
     specializations: bool,
     seconds: float,
 ) -> None:
-    """Measure each ALGORITHM against the device's limits, NumPy and other libraries that are installed.
+    """Run each BENCHMARK and compare it with the device's limits, NumPy and other libraries that are installed.
 
-    Without ALGORITHM, it measures everything except tuning, which takes half an hour. Besides algorithms, it can
-    measure barrier (implementations of barriers), lds (bank conflicts of local memory), overhead (the time of a call
-    beyond the driver's own) and tuning (tuned specializations compared with all candidates).
+    Without BENCHMARK, it runs all except tuning, which takes half an hour. A BENCHMARK is an algorithm, or barrier
+    (implementations of barriers), lds (bank conflicts of local memory), overhead (the time of a call beyond the
+    driver's own) or tuning (tuned specializations compared with all candidates).
 
     With --specializations, it measures how well the cost model picks specializations, for families such as matmul and
     scan. Cases that are already in the --json file are not measured again, so a long measurement can be made in parts.

@@ -260,12 +260,12 @@ def _list() -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from pydp.tuning.tuned import shelves
+    from pydp.tuning.tuned import user_stores
 
     table = Table("device", "tuned for", "time / untuned", "specialization")
-    for about, trials in shelves():
+    for device_info, trials in user_stores():
         for trial in sorted(trials, key=lambda trial: trial.identity):
-            name = f"{about.get('device', '?')} ({about.get('driver')}, {about.get('units')} units)"
+            name = f"{device_info.get('device', '?')} ({device_info.get('driver')}, {device_info.get('units')} units)"
             name += f", imported from {trial.imported}" if trial.imported else ""
             spec = ", ".join(f"{key}={value}" for key, value in trial.spec.items())
             ratio = (

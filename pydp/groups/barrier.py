@@ -29,7 +29,7 @@ _EXTRA = {"none": "none", "subgroup": "subgroup", "warp": "subgroup", "named": "
 
 
 @dataclass(frozen=True)
-class Lowering:
+class BarrierLowering:
     """kind: one of `KINDS`. width: the number of lanes that it synchronizes. reason: why nothing cheaper is used."""
 
     kind: str
@@ -55,44 +55,48 @@ class Barriers:
     subgroup: int = 0
     choice: str = "auto"
 
-    def lowering(self, width: int) -> Lowering:
+    def lowering(self, width: int) -> BarrierLowering:
         """The implementation of a barrier of `width`, which divides the group's size."""
         for kind in KINDS[:-1]:
             if self.choice in ("auto", _EXTRA[kind]):
-                found: Lowering | None = getattr(self, f"_{kind}")(width)
+                found: BarrierLowering | None = getattr(self, f"_{kind}")(width)
                 if found is not None:
                     return found
         asked = self.choice not in ("auto", "group")
         reason = "barriers is 'group'" if self.choice == "group" and width < self.size else self._why_group(width)
-        return Lowering("group", self.size, f"{reason}; {self.choice!r} is impossible" if asked else reason)
+        return BarrierLowering("group", self.size, f"{reason}; {self.choice!r} is impossible" if asked else reason)
 
-    def _none(self, width: int) -> Lowering | None:
+    def _none(self, width: int) -> BarrierLowering | None:
         lockstep = self.profile.lockstep
         if width == 1:
-            return Lowering("none", 1, "no lane needs another's memory")
+            return BarrierLowering("none", 1, "no lane needs another's memory")
         if width <= lockstep and lockstep % width == 0 and self.size % lockstep == 0:
-            return Lowering("none", lockstep, f"the device runs {lockstep} lanes in lockstep")
+            return BarrierLowering("none", lockstep, f"the device runs {lockstep} lanes in lockstep")
         return None
 
-    def _subgroup(self, width: int) -> Lowering | None:
+    def _subgroup(self, width: int) -> BarrierLowering | None:
         size = self.subgroup
         if is_nvidia(self.profile) or not size or size % width or self.row % size:
             return None
-        return Lowering("subgroup", size, f"{width} divides subgroups of {size} lanes, which divide rows of {self.row}")
+        return BarrierLowering(
+            "subgroup", size, f"{width} divides subgroups of {size} lanes, which divide rows of {self.row}"
+        )
 
-    def _warp(self, width: int) -> Lowering | None:
+    def _warp(self, width: int) -> BarrierLowering | None:
         if not is_nvidia(self.profile) or WARP % width or self.size % WARP:
             return None
-        return Lowering("warp", WARP, f"{width} divides warps of {WARP} lanes, which divide the group's {self.size}")
+        return BarrierLowering(
+            "warp", WARP, f"{width} divides warps of {WARP} lanes, which divide the group's {self.size}"
+        )
 
-    def _named(self, width: int) -> Lowering | None:
+    def _named(self, width: int) -> BarrierLowering | None:
         """The barrier ids differ for each number of runs, so barriers of two widths never mix."""
         if not is_nvidia(self.profile):
             return None
         for runs in (_MOST_RUNS, _MOST_RUNS // 2, 2):
             count = self.size // runs
             if self.size % (runs * WARP) == 0 and count % width == 0:
-                return Lowering("named", count, f"{runs} hardware barriers of {count} lanes cover width {width}")
+                return BarrierLowering("named", count, f"{runs} hardware barriers of {count} lanes cover width {width}")
         return None
 
     def _why_group(self, width: int) -> str:
@@ -163,11 +167,11 @@ def check_choice(profile: Profile, choice: str, subgroup: int | None, row: int, 
         raise UnsupportedOnDevice("spec barriers is 'named'; only NVIDIA devices have named barriers")
 
 
-Case = tuple[int | None, Lowering]
+Case = tuple[int | None, BarrierLowering]
 Need = tuple[Sequence[int], float]
 
 
-def merged(lowerings: Sequence[tuple[int, Lowering]]) -> list[Case]:
+def merged(lowerings: Sequence[tuple[int, BarrierLowering]]) -> list[Case]:
     """Merge neighbouring cases with equal lowerings. A case is (upper bound, lowering); the last has no bound."""
     cases: list[Case] = []
     for below, lowering in lowerings:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from pydp.errors import BuildFailed
-from pydp.groups.barrier import WORDS, Case, Lowering, build, check_choice, is_nvidia, merged, rules_for
+from pydp.groups.barrier import WORDS, BarrierLowering, Case, build, check_choice, is_nvidia, merged, rules_for
 from pydp.runtime.device.profile import Profile
 from pydp.runtime.programs.program import Kernel, kernel
 
@@ -59,7 +59,7 @@ def barrier_params(
     return {"lowerings": lowerings, **build(replace(rules, subgroup=used))}
 
 
-def _same(one: Lowering, other: Lowering) -> bool:
+def _same(one: BarrierLowering, other: BarrierLowering) -> bool:
     return (one.kind, one.width) == (other.kind, other.width)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Meter", "best_of", "measured"]
 
-_TURNS = 5
+_RUNS = 5
 _STEPS, _ROUNDS = 32, 8
 _OPERATIONS = 2.0 * 4 * _STEPS  # per work-item between two barriers
 _PASSES = 4
@@ -128,9 +128,9 @@ class Meter:
         for buffer in self.buffers:
             cl.enqueue_copy(device.queue, buffer, np.zeros(self.nbytes, np.uint8))
 
-    def seconds(self, kernel: Any, items: int, group: int, args: list[Any], turns: int = _TURNS) -> float:
-        """Least seconds of a launch, over `turns` runs and earlier passes. Background load only adds time."""
-        took = min(self._once(kernel, items, group, args) for _ in range(2 if self.quick else 1 + turns))
+    def seconds(self, kernel: Any, items: int, group: int, args: list[Any], runs: int = _RUNS) -> float:
+        """Least seconds of a launch, over `runs` runs and earlier passes. Background load only adds time."""
+        took = min(self._once(kernel, items, group, args) for _ in range(2 if self.quick else 1 + runs))
         what = (kernel, items, group, *args)
         self._least[what] = took = min(took, self._least.get(what, took))
         return took
@@ -182,7 +182,7 @@ class Meter:
         items = self.units * 4 if self.vector else self.items
         steps = 2 if self.quick else 10000
         args = [self.buffers[1], np.int32(steps), np.dtype(dtype).type(0.5)]
-        took = self.seconds(made, items, self.group, args, 3 * _TURNS)
+        took = self.seconds(made, items, self.group, args, 3 * _RUNS)
         return 2.0 * items * width * 12 * 4 * steps / max(took - launch, took / 2) / self.units
 
     def memory(self, launch: float) -> tuple[float, float, float]:

@@ -169,7 +169,7 @@ class Keyed:
         self.key = key
 
 
-def kept_plan(function: _Function) -> _Function:
+def cached_plan(function: _Function) -> _Function:
     """Decorator: cache the results of a function of a device and other arguments in ``device.plans``.
 
     The other arguments must be hashable or `Keyed`. Results must not refer to the value of a `Keyed`.

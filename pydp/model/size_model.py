@@ -39,9 +39,9 @@ def block_range(device: Structure, program: Analysis) -> tuple[int, int]:
         raise InvalidArgument(
             f"no multiple of {device.warp_size} is between {device.min_block} and {device.max_block} work-items"
         )
-    room = program.threads // (device.sms * device.warp_size)
+    available = program.threads // (device.sms * device.warp_size)
     fitting = int(min(most, wmpd_resources(device, program)))
-    return least, max(least, min(most, fitting, room))
+    return least, max(least, min(most, fitting, available))
 
 
 def exhaustive(device: Structure, program: Analysis) -> Prediction:

@@ -257,11 +257,11 @@ class _Workshop:
             kernels = compiled_kernels(launches, self.target.profile, self.entry, self.structure)
         except BuildFailed as error:
             return replace(one, kernels=(), not_taken=f"it does not compile: {str(error).splitlines()[0]}")
-        told = None if found is None else self._told(*found, one.spec, kernels)
-        seconds, registers = told or (None, None)
+        reported = None if found is None else self._reported(*found, one.spec, kernels)
+        seconds, registers = reported or (None, None)
         return replace(one, kernels=kernels, compiled_seconds=seconds, compiled_registers=registers)
 
-    def _told(
+    def _reported(
         self, family: Family, problem: Problem, spec: Any, kernels: tuple[Compiled, ...]
     ) -> tuple[float, int] | None:
         """(predicted seconds with the compiled resources of the main phase's kernel, registers of that kernel)."""

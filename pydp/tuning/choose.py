@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydp.errors import InvalidArgument
-from pydp.model.family import Choice, Family, Problem, ProblemFound, SpecProbe, forget, kept_plan
+from pydp.model.family import Choice, Family, Problem, ProblemFound, SpecProbe, cached_plan, forget
 from pydp.model.modelled import Provider, add_provider, by_model, of_providers, untuned
 from pydp.runtime.drivers.devices import Device
 from pydp.tuning.tuned import changed, mistyped, provide
 
-__all__ = ["Choice", "ProblemFound", "SpecProbe", "add_provider", "choose", "forget", "kept_plan", "untuned"]
+__all__ = ["Choice", "ProblemFound", "SpecProbe", "add_provider", "cached_plan", "choose", "forget", "untuned"]
 
 _LOOK_SECONDS = 2.0  # between two checks for changed measurements
 

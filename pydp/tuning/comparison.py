@@ -65,8 +65,8 @@ def rounds(sample: Callable[[Any, bool], float], specs: Sequence[Any], short: bo
     ways = (False, True) if short else (False,)
     times: list[list[list[float]]] = [[[] for _ in specs] for _ in ways]
     order = list(range(len(specs)))
-    for turn in itertools.count():
-        if turn % 2:
+    for number in itertools.count():
+        if number % 2:
             order.reverse()
         else:
             chance.shuffle(order)

@@ -81,13 +81,13 @@ def spec_text(spec: Mapping[str, Any]) -> str:
 
 
 class Store:
-    """The trials of one device. `name` is the file's name; `about` describes the device."""
+    """The trials of one device. `name` is the file's name; `device_info` describes the device."""
 
-    def __init__(self, name: str, about: Mapping[str, str], folder: Path | None = None) -> None:
+    def __init__(self, name: str, device_info: Mapping[str, str], folder: Path | None = None) -> None:
         if not _NAME.match(name):
             raise InvalidArgument(f"the store's name is {name!r}; letters, digits, '.', '_' and '-' are accepted")
         self.name = name
-        self.about = dict(about)
+        self.device_info = dict(device_info)
         self.path = (folder if folder is not None else cache_dir() / TUNED) / f"{name}.json"
         self._lock = fork_safe(threading.RLock())  # reentrant: a finalizer or a signal handler may read the store
         self._stamp: tuple[int, int, int] | None = None
@@ -145,7 +145,7 @@ class Store:
                 if not self._refresh(anew=True):  # read first, so that results of other processes are not lost
                     return False
                 settled, unsaved, merged = dict(self._settled), dict(self._unsaved), self._merged()
-                saved = atomic_write(self.path, dump(self.about, merged.values()))
+                saved = atomic_write(self.path, dump(self.device_info, merged.values()))
         except Timeout:
             log_once(f"{self.path} is locked for over {LOCK_SECONDS:.0f} s; results are kept for this process only")
             return False
@@ -196,20 +196,20 @@ def stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def load(path: Path, *, of_package: bool = False) -> tuple[dict[str, str], list[Trial]]:
-    """(about, trials) of a store's file in the cache or in the package; empty if it is not read."""
+    """(device_info, trials) of a store's file in the cache or in the package; empty if it is not read."""
     data = read(path, of_package=of_package)
     return parse(data, str(path)) if data is not None else ({}, [])
 
 
-def dump(about: Mapping[str, str], trials: Iterable[Trial]) -> bytes:
+def dump(device_info: Mapping[str, str], trials: Iterable[Trial]) -> bytes:
     """The bytes of a store's file; equal trials give equal bytes."""
-    return (json.dumps(document(about, trials), indent=1, sort_keys=True) + "\n").encode()
+    return (json.dumps(document(device_info, trials), indent=1, sort_keys=True) + "\n").encode()
 
 
-def document(about: Mapping[str, str], trials: Iterable[Trial]) -> dict[str, Any]:
+def document(device_info: Mapping[str, str], trials: Iterable[Trial]) -> dict[str, Any]:
     """A store as a JSON document."""
     records = [_record(trial) for trial in sorted(trials, key=lambda trial: trial.identity)]
-    return {"schema": SCHEMA, "about": _signed(about), "trials": records}
+    return {"schema": SCHEMA, "about": _signed(device_info), "trials": records}
 
 
 def _record(trial: Trial) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _record(trial: Trial) -> dict[str, Any]:
 
 
 def parse(data: bytes, name: str) -> tuple[dict[str, str], list[Trial]]:
-    """(about, trials) of a store's bytes. Damaged or foreign parts are left out, with one line in the log."""
+    """(device_info, trials) of a store's bytes. Damaged or foreign parts are left out, with one line in the log."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -232,18 +232,22 @@ def parse(data: bytes, name: str) -> tuple[dict[str, str], list[Trial]]:
 
 
 def parse_document(found: Any, name: str) -> tuple[dict[str, str], list[Trial]]:
-    """(about, trials) of a store's JSON document."""
+    """(device_info, trials) of a store's JSON document."""
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         log_once(f"{name} is not of the form {SCHEMA}; it is not used", level=logging.INFO)
         return {}, []
-    about, records = _unsigned(found.get("about")), found.get("trials")
-    if about is None or not isinstance(records, list) or not all(isinstance(text, str) for text in about.values()):
+    device_info, records = _unsigned(found.get("about")), found.get("trials")
+    if (
+        device_info is None
+        or not isinstance(records, list)
+        or not all(isinstance(text, str) for text in device_info.values())
+    ):
         log_once(f"{name} is damaged; it is not used")
         return {}, []
     trials = [trial for trial in map(_trial, records) if trial is not None]
     if len(trials) < len(records):
         log_once(f"{name} has {len(records) - len(trials)} damaged trial(s); they are not used")
-    return about, trials
+    return device_info, trials
 
 
 def _trial(record: Any) -> Trial | None:

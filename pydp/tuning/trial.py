@@ -256,8 +256,8 @@ class Subject:
         Rounds continue until `enough` is true for their number, the seconds spent and the samples.
         """
         began = time.perf_counter()
-        turns = rounds(self._sample, specs, short=self._inner > 1)
-        for done, times in enumerate(turns, 1):
+        sampled = rounds(self._sample, specs, short=self._inner > 1)
+        for done, times in enumerate(sampled, 1):
             if enough(done, time.perf_counter() - began, times):
                 break
         return ratios(times)

@@ -88,7 +88,7 @@ class _Found:
     """A measurement and its origin."""
 
     trial: Trial
-    about: Mapping[str, str]
+    device_info: Mapping[str, str]
     own: bool  # of this device, or of one with the same name, driver version and number of units
     shipped: bool
     order: tuple[float, ...]
@@ -96,7 +96,7 @@ class _Found:
     @property
     def source(self) -> str:
         """The origin of the measurement, in a few words."""
-        device = f"{self.about.get('device')!r}{'' if self.own else ', a device like this one'}"
+        device = f"{self.device_info.get('device')!r}{'' if self.own else ', a device like this one'}"
         if self.shipped:
             return f"shipped with pydp for {device}, measured for {self.trial.shape}"
         if self.trial.imported:
@@ -110,7 +110,7 @@ class _Library:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.stamps = _stamps(folder)
-        self.shelves = [
+        self.stores = [
             (rank, path, *stores.load(path, of_package=rank == _SHIPPED))
             for rank, place in ((_USERS, folder), (_SHIPPED, STARTER))
             for path in listed(place, "*.json")
@@ -126,11 +126,11 @@ def store_of(device: Device) -> Store:
     """The user's store of a device. Its name contains the number of units that this process may use."""
     folder = cache_dir() / TUNED
     path = folder / f"{device.uid}-{device.profile.compute_units}.json"
-    found: Store = _stores.make(path, Store, path.stem, about(device), folder)
+    found: Store = _stores.make(path, Store, path.stem, device_info(device), folder)
     return found
 
 
-def about(device: Device) -> dict[str, str]:
+def device_info(device: Device) -> dict[str, str]:
     """The description of a device in a store's file."""
     profile = device.profile
     return {
@@ -185,10 +185,10 @@ def _nearest(device: Device, here: ShapeClass) -> list[_Found]:
 
 def _matching(device: Device, here: ShapeClass) -> Iterator[_Found]:
     own = store_of(device)
-    shelves = [(_USERS, own.path, own.about, own.trials())]
-    shelves += [shelf for shelf in _known().shelves if shelf[1] != own.path]
-    for rank, path, theirs, trials in shelves:
-        apart = 0.0 if path == own.path else devices_apart(own.about, theirs)
+    known = [(_USERS, own.path, own.device_info, own.trials())]
+    known += [one for one in _known().stores if one[1] != own.path]
+    for rank, path, theirs, trials in known:
+        apart = 0.0 if path == own.path else devices_apart(own.device_info, theirs)
         for trial in trials if apart is not None else ():
             distance = trial.shape.distance(here) if trial.ratio is not None else None
             if distance is not None and apart is not None:
@@ -221,8 +221,8 @@ def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float |
 # --- the user's stores as a whole --------------------------------------------------------------------------
 
 
-def shelves() -> list[tuple[dict[str, str], list[Trial]]]:
-    """(about, trials) of all stores of the user."""
+def user_stores() -> list[tuple[dict[str, str], list[Trial]]]:
+    """(device_info, trials) of all stores of the user."""
     return [stores.load(path) for path in listed(cache_dir() / TUNED, "*.json")]
 
 

@@ -114,7 +114,7 @@ def tune(
 
 def journal_of(store: Store) -> Store:
     """The trials of unfinished searches on the device of `store`."""
-    return Store(store.name, store.about, cache_dir() / SEARCHES)
+    return Store(store.name, store.device_info, cache_dir() / SEARCHES)
 
 
 class _Search:

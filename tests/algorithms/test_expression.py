@@ -293,7 +293,7 @@ def test_members_are_called_by_their_names_in_c() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "rounds"),
+    ("text", "iterations"),
     [
         ("fmod(a, b)", 278),
         ("fmod(a, b) + remainder(b, fmod(a, 2.0f))", 3 * 278),
@@ -302,11 +302,11 @@ def test_members_are_called_by_their_names_in_c() -> None:
         ("a + b", 0),
     ],
 )
-def test_iterations_of_remainders_are_counted_by_component(text: str, rounds: int | None) -> None:
-    if rounds is None:
-        assert operator_text(text, "float32").rounds == 4 * 278
+def test_iterations_of_remainders_are_counted_by_component(text: str, iterations: int | None) -> None:
+    if iterations is None:
+        assert operator_text(text, "float32").iterations == 4 * 278
     else:
-        assert operator_text(text, "float32").rounds == rounds
+        assert operator_text(text, "float32").iterations == iterations
 
 
 def test_helpers_and_extensions_stand_before_the_function() -> None:

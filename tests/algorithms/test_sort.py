@@ -42,7 +42,7 @@ def test_runs_in_local_memory_with_banks(device: Any, dtype: Any, monkeypatch: p
             assert _same(pydp.sort(x, spec=spec), np.sort(x))
             assert np.array_equal(pydp.argsort(x, spec=spec), np.argsort(x, kind="stable"))
             told = str(pydp.explain(pydp.sort, x, spec=spec))
-            assert dtype is np.int16 or "1 turn(s) of 32 banks" in told
+            assert dtype is np.int16 or "conflict degree 1 on 32 banks" in told
 
 
 def test_lengths_around_the_runs(device: Any) -> None:

@@ -97,7 +97,7 @@ def test_layouts_without_need_or_without_banks() -> None:
     found = lds.layout(GPU, (4, 32), 4, [lambda lane: (lane % 4, 0)])
     assert found.degree == 1 and found.offset((1, 2)) == found.row + 2 and found.size == 4 * found.row
     hopeless = lds.layout(GPU, (1, 2048), 4, [lambda lane: (0, 32 * lane)])
-    assert hopeless.degree == 32 and "32 turns" in hopeless.reason
+    assert hopeless.degree == 32 and "conflict degree 32" in hopeless.reason
 
 
 def test_r700_formula() -> None:

@@ -18,7 +18,7 @@ from pydp.algorithms.sort.policy import SortProblem
 from pydp.algorithms.transpose.counts import TransposeProblem
 from pydp.model import family
 from pydp.model.architectures import by_target
-from pydp.model.family import Family, Key, Keyed, Problem, ProblemFound, SpecProbe, altered, forget, kept_plan
+from pydp.model.family import Family, Key, Keyed, Problem, ProblemFound, SpecProbe, altered, cached_plan, forget
 from pydp.runtime.bounded import BoundedCache
 from pydp.tuning.shape_class import shape_class
 
@@ -93,12 +93,12 @@ def _device() -> Any:
 def test_plans_are_made_once_for_each_key() -> None:
     made: list[Any] = []
 
-    @kept_plan
+    @cached_plan
     def plan(device: Any, size: int, operator: Any) -> list[Any]:
         made.append((size, operator.value))
         return [size]
 
-    @kept_plan
+    @cached_plan
     def other(device: Any, size: int, operator: Any) -> str:
         return "other"
 
@@ -115,7 +115,7 @@ def test_plans_are_made_once_for_each_key() -> None:
 
 def test_a_plan_whose_result_is_none_is_kept() -> None:
     made: list[int] = []
-    plan: Any = kept_plan(lambda device, size: made.append(size))
+    plan: Any = cached_plan(lambda device, size: made.append(size))
     device = _device()
     assert plan(device, 8) is plan(device, 8) is None and made == [8]
 
@@ -124,7 +124,7 @@ def test_a_plans_key_keeps_no_value_alive() -> None:
     class Large:
         pass
 
-    @kept_plan
+    @cached_plan
     def plan(device: Any, one: Any) -> int:
         return 1
 

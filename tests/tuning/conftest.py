@@ -46,5 +46,5 @@ def toys(own_cache: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     clock = SimpleNamespace(sleep=sleep, perf_counter=lambda: now, monotonic=lambda: now)
     for module in (toy, trial, tuner):
         monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(tuned, "about", toy.about)
+    monkeypatch.setattr(tuned, "device_info", toy.device_info)
     return toy.device()

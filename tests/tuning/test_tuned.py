@@ -30,7 +30,7 @@ from pydp.tuning import choose as choosing
 from pydp.tuning import tuned
 from pydp.tuning.shape_class import ShapeClass, shape_class
 from pydp.tuning.store import SCHEMA, Store, Trial, dump
-from pydp.tuning.tuned import about, devices_apart, exported, fields_of, imported, provide, rebuild, store_of
+from pydp.tuning.tuned import device_info, devices_apart, exported, fields_of, imported, provide, rebuild, store_of
 
 pytestmark = pytest.mark.host
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.host
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A device, with an empty cache folder and nothing shipped."""
     monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(tuned, "about", toy.about)
+    monkeypatch.setattr(tuned, "device_info", toy.device_info)
     monkeypatch.setattr(tuned, "STARTER", tmp_path / "shipped")
     tuned._renewed()
     yield toy.device()
@@ -61,7 +61,7 @@ def _trial(wait: int, ratio: float, *sizes: int, **fields: Any) -> Trial:
 def _other(folder: Path, name: str, trials: list[Trial], **differences: str) -> None:
     """A store of another device, or one that is shipped."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_bytes(dump({**toy.about(toy.device()), **differences}, trials))
+    (folder / f"{name}.json").write_bytes(dump({**toy.device_info(toy.device()), **differences}, trials))
 
 
 def test_own_measurements(toys: Any) -> None:
@@ -119,7 +119,7 @@ def test_blocks_of_another_shape_leave_no_core_idle(tmp_path: Path, monkeypatch:
     device.profile, device.cl = profile, None
     device.facts[calibration._KEY] = (rates_of(profile),)
     monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(tuned, "about", toy.about)
+    monkeypatch.setattr(tuned, "device_info", toy.device_info)
     monkeypatch.setattr(tuned, "STARTER", tmp_path / "shipped")
     tuned._renewed()
     wide, square = (
@@ -215,7 +215,7 @@ def test_what_was_imported_is_not_said_to_be_measured_here(toys: Any, tmp_path: 
 
 
 def test_distances_of_devices() -> None:
-    mine = toy.about(toy.device())
+    mine = toy.device_info(toy.device())
     assert devices_apart(mine, mine) == 0
     assert devices_apart(mine, {**mine, "driver_version": "2"}) == 0.25
     assert devices_apart(mine, {**mine, "l2_bytes": "2048", "units": "1"}) == 2
@@ -240,7 +240,7 @@ def test_files_are_read_again_when_they_change(toys: Any, tmp_path: Path, monkey
     now += choosing._LOOK_SECONDS
     assert choosing.choose(toy.FAMILY, toys, _problem(16)).spec == ToySpec(6)
     assert not tuned.changed()
-    Store("toy-1-2", toy.about(toys)).add([_trial(4, 0.5, 16)])  # of another process's store object
+    Store("toy-1-2", toy.device_info(toys)).add([_trial(4, 0.5, 16)])  # of another process's store object
     assert tuned.changed() and not tuned.changed()
     os.unlink(tmp_path / "tuned" / "toy-2-4.json")
     provide(toy.FAMILY, toys, _problem(16))
@@ -271,7 +271,7 @@ def test_callers_fields_replace_the_tuned_ones(toys: Any, monkeypatch: pytest.Mo
 
 def test_damaged_stores_are_a_miss_and_one_line(toys: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     trials = [_trial(5, 0.5, 16), _trial(6, 1.0, 4096)]
-    data = dump(toy.about(toys), trials)
+    data = dump(toy.device_info(toys), trials)
     path = tmp_path / "tuned" / "toy-1-2.json"
     path.parent.mkdir()
     rng = random.Random(5)
@@ -395,4 +395,4 @@ def test_what_is_shipped_is_whole() -> None:
         assert set(theirs) == names and trials
         assert len(trials) == len(json.loads(path.read_bytes())["trials"])
         assert all(trial.ratio is not None and 0 < trial.ratio <= 1 for trial in trials)
-    assert about is not toy.about
+    assert device_info is not toy.device_info

@@ -26,7 +26,7 @@ from pydp.model import calibration
 from pydp.tuning import store, trial, tuned, tuner
 from pydp.tuning.store import Store
 
-tuned.about = toy.about
+tuned.device_info = toy.device_info
 toy.SPACE[:] = [toy.ToySpec(wait, mode) for wait in (8, 6, 4, 2) for mode in ("right", "wrong")]
 toy.CLOSED = True
 toy.time = type("quick", (), {"sleep": lambda seconds: time.sleep(seconds / 20)})

@@ -134,7 +134,7 @@ def test_where_the_fastest_are_slower_elsewhere_the_next_ones_are_looked_at(
 @pytest.mark.parametrize("again", [False, True])
 def test_what_another_process_found_meanwhile_is_kept(toys: Any, monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
     """One with more time, for example; what had been found before a search that is to be done again goes."""
-    store = Store(tuned.store_of(toys).name, toy.about(toys))
+    store = Store(tuned.store_of(toys).name, toy.device_info(toys))
     if again:
         store.add([Trial(SHAPE, tuned.fields_of(ToySpec(3)), 0.1)])
     theirs = Trial(SHAPE, tuned.fields_of(ToySpec(4)), 0.5)

@@ -61,7 +61,7 @@ def device(units: int = 2) -> Any:
     return SimpleNamespace(name="toy device", uid="toy-1", profile=profile, **kept)
 
 
-def about(of: Any) -> dict[str, str]:
+def device_info(of: Any) -> dict[str, str]:
     sizes = {"units": str(of.profile.compute_units), "l2_bytes": "1024", "local_bytes": "1024"}
     return {"device": of.name, "driver": "toy", "driver_version": "1", "kind": "cpu", "architecture": "toy", **sizes}
 

@@ -21,7 +21,7 @@ from pydp.local_memory import banks_of, exchange
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.programs.program import Kernel, kernel
-from pydp.tuning.choose import Choice, choose, kept_plan
+from pydp.tuning.choose import Choice, cached_plan, choose
 from pydp.tuning.shape_class import size_class
 
 COUNT = np.dtype(np.int64)
@@ -48,7 +48,7 @@ class Plan:
     longest: int
 
 
-@kept_plan
+@cached_plan
 def plan_of(
     device: Any,
     dtype: np.dtype,
@@ -174,8 +174,8 @@ def division(plan: Plan, n: int) -> tuple[int, int, int]:
     and increased if a part exceeds plan.longest. n: number of elements, at least 1."""
     copies = 1 if plan.local or plan.bins > 4096 else plan.spec.copies
     worth = max(1, n // max(1024, plan.bins))
-    room = max(1, 2**26 // max(1, plan.bins * copies * plan.value.itemsize))
-    part = -(-n // max(min(plan.spec.parts, worth, room), -(-n // plan.longest), 1))
+    most = max(1, 2**26 // max(1, plan.bins * copies * plan.value.itemsize))
+    part = -(-n // max(min(plan.spec.parts, worth, most), -(-n // plan.longest), 1))
     return -(-n // part), part, copies
 
 

@@ -67,8 +67,8 @@ def counts(profile: Profile, problem: HistogramProblem, spec: HistogramSpec) -> 
     n, bins = max(1, problem.n), max(1, problem.bins)
     item = np.dtype(problem.dtype).itemsize
     copies = spec.copies if spec.mapping == "vector" and bins <= 4096 else 1
-    room = max(1, (1 << 26) // (bins * copies * 4))
-    parts = max(1, min(spec.parts, n // max(1024, bins), room))
+    most = max(1, (1 << 26) // (bins * copies * 4))
+    parts = max(1, min(spec.parts, n // max(1024, bins), most))
     size = float(n * item)
     near = profile.kind == "cpu" and size < 0.75 * profile.l2_bytes * profile.compute_units
     read, cached = (0.0, size) if near else (size, 0.0)

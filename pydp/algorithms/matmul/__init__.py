@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MatmulSpec", "matmul"]
 
-_ASIDE = 1 << 30  # largest scratch memory in bytes for float32 sums; above it, k is packed as one block
+_SCRATCH_BYTES = 1 << 30  # largest scratch memory in bytes for float32 sums; above it, k is packed as one block
 
 
 @recorded
@@ -89,26 +89,28 @@ def _planned(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Pl
     if beta != 0 and out is None:
         raise InvalidArgument(f"beta is {beta!r}, but out is not given; a nonzero beta needs out=")
     target = call.output(shape, dtype, keep=not plain)
-    through = out is not None and (call.overlaps(target, left) or call.overlaps(target, right))
-    return _plan(call.device, left, right, target, alpha, beta, spec, through), left, right, target
+    via_scratch = out is not None and (call.overlaps(target, left) or call.overlaps(target, right))
+    return _plan(call.device, left, right, target, alpha, beta, spec, via_scratch), left, right, target
 
 
-def _plan(device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool) -> Plan:
+def _plan(
+    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, via_scratch: bool
+) -> Plan:
     """The cached plan for these operands, made on first use; its checks are not repeated."""
     key = (
         "matmul", a.shape, a.strides, a.offset, a.dtype.char, b.shape, b.strides, b.offset, b.dtype.char,
         c.strides, c.offset,
         repr(alpha), repr(beta),  # repr distinguishes -0.0 from 0.0, and equal NaNs have equal keys
-        through, None if spec is None else repr(dict(spec) if isinstance(spec, Mapping) else spec),
+        via_scratch, None if spec is None else repr(dict(spec) if isinstance(spec, Mapping) else spec),
     )  # fmt: skip
     found: Plan | None = device.plans.get(key)
     if found is None:
-        found = device.plans.make(key, _make_plan, device, a, b, c, alpha, beta, spec, through)
+        found = device.plans.make(key, _make_plan, device, a, b, c, alpha, beta, spec, via_scratch)
     return found
 
 
 def _make_plan(
-    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, through: bool
+    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, via_scratch: bool
 ) -> Plan:
     how = arithmetic(c.dtype)
     check_supported(c.dtype, device, "the result of matmul", storage_only=c.dtype == np.float16)
@@ -118,14 +120,19 @@ def _make_plan(
     if choice.spec.method == "thin" and one.b.col != 1 and one.a.col != 1:
         one, gathered = _gathered(one)
         why.append("the thin operand is copied first: its rows are not contiguous")
-    aside = one.batches * one.m * one.n * how.item_bytes
-    if how.narrow and choice.spec.method == "packed" and one.k > 4 * choice.spec.tile_k and aside <= _ASIDE:
-        through = True
+    scratch_bytes = one.batches * one.m * one.n * how.item_bytes
+    if (
+        how.narrow
+        and choice.spec.method == "packed"
+        and one.k > 4 * choice.spec.tile_k
+        and scratch_bytes <= _SCRATCH_BYTES
+    ):
+        via_scratch = True
         why.append(f"between blocks of k, sums of {how.dtype} are kept as float32 in scratch memory")
-    elif through:
+    elif via_scratch:
         why.append("out overlaps an input: the product is computed in scratch memory first")
     types = (b.dtype, a.dtype, c.dtype) if one.swapped else (a.dtype, b.dtype, c.dtype)
-    plan = Builder(device, how, choice.spec, types, alpha, beta).build(one, through)
+    plan = Builder(device, how, choice.spec, types, alpha, beta).build(one, via_scratch)
     plan.gathered = gathered
     plan.choice, plan.product = choice, one
     plan.why = why + plan.why
@@ -135,7 +142,7 @@ def _make_plan(
 def _arranged(one: Product) -> tuple[Product, list[str]]:
     """The product, or the transposed product if that turns thin operands into rows or makes rows of C contiguous."""
     if one.m and one.n and (one.n < one.m if min(one.m, one.n) <= THIN_ROWS else one.c.col != 1 and one.c.row == 1):
-        return one.turned(), ["computed as the transposed product of transposed operands"]
+        return one.transposed(), ["computed as the transposed product of transposed operands"]
     return one, []
 
 

@@ -91,17 +91,17 @@ class Builder:
         self.beta = parts_of(beta, how)
         self.mode = 0 if beta == 0 else 1 if beta == 1 else 2
 
-    def build(self, one: Product, through: bool) -> Plan:
-        """The plan of `one`. through: compute in scratch memory and write C at the end."""
+    def build(self, one: Product, via_scratch: bool) -> Plan:
+        """The plan of `one`. via_scratch: compute in scratch memory and write C at the end."""
         self.plan.swapped = one.swapped
         parts, part_k = self._parts(one)
         self.plan.parts = parts
         if not one.batches or not one.m or not one.n:
             return self.plan
-        aside = through or parts > 1
+        via_scratch |= parts > 1
         steps = one.outer_steps()
         for step in steps:
-            self._one(one.inner(), step, parts, part_k, aside)
+            self._one(one.inner(), step, parts, part_k, via_scratch)
         return self.plan
 
     # --- splitting k ------------------------------------------------------------------------------------------
@@ -120,10 +120,10 @@ class Builder:
             part_k = up(part_k, spec.tile_k if spec.method == "staged" else 16)
         return max(1, -(-one.k // max(1, part_k))), max(1, part_k)
 
-    def _one(self, one: Product, step: tuple[int, int, int], parts: int, part_k: int, aside: bool) -> None:
+    def _one(self, one: Product, step: tuple[int, int, int], parts: int, part_k: int, via_scratch: bool) -> None:
         a, b, c = (replace(x, offset=x.offset + add) for x, add in zip((one.a, one.b, one.c), step, strict=True))
         one = replace(one, a=a, b=b, c=c)
-        if not aside:
+        if not via_scratch:
             self._multiply(one, "c", self.types[2], 0, parts, part_k, self.mode, self.beta)
             return
         plain = _contiguous(one)

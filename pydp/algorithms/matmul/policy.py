@@ -148,12 +148,12 @@ def bank_note(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> str:
     banks = banks_of(profile.banks, profile.bank_bytes)
     if banks.count == 1:
         return f"staged rows are padded by {spec.pad} elements; the device has no banks"
-    turns = []
+    degrees = []
     for pad in (0, spec.pad):
         rows = Layout((spec.tile_k, max(spec.tile_m, spec.tile_n)), pad, 1, "")
         patterns = _accesses(rows.shape[1], spec.tile_k, spec.width, stretch(profile, how, spec))
-        turns.append(worst(banks, rows, _lane_bytes(how), patterns, min(banks.lanes, spec.lanes_m * spec.lanes_n)))
-    return f"staged rows are padded by {spec.pad} elements: {turns[1]} turn(s) per access, {turns[0]} without padding"
+        degrees.append(worst(banks, rows, _lane_bytes(how), patterns, min(banks.lanes, spec.lanes_m * spec.lanes_n)))
+    return f"staged rows are padded by {spec.pad} elements: conflict degree {degrees[1]}, {degrees[0]} without padding"
 
 
 def _staged_candidates(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:

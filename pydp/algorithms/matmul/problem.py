@@ -155,7 +155,7 @@ class Matrix:
     col: int
     batch: Shape
 
-    def turned(self) -> Matrix:
+    def transposed(self) -> Matrix:
         """The transposed matrix."""
         return replace(self, row=self.col, col=self.row)
 
@@ -181,10 +181,17 @@ class Product:
             count *= size
         return count
 
-    def turned(self) -> Product:
+    def transposed(self) -> Product:
         """The transposed product, Ct = Bt At."""
         return Product(
-            self.n, self.m, self.k, self.batch, self.b.turned(), self.a.turned(), self.c.turned(), not self.swapped
+            self.n,
+            self.m,
+            self.k,
+            self.batch,
+            self.b.transposed(),
+            self.a.transposed(),
+            self.c.transposed(),
+            not self.swapped,
         )
 
     def inner(self) -> Product:

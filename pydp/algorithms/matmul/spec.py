@@ -102,8 +102,8 @@ def packed_space(profile: Profile, problem: MatmulProblem, first: MatmulSpec) ->
     found = [first]
     for tile_k in (64, 128, 256, 512, 1024):
         for tile_n in (2 * first.columns, 8 * first.columns, 1 << 14):
-            room = max(1, profile.l2_bytes * 2 // (tile_k * 4) // first.columns) * first.columns
-            found.append(altered(first, tile_k=tile_k, tile_n=min(tile_n, room)))
+            most = max(1, profile.l2_bytes * 2 // (tile_k * 4) // first.columns) * first.columns
+            found.append(altered(first, tile_k=tile_k, tile_n=min(tile_n, most)))
     found += [altered(first, tile_m=tile_m) for tile_m in (64, 128, 256, 512, 1024, 4096)]
     found += [altered(first, parts=parts) for parts in (1, 2, 4, 8, 16)]
     found += [altered(first, unroll=4)]

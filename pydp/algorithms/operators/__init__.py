@@ -82,7 +82,7 @@ class Operator:
     body, vector_body: statements with ``$T`` for the type, ``$U`` and ``$S`` for the unsigned and signed integer type
     of its width. identity: a value e with ``combine(e, x) == x`` bit for bit, or None. start: the result of an empty
     scan or reduction (0.0 if the identity is -0.0), or None. declarations: code before the function, without record
-    structs (`c_declarations` gives those). operands_in_order: the operator is not commutative. rounds: iterations of
+    structs (`c_declarations` gives those). operands_in_order: the operator is not commutative. iterations: of
     loops inside, None if they depend on values. computes: dtypes of intermediate values.
     """
 
@@ -94,7 +94,7 @@ class Operator:
     start: Any = None
     operands_in_order: bool = True
     declarations: str = ""
-    rounds: int | None = 0
+    iterations: int | None = 0
     computes: tuple[np.dtype, ...] = ()
 
     @functools.cached_property
@@ -211,7 +211,7 @@ def _of_expressions(name: str, dtype: np.dtype, body: str, expressions: Expressi
         from pydp.lang.opencl.helpers import text
 
         declarations += text(expressions.helpers)
-    return Operator(name, dtype, body, declarations=declarations, rounds=expressions.rounds, computes=used)
+    return Operator(name, dtype, body, declarations=declarations, iterations=expressions.iterations, computes=used)
 
 
 def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
@@ -272,7 +272,7 @@ def _lowered(op: Any, dtype: np.dtype) -> Operator:
     name = getattr(op, "__name__", type(op).__name__)
     body = f"return {lowered.name}(a, b);"
     text = others + lowered.text + "\n"
-    return Operator(name, dtype, body, declarations=text, rounds=lowered.rounds, computes=tuple(lowered.dtypes))
+    return Operator(name, dtype, body, declarations=text, iterations=lowered.rounds, computes=tuple(lowered.dtypes))
 
 
 def _missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:

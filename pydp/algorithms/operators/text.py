@@ -48,7 +48,7 @@ _OF_NUMBERS = tuple(  # they return NaN for NaN; one driver's own functions have
 )
 _PLAIN = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _REMAINDERS = ("fmod", "remainder")
-_REMAINDER_ROUNDS = 278
+_REMAINDER_ITERATIONS = 278
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Expressions:
 
     helpers: set[tuple[str, str]] = field(default_factory=set)
     scalars: set[str] = field(default_factory=set)
-    rounds: int = 0
+    iterations: int = 0
 
     def assignable(self, tree: Node, dtype: np.dtype) -> str:
         """The source of `tree` converted to `dtype`, in brackets. Raises Refused if it cannot be converted."""
@@ -162,7 +162,7 @@ class Expressions:
     def _call(self, node: Node, parts: Sequence[_C]) -> _C:
         name = node.symbol
         if name in _REMAINDERS:  # some drivers use a loop with one iteration per bit of the quotient
-            self.rounds += _REMAINDER_ROUNDS * node.type.width
+            self.iterations += _REMAINDER_ITERATIONS * node.type.width
         if name.startswith("convert_"):
             return self._convert(node, parts[0])
         if name == "nan":

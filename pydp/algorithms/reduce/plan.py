@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import unkeyed
-from pydp.algorithms.iteration_budget import room
+from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators import Operator, operator_text, outgrows
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
@@ -17,7 +17,7 @@ from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supporte
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier_plan import build_kernel, tree
 from pydp.runtime.programs.program import Kernel, kernel
-from pydp.tuning.choose import Choice, choose, kept_plan
+from pydp.tuning.choose import Choice, cached_plan, choose
 from pydp.tuning.shape_class import size_class
 
 
@@ -55,7 +55,7 @@ def result_dtype(dtype: np.dtype, op: Any) -> np.dtype:
     return dtype
 
 
-@kept_plan
+@cached_plan
 def plan(
     device: Any,
     source: np.dtype,
@@ -102,7 +102,7 @@ def plan(
     steps: list[Step] = []
     given = source
     limit = device.profile.loop_limit
-    choice = _within_loops(limit, room(limit, operator.rounds, f"op {operator.title}"), choice)
+    choice = _within_loops(limit, call_budget(limit, operator.iterations, f"op {operator.title}"), choice)
     for action in passes(kept, reduced, choice.spec):
         text = convert if not steps else "x"
         steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))

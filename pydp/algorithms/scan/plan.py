@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.iteration_budget import room
+from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.lookback import descriptors, words_per_slot
 from pydp.algorithms.operators import Operator
 from pydp.algorithms.operators.conversion import conversion
@@ -42,7 +42,7 @@ class Job:
 
     def calls(self, profile: Any) -> int | None:
         """The most operator calls in loops of a work-item that the driver allows; None: no limit."""
-        return room(profile.loop_limit, self.operator.rounds, f"op {self.operator.title}")
+        return call_budget(profile.loop_limit, self.operator.iterations, f"op {self.operator.title}")
 
 
 class Arrays(NamedTuple):
@@ -327,8 +327,10 @@ def down_columns(profile: Any, job: Job, spec: ScanSpec) -> bool:
     if not layout.columns:
         return False
     if job.calls(profile) is not None:
-        rounds = 1 + spec.width * (job.operator.rounds or 0)  # each step processes one row of the work-item's columns
-        if layout.n * rounds >= profile.loop_limit - 1000:
+        iterations = 1 + spec.width * (
+            job.operator.iterations or 0
+        )  # each step processes one row of the work-item's columns
+        if layout.n * iterations >= profile.loop_limit - 1000:
             return False
     if spec.mapping == "simt":
         return layout.rows >= 32 * profile.compute_units or layout.n <= 32

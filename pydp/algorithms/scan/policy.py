@@ -312,8 +312,8 @@ def _power_below(n: int) -> int:
 def _simt_items(profile: Profile, itemsize: int, lanes: int) -> int:
     """Elements of a lane. Odd numbers avoid bank conflicts without padding (see `local_memory.skew`). About 16 KiB of
     local memory per work-group keep the occupancy high."""
-    room = min(profile.local_bytes // 2, 16 << 10) - _local_bytes(itemsize, lanes, 16, 0)
-    items = min(15, room // (lanes * itemsize)) if room > 0 else 0
+    available = min(profile.local_bytes // 2, 16 << 10) - _local_bytes(itemsize, lanes, 16, 0)
+    items = min(15, available // (lanes * itemsize)) if available > 0 else 0
     return items - 1 if items > 1 and items % 2 == 0 else items
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import by_key, unkeyed
-from pydp.algorithms.iteration_budget import room
+from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.sort.order import Order, order_of, ordering
 from pydp.algorithms.sort.policy import FAMILY, SortProblem, SortSpec, needs, passes, skewed
@@ -35,7 +35,7 @@ from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.runtime.recording import recorded
-from pydp.tuning.choose import Choice, choose, kept_plan
+from pydp.tuning.choose import Choice, cached_plan, choose
 from pydp.tuning.reference import Expected, host
 from pydp.tuning.shape_class import size_class
 
@@ -177,7 +177,7 @@ class _Plan:
     choice: Choice | None
 
 
-@kept_plan
+@cached_plan
 def _plan(
     device: Any,
     dtype: np.dtype,
@@ -193,9 +193,9 @@ def _plan(
     check_kept_whole(dtype, device)
     if carried is not None:
         check_supported(carried, device, "sort_by_key", storage_only=True)
-    how, used, rounds = ordering(dtype, key, less, order.descending)
+    how, used, iterations = ordering(dtype, key, less, order.descending)
     check_computed(used, device, "a comparison by key and less")
-    room(device.profile.loop_limit, rounds, "a comparison by key and less")
+    call_budget(device.profile.loop_limit, iterations, "a comparison by key and less")
     if not order.n or not order.rows:
         return _Plan(order, dtype, carried, None, None, None)
     words = movable(carried) if carried else None
@@ -205,7 +205,7 @@ def _plan(
         size_class(order.rows),
         dtype.itemsize + (carried.itemsize if carried else 0),
         records_lost_in_arrays=any(one is not None and lost_in_arrays(one, device) for one in (dtype, words)),
-        rounds=rounds if rounds and device.profile.loop_limit is not None else 0,
+        rounds=iterations if iterations and device.profile.loop_limit is not None else 0,
     )
     choice = choose(FAMILY, device, problem, unkeyed(spec))
     chosen: SortSpec = choice.spec

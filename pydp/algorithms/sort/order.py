@@ -102,11 +102,11 @@ def ordering(
     needed = {dtype}
     compared = dtype
     key_name = function = None
-    rounds: list[int | None] = []
+    iterations: list[int | None] = []
     if callable(key):
         lowered = _function(key, (dtype,), None, texts, needed)
         key_name, compared = lowered.name, lowered.result
-        rounds += [lowered.rounds, lowered.rounds]  # once for each element
+        iterations += [lowered.rounds, lowered.rounds]  # once for each element
     if less is not None:
         lowered = _function(less, (compared, compared), None, texts, needed)
         if lowered.result != np.dtype(bool):  # a three-way comparison would count as true for every nonzero result
@@ -114,7 +114,7 @@ def ordering(
                 f"less returns {lowered.result}; a bool is required: True if the first element comes before the second"
             )
         function = lowered.name
-        rounds.append(lowered.rounds)
+        iterations.append(lowered.rounds)
     values: dict[str, object] = {
         "text": "\n".join(texts),
         "function": function,
@@ -123,7 +123,7 @@ def ordering(
         "parts": [] if function else list(_parts("@", compared, key if isinstance(key, tuple) else None)),
         "descending": descending,
     }
-    return values, needed | {compared}, None if None in rounds else sum(one for one in rounds if one)
+    return values, needed | {compared}, None if None in iterations else sum(one for one in iterations if one)
 
 
 def _function(function: Any, dtypes: tuple[np.dtype, ...], result: Any, texts: list[str], needed: set[np.dtype]) -> Any:

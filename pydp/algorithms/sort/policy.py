@@ -65,7 +65,7 @@ def counts(profile: Profile, problem: SortProblem, spec: SortSpec) -> Counts:
     """Phases: the sort of the runs, then the merge passes."""
     passes = max(0, (-(-_sizes(problem)[0] // spec.run) - 1).bit_length())  # each merges runs of twice the length
     if spec.mapping == "simt":
-        merges = [_merge(profile, problem, spec, spec.run << turn) for turn in range(passes)]
+        merges = [_merge(profile, problem, spec, spec.run << step) for step in range(passes)]
         return Counts(problem.dtype, (_runs_of_lanes(profile, problem, spec), *merges))
     runs = _runs(profile, problem, spec.run, spec.small, spec.chains)
     if not passes:
@@ -207,9 +207,9 @@ def needs(lanes: int, items: int) -> dict[str, Widths]:
     An iteration reads from the lane's pair of runs. It overwrites elements that the previous iteration read within the
     same run.
     """
-    turns = [1 << turn for turn in range(lanes.bit_length() - 1)]
-    merged = [(items * run, run) for run in turns]
-    placed = [(items * run, 2 * run) for run in turns]
+    runs = [1 << step for step in range(lanes.bit_length() - 1)]
+    merged = [(items * run, run) for run in runs]
+    placed = [(items * run, 2 * run) for run in runs]
     return {"loaded": lanes, "merged": merged or lanes, "placed": placed or lanes}
 
 
@@ -247,7 +247,7 @@ def default(profile: Profile, problem: SortProblem) -> SortSpec:
         chains, calls = 4, _calls(profile, problem)
         if calls is not None:
             run, stretch, chains = min(run, 256), 1024, 4 if calls > 4096 else 1
-            while run > 1 and _rounds(run, min(run, 16), chains) > calls:
+            while run > 1 and _iterations(run, min(run, 16), chains) > calls:
                 run //= 2
             while stretch > 1 and _merged(stretch, chains) > calls:
                 stretch //= 2
@@ -291,18 +291,18 @@ def _vector_space() -> list[SortSpec]:
     ]
 
 
-def _rounds(run: int, small: int, chains: int) -> int:
+def _iterations(run: int, small: int, chains: int) -> int:
     """The maximum loop iterations of a work-item that sorts a run, including the final test of each loop.
 
     The work-item reads and writes the run, sorts pieces by insertion and merges them."""
     pieces = run // small
-    rounds = 2 * (run + 1) + pieces * (1 + small + small * (small - 1) // 2 + small) + 2
+    iterations = 2 * (run + 1) + pieces * (1 + small + small * (small - 1) // 2 + small) + 2
     width = small
     while width < run:
         searches = chains + (chains - 1) * width.bit_length() if 2 * width >= chains else chains
-        rounds += run + -(-run // (2 * width)) * (searches + chains + 2) + 2
+        iterations += run + -(-run // (2 * width)) * (searches + chains + 2) + 2
         width *= 2
-    return rounds
+    return iterations
 
 
 def _merged(stretch: int, chains: int) -> int:
@@ -315,7 +315,7 @@ def _calls(profile: Profile, problem: SortProblem) -> int | None:
     return None if profile.loop_limit is None else profile.loop_limit // (1 + problem.rounds)
 
 
-def _lane_rounds(lanes: int, items: int) -> int:
+def _lane_iterations(lanes: int, items: int) -> int:
     """The maximum loop iterations of a lane that sorts a run with its work-group.
 
     `items` passes of an odd-even transposition sort, then for each doubled run length: placing, searching, merging."""
@@ -337,8 +337,10 @@ def check(profile: Profile, problem: SortProblem, spec: SortSpec) -> str | None:
     calls = _calls(profile, problem)
     if calls is not None:
         alone = spec.mapping == "vector"
-        rounds = _rounds(spec.run, spec.small, spec.chains) if alone else _lane_rounds(spec.lanes, spec.items)
-        if max(rounds, _merged(spec.stretch, spec.chains)) > calls:
+        iterations = (
+            _iterations(spec.run, spec.small, spec.chains) if alone else _lane_iterations(spec.lanes, spec.items)
+        )
+        if max(iterations, _merged(spec.stretch, spec.chains)) > calls:
             return (
                 f"run is {spec.run}, small {spec.small}, items {spec.items}, chains {spec.chains} and stretch "
                 f"{spec.stretch}; together they exceed the loop iterations that this driver allows"

@@ -28,7 +28,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.device.profile import Profile
 from pydp.runtime.programs.program import Kernel
 from pydp.runtime.recording import recorded
-from pydp.tuning.choose import Choice, SpecProbe, choose, kept_plan
+from pydp.tuning.choose import Choice, SpecProbe, cached_plan, choose
 from pydp.tuning.reference import Expected, host
 from pydp.tuning.shape_class import size_class
 
@@ -130,7 +130,7 @@ def _chosen(call: Call, turned: Operand, result: Operand, spec: Any) -> Choice |
     return _kept(call.device, turned.dtype, turned.shape, turned.strides, result.strides, by_key(spec))
 
 
-@kept_plan
+@cached_plan
 def _kept(
     device: Any, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...], spec: Any
 ) -> Choice | None:

@@ -37,7 +37,7 @@ _state = threading.local()
 def checked() -> Iterator[None]:
     """Run every forall inside the block on the host in checked mode (this thread only).
 
-    A mistake raises :class:`CheckFailed`, a :class:`pydp.VectorError`.
+    A mistake raises :class:`pydp.CheckFailed`, a :class:`pydp.VectorError`.
 
     >>> import pydp
     >>> with pydp.checked():
