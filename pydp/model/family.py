@@ -8,10 +8,11 @@ tuner know nothing else about it. A specialization ("spec") is a frozen dataclas
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar, cast
 
+from pydp.groups.barrier import why_not
 from pydp.model.counts import Counts
 from pydp.runtime.bounded import ABSENT
 from pydp.runtime.device.profile import Profile
@@ -97,6 +98,45 @@ class Family:
         """The specs that can run: the default first, then the space in its order."""
         specs = dict.fromkeys((self.default(profile, problem), *self.space(profile, problem)))
         return [spec for spec in specs if self.check(profile, problem, spec) is None]
+
+
+Accepted = tuple[Callable[[Any], bool], str]
+"""A test of a field's value, and the accepted values in words."""
+
+
+def between(low: int, high: int) -> Accepted:
+    """The integers from `low` to `high`."""
+    return lambda value: type(value) is int and low <= value <= high, f"{low} to {_in_words(high)} are"
+
+
+def power_of_two(high: int) -> Accepted:
+    """The powers of two from 1 to `high`."""
+    in_range, _ = between(1, high)
+    return lambda value: in_range(value) and not value & (value - 1), f"powers of two up to {_in_words(high)} are"
+
+
+def one_of(*values: Any) -> Accepted:
+    """These values."""
+    *first, last = map(repr, values)
+    return lambda value: value in values, f"{', '.join(first)} and {last} are"
+
+
+def _in_words(number: int) -> str:
+    if number < 1 << 20:
+        return str(number)
+    return f"2**{number.bit_length() - 1}" if not number & (number - 1) else f"2**{number.bit_length()} - 1"
+
+
+def field_error(spec: Any, accepted: Mapping[str, Accepted]) -> str | None:
+    """One sentence on the first field of a spec that no device accepts, or None.
+
+    `accepted` has the fields that are checked by themselves; mapping, barriers and subgroup are checked for every spec.
+    """
+    for name, (test, text) in accepted.items():
+        value = getattr(spec, name)
+        if not test(value):
+            return f"{name} is {value!r}; {text} accepted"
+    return why_not(spec.mapping, spec.barriers, spec.subgroup)
 
 
 def altered(spec: _Spec, **fields: Any) -> _Spec:

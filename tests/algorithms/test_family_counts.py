@@ -18,7 +18,7 @@ from pydp.algorithms.scan.policy import FAMILY as SCAN
 from pydp.algorithms.scan.policy import ScanProblem, ScanSpec, partition, scan_cycles
 from pydp.algorithms.sort import policy as sort_policy
 from pydp.algorithms.sort.policy import SortProblem
-from pydp.algorithms.transpose.counts import TransposeProblem
+from pydp.algorithms.transpose.policy import TransposeProblem
 from pydp.model.architectures import by_target, rates_of
 from pydp.model.costs import cost
 from pydp.model.counts import Counts, Phase, efficiency, spread

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pydp.algorithms.matmul.policy import FAMILY, bank_note, size_class
+from pydp.algorithms.matmul.policy import FAMILY, bank_note, rounded_size
 from pydp.algorithms.matmul.problem import Product, arithmetic, factor, parts_of, product, result_dtype, result_shape
 from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec
 from pydp.errors import InvalidArgument
@@ -153,7 +153,7 @@ def test_check_names_what_is_wrong() -> None:
 
 
 def test_size_classes() -> None:
-    assert [size_class(x) for x in (0, 1, 7, 8, 9, 16, 17, 1000)] == [0, 1, 7, 8, 16, 16, 32, 1024]
+    assert [rounded_size(x) for x in (0, 1, 7, 8, 9, 16, 17, 1000)] == [0, 1, 7, 8, 16, 16, 32, 1024]
 
 
 def test_result_dtypes_are_numpys() -> None:

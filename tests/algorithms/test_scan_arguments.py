@@ -55,7 +55,7 @@ WRONG = {
     "out's shape": ((INTS,), {"out": np.zeros(9, np.int32)}, "out"),
     "out's dtype": ((INTS,), {"out": np.zeros(10, np.int64)}, "out"),
     "spec's name": ((INTS,), {"spec": {"parts": 3}}, "parts"),
-    "spec's value": ((INTS,), {"spec": {"part": 0}}, "part 0"),
+    "spec's value": ((INTS,), {"spec": {"part": 0}}, "part is 0"),
     "spec's type": ((INTS,), {"spec": 7}, "7"),
     "vectors of records": ((RECORD, {"a": "a.a", "b": "a.b"}), {"spec": {"vector": 4}}, "vector 4"),
     "lists among fields": ((RECORD, {"a": ["a.a"], "b": "a.b"}), {}, r"\['a.a'\]"),

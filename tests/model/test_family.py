@@ -15,7 +15,7 @@ from pydp.algorithms.matmul.spec import MatmulProblem
 from pydp.algorithms.reduce.policy import ReduceProblem
 from pydp.algorithms.scan.policy import ScanProblem
 from pydp.algorithms.sort.policy import SortProblem
-from pydp.algorithms.transpose.counts import TransposeProblem
+from pydp.algorithms.transpose.policy import TransposeProblem
 from pydp.model import family
 from pydp.model.architectures import by_target
 from pydp.model.family import Family, Key, Keyed, Problem, ProblemFound, SpecProbe, altered, cached_plan, forget

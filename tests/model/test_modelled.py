@@ -11,7 +11,7 @@ import pytest
 
 import pydp
 from pydp.algorithms.scan.policy import FAMILY, ScanProblem
-from pydp.algorithms.transpose import FAMILY as transposes
+from pydp.algorithms.transpose.policy import FAMILY as transposes
 from pydp.model import calibration
 from pydp.model.architectures import by_target, rates_of
 from pydp.model.costs import analysis

@@ -16,7 +16,7 @@ from pydp.algorithms.matmul.spec import MatmulProblem
 from pydp.algorithms.reduce.policy import ReduceProblem
 from pydp.algorithms.scan.policy import ScanProblem
 from pydp.algorithms.sort.policy import SortProblem
-from pydp.algorithms.transpose.counts import TransposeProblem
+from pydp.algorithms.transpose.policy import TransposeProblem
 from pydp.model import calibration
 from pydp.model.architectures import by_target
 from pydp.model.family import Family, Problem
@@ -117,7 +117,7 @@ def test_choosing_how_to_transpose_looks_for_few_placements(monkeypatch: pytest.
         asked.append(spec)
         return before(profile, spec, item_bytes)
 
-    module: Any = importlib.import_module("pydp.algorithms.transpose")
+    module: Any = importlib.import_module("pydp.algorithms.transpose.policy")
     before = module.placement
     monkeypatch.setattr(module, "placement", placement)
     for size in (1, 2, 4, 16):

@@ -16,7 +16,7 @@ from pydp.algorithms.reduce.policy import ReduceProblem
 from pydp.algorithms.scan.policy import FAMILY as SCAN
 from pydp.algorithms.scan.policy import ScanProblem
 from pydp.algorithms.sort.policy import SortProblem
-from pydp.algorithms.transpose.counts import TransposeProblem
+from pydp.algorithms.transpose.policy import TransposeProblem
 from pydp.errors import InvalidArgument
 from pydp.model.architectures import TABLE, by_name, by_target
 from pydp.model.counts import Counts, Phase

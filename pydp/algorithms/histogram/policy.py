@@ -11,10 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from pydp.groups.barrier import why_not
 from pydp.local_memory import banks_of, layout
 from pydp.model.counts import Counts, Phase, efficiency, spread
-from pydp.model.family import Family, Problem
+from pydp.model.family import Family, Problem, between, field_error, one_of, power_of_two
 from pydp.runtime.device.profile import Profile
 
 
@@ -127,7 +126,6 @@ def _fold(profile: Profile, rows: int, bins: int, lanes: int) -> Phase:
 
 
 _FEW = 32  # bins that a lane can keep in registers
-_COUNTERS = ("sets", "own", "registers")
 
 
 def local_bytes(profile: Profile, spec: HistogramSpec, bins: int) -> int | None:
@@ -179,22 +177,23 @@ def _space(profile: Profile, problem: HistogramProblem) -> list[HistogramSpec]:
     return found
 
 
+_ACCEPTED = {
+    "parts": between(1, 1 << 24),
+    "pad": between(0, 1024),
+    "copies": power_of_two(8),
+    "lanes": power_of_two(1 << 20),
+    "sets": power_of_two(1 << 20),
+    "waves": between(1, 64),
+    "counters": one_of("sets", "own", "registers"),
+}
+
+
 def _check(profile: Profile, problem: HistogramProblem, spec: HistogramSpec) -> str | None:
-    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
-    if wrong:
-        return wrong
-    if not 1 <= spec.parts <= 2**24 or not 0 <= spec.pad <= 1024:
-        return f"parts is {spec.parts} and pad {spec.pad}; accepted are parts 1 to 2**24 and pad 0 to 1024"
-    for name in ("copies", "lanes", "sets"):
-        value = getattr(spec, name)
-        if value < 1 or value & (value - 1):
-            return f"{name} is {value}; powers of two are accepted"
-    if spec.copies > 8 or spec.lanes > profile.max_group_size or spec.sets > spec.lanes:
-        return f"copies is at most 8, lanes at most {profile.max_group_size}, sets at most lanes; not so in {spec}"
-    if not 1 <= spec.waves <= 64:
-        return f"waves is {spec.waves}; 1 to 64 are accepted"
-    if spec.counters not in _COUNTERS:
-        return f"counters is {spec.counters!r}; {', '.join(map(repr, _COUNTERS))} are accepted"
+    error = field_error(spec, _ACCEPTED)
+    if error:
+        return error
+    if spec.lanes > profile.max_group_size or spec.sets > spec.lanes:
+        return f"lanes is at most {profile.max_group_size} and sets at most lanes; not so in {spec}"
     if (spec.counters == "registers" or spec.constants) and problem.bins > _FEW:
         return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.bins}"
     # If a single set does not fit into local memory, work-items count in global memory without barriers.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pydp.algorithms.matmul.plan import Builder, Plan
-from pydp.algorithms.matmul.policy import FAMILY, THIN_ROWS, bank_note, size_class
+from pydp.algorithms.matmul.policy import FAMILY, THIN_ROWS, bank_note, rounded_size
 from pydp.algorithms.matmul.problem import (
     Arithmetic,
     Matrix,
@@ -151,7 +151,7 @@ def _choose(device: Device, how: Arithmetic, one: Product, spec: Any) -> Choice:
     wanted: Mapping[str, Any] = spec if isinstance(spec, Mapping) else {}
     # The defaults of the other fields depend on these two.
     mapping, method = (str(wanted[name]) if name in wanted else None for name in ("mapping", "method"))
-    batches, m, n, k = (size_class(size) for size in (one.batches, one.m, one.n, one.k))
+    batches, m, n, k = (rounded_size(size) for size in (one.batches, one.m, one.n, one.k))
     problem = MatmulProblem(str(how.dtype), batches, m, n, k, thin, thin and one.b.col != 1, mapping, method)
     return choose(FAMILY, device, problem, spec)
 

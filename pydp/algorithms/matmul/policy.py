@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING
 from pydp.algorithms.matmul.counts import counts
 from pydp.algorithms.matmul.problem import Arithmetic
 from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec, packed_space, staged_space, thin_space
-from pydp.groups.barrier import why_not
 from pydp.local_memory import Banks, Layout, Pattern, banks_of, layout, worst
-from pydp.model.family import Family, altered
+from pydp.model.family import Family, altered, between, field_error, one_of
 
 if TYPE_CHECKING:
     from pydp.runtime.device.profile import Profile
 
 THIN_ROWS = 4  # up to this many rows, reading the matrix once limits the speed, and packing only adds cost
 _WIDE = (2, 4, 8, 16)
-_SIZES = ("tile_m", "tile_n", "tile_k", "rows", "columns", "lanes_m", "lanes_n", "width", "unroll", "parts")
 
 
-def size_class(size: int) -> int:
+def rounded_size(size: int) -> int:
     """The size class of cached choices: sizes up to 8 unchanged, larger sizes rounded up to a power of two."""
     return size if size <= 8 else 1 << (size - 1).bit_length()
 
@@ -211,23 +209,23 @@ def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
     return list(dict.fromkeys(found))
 
 
+_ACCEPTED = {
+    **{name: between(1, (1 << 31) - 1) for name in ("tile_m", "tile_n", "tile_k", "rows", "columns")},
+    **{name: between(1, (1 << 31) - 1) for name in ("lanes_m", "lanes_n", "width", "unroll", "parts")},
+    "pad": between(0, (1 << 31) - 1),
+    "buffers": one_of(1, 2),
+}
+
+
 def _check(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> str | None:
-    tiles = (spec.tile_m, spec.tile_n, spec.tile_k, spec.rows, spec.columns)
-    sizes = (*tiles, spec.lanes_m, spec.lanes_n, spec.width, spec.unroll, spec.parts)
-    if {*map(type, sizes)} != {int} or min(sizes) < 1 or max(sizes) >= 1 << 31:
-        named = zip(_SIZES, sizes, strict=True)
-        name, value = next(one for one in named if type(one[1]) is not int or not 1 <= one[1] < 1 << 31)
-        return f"{name} is {value!r}; an integer from 1 to 2**31 - 1 is accepted"
-    if type(spec.pad) is not int or spec.pad < 0:
-        return f"pad is {spec.pad!r}; an integer of at least 0 is accepted"
+    error = field_error(spec, _ACCEPTED)
+    if error:
+        return error
     if (spec.mapping, spec.method) not in (("vector", "packed"), ("vector", "thin"), ("simt", "staged")):
         return (
             f"mapping is {spec.mapping!r} and method {spec.method!r}; 'vector' with 'packed' or 'thin', and 'simt' "
             "with 'staged' are accepted"
         )
-    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
-    if wrong:
-        return wrong
     return _check_staged(profile, problem, spec) if spec.mapping == "simt" else _check_vector(problem, spec)
 
 
@@ -268,8 +266,6 @@ def _check_staged(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) ->
         return f"width is {spec.width}; 1, 2 or 4 is accepted, and must divide rows, columns and pad"
     if spec.rows * spec.columns > 256:
         return f"the register tile {spec.rows} x {spec.columns} is too large; at most 256 results are accepted"
-    if spec.buffers not in (1, 2):
-        return f"buffers is {spec.buffers!r}; 1 and 2 are accepted"
     how = problem.arithmetic
     needed = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * how.item_bytes
     if needed > profile.local_bytes:

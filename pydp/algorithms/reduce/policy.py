@@ -10,9 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from pydp.groups.barrier import why_not
 from pydp.model.counts import Counts, Phase, efficiency, spread
-from pydp.model.family import Family, Problem
+from pydp.model.family import Family, Problem, between, field_error, one_of, power_of_two
 from pydp.runtime.device.profile import Profile
 
 
@@ -177,21 +176,26 @@ def _space(profile: Profile, problem: ReduceProblem) -> list[ReduceSpec]:
     ]
 
 
+_ACCEPTED = {
+    "width": one_of(0, 2, 4, 8, 16),
+    "unroll": between(1, 32),
+    "lanes": power_of_two(1 << 20),
+    "items": between(1, 64),
+    "columns": between(1, 1 << 24),
+    "part": between(2, 1 << 48),
+    "longest": between(2, 1 << 48),
+    "busy": between(1, 1 << 24),
+    "waves": between(1, 64),
+    "buffers": one_of(1, 2),
+}
+
+
 def _check(profile: Profile, problem: ReduceProblem, spec: ReduceSpec) -> str | None:
-    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
-    if wrong:
-        return wrong
-    if spec.width not in (0, 2, 4, 8, 16):
-        return f"width is {spec.width}; 0, 2, 4, 8 or 16 is accepted"
-    if spec.lanes < 1 or spec.lanes & (spec.lanes - 1) or spec.lanes > profile.max_group_size:
-        return f"lanes is {spec.lanes}; powers of two up to {profile.max_group_size} are accepted"
-    if min(spec.unroll, spec.items, spec.columns, spec.busy) < 1 or min(spec.part, spec.longest) < 2:
-        return f"unroll, items, columns and busy must be at least 1, part and longest at least 2; not so in {spec}"
-    large = max(spec.columns, spec.busy) > 2**24 or max(spec.part, spec.longest) > 2**48
-    if large or spec.unroll > 32 or spec.items > 64:
-        return f"unroll is at most 32, items 64, columns and busy 2**24, part and longest 2**48; not so in {spec}"
-    if not 1 <= spec.waves <= 64 or spec.buffers not in (1, 2):
-        return f"waves is {spec.waves} and buffers {spec.buffers}; accepted are waves 1 to 64 and buffers 1 or 2"
+    error = field_error(spec, _ACCEPTED)
+    if error:
+        return error
+    if spec.lanes > profile.max_group_size:
+        return f"lanes is {spec.lanes}; at most {profile.max_group_size} are accepted"
     needed = local_bytes(problem, spec) if spec.mapping == "simt" else 0
     if needed > profile.local_bytes:
         return f"{spec.lanes} lanes need {needed} bytes of local memory; the device has {profile.local_bytes}"

@@ -9,10 +9,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pydp.groups.barrier import why_not
 from pydp.local_memory import Skew, banks_of, skew, skewed
 from pydp.model.counts import Counts, Phase, efficiency, spread
-from pydp.model.family import Family, Problem
+from pydp.model.family import Family, Problem, between, field_error, one_of
 from pydp.runtime.device.profile import Profile
 
 ORDERS = ("ticket", "reversed", "permuted")
@@ -390,33 +389,34 @@ def space(profile: Profile, problem: ScanProblem) -> list[ScanSpec]:
     return [apart(profile, problem, spec) if spec.mapping == "simt" else spec for spec in found]
 
 
+_ACCEPTED = {
+    "strategy": one_of(*STRATEGIES),
+    "order": one_of(*ORDERS),
+    "polls": between(0, (1 << 31) - 1),
+    "suppress": between(0, (1 << 31) - 1),
+    "vector": one_of(0, 2, 4, 8, 16),
+    "part": between(1, (1 << 30) - 1),
+    "width": between(1, 256),
+}
+
+
 def check(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> str | None:
     """One sentence why `spec` cannot run on the device, or None."""
     itemsize = problem.item_bytes
-    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
-    if wrong:
-        return wrong
-    if spec.strategy not in STRATEGIES:
-        return f"strategy {spec.strategy!r} is not one of {', '.join(STRATEGIES)}"
+    error = field_error(spec, _ACCEPTED)
+    if error:
+        return error
     if profile.loop_limit is not None and spec.strategy != "reduce_then_scan":
         return (
             f"strategy {spec.strategy!r} waits in loops, and this driver ends loops after {profile.loop_limit} "
             "iterations; 'reduce_then_scan' is accepted"
         )
-    if spec.order not in ORDERS:
-        return f"order {spec.order!r} is not one of {', '.join(ORDERS)}"
-    if not (0 <= spec.polls < 1 << 31 and 0 <= spec.suppress < 1 << 31):
-        return f"polls is {spec.polls} and suppress {spec.suppress}; both must be between 0 and 2**31 - 1"
     if (spec.order != "ticket" or spec.suppress) and not spec.polls:
         return f"polls is 0 with order {spec.order!r} and suppress {spec.suppress}; at least 1 is required here"
-    if spec.vector not in (0, 2, 4, 8, 16):
-        return f"vector {spec.vector} is not 0, 2, 4, 8 or 16"
     if spec.vector and not problem.vectors:
         return f"vector {spec.vector} needs a named operator on a scalar dtype; 0 is accepted here"
-    if spec.part < 1 or spec.part >= 1 << 30:
-        return f"part {spec.part} is not between 1 and 2**30 - 1"
-    if not 1 <= spec.width <= 256 or (spec.vector and spec.width % spec.vector):
-        return f"width {spec.width} is not a multiple of vector {spec.vector} from 1 to 256"
+    if spec.vector and spec.width % spec.vector:
+        return f"width {spec.width} is not a multiple of vector {spec.vector}"
     elements = spec.part if spec.mapping == "vector" else spec.lanes * spec.items
     if spec.strategy == "reduce_then_scan" and elements == 1:
         return "'reduce_then_scan' cannot use partitions of 1 element; at least 2 elements are accepted"

@@ -298,7 +298,8 @@ def _run(
         )
     for target, places in ((result, keys), (moved, carried)):
         if target is not None and places[-1].buffer is not target.buffer:
-            call.copy(_reshaped(places[-1], _moved(target, order).shape), _moved(target, order))
+            to = _moved(target, order)
+            call.copy(places[-1].view(to.shape, c_strides(to.shape)), to)
 
 
 def _places(
@@ -329,12 +330,7 @@ def _moved(operand: Operand, order: Order) -> Operand:
         return operand
     axes = [a for a in range(len(order.shape)) if a != order.axis] + [order.axis]
     shape, strides = (tuple(given[a] for a in axes) for given in (operand.shape, operand.strides))
-    return Operand(operand.name, operand.buffer, operand.offset, shape, strides, operand.dtype, operand.owner)
-
-
-def _reshaped(operand: Operand, shape: tuple[int, ...]) -> Operand:
-    """A contiguous operand with another shape."""
-    return Operand(operand.name, operand.buffer, operand.offset, shape, c_strides(shape), operand.dtype, operand.owner)
+    return operand.view(shape, strides)
 
 
 def _explain(which: str, given: Given) -> Explanation:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from pydp.groups.barrier import why_not
 from pydp.groups.barrier_plan import Widths
 from pydp.local_memory import Skew, banks_of, skew
 from pydp.model.counts import Counts, Phase, efficiency, spread
-from pydp.model.family import Family, Problem
+from pydp.model.family import Family, Problem, field_error, power_of_two
 from pydp.runtime.device.profile import Profile
 
 
@@ -323,17 +322,17 @@ def _lane_iterations(lanes: int, items: int) -> int:
     return 3 * (items + 1) + items * (items // 2 + 1) + widths * (2 * (items + 1) + bits + 2) + 1
 
 
+_ACCEPTED = {
+    **{name: power_of_two(1 << 20) for name in ("run", "small", "lanes", "items", "stretch")},
+    "chains": power_of_two(16),
+}
+
+
 def check(profile: Profile, problem: SortProblem, spec: SortSpec) -> str | None:
     """One sentence why a specialization cannot run, or None."""
-    powers = (spec.run, spec.small, spec.lanes, spec.items, spec.stretch, spec.chains)
-    for name, value in zip(("run", "small", "lanes", "items", "stretch", "chains"), powers, strict=True):
-        if value < 1 or value & (value - 1) or value > 2**20:
-            return f"{name} is {value}; powers of two up to 2**20 are accepted"
-    if spec.chains > 16:
-        return f"chains is {spec.chains}; at most 16 are accepted"
-    wrong = why_not(spec.mapping, spec.barriers, spec.subgroup)
-    if wrong:
-        return wrong
+    error = field_error(spec, _ACCEPTED)
+    if error:
+        return error
     calls = _calls(profile, problem)
     if calls is not None:
         alone = spec.mapping == "vector"
