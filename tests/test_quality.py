@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from pydp.bench import bench_specializations, specialization_cases
-from pydp.bench.bench_specializations import Quality, pooled
-from pydp.bench.quality import ranks, spearman
+from pydp.bench.bench_specializations import Quality, pooled, ranks, spearman
 from pydp.bench.specialization_report import by_family, candidates_table, heat, heat_tables, plot, summary
 
 pytestmark = pytest.mark.host

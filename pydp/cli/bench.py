@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pydp.algorithms.registry import algorithms
+from pydp.cli.choice import ends_with_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,13 +34,7 @@ class _Benchmark(click.ParamType):
         return str(value)
 
 
-class _WithBenchmarks(click.Command):
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        self.epilog = f"BENCHMARK is one of {', '.join(_modules())}."
-        super().format_epilog(ctx, formatter)
-
-
-@click.command(cls=_WithBenchmarks)
+@click.command(cls=ends_with_names("BENCHMARK", _modules))
 @click.argument("names", nargs=-1, type=_Benchmark(), metavar="[BENCHMARK]...")
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
 @click.option("-q", "--quick", is_flag=True, help="Measure small sizes only.")

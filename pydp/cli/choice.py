@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -24,10 +25,15 @@ class AlgorithmName(click.ParamType):
         return known[value]
 
 
-class WithNames(click.Command):
-    """A command whose help ends with the names of all algorithms."""
+def ends_with_names(metavar: str, names: Callable[[], Iterable[str]]) -> type[click.Command]:
+    """The class of a command whose help ends with the accepted values of an argument."""
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the names."""
-        self.epilog = f"ALGORITHM is one of {', '.join(algorithms())}."
-        super().format_epilog(ctx, formatter)
+    class Command(click.Command):
+        def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            self.epilog = f"{metavar} is one of {', '.join(names())}."
+            super().format_epilog(ctx, formatter)
+
+    return Command
+
+
+WithAlgorithms = ends_with_names("ALGORITHM", algorithms)

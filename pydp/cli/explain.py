@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from pydp.algorithms.registry import Algorithm
-from pydp.cli.choice import AlgorithmName, WithNames
+from pydp.cli.choice import AlgorithmName, WithAlgorithms
 from pydp.cli.run import load, split
 
 
@@ -53,7 +53,7 @@ def _operand(given: Any, dtype: str) -> np.ndarray:
         raise click.UsageError(f"cannot make an array of shape {given} and type {dtype!r}: {error}") from None
 
 
-@click.command(cls=WithNames)
+@click.command(cls=WithAlgorithms)
 @click.argument("algorithm", type=AlgorithmName(), metavar="ALGORITHM")
 @click.argument("words", nargs=-1, metavar="INPUT.npy|SIZES... [NAME=VALUE]...")
 @click.option("-t", "--dtype", default=None, help="Type of operands given as sizes (float32; bincount: uint8).")

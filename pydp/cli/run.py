@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from pydp.algorithms.registry import Algorithm
-from pydp.cli.choice import AlgorithmName, WithNames
+from pydp.cli.choice import AlgorithmName, WithAlgorithms
 
 _WORDS = {"true": "True", "false": "False", "none": "None"}
 
@@ -48,7 +48,7 @@ def load(path: str) -> np.ndarray:
     return found
 
 
-@click.command(cls=WithNames)
+@click.command(cls=WithAlgorithms)
 @click.argument("algorithm", type=AlgorithmName(), metavar="ALGORITHM")
 @click.argument("words", nargs=-1, metavar="INPUT.npy... [NAME=VALUE]...")
 @click.option(

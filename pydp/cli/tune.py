@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pydp.algorithms.registry import Algorithm, Shape, algorithms
-from pydp.cli.choice import AlgorithmName, WithNames
+from pydp.cli.choice import AlgorithmName, WithAlgorithms
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ _STUCK = 75  # exit status of a process whose device is stuck
 _RESTARTS = 8
 
 
-@click.command(cls=WithNames)
+@click.command(cls=WithAlgorithms)
 @click.argument("algorithm", required=False, type=AlgorithmName(), metavar="[ALGORITHM]")
 @click.argument("sizes", nargs=-1, metavar="[SIZE]...")
 @click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")

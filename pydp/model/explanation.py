@@ -47,6 +47,11 @@ def sources_of(kernels: Iterable[Any]) -> dict[str, str]:
 class Given(SimpleNamespace):
     """The arguments of a call by parameter name, including defaults."""
 
+    @property
+    def where(self) -> dict[str, Any]:
+        """The arguments of `Call.begin` among them: device, queue, wait_for and out."""
+        return {name: value for name, value in vars(self).items() if name in ("device", "queue", "wait_for", "out")}
+
     def but(self, **changed: Any) -> Given:
         """The same call with some arguments changed."""
         return Given(**{**vars(self), **changed})

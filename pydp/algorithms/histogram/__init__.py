@@ -232,14 +232,14 @@ def _explain_histogram(given: Given) -> Explanation:
     """Explain ``histogram(x, ...)``. Values are not read: without range, the edges are unknown."""
     switch(given.density, "density")
     bins, arrays = given.bins, {"x": given.x, "weights": given.weights}
-    call = Call.begin(arrays, device=given.device, queue=given.queue, wait_for=given.wait_for)
+    call = Call.begin(arrays, **given.where)
     source = _numbers(call)
     weights = _weights(call, source)
     edges = edges_of(no_values(source.dtype), bins, given.range)
     exact = np.ndim(bins) + (given.range is not None) and are_values(source.dtype, edges)
     edges = reached(source.dtype, edges)
     found = _explained("histogram", call, source, weights, None if weights is None else weights.dtype, len(edges) - 1,
-                       None if exact else np.ndim(bins) == 0, given.spec, {"bins": len(edges) - 1})  # fmt: skip
+                       None if exact else np.ndim(bins) == 0, given.spec, len(edges) - 1)  # fmt: skip
     if np.ndim(bins) == 0 and given.range is None and source.size:
         found.choices.append("no range given: reductions first find the minimum and the maximum")
     return found
@@ -248,13 +248,13 @@ def _explain_histogram(given: Given) -> Explanation:
 def _explain_bincount(given: Given) -> Explanation:
     """Explain ``bincount(x, ...)``. Values are not read: a plan of at least 256 bins serves as an example."""
     arrays = {"x": _integers(given.x), "weights": given.weights}
-    call = Call.begin(arrays, device=given.device, queue=given.queue, wait_for=given.wait_for)
+    call = Call.begin(arrays, **given.where)
     source, least = _counted(call), _least(given.minlength)
     weights = _weights(call, source, "biuf")
     bins = max(256, least)
-    told_bins = bins if _few(source.dtype) else f"max(x) + 1; this explanation assumes {bins}"
+    bins_text = bins if _few(source.dtype) else f"max(x) + 1; this explanation assumes {bins}"
     found = _explained("bincount", call, source, weights, None if weights is None else np.dtype(np.float64), bins, None,
-                       given.spec, {"bins": told_bins})  # fmt: skip
+                       given.spec, bins_text)  # fmt: skip
     if source.size and not _few(source.dtype):
         found.choices.append("a reduction first finds the maximum; signed dtypes need another one for the minimum")
     return found
@@ -262,12 +262,12 @@ def _explain_bincount(given: Given) -> Explanation:
 
 def _explained(
     which: str, call: Call, source: Operand, weights: Operand | None, sums: np.dtype | None, bins: int,
-    even: bool | None, spec: Any, told_bins: dict[str, object],
+    even: bool | None, spec: Any, bins_text: object,
 ) -> Explanation:  # fmt: skip
     """The common part of both explanations. sums: dtype of the sums of weights."""
     plan = plan_of(call.device, source.dtype, None if weights is None else weights.dtype, sums or COUNT, bins, even,
                  source.size, by_key(spec))  # fmt: skip
-    facts: dict[str, object] = {"device": call.device.name, "elements": source.size, **told_bins,
+    facts: dict[str, object] = {"device": call.device.name, "elements": source.size, "bins": bins_text,
                                 "specialization": plan.spec}  # fmt: skip
     if plan.kernel is None:
         return Explanation(which, facts, [plan.choice.reason, "nothing to count: all bins are 0"])

@@ -73,12 +73,12 @@ def matmul(
     matrix product of the tile operator (SPEC S1), for GPUs.
     """
     call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
-    plan, left, right, target = _planned(call, alpha, beta, out, spec)
+    plan, left, right, target = _prepare(call, alpha, beta, out, spec)
     plan.run(call, left, right, target)
     return call.finish(target)
 
 
-def _planned(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Plan, Operand, Operand, Operand]:
+def _prepare(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Plan, Operand, Operand, Operand]:
     """The plan of a call and its validated operands."""
     left, right = call.input("a"), call.input("b")
     dtype = result_dtype(left.dtype, right.dtype)
@@ -120,13 +120,8 @@ def _make_plan(
     if choice.spec.method == "thin" and one.b.col != 1 and one.a.col != 1:
         one, gathered = _gathered(one)
         why.append("the thin operand is copied first: its rows are not contiguous")
-    scratch_bytes = one.batches * one.m * one.n * how.item_bytes
-    if (
-        how.narrow
-        and choice.spec.method == "packed"
-        and one.k > 4 * choice.spec.tile_k
-        and scratch_bytes <= _SCRATCH_BYTES
-    ):
+    small = one.batches * one.m * one.n * how.item_bytes <= _SCRATCH_BYTES
+    if how.narrow and choice.spec.method == "packed" and one.k > 4 * choice.spec.tile_k and small:
         via_scratch = True
         why.append(f"between blocks of k, sums of {how.dtype} are kept as float32 in scratch memory")
     elif via_scratch:
@@ -164,15 +159,14 @@ def _gathered(one: Product) -> tuple[Product, tuple[Shape, Shape]]:
     batch = tuple(1 if step == 0 else size for size, step in zip(one.batch, one.a.batch, strict=True))
     shape = (*batch, one.m, one.k)
     steps = c_strides(shape)[:-2]
-    lying = tuple(step if own else 0 for step, own in zip(steps, one.a.batch, strict=True))
-    return replace(one, a=Matrix(0, one.k, 1, lying)), (shape, (*one.a.batch, one.a.row, one.a.col))
+    batch_steps = tuple(step if own else 0 for step, own in zip(steps, one.a.batch, strict=True))
+    return replace(one, a=Matrix(0, one.k, 1, batch_steps)), (shape, (*one.a.batch, one.a.row, one.a.col))
 
 
 def _explain(given: Given) -> Explanation:
     """Describe what ``matmul(a, b, ...)`` would run: its plan, without launching it."""
-    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for, "out": given.out}
-    call = Call.begin({"a": given.a, "b": given.b}, **where)
-    plan, _, _, target = _planned(call, given.alpha, given.beta, given.out, given.spec)
+    call = Call.begin({"a": given.a, "b": given.b}, **given.where)
+    plan, _, _, target = _prepare(call, given.alpha, given.beta, given.out, given.spec)
     one, chosen = plan.product, plan.choice
     facts: dict[str, object] = {
         "device": call.device.name,
@@ -185,7 +179,7 @@ def _explain(given: Given) -> Explanation:
     }
     for number, launch in enumerate(plan.launches[:8]):
         facts[f"launch {number}"] = f"{launch.kernel.name} {launch.global_size} in groups of {launch.local_size}"
-    choices = [f"{chosen.source}: {chosen.reason}", _about(chosen.spec), *plan.why]
+    choices = [f"{chosen.source}: {chosen.reason}", _method_text(chosen.spec), *plan.why]
     if chosen.spec.method == "staged":
         choices += [bank_note(call.device.profile, plan.how, chosen.spec), _BUFFERS[chosen.spec.buffers]]
         choices += [line for launch in plan.launches[:1] for line in describe_barriers(launch.kernel)]
@@ -200,7 +194,7 @@ _BUFFERS = {
 }
 
 
-def _about(spec: MatmulSpec) -> str:
+def _method_text(spec: MatmulSpec) -> str:
     """One sentence on the method."""
     return {
         "packed": "one work-item per group packs panels that fit the caches and holds "

@@ -218,14 +218,14 @@ _ACCEPTED = {
 
 
 def _check(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> str | None:
-    error = field_error(spec, _ACCEPTED)
-    if error:
-        return error
     if (spec.mapping, spec.method) not in (("vector", "packed"), ("vector", "thin"), ("simt", "staged")):
         return (
             f"mapping is {spec.mapping!r} and method {spec.method!r}; 'vector' with 'packed' or 'thin', and 'simt' "
             "with 'staged' are accepted"
         )
+    error = field_error(spec, _ACCEPTED)
+    if error:
+        return error
     return _check_staged(profile, problem, spec) if spec.mapping == "simt" else _check_vector(problem, spec)
 
 

@@ -71,7 +71,7 @@ def reduce(
     np.float32(6.0)
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
-    call, source, axes, kind, plan = _planned(x, op, axis, init, dtype, spec, where)
+    call, source, axes, kind, plan = _prepare(x, op, axis, init, dtype, spec, where)
     value = _first_value(call, init, plan.dtype)
     result = call.output(_shape(source, axes, keepdims), kind)
     seed = None if init is None else _seed(call, value, plan.dtype)
@@ -80,7 +80,7 @@ def reduce(
     return found[()] if out is None and isinstance(found, np.ndarray) and not found.ndim else found
 
 
-def _planned(
+def _prepare(
     x: Any, op: Any, axis: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
 ) -> tuple[Call, Operand, tuple[int, ...], np.dtype, Plan]:
     """Prepare a call or explanation: the call, its operand, the axes to reduce, the result's dtype and the plan.
@@ -177,8 +177,9 @@ def _seed(call: Call, value: np.ndarray | None, dtype: np.dtype) -> Operand:
 
 def _explain(given: Given) -> Explanation:
     """Explain ``reduce(x, op, ...)`` on this device."""
-    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for, "out": given.out}
-    call, source, axes, _, plan = _planned(given.x, given.op, given.axis, given.init, given.dtype, given.spec, where)
+    call, source, axes, _, plan = _prepare(
+        given.x, given.op, given.axis, given.init, given.dtype, given.spec, given.where
+    )
     _first_value(call, given.init, plan.dtype)
     shape = _shape(source, axes, given.keepdims)
     if given.out is not None:

@@ -115,11 +115,8 @@ def _single(
     carried: np.dtype | None, x: Any, axis: Any, key: Any, less: Any, descending: Any, spec: Any, where: dict[str, Any]
 ) -> Any:
     """Sort `x`, or return the sorting indices if `carried` is their dtype."""
-    call = Call.begin({"x": x}, **where)
-    source = call.input("x")
-    order, functions = order_of(axis, source, key, less, descending)
-    plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(spec))
-    result = call.output(order.result_shape, carried or source.dtype)
+    call, source, _, plan = _prepare({"x": x}, carried, axis, key, less, descending, spec, where)
+    result = call.output(plan.order.result_shape, carried or source.dtype)
     _run(call, plan, source, None, *((None, result) if carried else (result, None)))
     return call.finish(result)
 
@@ -146,22 +143,38 @@ def sort_by_key(
     >>> pydp.sort_by_key(np.array([3, 1, 2]), np.array([30., 10., 20.]))
     (array([1, 2, 3]), array([10., 20., 30.]))
     """
-    call, source, carried = _paired(keys, values, device=device, queue=queue, wait_for=wait_for)
-    order, functions = order_of(axis, source, key, less, descending)
-    sorted_keys = call.output(order.result_shape, source.dtype)
-    sorted_values = call.output(order.result_shape, carried.dtype)
-    plan = _plan(call.device, source.dtype, carried.dtype, order, *functions, by_key(spec), False)
+    arrays, where = {"keys": keys, "values": values}, {"device": device, "queue": queue, "wait_for": wait_for}
+    call, source, carried, plan = _prepare(arrays, None, axis, key, less, descending, spec, where)
+    assert carried is not None
+    sorted_keys = call.output(plan.order.result_shape, source.dtype)
+    sorted_values = call.output(plan.order.result_shape, carried.dtype)
     _run(call, plan, source, carried, sorted_keys, sorted_values)
     return call.finish(sorted_keys, sorted_values)
 
 
-def _paired(keys: Any, values: Any, **where: Any) -> tuple[Call, Operand, Operand]:
-    """The call of `sort_by_key` and its two operands; raises InvalidArgument if their shapes differ."""
-    call = Call.begin({"keys": keys, "values": values}, **where)
-    source, carried = call.input("keys"), call.input("values")
-    if carried.shape != source.shape:
-        raise InvalidArgument(f"values has shape {carried.shape}; it must have the shape of keys, {source.shape}")
-    return call, source, carried
+def _prepare(
+    arrays: dict[str, Any],
+    carried: np.dtype | None,
+    axis: Any,
+    key: Any,
+    less: Any,
+    descending: Any,
+    spec: Any,
+    where: dict[str, Any],
+) -> tuple[Call, Operand, Operand | None, _Plan]:
+    """Prepare a call or explanation: the call, the elements to sort, the values to reorder, and the plan.
+
+    arrays: x, or keys and values. carried: the dtype of the elements' indices if they are the result.
+    """
+    call = Call.begin(arrays, **where)
+    source, *others = (call.input(name) for name in arrays)
+    values = others[0] if others else None
+    if values is not None and values.shape != source.shape:
+        raise InvalidArgument(f"values has shape {values.shape}; it must have the shape of keys, {source.shape}")
+    order, functions = order_of(axis, source, key, less, descending)
+    carried = carried if values is None else values.dtype
+    plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(spec), values is None)
+    return call, source, values, plan
 
 
 # --- plan ------------------------------------------------------------------------------------------------
@@ -186,7 +199,7 @@ def _plan(
     key: Any,
     less: Any,
     spec: Any,
-    positions: bool = True,
+    positions: bool,
 ) -> _Plan:
     """key, less and spec come from `by_key`. positions: the carried values are the elements' indices, not an array."""
     check_supported(dtype, device, "sort")
@@ -335,19 +348,14 @@ def _moved(operand: Operand, order: Order) -> Operand:
 
 def _explain(which: str, given: Given) -> Explanation:
     """Explain a call of the function named `which`."""
-    where = {"device": given.device, "queue": given.queue, "wait_for": given.wait_for}
+    arrays = {name: value for name, value in vars(given).items() if name in ("x", "keys", "values")}
     carried = _POSITION if which == "argsort" else None
-    if which == "sort_by_key":
-        call, source, values = _paired(given.keys, given.values, **where)
-        carried, out = values.dtype, None
-    else:
-        out = given.out
-        call = Call.begin({"x": given.x}, out=out, **where)
-        source = call.input("x")
-    order, functions = order_of(given.axis, source, given.key, given.less, given.descending)
-    if out is not None:
+    call, source, _, plan = _prepare(
+        arrays, carried, given.axis, given.key, given.less, given.descending, given.spec, given.where
+    )
+    order = plan.order
+    if which != "sort_by_key" and given.out is not None:
         call.output(order.result_shape, carried or source.dtype)  # validates out
-    plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(given.spec), which != "sort_by_key")
     facts: dict[str, object] = {
         "device": call.device.name,
         "rows": order.rows,

@@ -55,7 +55,7 @@ def transpose(
     >>> pydp.transpose(np.arange(6).reshape(2, 3)).shape
     (3, 2)
     """
-    call, source = _prepare(x, axes, out, device, queue, wait_for)
+    call, source = _prepare(x, axes, {"out": out, "device": device, "queue": queue, "wait_for": wait_for})
     result = call.output(source.shape, source.dtype)
     if call.overlaps(source, result):
         kept = call.temporary(source.shape, source.dtype)
@@ -66,9 +66,9 @@ def transpose(
     return call.finish(result)
 
 
-def _prepare(x: Any, axes: Any, out: Any, device: Any, queue: Any, wait_for: Any) -> tuple[Call, Operand]:
+def _prepare(x: Any, axes: Any, where: dict[str, Any]) -> tuple[Call, Operand]:
     """The validated call, and its operand with permuted axes."""
-    call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for, out=out)
+    call = Call.begin({"x": x}, **where)
     source = call.input("x")
     check_supported(source.dtype, call.device, "transpose", storage_only=True)
     return call, _permuted(source, axes)
@@ -117,7 +117,7 @@ def _cached_choice(
 
 def _explain(given: Given) -> Explanation:
     """Explain ``transpose(x, axes, ...)`` on this device."""
-    call, source = _prepare(given.x, given.axes, given.out, given.device, given.queue, given.wait_for)
+    call, source = _prepare(given.x, given.axes, given.where)
     facts: dict[str, object] = {"device": call.device.name, "result": source.shape, "strides": source.strides}
     fresh = Operand("out", source.buffer, 0, source.shape, c_strides(source.shape), source.dtype)
     if given.out is not None:
