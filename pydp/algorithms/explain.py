@@ -11,7 +11,7 @@ from pydp.algorithms.forall import forall
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
 from pydp.model.family import ProblemFound, SpecProbe
-from pydp.model.modelled import model_told
+from pydp.model.modelled import model_description
 
 __all__ = ["explain"]
 
@@ -57,8 +57,8 @@ def _add_the_model(found: Explanation, described: Callable[[SpecProbe], Explanat
     """Add the cost model's estimates for the chosen specialization and for the other candidates."""
     try:
         described(SpecProbe())
-    except ProblemFound as asked:
-        facts, lines = model_told(asked.family, asked.device, asked.problem, found.facts["specialization"])
+    except ProblemFound as probed:
+        facts, lines = model_description(probed.family, probed.device, probed.problem, found.facts["specialization"])
         found.facts |= facts
         found.choices += lines
     except (InvalidArgument, TypeError):  # the function has no parameter spec

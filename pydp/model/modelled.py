@@ -67,7 +67,9 @@ def _own(family: Family, device: Device, problem: Problem, spec: Any, rates: Rat
     return cost(family.counts(profile, problem, spec), rates or rates_of(profile, entry), structure)
 
 
-def model_told(family: Family, device: Device, problem: Problem, spec: Any) -> tuple[dict[str, object], list[str]]:
+def model_description(
+    family: Family, device: Device, problem: Problem, spec: Any
+) -> tuple[dict[str, object], list[str]]:
     """(facts, sentences) for an explanation; both are empty for a family without counts.
 
     They give the prediction for `spec`, the candidates ranked next, candidates that cannot run, and on a GPU the values

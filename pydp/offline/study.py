@@ -35,7 +35,7 @@ def target_of(name: str) -> Target:
     return Target(entry.name, entry.vendor, by_target(name)[0])
 
 
-def asked(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Family, Problem] | None:
+def probed(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> tuple[Family, Problem] | None:
     """The family and problem of ``call(*args, **kw)``; None for a function without specializations."""
     try:
         dry_run(target, call, *args, **{**kw, "spec": SpecProbe()})
@@ -205,7 +205,7 @@ def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: A
     target = target_of(name)
     workshop = _Workshop(target, by_name(name), by_target(name)[1], call, args, kw)
     compiler = missing(target.name)
-    found = asked(target, call, *args, **kw)
+    found = probed(target, call, *args, **kw)
     if found is None:
         only = Candidate(None, None, None, f"{call.__name__} has only one way to run this call")
         only = only if compiler else workshop.compiled(only, None)

@@ -131,8 +131,8 @@ class Subject:
         self.limit = LIMIT
         try:
             self.fn(*self.args, **self.kw, spec=SpecProbe())
-        except ProblemFound as asked:
-            self.family, self.device, self.problem = asked.family, asked.device, asked.problem
+        except ProblemFound as probed:
+            self.family, self.device, self.problem = probed.family, probed.device, probed.problem
         except (TypeError, InvalidArgument) as error:
             # If the call itself is wrong, `describe` raises that error, without a run that might change arrays.
             describe(given(self.fn, self.args, self.kw))
@@ -191,9 +191,9 @@ class Subject:
         got = within(10 * LIMIT, lambda: self.values(baseline))
         if self.want is None:
             self.want = reference.alike(got)
-        wrong = reference.difference(got, self.want)
-        if wrong is not None:
-            raise WrongResult(f"the untuned result of {name} differs from NumPy's, so it is not tuned: {wrong}")
+        difference = reference.difference(got, self.want)
+        if difference is not None:
+            raise WrongResult(f"the untuned result of {name} differs from NumPy's, so it is not tuned: {difference}")
         once = min(self._seconds(baseline, 1, waiting=False) for _ in range(2))
         self._warm = once < WARM
         self._inner = max(1, min(200, math.ceil(_SAMPLE / max(once, 1e-6))))
@@ -202,9 +202,9 @@ class Subject:
     def verify(self, spec: Any) -> None:
         """Raise WrongResult if the specialization's result is wrong."""
         assert self.want is not None  # `prepare` comes first
-        wrong = reference.difference(self.values(spec), self.want)
-        if wrong is not None:
-            raise WrongResult(f"wrong result: {wrong}")
+        difference = reference.difference(self.values(spec), self.want)
+        if difference is not None:
+            raise WrongResult(f"wrong result: {difference}")
 
     def seconds(self, spec: Any) -> float:
         """Seconds of one call: the median of five samples."""

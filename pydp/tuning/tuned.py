@@ -188,15 +188,15 @@ def _matching(device: Device, here: ShapeClass) -> Iterator[_Found]:
     known = [(_USERS, own.path, own.device_info, own.trials())]
     known += [one for one in _known().stores if one[1] != own.path]
     for rank, path, theirs, trials in known:
-        apart = 0.0 if path == own.path else devices_apart(own.device_info, theirs)
-        for trial in trials if apart is not None else ():
+        from_here = 0.0 if path == own.path else device_distance(own.device_info, theirs)
+        for trial in trials if from_here is not None else ():
             distance = trial.shape.distance(here) if trial.ratio is not None else None
-            if distance is not None and apart is not None:
-                order = (rank, apart, distance, trial.ratio or 0.0)
+            if distance is not None and from_here is not None:
+                order = (rank, from_here, distance, trial.ratio or 0.0)
                 yield _Found(trial, theirs, path.name == own.path.name, rank == _SHIPPED, order)
 
 
-def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float | None:
+def device_distance(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float | None:
     """The distance of two devices, from the descriptions in their stores.
 
     None if measurements of one must not apply to the other: another driver or architecture, or a size that differs by
@@ -204,7 +204,7 @@ def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float |
     """
     if any(mine.get(name) != theirs.get(name) for name in _ALIKE):
         return None
-    apart = sum(0.25 for name in ("device", "driver_version") if mine.get(name) != theirs.get(name))
+    distance = sum(0.25 for name in ("device", "driver_version") if mine.get(name) != theirs.get(name))
     for name in _SIZES:
         try:
             one, other = sorted((int(mine[name]), int(theirs[name])))
@@ -214,8 +214,8 @@ def devices_apart(mine: Mapping[str, str], theirs: Mapping[str, str]) -> float |
             continue
         if one <= 0 or other > 2 * one:
             return None
-        apart += math.log2(other / one)
-    return apart
+        distance += math.log2(other / one)
+    return distance
 
 
 # --- the user's stores as a whole --------------------------------------------------------------------------
@@ -242,10 +242,10 @@ def imported(data: bytes, name: str) -> int:
     """
     try:
         found = json.loads(data)
-        wrong = not isinstance(found, dict) or found.get("schema") != EXPORT or not isinstance(found["stores"], dict)
+        valid = isinstance(found, dict) and found.get("schema") == EXPORT and isinstance(found["stores"], dict)
     except (ValueError, KeyError, RecursionError):
-        wrong = True
-    if wrong:
+        valid = False
+    if not valid:
         raise InvalidArgument(f"{name} is not of the form {EXPORT}; files written by `pydp tune --export` are accepted")
     count = 0
     for stem, document in found["stores"].items():

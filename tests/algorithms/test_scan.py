@@ -274,4 +274,4 @@ def test_what_is_put_between_for_banks(device, dtype, monkeypatch):
             got = pydp.scan(x, dtype=dtype, strategy="reduce_then_scan", spec=spec)
             np.testing.assert_array_equal(got, np.cumsum(x, dtype=dtype))
         told = str(pydp.explain(pydp.scan, x, strategy="reduce_then_scan", spec={**SIMT, "lanes": 32, "items": 3}))
-    assert "of 32 banks" in told
+    assert "on 32 banks" in told

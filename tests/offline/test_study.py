@@ -21,7 +21,7 @@ from pydp.model.ranking import rank
 from pydp.offline import compilers as compiler
 from pydp.offline import study as offline
 from pydp.offline.reports import Resources
-from pydp.offline.study import asked, compiled_kernels, faults_of, occupancy, study, target_of
+from pydp.offline.study import compiled_kernels, faults_of, occupancy, probed, study, target_of
 from pydp.offline.target import dry_run
 from pydp.offline.text import text_of
 from pydp.tuning.choose import Choice
@@ -94,13 +94,13 @@ def test_what_a_call_chooses_from() -> None:
         (pydp.bincount, (np.zeros(100, np.uint8),), "histogram"),
         (pydp.transpose, (x,), "transpose"),
     ):
-        found = asked(target, call, *arguments)
+        found = probed(target, call, *arguments)
         assert found is not None and found[0].name == found[1].family == family
-    assert asked(target, plain, x) is None
+    assert probed(target, plain, x) is None
     with pytest.raises(InvalidArgument, match="axes"):
-        asked(target, pydp.transpose, x, axes=(0, 0))
+        probed(target, pydp.transpose, x, axes=(0, 0))
     with pytest.raises(InvalidArgument, match="axis=5"):
-        asked(target, pydp.reduce, x, axis=5)
+        probed(target, pydp.reduce, x, axis=5)
 
 
 @pytest.fixture

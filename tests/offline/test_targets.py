@@ -18,7 +18,7 @@ import pydp
 from pydp.model.architectures import by_name, by_target
 from pydp.model.ranking import rank
 from pydp.offline.compilers import missing
-from pydp.offline.study import Compiled, asked, compiled_kernels, target_of
+from pydp.offline.study import Compiled, compiled_kernels, probed, target_of
 from pydp.offline.target import Launch, dry_run
 from pydp.tuning.choose import choose
 
@@ -127,7 +127,7 @@ def test_what_runs_and_the_default_fit_the_target(case: Case, name: str) -> None
     target = target_of(name)
     assert not faults(compiled(target, case))
     arrays = [np.zeros(shape, dtype) for shape, dtype in case.arrays]
-    found = asked(target, case.call, *arrays, **case.options)
+    found = probed(target, case.call, *arrays, **case.options)
     if found is not None:
         family, problem = found
         default = family.default(target.profile, problem)
@@ -148,7 +148,7 @@ def test_the_best_candidates_keep_to_the_limits(case: Case, name: str) -> None:
     """They compile, and take no more than there is; a spill is the model's to know and the tuner's to measure."""
     target = target_of(name)
     arrays = [np.zeros(shape, dtype) for shape, dtype in case.arrays]
-    found = asked(target, case.call, *arrays, **case.options)
+    found = probed(target, case.call, *arrays, **case.options)
     assert found is not None
     family, problem = found
     specs = family.candidates(target.profile, problem)

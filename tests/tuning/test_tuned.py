@@ -30,7 +30,7 @@ from pydp.tuning import choose as choosing
 from pydp.tuning import tuned
 from pydp.tuning.shape_class import ShapeClass, shape_class
 from pydp.tuning.store import SCHEMA, Store, Trial, dump
-from pydp.tuning.tuned import device_info, devices_apart, exported, fields_of, imported, provide, rebuild, store_of
+from pydp.tuning.tuned import device_distance, device_info, exported, fields_of, imported, provide, rebuild, store_of
 
 pytestmark = pytest.mark.host
 
@@ -216,15 +216,15 @@ def test_what_was_imported_is_not_said_to_be_measured_here(toys: Any, tmp_path: 
 
 def test_distances_of_devices() -> None:
     mine = toy.device_info(toy.device())
-    assert devices_apart(mine, mine) == 0
-    assert devices_apart(mine, {**mine, "driver_version": "2"}) == 0.25
-    assert devices_apart(mine, {**mine, "l2_bytes": "2048", "units": "1"}) == 2
+    assert device_distance(mine, mine) == 0
+    assert device_distance(mine, {**mine, "driver_version": "2"}) == 0.25
+    assert device_distance(mine, {**mine, "l2_bytes": "2048", "units": "1"}) == 2
     for name, value in (
         ("driver", "x"), ("kind", "gpu"), ("architecture", "x"), ("units", "5"), ("l2_bytes", "0"), ("units", "-2"),
         ("local_bytes", ""), ("local_bytes", "1e3"), ("units", "9" * 400),
     ):  # fmt: skip
-        assert devices_apart(mine, {**mine, name: value}) is None, name
-    assert devices_apart(mine, {}) is None
+        assert device_distance(mine, {**mine, name: value}) is None, name
+    assert device_distance(mine, {}) is None
 
 
 def test_files_are_read_again_when_they_change(toys: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

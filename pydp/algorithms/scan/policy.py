@@ -356,12 +356,12 @@ def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
     items = _simt_items(profile, itemsize, lanes)
     if not items:
         return spec  # elements too large for local memory
-    return apart(profile, problem, dataclasses.replace(
+    return padded(profile, problem, dataclasses.replace(
         spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, vector=0, nontemporal=False, width=1
     ))  # fmt: skip
 
 
-def apart(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> ScanSpec:
+def padded(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> ScanSpec:
     """The specialization with the padding that the bank model of the device recommends."""
     banks = banks_of(profile.banks, profile.bank_bytes)
     return dataclasses.replace(spec, pad=skew(banks, problem.item_bytes, spec.lanes, spec.items, spec.columns).every)
@@ -386,7 +386,7 @@ def _width(profile: Profile, problem: ScanProblem, wide: int) -> int:
 def space(profile: Profile, problem: ScanProblem) -> list[ScanSpec]:
     """Candidates for tuning: partition sizes, strategies, vectors, work-groups."""
     found = specializations(profile, problem, default(profile, problem))
-    return [apart(profile, problem, spec) if spec.mapping == "simt" else spec for spec in found]
+    return [padded(profile, problem, spec) if spec.mapping == "simt" else spec for spec in found]
 
 
 _ACCEPTED = {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
+from pydp.algorithms.iteration_budget import call_budget
 from pydp.groups.barrier_plan import Widths
 from pydp.local_memory import Skew, banks_of, skew
 from pydp.model.counts import Counts, Phase, efficiency, spread
@@ -311,7 +312,7 @@ def _merged(stretch: int, chains: int) -> int:
 
 def _calls(profile: Profile, problem: SortProblem) -> int | None:
     """The maximum comparisons of a work-item on this driver; None: no limit."""
-    return None if profile.loop_limit is None else profile.loop_limit // (1 + problem.rounds)
+    return call_budget(profile.loop_limit, problem.rounds, "a comparison by key and less")
 
 
 def _lane_iterations(lanes: int, items: int) -> int:
