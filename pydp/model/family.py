@@ -111,8 +111,10 @@ def between(low: int, high: int) -> Accepted:
 
 def power_of_two(high: int) -> Accepted:
     """The powers of two from 1 to `high`."""
-    in_range, _ = between(1, high)
-    return lambda value: in_range(value) and not value & (value - 1), f"powers of two up to {_in_words(high)} are"
+    return (
+        lambda value: type(value) is int and 1 <= value <= high and not value & (value - 1),
+        f"powers of two up to {_in_words(high)} are",
+    )
 
 
 def one_of(*values: Any) -> Accepted:
