@@ -17,7 +17,7 @@ from pydp.lang import ir
 from pydp.lang.analysis import launch_integers
 from pydp.lang.analysis.integer_ranges import fits_32_bits
 from pydp.lang.analysis.intervals import Range, limits
-from pydp.lang.analysis.launch_integers import LaunchRanges, MetNumbers
+from pydp.lang.analysis.launch_integers import LaunchRanges, PromotedNumbers
 from pydp.lang.compile import FieldType, NumberType, TupleType, translate
 
 pytestmark = pytest.mark.host
@@ -34,8 +34,8 @@ class Analyses(list[Callable[[ir.Expr], Range]]):
 
     answer = False
 
-    def __call__(self, made: ir.Function, leaf: Callable[[ir.Expr], Range]) -> bool:
-        self.append(leaf)
+    def __call__(self, made: ir.Function, input_range: Callable[[ir.Expr], Range]) -> bool:
+        self.append(input_range)
         return self.answer
 
 
@@ -55,30 +55,30 @@ def launch(
 def test_ranges_of_a_launch_in_groups(analyses: Analyses) -> None:
     ranges = LaunchRanges(function([], group=(4, 8), rank=2, arrays=[A], parameters=[Q, PAIR]))
     assert not launch(ranges, 5)
-    leaf = analyses[-1]
-    assert [leaf(local(axis)) for axis in (0, 1)] == [(0, 3), (0, 7)]
-    assert [leaf(group(axis)) for axis in (0, 1)] == [(0, 2), (0, 2)]  # 10 of 4, 20 of 8
-    assert [leaf(place(axis)) for axis in (0, 1)] == [(0, 11), (0, 23)]  # the last groups are not full
-    assert [leaf(ir.GridExtent(I32, axis)) for axis in (0, 1)] == [(0, 10), (0, 20)]
-    assert [leaf(ir.ArrayExtent(I32, A, axis)) for axis in (0, 1)] == [(0, 3), (0, 20)]  # 17 counts as 20
-    assert leaf(Q) == (5, 5) and leaf(PAIR) == (7, 7)
+    input_range = analyses[-1]
+    assert [input_range(local(axis)) for axis in (0, 1)] == [(0, 3), (0, 7)]
+    assert [input_range(group(axis)) for axis in (0, 1)] == [(0, 2), (0, 2)]  # 10 of 4, 20 of 8
+    assert [input_range(place(axis)) for axis in (0, 1)] == [(0, 11), (0, 23)]  # the last groups are not full
+    assert [input_range(ir.GridExtent(I32, axis)) for axis in (0, 1)] == [(0, 10), (0, 20)]
+    assert [input_range(ir.ArrayExtent(I32, A, axis)) for axis in (0, 1)] == [(0, 3), (0, 20)]  # 17 counts as 20
+    assert input_range(Q) == (5, 5) and input_range(PAIR) == (7, 7)
 
 
 def test_ranges_without_groups_and_with_an_offset(analyses: Analyses) -> None:
     ranges = LaunchRanges(function([], rank=2, arrays=[A], parameters=[Q, PAIR]))
     launch(ranges, -300, offset=(5, -5))
-    leaf = analyses[-1]
-    assert [leaf(place(axis)) for axis in (0, 1)] == [(0, 5 + 9), (-5, 19)]
-    low, high = leaf(Q)
+    input_range = analyses[-1]
+    assert [input_range(place(axis)) for axis in (0, 1)] == [(0, 5 + 9), (-5, 19)]
+    low, high = input_range(Q)
     assert low <= -300 <= high < 0 and high - low < 300 / 2
 
 
 def test_ranges_of_all_launches(analyses: Analyses) -> None:
     LaunchRanges(function([], rank=2, arrays=[A], parameters=[Q, PAIR]))
-    (leaf,) = analyses
-    assert leaf(ir.GridExtent(I32, 0)) == leaf(ir.ArrayExtent(I32, A, 1)) == (0, 2**30)
-    assert leaf(Q) == (-(2**63), 2**63 - 1)  # a Python integer, whatever the type that stands for it
-    assert leaf(PAIR) == (0, 255)
+    (input_range,) = analyses
+    assert input_range(ir.GridExtent(I32, 0)) == input_range(ir.ArrayExtent(I32, A, 1)) == (0, 2**30)
+    assert input_range(Q) == (-(2**63), 2**63 - 1)  # a Python integer, whatever the type that stands for it
+    assert input_range(PAIR) == (0, 255)
 
 
 def test_no_launch_is_analysed_if_32_bits_are_always_enough(analyses: Analyses) -> None:
@@ -173,26 +173,26 @@ def test_every_number_is_in_its_bucket() -> None:
                         assert ends[0] <= low <= value <= high <= ends[1], (dtype, value, about)
 
 
-# --- numbers that meet a typed one
+# --- numbers that are combined with a typed one
 
 
-def met(fn: Any, dtype: str = "i4", q: Any = None) -> MetNumbers:
+def promoted(fn: Any, dtype: str = "i4", q: Any = None) -> PromotedNumbers:
     q = NumberType(I32, True) if q is None else q
     made = translate(fn, 1, None, [FieldType(np.dtype("i8"), 1), FieldType(np.dtype(dtype), 1), q])
-    return MetNumbers(made.weak_form or made)
+    return PromotedNumbers(made.weak_form or made)
 
 
-def meets_a_sum(i, o, a, q):
+def combined_with_a_sum(i, o, a, q):
     o[i] = a[i] + (q * 2 - 1)
 
 
 def test_numbers_that_do_not_fit_are_refused() -> None:
-    found = met(meets_a_sum)
-    assert found.any and not found.steps
+    found = promoted(combined_with_a_sum)
+    assert found.any and not found.assignments
     for q in (0, 2**30, -(2**30) + 1):
         found.check([None, None, q])
     for q in (2**30 + 1, -(2**30), 2**62):
-        text = rf"meets_a_sum: .* is {2 * q - 1}, which does not fit int32"
+        text = rf"combined_with_a_sum: .* is {2 * q - 1}, which does not fit int32"
         with pytest.raises(InvalidArgument, match=text) as raised:
             found.check([None, None, q])
         assert "-2147483648 to 2147483647 are accepted" in str(raised.value)
@@ -212,20 +212,20 @@ def test_numbers_are_followed_through_variables() -> None:
         assign(out, read(v)),
         assign(x, add(read(x), ir.Cast(I32, read(u), promoted=True))),
     ]
-    found = MetNumbers(function(body, parameters=[Q]))
-    assert [one.variable.name for one in found.steps] == ["t", "u"]
+    found = PromotedNumbers(function(body, parameters=[Q]))
+    assert [one.variable.name for one in found.assignments] == ["t", "u"]
     found.check([None, 2**30])
     with pytest.raises(InvalidArgument, match=rf"f: u is {2**31 + 1}, which does not fit int32"):
         found.check([None, 2**30 + 1])
     # A variable with two assignments, or of a typed integer, may have any value.
-    assert not MetNumbers(function([*body, assign(t, 0)], parameters=[Q])).any
+    assert not PromotedNumbers(function([*body, assign(t, 0)], parameters=[Q])).any
     typed = [assign(var("t"), weak("mul", Q, 2)), *body[1:]]
-    assert not MetNumbers(function(typed, parameters=[Q])).any
+    assert not PromotedNumbers(function(typed, parameters=[Q])).any
 
 
-def test_the_type_that_is_met_says_what_fits() -> None:
+def test_the_type_of_the_other_operand_decides() -> None:
     for dtype, fitting, wrong in (("u4", [1, 2**31], [0, 2**31 + 1]), ("i8", [2**62], [2**62 + 1])):
-        found = met(meets_a_sum, dtype)
+        found = promoted(combined_with_a_sum, dtype)
         for q in fitting:
             found.check([None, None, q])
         for q in wrong:
@@ -247,7 +247,7 @@ def test_numbers_that_depend_on_the_lane_are_not_checked() -> None:
         o[i] = a[i] < q
 
     for fn in (by_the_lane, assigned_twice, compared):
-        found = met(fn)
+        found = promoted(fn)
         assert not found.any
         found.check([None, None, 2**40])
 
@@ -256,13 +256,13 @@ def test_items_of_tuples() -> None:
     def second(i: Any, o: Any, a: Any, q: Any) -> None:
         o[i] = a[i] * q[1]
 
-    found = met(second, q=TupleType((NumberType(I32, True), NumberType(I32, True))))
+    found = promoted(second, q=TupleType((NumberType(I32, True), NumberType(I32, True))))
     found.check([None, None, (2**40, 5)])
     with pytest.raises(InvalidArgument, match=f"is {2**40}"):
         found.check([None, None, (5, 2**40)])
 
 
-def test_long_sums_that_do_not_fit_what_they_meet_are_refused() -> None:
+def test_long_sums_that_do_not_fit_are_refused() -> None:
     """They are computed in parts, each in a variable."""
     space: dict[str, Any] = {}
     text = f"def long_sum(idx, o, q, a):\n    o[idx] = a[idx] + ({' + '.join(['q * 3'] * 300)})\n"

@@ -32,7 +32,7 @@ from pydp.lang import ir
 from pydp.lang.analysis import static_checks
 from pydp.lang.analysis.bounds_check import LaunchPlaces
 from pydp.lang.analysis.integer_widths import widened
-from pydp.lang.analysis.launch_integers import LaunchRanges, MetNumbers
+from pydp.lang.analysis.launch_integers import LaunchRanges, PromotedNumbers
 from pydp.lang.analysis.trip_counts import LoopBound
 from pydp.lang.barriers.barrier_check import BarrierWidthCheck, control_inputs
 from pydp.lang.compile import translate
@@ -94,7 +94,7 @@ class Translation:
         self.function, self.widened = function, widened
         exact, narrow = function.weak_form, function.index_dtype == np.int32
         self.ranges = LaunchRanges(exact) if exact is not None and narrow else None
-        self.met = MetNumbers(exact) if exact is not None else None
+        self.promoted = PromotedNumbers(exact) if exact is not None else None
         self._wide: Translation | None = None
         doubtful = static_checks.check(function)
         written = {
@@ -121,8 +121,8 @@ class Translation:
         """The form for this launch: `self`, or the form with 64-bit weak integers.
 
         Raises InvalidArgument if a Python integer does not fit the type that it is combined with."""
-        if self.met is not None and self.met.any:
-            self.met.check(values)
+        if self.promoted is not None and self.promoted.any:
+            self.promoted.check(values)
         if self.ranges is None or self.ranges.fits(values, arrays, extent, offset):
             return self
         if self._wide is None:

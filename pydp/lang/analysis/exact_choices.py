@@ -11,6 +11,7 @@ from pydp.lang import ir
 
 EXTREMES = ("minimum", "maximum")
 BY_VALUE = (*EXTREMES, "abs")  # functions of integers' values; others are functions of the bits of their type
+WHOLE_VALUE_OPERATIONS = ("floordiv", "mod", "shr")  # their results depend on all bits of both operands
 
 
 class ExactChoices:
@@ -34,7 +35,7 @@ class ExactChoices:
     def holds(self, expr: ir.Expr) -> bool:
         """Whether the expression, of a typed integer, may have the value of a weak one."""
         if isinstance(expr, ir.Cast):
-            return is_met(expr) and expr.dtype.itemsize == 4
+            return is_promoted(expr) and expr.dtype.itemsize == 4
         if isinstance(expr, ir.Read):
             return expr.variable.name in self.variables
         if isinstance(expr, ir.Select):
@@ -44,8 +45,8 @@ class ExactChoices:
         return False
 
 
-def is_met(expr: ir.Expr) -> bool:
-    """Whether the expression is a weak integer that takes the type of a typed one."""
+def is_promoted(expr: ir.Expr) -> bool:
+    """Whether the expression converts a weak integer to the type of a typed one."""
     return isinstance(expr, ir.Cast) and expr.promoted and expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu"
 
 

@@ -13,14 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.analysis.exact_choices import BY_VALUE, ExactChoices
+from pydp.lang.analysis.exact_choices import BY_VALUE, WHOLE_VALUE_OPERATIONS, ExactChoices
 from pydp.lang.ir.rewrite import Rewriter
-from pydp.lang.ir.types import BOOL, INT32, INT64, UINT64
+from pydp.lang.ir.types import BOOL, INT32, INT64, MIRRORED, UINT64
 
 _Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
-_INDEXES_AND_EXTENTS = (ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
-_WHOLE = ("floordiv", "mod", "shr")
-_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
 def narrowed(function: _Made) -> _Made:
@@ -83,7 +80,7 @@ class _Widening(Rewriter):
             return ir.Cast(expr.dtype, made) if expr.variable.name in self.choices.variables else made
         if isinstance(expr, ir.Parameter):
             return self.parameter(expr)
-        if isinstance(expr, _INDEXES_AND_EXTENTS):
+        if isinstance(expr, ir.INDEXES):
             return replace(expr, dtype=INT64)
         if isinstance(expr, ir.Compare):
             return self._compare(expr)
@@ -98,7 +95,7 @@ class _Widening(Rewriter):
             dtype = INT64 if expr.dtype == INT32 else expr.dtype
             return replace(self.inside(expr, lambda inner: self.typed(inner, dtype)), dtype=dtype)
         named = expr.name if isinstance(expr, ir.Math) else expr.op if isinstance(expr, ir.Binary) else ""
-        whole = named in BY_VALUE or named in _WHOLE
+        whole = named in BY_VALUE or named in WHOLE_VALUE_OPERATIONS
         mixed = any(
             (isinstance(inner, ir.Cast) and inner.promoted) or self.choices.holds(inner) for inner in ir.children(expr)
         )
@@ -125,7 +122,7 @@ class _Widening(Rewriter):
         if UINT64 in (left.dtype, right.dtype) and left.dtype != right.dtype:
             if left.dtype == UINT64:
                 return _compare_unsigned(expr.op, left, right)
-            return _compare_unsigned(_MIRRORED[expr.op], right, left)
+            return _compare_unsigned(MIRRORED[expr.op], right, left)
         if left.dtype != right.dtype or INT64 in (left.dtype, right.dtype):
             left, right = _converted(left, INT64), _converted(right, INT64)
         return replace(expr, left=left, right=right)

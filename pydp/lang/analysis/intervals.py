@@ -1,4 +1,5 @@
-"""Intervals of integers: what an operation makes of the least and the greatest values of its operands."""
+"""Intervals of integers: the range of an operation's result from the ranges of its operands, and the ranges of the
+counter and of the trip count of a loop."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ import numpy as np
 Range = tuple[int, int]  # the least and the greatest value
 
 INT32_RANGE: Range = (-(1 << 31), (1 << 31) - 1)
-# `_NO_BOUND` stands for "no bound". Operations on it, also division by 64-bit numbers, stay above `_MOST`; `bounded`
-# then restores it.
+# `_NO_BOUND` stands for "no bound". The results of operations on it, even of a division by a 64-bit number, are above
+# `_MOST`; `bounded` then restores it.
 _NO_BOUND, _MOST = 1 << 300, 1 << 100
 UNBOUNDED: Range = (-_NO_BOUND, _NO_BOUND)
 
 
 def bounded(value: Range) -> Range:
-    """A range with ends that are too large to tell taken for none."""
+    """The range with ends beyond `_MOST` replaced by "no bound"."""
     low, high = value
     return low if abs(low) < _MOST else UNBOUNDED[low > 0], high if abs(high) < _MOST else UNBOUNDED[high > 0]
 
@@ -47,6 +48,24 @@ def wrapped(value: Range, dtype: np.dtype[Any]) -> Range:
     """The range of values that have wrapped to a type."""
     ends = limits(dtype)
     return value if within(value, ends) else ends
+
+
+def counter_range(start: Range, stop: Range, step: Range) -> Range:
+    """The range of the counter of ``for i in range(start, stop, step)``, if the loop runs an iteration."""
+    if step[0] > 0:
+        return start[0], stop[1] - 1
+    if step[1] < 0:
+        return stop[0] + 1, start[1]
+    return min(start[0], stop[0] + 1), max(start[1], stop[1] - 1)
+
+
+def trip_count(distance: Range, step: Range) -> Range:
+    """The range of the trip count of ``for i in range(start, stop, step)``. distance: the range of stop - start."""
+    if step[1] < 0:
+        distance, step = (-distance[1], -distance[0]), (-step[1], -step[0])
+    if step[0] <= 0:
+        return 0, max(-distance[0], distance[1], 0)
+    return max(0, -(-distance[0] // step[1])), max(0, -(-distance[1] // step[0]))
 
 
 def _corners(operation: Callable[[int, int], int], left: Range, right: Range) -> Range:

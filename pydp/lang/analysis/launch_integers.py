@@ -1,9 +1,8 @@
-"""What a launch says of weak integers: whether 32 bits are enough, and which of its numbers do not fit."""
+"""Checks of weak integers with the values of a launch: whether 32 bits are enough, and which numbers do not fit."""
 
 from __future__ import annotations
 
 import operator
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,44 +10,48 @@ import numpy as np
 
 from pydp.errors import InvalidArgument
 from pydp.lang import ir
-from pydp.lang.analysis.integer_ranges import Leaf, fits_32_bits
+from pydp.lang.analysis import regions
+from pydp.lang.analysis.exact_choices import is_promoted
+from pydp.lang.analysis.integer_ranges import InputRange, fits_32_bits
 from pydp.lang.analysis.intervals import Range, limits
 from pydp.lang.ir.text import expr_text
 from pydp.runtime.bounded import BoundedCache
 
 _OPERATIONS: dict[str, Callable[[int, int], int]] = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 _MANY = 64
-_BUCKETS = (8, 16, 24, 31, 40, 63, 64)  # bits of the numbers that share an answer where there are many different ones
+_BUCKETS = (8, 16, 24, 31, 40, 63, 64)  # the bits of the numbers of a bucket, if there are many different numbers
 
 
 class _Bucket:
-    """Whether all numbers of a bucket fit 32 bits; how many parts of it were analysed, and whether one of them fits."""
+    """Whether all numbers of a bucket fit 32 bits; the number of analyzed parts of it, and whether one of them fits."""
 
     def __init__(self, fits: bool) -> None:
         self.fits, self.some_fit, self.asked = fits, False, 0
 
 
 class LaunchRanges:
-    """Whether a launch needs 64 bits for a function's weak integers. The answers are kept by the launch's numbers, and
-    found once for numbers of about the same size.
+    """Whether a launch needs 64 bits for a function's weak integers. The answers are cached by the launch's numbers;
+    numbers of about the same size share one analysis.
 
-    After `_MANY` analyses a wider bucket of numbers is analysed first. Its answer is used if 32 bits are enough for all
-    of it, or if none of `_MANY` parts of it fit 32 bits. So numbers that change on each call cost few analyses."""
+    After `_MANY` analyses, a wider bucket of numbers is analyzed first. Its answer is used if 32 bits are enough for
+    all of it, or if none of `_MANY` parts of it fit 32 bits. So numbers that change on each call cost few analyses."""
 
     def __init__(self, function: ir.Function) -> None:
         self.function = function
         extents = (0, 1 << 30)
-        self.always_fits = fits_32_bits(function, self._leaf(lambda _: extents, lambda one: limits(_true_type(one))))
+        every = self._input_range(lambda _: extents, lambda one: limits(_true_type(one)))
+        self.always_fits = fits_32_bits(function, every)
         self.numbers: list[ir.Parameter] = [one for one in function.parameters if one.dtype.kind in "iu"]
         self._exact = BoundedCache(512)
         self._coarse = BoundedCache(512)
         self._buckets = BoundedCache(512)
-        self._sizes = 0  # how many different sizes of numbers were analysed
+        self._analyses = 0
 
     def fits(self, values: Sequence[Any], arrays: Sequence[int], extent: Sequence[int], offset: Sequence[int]) -> bool:
         """Whether 32 bits are enough for a launch; arrays: the positions of arrays among `values`.
 
-        False, and nothing kept, where Python's stack is too full to tell: 64 bits are always right."""
+        If Python's stack is too deep for the analysis, the answer is False and is not cached: 64 bits are always
+        correct."""
         if self.always_fits and not any(offset):
             return True
         shapes = tuple([values[position].shape for position in arrays])
@@ -78,7 +81,8 @@ class LaunchRanges:
             return {(one.position, one.item): about(value, limits(_true_type(one))) for one, value in found}
 
         def fits(given: dict[Any, Range]) -> bool:
-            return fits_32_bits(self.function, self._leaf(extents, lambda one: given[one.position, one.item], starts))
+            inputs = self._input_range(extents, lambda one: given[one.position, one.item], starts)
+            return fits_32_bits(self.function, inputs)
 
         given = ranges(_about)
         coarse = (sizes, starts, places, tuple(given.items()))
@@ -86,28 +90,28 @@ class LaunchRanges:
         if answer is not None:
             return answer
         bucket = None
-        if self._sizes >= _MANY:
+        if self._analyses >= _MANY:
             wide = ranges(_wide_bucket)
             key = (sizes, starts, places, tuple(wide.items()))
             bucket = self._buckets.make(key, lambda: _Bucket(fits(wide)))
             if bucket.fits or (bucket.asked >= _MANY and not bucket.some_fit):
                 return bool(bucket.fits)
         answer = bool(self._coarse.make(coarse, fits, given))
-        self._sizes += 1
+        self._analyses += 1
         if bucket is not None:
             bucket.asked += 1
             bucket.some_fit = bucket.some_fit or answer
         return answer
 
-    def _leaf(
+    def _input_range(
         self,
         extents: Callable[[ir.Expr], Range],
         number: Callable[[ir.Parameter], Range],
         starts: Sequence[Range] | None = None,
-    ) -> Leaf:
+    ) -> InputRange:
         group = self.function.group
 
-        def leaf(expr: ir.Expr) -> Range:
+        def input_range(expr: ir.Expr) -> Range:
             if isinstance(expr, ir.Parameter):
                 return number(expr)
             if isinstance(expr, ir.LocalIndex) and group is not None:
@@ -124,43 +128,43 @@ class LaunchRanges:
                 return low, more + high // size * size + size - 1
             return limits(expr.dtype)
 
-        return leaf
+        return input_range
 
 
-class MetNumbers:
+class PromotedNumbers:
     """Checks Python integers that are combined with a typed number: they must fit its type, as in NumPy."""
 
     def __init__(self, function: ir.Function) -> None:
         self.name = function.name
-        assigned = _assigned_once(function)
-        given: dict[str, int] = {}  # the variables that the call's plain integers alone make, with any value
+        definitions = regions.definitions(function.body)
+        given: dict[str, int] = {}  # variables that depend only on Python integers of the call, with a value of 0
         found: dict[Any, tuple[ir.Expr, np.dtype[Any]]] = {}
-        self.steps: list[ir.Assign] = []  # those that the checks need, in order
+        self.assignments: list[ir.Assign] = []  # the assignments that the checks need, in order
         for statement in ir.statements(function.body):
             for one in ir.expressions(statement):
-                for part in _met_in(one):
+                for part in _promoted_in(one):
                     if _value(part.value, None, given) is not None:
                         found[expr_text(part.value), part.dtype] = part.value, part.dtype
-            if not isinstance(statement, ir.Assign) or statement.variable.name not in assigned:
+            if not isinstance(statement, ir.Assign) or not statement.variable.weak:
                 continue
-            if _value(statement.value, None, given) is not None:
+            if statement.variable.name in definitions and _value(statement.value, None, given) is not None:
                 given[statement.variable.name] = 0
-                self.steps.append(statement)
+                self.assignments.append(statement)
         self.checks = [(expr, dtype, limits(dtype)) for expr, dtype in found.values()]
-        needed = {name for expr, _, _ in self.checks for name in _read_in(expr)}
-        for step in reversed(self.steps):
-            if step.variable.name in needed:
-                needed |= _read_in(step.value)
-        self.steps = [step for step in self.steps if step.variable.name in needed]
+        needed = {name for expr, _, _ in self.checks for name in _names_in(expr)}
+        for assignment in reversed(self.assignments):
+            if assignment.variable.name in needed:
+                needed |= _names_in(assignment.value)
+        self.assignments = [one for one in self.assignments if one.variable.name in needed]
         self.any = bool(self.checks)
 
     def check(self, values: Sequence[Any]) -> None:
         """Raise InvalidArgument for a number that does not fit."""
         known: dict[str, int] = {}
-        for step in self.steps:
-            made = _value(step.value, values, known)
-            if made is not None:
-                known[step.variable.name] = made
+        for assignment in self.assignments:
+            value = _value(assignment.value, values, known)
+            if value is not None:
+                known[assignment.variable.name] = value
         for expr, dtype, (low, high) in self.checks:
             value = _value(expr, values, known)
             if value is not None and not low <= value <= high:
@@ -170,32 +174,23 @@ class MetNumbers:
                 )
 
 
-def _assigned_once(function: ir.Function) -> set[str]:
-    """The weak variables that one statement assigns and that are no loop's counters."""
-    counts: Counter[str] = Counter()
-    for one in ir.statements(function.body):
-        if isinstance(one, ir.Assign | ir.For):
-            counts[one.variable.name] += 1 if isinstance(one, ir.Assign) and one.variable.weak else 2
-    return {name for name, count in counts.items() if count == 1}
+def _names_in(expr: ir.Expr) -> set[str]:
+    return {variable.name for variable in regions.reads(expr)}
 
 
-def _read_in(expr: ir.Expr) -> set[str]:
-    return {part.variable.name for part in ir.walk(expr) if isinstance(part, ir.Read)}
-
-
-def _met_in(expr: ir.Expr) -> Iterator[ir.Cast]:
-    """Where a weak integer takes the type of a typed one; comparisons go by their values."""
+def _promoted_in(expr: ir.Expr) -> Iterator[ir.Cast]:
+    """The promotions of weak integers to the type of a typed operand, but not in comparisons: these compare values."""
     for inner in ir.children(expr):
         if isinstance(expr, ir.Compare) and isinstance(inner, ir.Cast):
             inner = inner.value
-        yield from _met_in(inner)
-    if isinstance(expr, ir.Cast) and expr.promoted and expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu":
+        yield from _promoted_in(inner)
+    if isinstance(expr, ir.Cast) and is_promoted(expr):
         yield expr
 
 
 def _value(expr: ir.Expr, values: Sequence[Any] | None, known: Mapping[str, int]) -> int | None:
     """The value of a sum, difference or product of plain integers of the call and of `known` variables; None for other
-    expressions. Where `values` is None, 0 stands for the call's integers."""
+    expressions. If `values` is None, the call's integers are 0."""
     if isinstance(expr, ir.Const):
         return int(expr.value)
     if isinstance(expr, ir.Parameter):
@@ -223,7 +218,7 @@ def _number(values: Sequence[Any], one: ir.Parameter) -> int:
 
 
 def _rounded_up(size: int) -> int:
-    """The next number of three leading binary digits: sizes that are about the same share an answer."""
+    """The next number with three significant binary digits: sizes that are about the same share an answer."""
     if size <= 8:
         return max(size, 0)
     step = 1 << (size - 1).bit_length() - 3

@@ -7,7 +7,7 @@ The lanes can run an interval one after the other, in any order. Loops and condi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pydp.lang import ir
@@ -139,6 +139,17 @@ def _flow(body: list[ir.Stmt], assigned: set[str], found: set[str]) -> set[str]:
 def assigned_in(body: list[ir.Stmt]) -> set[str]:
     """Names of the variables that `body` assigns anywhere."""
     return {statement.variable.name for statement in ir.statements(body) if isinstance(statement, ir.Assign | ir.For)}
+
+
+def definitions(body: Iterable[ir.Stmt]) -> dict[str, ir.Expr]:
+    """The values of the variables that exactly one statement assigns, as a whole; not of loop counters."""
+    found: dict[str, ir.Expr | None] = {}
+    for statement in ir.statements(list(body)):
+        if isinstance(statement, ir.Assign | ir.For):
+            name = statement.variable.name
+            whole = isinstance(statement, ir.Assign) and not statement.members and name not in found
+            found[name] = statement.value if whole else None  # type: ignore[union-attr]
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def carried(nodes: list[Node]) -> set[str]:

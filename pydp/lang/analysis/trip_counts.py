@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-import numpy as np
 
 from pydp.lang import ir
+from pydp.lang.analysis import regions
+from pydp.lang.analysis.intervals import OPERATIONS, Range, counter_range, hull, limits, trip_count, within
 
 Values = Callable[[ir.Expr], int | None]
-Range = tuple[int, int]  # the smallest and the largest value
 _REMAINDER_ITERATIONS = {2: 41, 4: 278, 8: 2099}  # by float size: the largest difference of exponents, with denormals
 
 
@@ -25,36 +23,11 @@ class LoopBound:
 
     def upper_bound(self, values: Values) -> int | None:
         """The maximum number of iterations, with hidden ones. None if it depends on data or lanes."""
-        return _upper_bound(self.function.body, _KnownRanges(self.function.body), values)
+        return _Bounds(self.function.body, values).upper(self.function.body)
 
     def lower_bound(self, values: Values) -> int:
         """The number of iterations that every lane certainly runs."""
-        return _lower_bound(self.function.body, _KnownRanges(self.function.body), values)
-
-
-class _KnownRanges:
-    """The known ranges of loop counters, and the definitions of variables that are assigned once."""
-
-    def __init__(self, body: Sequence[ir.Stmt]) -> None:
-        self.ranges: dict[str, Range] = {}
-        self.definitions: dict[str, ir.Expr | None] = {}
-        for one in ir.statements(list(body)):
-            name = one.variable.name if isinstance(one, (ir.Assign, ir.For)) else None
-            if name is not None:
-                only = name not in self.definitions and isinstance(one, ir.Assign) and not one.members
-                self.definitions[name] = one.value if only and isinstance(one, ir.Assign) else None
-        self.counters = {one.variable.name for one in ir.statements(list(body)) if isinstance(one, ir.For)}
-        assigned = {one.variable.name for one in ir.statements(list(body)) if isinstance(one, ir.Assign)}
-        self.counters -= assigned
-
-    @contextmanager
-    def inside(self, loop: ir.For, ends: Range) -> Iterator[None]:
-        """Context manager for the loop's body, where the counter is in the range `ends`."""
-        name = loop.variable.name
-        if name in self.counters:
-            self.ranges[name] = ends
-        yield
-        self.ranges.pop(name, None)
+        return _Bounds(self.function.body, values).lower(self.function.body)
 
 
 def hidden_iterations(expressions: Iterable[ir.Expr]) -> int:
@@ -89,142 +62,135 @@ def _has_data_dependent_trips(statement: ir.Stmt) -> bool:
     return any(_is_remainder(part) for one in ir.expressions(statement) for part in ir.walk(one))
 
 
-def _upper_bound(body: Sequence[ir.Stmt], known: _KnownRanges, values: Values) -> int | None:
-    total = 0
-    for statement in body:
-        total += hidden_iterations(ir.expressions(statement))
-        if isinstance(statement, ir.While):
+class _Bounds:
+    """Bounds for parts of a body, from the values of a launch. counters: the ranges of the counters of open loops."""
+
+    def __init__(self, body: Sequence[ir.Stmt], values: Values) -> None:
+        self.values = values
+        self.definitions = regions.definitions(body)
+        self.counters: dict[str, Range] = {}
+        every = list(ir.statements(list(body)))
+        self._only_counters = {one.variable.name for one in every if isinstance(one, ir.For)}
+        self._only_counters -= {one.variable.name for one in every if isinstance(one, ir.Assign)}
+
+    def upper(self, body: Sequence[ir.Stmt]) -> int | None:
+        total = 0
+        for statement in body:
+            total += hidden_iterations(ir.expressions(statement))
+            if isinstance(statement, ir.While):
+                return None
+            if isinstance(statement, ir.For):
+                parts = [self._loop_upper(statement)]
+            else:
+                # The lanes of a vector run both branches of a condition, and the driver counts both.
+                parts = [self.upper(block) for block in ir.blocks(statement)]
+            for part in parts:
+                if part is None:
+                    return None
+                total += part
+        return total
+
+    def _loop_upper(self, loop: ir.For) -> int | None:
+        trips = self._trips(loop)
+        if trips is None:
             return None
-        if isinstance(statement, ir.For):
-            part = _loop_upper_bound(statement, known, values)
-        else:
-            parts = [_upper_bound(block, known, values) for block in ir.blocks(statement)]
-            counts = [part for part in parts if part is not None]
-            # The lanes of a vector run both branches of a condition, and the driver counts both.
-            part = sum(counts) if len(counts) == len(parts) else None
-        if part is None:
+        if trips[1] == 0:
+            return 1  # the final test of the condition
+        if any(map(_has_data_dependent_trips, ir.statements(loop.body))):
             return None
-        total += part
-    return total
+        with self._inside(loop):
+            inner = self.upper(loop.body)
+        return None if inner is None else trips[1] * (1 + inner) + 1
 
+    def lower(self, body: Sequence[ir.Stmt]) -> int:
+        total = 0
+        for statement in body:
+            if isinstance(statement, ir.If):
+                total += min(self.lower(block) for block in ir.blocks(statement))
+            if isinstance(statement, ir.For | ir.While):
+                total += 1  # the final test of the condition
+            elif any(ir.jumps([statement])):
+                return total  # the following statements may be skipped
+            if isinstance(statement, ir.For) and not any(ir.jumps(statement.body)):
+                trips = self._trips(statement)
+                if trips is not None and trips[0]:
+                    with self._inside(statement):
+                        total += trips[0] * (1 + self.lower(statement.body))
+        return total
 
-def _loop_upper_bound(loop: ir.For, known: _KnownRanges, values: Values) -> int | None:
-    trips = _trip_range(loop, known, values)
-    if trips is None:
-        return None
-    (_, high), ends = trips
-    if high == 0:
-        return 1  # the final test of the condition
-    if any(map(_has_data_dependent_trips, ir.statements(loop.body))):
-        return None
-    with known.inside(loop, ends):
-        inner = _upper_bound(loop.body, known, values)
-    return None if inner is None else high * (1 + inner) + 1
+    @contextmanager
+    def _inside(self, loop: ir.For) -> Iterator[None]:
+        """Context manager for the body of a loop with known bounds: the range of its counter is known."""
+        name = loop.variable.name
+        start, stop, step = (self.range(one) for one in (loop.start, loop.stop, loop.step))
+        if name in self._only_counters and start is not None and stop is not None and step is not None:
+            self.counters[name] = counter_range(start, stop, step)
+        yield
+        self.counters.pop(name, None)
 
+    def _trips(self, loop: ir.For) -> Range | None:
+        """The range of the trip count; None if it is unknown."""
+        start, stop, step = (self.range(one) for one in (loop.start, loop.stop, loop.step))
+        if start is None or stop is None or step is None or step[0] != step[1] or step[0] == 0:
+            return None
+        return trip_count(self._difference(loop.stop, loop.start), step)
 
-def _lower_bound(body: Sequence[ir.Stmt], known: _KnownRanges, values: Values) -> int:
-    total = 0
-    for statement in body:
-        if isinstance(statement, ir.If):
-            total += min(_lower_bound(block, known, values) for block in ir.blocks(statement))
-        if isinstance(statement, (ir.For, ir.While)):
-            total += 1  # the final test of the condition
-        elif any(ir.jumps([statement])):
-            return total  # the following statements may be skipped
-        trips = _trip_range(statement, known, values) if isinstance(statement, ir.For) else None
-        if isinstance(statement, ir.For) and trips is not None and not any(ir.jumps(statement.body)):
-            (low, _), ends = trips
-            with known.inside(statement, ends):
-                total += low * (1 + _lower_bound(statement.body, known, values)) if low else 0
-    return total
+    def _difference(self, stop: ir.Expr, start: ir.Expr) -> Range:
+        """The range of stop - start, where terms with the same loop counter cancel. Both have ranges, so nothing
+        wraps."""
+        factors: dict[str, int] = {}
+        parts = [self._split_counters(stop, 1, factors), self._split_counters(start, -1, factors)]
+        parts += [_scaled(self.counters[name], factor) for name, factor in factors.items()]
+        return sum(part[0] for part in parts), sum(part[1] for part in parts)
 
+    def _split_counters(self, expr: ir.Expr, factor: int, factors: dict[str, int]) -> Range:
+        """Split `factor` times an expression: adds the coefficients of counters to `factors`, returns the range of the
+        rest."""
+        if isinstance(expr, ir.Read) and expr.variable.name in self.counters:
+            factors[expr.variable.name] = factors.get(expr.variable.name, 0) + factor
+            return 0, 0
+        if isinstance(expr, ir.Cast):
+            return self._split_counters(expr.value, factor, factors)
+        found = self.range(expr)
+        assert found is not None, expr
+        if isinstance(expr, ir.Binary) and expr.op in ("add", "sub"):
+            left = self._split_counters(expr.left, factor, factors)
+            right = self._split_counters(expr.right, factor if expr.op == "add" else -factor, factors)
+            return left[0] + right[0], left[1] + right[1]
+        if isinstance(expr, ir.Binary) and expr.op == "mul":
+            for one, other in ((expr.left, expr.right), (expr.right, expr.left)):
+                times = self.range(other)
+                if times is not None and times[0] == times[1]:
+                    return self._split_counters(one, factor * times[0], factors)
+        return _scaled(found, factor)
 
-def _trip_range(loop: ir.For, known: _KnownRanges, values: Values) -> tuple[Range, Range] | None:
-    """(range of the trip count, range of the counter); None if unknown."""
-    start, stop, step = (_range(one, known, values) for one in (loop.start, loop.stop, loop.step))
-    if start is None or stop is None or step is None or step[0] != step[1] or step[0] == 0:
-        return None
-    by = step[0]
-    low, high = _difference(loop.stop, loop.start, known, values)
-    if by < 0:
-        low, high = -high, -low
-    trips = max(0, -(-low // abs(by))), max(0, -(-high // abs(by)))
-    return trips, ((start[0], stop[1] - 1) if by > 0 else (stop[0] + 1, start[1]))
+    def range(self, expr: ir.Expr) -> Range | None:
+        """The range of an integer expression; None if it is unknown or wraps."""
+        found = self._unwrapped_range(expr)
+        if found is None or expr.dtype.kind not in "iu":
+            return None
+        return found if within(found, limits(expr.dtype)) else None
 
-
-def _difference(stop: ir.Expr, start: ir.Expr, known: _KnownRanges, values: Values) -> Range:
-    """The range of stop - start, where terms with the same loop counter cancel. Both have ranges, so nothing wraps."""
-    factors: dict[str, int] = {}
-    parts = [_split_counters(stop, 1, factors, known, values), _split_counters(start, -1, factors, known, values)]
-    parts += [_scaled(known.ranges[name], factor) for name, factor in factors.items()]
-    return sum(part[0] for part in parts), sum(part[1] for part in parts)
-
-
-def _split_counters(expr: ir.Expr, factor: int, factors: dict[str, int], known: _KnownRanges, values: Values) -> Range:
-    """Split `factor` times an expression: adds the coefficients of counters to `factors`, returns the rest's range."""
-    if isinstance(expr, ir.Read) and expr.variable.name in known.ranges:
-        factors[expr.variable.name] = factors.get(expr.variable.name, 0) + factor
-        return 0, 0
-    if isinstance(expr, ir.Cast):
-        return _split_counters(expr.value, factor, factors, known, values)
-    found = _range(expr, known, values)
-    assert found is not None, expr
-    if isinstance(expr, ir.Binary) and expr.op in ("add", "sub"):
-        left = _split_counters(expr.left, factor, factors, known, values)
-        right = _split_counters(expr.right, factor if expr.op == "add" else -factor, factors, known, values)
-        return left[0] + right[0], left[1] + right[1]
-    if isinstance(expr, ir.Binary) and expr.op == "mul":
-        for one, other in ((expr.left, expr.right), (expr.right, expr.left)):
-            times = _range(other, known, values)
-            if times is not None and times[0] == times[1]:
-                return _split_counters(one, factor * times[0], factors, known, values)
-    return _scaled(found, factor)
+    def _unwrapped_range(self, expr: ir.Expr) -> Range | None:
+        """As `range`, without the check that the expression itself does not wrap."""
+        if isinstance(expr, ir.Const):
+            return int(expr.value), int(expr.value)
+        if isinstance(expr, ir.Read):
+            name = expr.variable.name
+            if name in self.counters:
+                return self.counters[name]
+            return self.range(self.definitions[name]) if name in self.definitions else None
+        if isinstance(expr, ir.Cast):
+            return self.range(expr.value) if expr.value.dtype.kind in "iu" and expr.dtype.kind in "iu" else None
+        if isinstance(expr, ir.Binary):
+            left, right = self.range(expr.left), self.range(expr.right)
+            if left is None or right is None:
+                return None
+            known = expr.op in ("add", "sub", "mul") or (expr.op == "floordiv" and right[0] > 0)
+            return OPERATIONS[expr.op](left, right) if known else None
+        value = self.values(expr)
+        return None if value is None else (int(value), int(value))
 
 
 def _scaled(ends: Range, factor: int) -> Range:
-    return min(end * factor for end in ends), max(end * factor for end in ends)
-
-
-def _range(expr: ir.Expr, known: _KnownRanges, values: Values) -> Range | None:
-    """The range of an integer expression; None if it is unknown or wraps."""
-    found = _unwrapped_range(expr, known, values)
-    if found is None or expr.dtype.kind not in "iu":
-        return None
-    limits = np.iinfo(expr.dtype)
-    return found if limits.min <= min(found) and max(found) <= limits.max else None
-
-
-def _unwrapped_range(expr: ir.Expr, known: _KnownRanges, values: Values) -> Range | None:
-    """As :func:`_range`, without the check that the expression itself does not wrap."""
-    if isinstance(expr, ir.Const):
-        return int(expr.value), int(expr.value)
-    if isinstance(expr, ir.Read):
-        name = expr.variable.name
-        if name in known.ranges:
-            return known.ranges[name]
-        definition = known.definitions.get(name)
-        return None if definition is None else _range(definition, known, values)
-    if isinstance(expr, ir.Cast):
-        return _range(expr.value, known, values) if expr.value.dtype.kind in "iu" and expr.dtype.kind in "iu" else None
-    if isinstance(expr, ir.Binary):
-        return _binary(expr, known, values)
-    value: Any = values(expr)
-    return None if value is None else (int(value), int(value))
-
-
-def _binary(expr: ir.Binary, known: _KnownRanges, values: Values) -> Range | None:
-    left, right = _range(expr.left, known, values), _range(expr.right, known, values)
-    if left is None or right is None or expr.dtype.kind not in "iu":
-        return None
-    if expr.op == "add":
-        return left[0] + right[0], left[1] + right[1]
-    if expr.op == "sub":
-        return left[0] - right[1], left[1] - right[0]
-    corners = [(a, b) for a in left for b in right]
-    if expr.op == "mul":
-        products = [a * b for a, b in corners]
-        return min(products), max(products)
-    if expr.op == "floordiv" and right[0] > 0:
-        quotients = [a // b for a, b in corners]
-        return min(quotients), max(quotients)
-    return None
+    return hull([(end * factor, end * factor) for end in ends])

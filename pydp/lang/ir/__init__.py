@@ -116,6 +116,10 @@ class ArrayExtent(Expr):
     axis: int
 
 
+INDEXES = (GroupIndex, LocalIndex, GlobalIndex, GridExtent, ArrayExtent)
+"""The expressions of the index type, which are weak integers."""
+
+
 @dataclass(frozen=True)
 class Unary(Expr):
     """op: 'neg' (numbers), 'invert' (integers), 'not' (bool)."""
@@ -457,6 +461,12 @@ def loads(some: Iterable[Stmt]) -> Iterator[Load]:
     return (part for part in parts(some) if isinstance(part, Load))
 
 
+def constant_range(loop: For) -> range | None:
+    """The values of a loop's counter if start, stop and step are constants, else None."""
+    bounds = [bound.value for bound in (loop.start, loop.stop, loop.step) if isinstance(bound, Const)]
+    return range(*map(int, bounds)) if len(bounds) == 3 else None
+
+
 def jumps(body: Iterable[Stmt]) -> Iterator[Break | Continue]:
     """The break and continue statements in a body whose loop encloses the body."""
     for statement in body:
@@ -464,6 +474,14 @@ def jumps(body: Iterable[Stmt]) -> Iterator[Break | Continue]:
             yield statement
         elif isinstance(statement, If):
             yield from jumps((*statement.then, *statement.orelse))
+
+
+def jump_conditions(body: Iterable[Stmt]) -> Iterator[If]:
+    """The conditions around the jumps of a body (see `jumps`): whether a lane leaves the loop depends on them."""
+    for statement in body:
+        if isinstance(statement, If) and any(jumps([statement])):
+            yield statement
+            yield from jump_conditions((*statement.then, *statement.orelse))
 
 
 def barriers(body: list[Stmt]) -> list[Barrier]:

@@ -42,6 +42,7 @@ INT64 = np.dtype(np.int64)
 UINT64 = np.dtype(np.uint64)
 FLOAT32 = np.dtype(np.float32)
 FLOAT64 = np.dtype(np.float64)
+MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}  # comparisons with swapped operands
 
 
 class NoCommonType(Exception):

@@ -99,12 +99,10 @@ def _collect(body: list[ir.Stmt], iterations: float, variances: Variances, acces
 
 
 def _iterations(statement: ir.Stmt) -> float:
-    if isinstance(statement, ir.While):
-        return _UNKNOWN_ITERATIONS
-    if not isinstance(statement, ir.For):
+    if not isinstance(statement, ir.For | ir.While):
         return 1.0
-    bounds = [part.value for part in (statement.start, statement.stop, statement.step) if isinstance(part, ir.Const)]
-    return float(len(range(*(int(bound) for bound in bounds)))) if len(bounds) == 3 else _UNKNOWN_ITERATIONS
+    values = ir.constant_range(statement) if isinstance(statement, ir.For) else None
+    return _UNKNOWN_ITERATIONS if values is None else float(len(values))
 
 
 def _uses(statement: ir.Stmt) -> Iterator[tuple[ir.LocalArray, tuple[ir.Expr, ...], bool]]:

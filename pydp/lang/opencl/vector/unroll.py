@@ -44,15 +44,8 @@ class _Unrolling(Rewriter):
         )
 
 
-def _values(loop: ir.For) -> range | None:
-    bounds = (loop.start, loop.stop, loop.step)
-    if not all(isinstance(bound, ir.Const) for bound in bounds):
-        return None
-    return range(*(int(bound.value) for bound in bounds if isinstance(bound, ir.Const)))
-
-
 def _is_small(loop: ir.For) -> bool:
-    values, name = _values(loop), loop.variable.name
+    values, name = ir.constant_range(loop), loop.variable.name
     if values is None or len(values) > _MOST_ITERATIONS:
         return False
     inside = list(ir.statements(loop.body))
@@ -65,7 +58,7 @@ def _is_small(loop: ir.For) -> bool:
 
 def _fills_gaps(statement: ir.Stmt, loop: ir.For) -> bool:
     """Whether an index is the counter plus a small multiple: iterations access the elements between the lanes' ones."""
-    values = _values(loop)
+    values = ir.constant_range(loop)
     places: list[ir.Expr] = list(statement.indices) if isinstance(statement, ir.Store) else []
     places += [index for load in ir.loads([statement]) for index in load.indices]
     for place in places:
@@ -92,7 +85,7 @@ def _indexes_private(statement: ir.Stmt, name: str) -> bool:
 
 
 def _iterations(loop: ir.For, all_reads: Counter[str], original: ir.Stmt) -> list[ir.Stmt]:
-    values, variable = _values(loop), loop.variable
+    values, variable = ir.constant_range(loop), loop.variable
     assert values is not None
     result: list[ir.Stmt] = []
     for value in values:

@@ -18,6 +18,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.analysis import regions
+from pydp.lang.analysis.forward import Facts, until_stable
 from pydp.lang.opencl.vector.layout import StripLayout
 
 _MOST = 1 << 20  # also used for zero
@@ -33,15 +34,14 @@ class Multiples:
         ]
         for interval in regions.intervals(nodes):
             set_by += [s for s in ir.statements(interval.body) if isinstance(s, ir.Assign | ir.For)]
-        self._variables: dict[str, int] = {statement.variable.name: _MOST for statement in set_by}
-        changed = True
-        while changed:  # fixpoint iteration from the largest powers down
-            changed = False
+        self._variables: Facts[str, int] = Facts(min)
+        self._variables.update({statement.variable.name: _MOST for statement in set_by})
+
+        def visit() -> None:
             for statement in set_by:
-                name = statement.variable.name
-                found = min(self._variables[name], self._given(statement))
-                changed = changed or found != self._variables[name]
-                self._variables[name] = found
+                self._variables.add(statement.variable.name, self._given(statement))
+
+        until_stable(visit, self._variables)
 
     def _given(self, statement: ir.Assign | ir.For) -> int:
         if isinstance(statement, ir.For):
@@ -185,15 +185,11 @@ class Variances:
 
     def __init__(self, nodes: list[regions.Node], layout: StripLayout, scopes: regions.IntervalScopes) -> None:
         self.layout = layout
-        self.variables: dict[str, Variance] = {}
-        self.control: dict[int, Variance] = {}
+        self.variables: Facts[str, Variance] = Facts(join)
+        self.control: Facts[int, Variance] = Facts(lambda before, now: combined([before, now]))
         self._scopes = scopes
-        self._nodes = nodes
         self._multiples = Multiples(nodes, layout)
-        self._changed = True
-        while self._changed:
-            self._changed = False
-            self._visit(nodes)
+        until_stable(lambda: self._visit(nodes), self.variables, self.control)
 
     # -- expressions ---------------------------------------------------------------------------------------
 
@@ -247,7 +243,7 @@ class Variances:
                 self._body(node.body, [(node.body, UNIFORM)], self._scopes[node])
             elif isinstance(node, regions.Shared):
                 if isinstance(node.statement, ir.For):
-                    self._set(node.statement.variable.name, UNIFORM)
+                    self.variables.add(node.statement.variable.name, UNIFORM)
                 self._visit(node.body)
                 self._visit(node.orelse)
 
@@ -259,7 +255,7 @@ class Variances:
                     variance = combined([variance, self.variables.get(statement.variable.name, UNIFORM)])
                 self._assign(statement.variable, variance, around, scopes)
             elif isinstance(statement, ir.If):
-                control = self._control(statement, self.of(statement.condition))
+                control = self.control.add(statement.uid, self.of(statement.condition))
                 self._body(statement.then, [*around, (statement.then, control)], scopes)
                 self._body(statement.orelse, [*around, (statement.orelse, control)], scopes)
             elif isinstance(statement, ir.For | ir.While):
@@ -267,31 +263,13 @@ class Variances:
 
     def _loop(self, statement: ir.For | ir.While, around: _Around, scopes: regions.Scopes) -> None:
         bounds = combined([self.of(expr) for expr in ir.expressions(statement)])
-        control = combined([bounds, self._jumps(statement.body)])
-        control = self._control(statement, control)
+        jumps = [self.of(inner.condition) for inner in ir.jump_conditions(statement.body)]
+        control = self.control.add(statement.uid, combined([bounds, *jumps]))
         inside = [*around, (statement.body, control)]
         if isinstance(statement, ir.For):
             counter = Variance(None if bounds.divergent else 0, bounds.varies_by_row, bounds.varies_by_block)
             self._assign(statement.variable, counter, inside, scopes)
         self._body(statement.body, inside, scopes)
-
-    def _jumps(self, body: list[ir.Stmt]) -> Variance:
-        """The variance of the conditions around the breaks and continues of a loop."""
-        found = UNIFORM
-        for statement in body:
-            if isinstance(statement, ir.If) and any(ir.jumps([statement])):
-                condition = self.of(statement.condition)
-                inner = combined([self._jumps(statement.then), self._jumps(statement.orelse)])
-                found = combined([found, condition, inner])
-        return found
-
-    def _control(self, statement: ir.Stmt, variance: Variance) -> Variance:
-        before = self.control.get(statement.uid)
-        variance = variance if before is None else combined([before, variance])
-        if variance != before:
-            self.control[statement.uid] = variance
-            self._changed = True
-        return variance
 
     def _assign(self, variable: ir.Variable, variance: Variance, around: _Around, scopes: regions.Scopes) -> None:
         """Record an assignment; the conditions between the variable's scope and the assignment count too."""
@@ -306,13 +284,5 @@ class Variances:
                 variance.varies_by_row or any(control.varies_by_row for _, control in around),
                 variance.varies_by_block,
             )
-        self._set(
-            variable.name, variance._replace(varies_by_block=variance.varies_by_block or divergence.varies_by_block)
-        )
-
-    def _set(self, name: str, variance: Variance) -> None:
-        before = self.variables.get(name)
-        variance = variance if before is None else join(before, variance)
-        if variance != before:
-            self.variables[name] = variance
-            self._changed = True
+        varies_by_block = variance.varies_by_block or divergence.varies_by_block
+        self.variables.add(variable.name, variance._replace(varies_by_block=varies_by_block))
