@@ -15,8 +15,10 @@ from pydp.lang.analysis.intervals import (
     Range,
     bounded,
     common_part,
+    counter_range,
     hull,
     limits,
+    trip_count,
     within,
     wrapped,
 )
@@ -105,3 +107,24 @@ def test_parts_of_ranges() -> None:
     assert hull([(3, 4), (-1, 0), (2, 9)]) == (-1, 9)
     assert common_part((0, 5), (3, 9)) == (3, 5) and common_part((0, 5), (1, 2)) == (1, 2)
     assert common_part((0, 5), (5, 9)) == (5, 5) and common_part((0, 5), (6, 9)) == (0, 5)
+
+
+def test_the_counter_and_the_trip_count_of_a_loop() -> None:
+    ends = [one for one in SMALL if one[0] >= -3 and one[1] <= 3]
+    for start, stop, step in itertools.product(ends, ends, [*ends, (-3, -2), (2, 3)]):
+        every = itertools.product(*(range(low, high + 1) for low, high in (start, stop, step)))
+        loops = [range(*one) for one in every if one[2]]
+        counters = [value for one in loops for value in one]
+        if counters:
+            found = counter_range(start, stop, step)
+            assert within((min(counters), max(counters)), found), (start, stop, step)
+        if not loops:
+            continue
+        trips = [len(one) for one in loops]
+        found = trip_count((stop[0] - start[1], stop[1] - start[0]), step)
+        assert within((min(trips), max(trips)), found), (start, stop, step)
+        if not step[0] <= 0 <= step[1]:
+            assert found == (min(trips), max(trips)), (start, stop, step)
+    assert counter_range((0, 2), (5, 9), (2, 2)) == (0, 8) and counter_range((5, 9), (0, 2), (-1, -1)) == (1, 9)
+    assert trip_count((-4, 10), (3, 3)) == (0, 4) and trip_count((-4, 10), (-3, -3)) == (0, 2)
+    assert trip_count((-4, 10), (-1, 1)) == (0, 10)

@@ -41,6 +41,20 @@ def test_jumps_belong_to_loops_around_the_body() -> None:
     assert list(ir.jumps([when(cmp("lt", place(), 3), [loop(var("i"), 0, 3, [leave]), go_on])])) == [go_on]
 
 
+def test_conditions_around_jumps() -> None:
+    jumps, other = [when(cmp("lt", place(), n), [ir.Break(HERE)]) for n in range(2)], when(cmp("lt", place(), 5), [])
+    outer = when(cmp("lt", place(), 7), [other], [jumps[1], loop(var("i"), 0, 3, [jumps[0]])])
+    assert list(ir.jump_conditions([jumps[0], other, outer])) == [jumps[0], outer, jumps[1]]
+    assert not list(ir.jump_conditions([ir.Break(HERE), other]))
+
+
+def test_ranges_of_constant_loops() -> None:
+    assert ir.constant_range(loop(var("i"), 7, 0, [], step=-2)) == range(7, 0, -2)
+    for ends in ((place(), 3), (0, place()), (0, read(var("n")))):
+        assert ir.constant_range(loop(var("i"), *ends, [])) is None
+    assert ir.constant_range(loop(var("i"), 0, 3, [], step=place())) is None
+
+
 def test_an_expression_is_walked_outermost_first() -> None:
     index, more = read(var("i")), c(1)
     element = load(A, index)

@@ -17,6 +17,7 @@ from pydp.lang.analysis.regions import (
     Shared,
     assigned_in,
     carried,
+    definitions,
     exposed,
     intervals,
     reads,
@@ -168,3 +169,9 @@ def test_a_counter_that_is_read_after_its_loop_has_an_outer_scope() -> None:
     assert Scopes(body, set()).declared_in(body) == ["k", "y"]
     nested = [loop(N, 0, 3, [assign(K, 0), turns])]
     assert Scopes(nested, set()).declared_in(nested[0].body) == ["k", "n"]
+
+
+def test_definitions_of_variables_that_are_assigned_once() -> None:
+    member = ir.Assign(HERE, N, c(1), ("m",))
+    body = [assign(X, 1), when(SOME, [assign(Y, read(X))]), loop(K, 0, 3, [assign(Z, 2)]), assign(Z, 3), member]
+    assert definitions(body) == {"x": c(1), "y": read(X)}
