@@ -1,4 +1,4 @@
-"""Bodies that are cut at their barriers, and what becomes of their variables."""
+"""Bodies that are split at their barriers, and the variables that carry values between intervals."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from builder import HERE, add, assign, barrier, c, cmp, local, loop, place, read
 
 from pydp.lang import ir
 from pydp.lang.analysis.regions import (
+    GroupControl,
     Interval,
     Jump,
     Scopes,
-    Shared,
     assigned_in,
     carried,
     definitions,
     exposed,
+    group_controls,
     intervals,
     reads,
-    shared,
     split,
 )
 
@@ -32,10 +32,10 @@ Z0 = assign(Z, 0)
 SOME = cmp("lt", local(), 3)
 
 
-def test_a_body_is_cut_at_its_barriers() -> None:
+def test_a_body_is_split_at_its_barriers() -> None:
     body = [assign(X, c(1)), barrier(), loop(K, 0, 3, [assign(X, c(2)), barrier()])]
     nodes = split(body)
-    assert [type(node) for node in nodes] == [Interval, Shared]
+    assert [type(node) for node in nodes] == [Interval, GroupControl]
     assert nodes[1].body[0].looped and not nodes[0].looped
 
 
@@ -46,25 +46,25 @@ def test_a_body_without_barriers_is_one_interval() -> None:
     assert not split([]) and not split([barrier(), barrier()])
 
 
-def test_jumps_out_of_a_shared_loop_are_shared() -> None:
+def test_jumps_of_a_loop_with_barriers_run_once_for_the_group() -> None:
     leave, go_on = ir.Break(HERE), ir.Continue(HERE)
     inner = loop(N, 0, 3, [when(SOME, [ir.Break(HERE)])])  # its jump is its own
     turns = loop(K, 0, 3, [assign(X, 1), when(SOME, [assign(Y, 2), leave], [go_on]), inner, barrier(), assign(Z, 3)])
     (node,) = split([turns])
-    assert isinstance(node, Shared) and node.statement is turns
+    assert isinstance(node, GroupControl) and node.statement is turns
     first, either, second, third = node.body
-    assert isinstance(either, Shared) and [type(one) for one in either.body] == [Interval, Jump]
+    assert isinstance(either, GroupControl) and [type(one) for one in either.body] == [Interval, Jump]
     assert [one.statement for one in (either.body[1], *either.orelse)] == [leave, go_on]
     assert [one.body for one in (first, second, third)] == [[assign(X, 1)], [inner], [assign(Z, 3)]]
     assert [one.body for one in intervals([node])] == [first.body, [assign(Y, 2)], second.body, third.body]
-    assert [one.statement for one in shared([node])] == [turns, either.statement]
+    assert [one.statement for one in group_controls([node])] == [turns, either.statement]
     assert all(one.looped for one in intervals([node]))
 
 
-def test_a_jump_under_a_condition_stays_with_a_loop_that_is_not_shared() -> None:
+def test_a_jump_of_a_loop_without_barriers_stays_in_its_interval() -> None:
     meets = when(SOME, [barrier()], [assign(X, 1)])
     (node,) = split([meets])
-    assert isinstance(node, Shared) and not node.body and [type(one) for one in node.orelse] == [Interval]
+    assert isinstance(node, GroupControl) and not node.body and [type(one) for one in node.orelse] == [Interval]
     assert not node.orelse[0].looped
 
 
@@ -143,7 +143,7 @@ def test_values_that_are_carried_over_a_barrier() -> None:
     assert not carried(split([assign(Y, read(X))])) and carried(split([assign(Y, read(X)), barrier(), Z0])) == {"x"}
     body = [assign(X, 1), assign(Y, 2), barrier(), assign(Y, 3), assign(Z, add(read(X), read(Y)))]
     assert carried(split(body)) == {"x"}
-    # The bounds of a shared loop and its counter are known to the whole group.
+    # The bounds of a loop with barriers, and its counter, are known to the whole group.
     turns = loop(K, 0, read(N), [assign(Z, 1), assign(Y, read(Z)), barrier()])
     assert carried(split([turns])) == {"n", "k"}
     assert carried(split([when(cmp("lt", read(X), 3), [barrier()])])) == {"x"}

@@ -1,8 +1,8 @@
-"""Typed integers that may have the value of a weak one: choices between the two.
+"""Finds typed integers that may have the value of a weak integer, because they are a choice between the two.
 
 A conditional, ``min`` or ``max`` of a weak integer and a typed one has the type of the typed one, and so has a variable
-that both are assigned to. The value is one of the two: it is converted where arithmetic needs the type or where it is
-stored, so that a wider destination and comparisons get the whole of it.
+to which both are assigned. The value itself is converted later, by arithmetic in that type or by a store, so a wider
+destination and comparisons get the whole value.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 from pydp.lang import ir
 
 EXTREMES = ("minimum", "maximum")
-BY_VALUE = (*EXTREMES, "abs")  # functions of integers' values; others are functions of the bits of their type
+BY_VALUE = (*EXTREMES, "abs")  # functions of integers' values; other functions depend on the bits of the type
 WHOLE_VALUE_OPERATIONS = ("floordiv", "mod", "shr")  # their results depend on all bits of both operands
 
 
 class ExactChoices:
-    """Where a function's typed integers of 32 bits may have the value of a weak one.
-
-    variables: the names of variables that hold such values."""
+    """The 32-bit typed integers of a function that may have the value of a weak one. variables: the names of variables
+    with such values."""
 
     def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
         fixed = {one.name for one in function.arguments} if isinstance(function, ir.ValueFunction) else set()

@@ -39,7 +39,7 @@ from pydp.lang.ir.types import BOOL, MIRRORED
 VariableRanges = dict[str, Range]
 InputRange = Callable[[ir.Expr], Range]
 
-# Extents are at most 2**30 where indexes have 32 bits: a value in this range that wraps comes out below 0 or beyond.
+# 32-bit indexes have extents up to 2**30, so if a value in this range wraps, the result is still out of bounds.
 _INDEX_RANGE: Range = (-(1 << 32) + (1 << 30) + 1, (1 << 32) - 1)
 _BOOL_RANGE: Range = (0, 1)
 _WIDEN_FAR_AFTER = 8  # passes before ranges are widened to "no bound"
@@ -70,7 +70,7 @@ class _IntegerRanges(Forward[VariableRanges]):
         self.inverted = False
         self._counters: VariableRanges = {}  # of the `for` loops around the current place
         self._limits: dict[int, VariableRanges] = {}  # by loop: from trip count times increment
-        # For each open loop, the sum of what an iteration adds to each variable; None after another assignment.
+        # For each open loop: the sum of the increments of each variable in an iteration; None after other assignments.
         self._increments: list[dict[str, Range | None]] = []
 
     def run(self) -> bool:
@@ -121,7 +121,7 @@ class _IntegerRanges(Forward[VariableRanges]):
         self.state[name] = value
 
     def _increment(self, one: ir.Assign) -> Range | None:
-        """The range of what an assignment adds to its variable; None if it is no addition."""
+        """The range of the increment of an assignment ``v = v + e`` or ``v = v - e``, and 0; None for others."""
         added = _added_to(one) if one.variable.weak else None
         by = None if added is None else self.of(added[0])
         if added is None or by is None:

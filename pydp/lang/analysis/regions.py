@@ -1,7 +1,8 @@
-"""A body split at its barriers: intervals of statements, and around them the control flow that all lanes share.
+"""Splits a body at its barriers into intervals, and finds which variables carry values between them.
 
-The lanes can run an interval one after the other, in any order. Loops and conditions that contain a barrier, or a
-``break`` of such a loop, are uniform in the group (the front end has checked this), and run once for the group.
+The lanes can run the statements between two barriers one after another, in any order. Loops and conditions that contain
+a barrier, or a ``break`` out of such a loop, are uniform in the group (the front end checks this), so they run once for
+the group.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from pydp.lang import ir
 
 @dataclass(eq=False)
 class Interval:
-    """Statements without a barrier. looped: inside a loop with barriers."""
+    """Statements without a barrier. looped: the interval is inside a loop with barriers."""
 
     body: list[ir.Stmt]
     looped: bool = False
 
 
 @dataclass(eq=False)
-class Shared:
-    """A For, While or If that contains barriers; it runs once for the group."""
+class GroupControl:
+    """A For, While or If that contains barriers, or jumps of a loop with barriers: it runs once for the group."""
 
     statement: ir.For | ir.While | ir.If
     body: list[Node]
@@ -32,12 +33,12 @@ class Shared:
 
 @dataclass(eq=False)
 class Jump:
-    """A break or continue of a shared loop."""
+    """A break or continue of a loop with barriers."""
 
     statement: ir.Break | ir.Continue
 
 
-Node = Interval | Shared | Jump
+Node = Interval | GroupControl | Jump
 
 
 def split(body: list[ir.Stmt]) -> list[Node]:
@@ -60,24 +61,24 @@ def _split(body: list[ir.Stmt], looped: bool) -> list[Node]:
         elif looped and isinstance(statement, ir.Break | ir.Continue):
             end_interval()
             nodes.append(Jump(statement))
-        elif _is_shared(statement, looped):
+        elif _is_group_control(statement, looped):
             end_interval()
-            nodes.append(_shared(statement, looped))
+            nodes.append(_group_control(statement, looped))
         else:
             plain.append(statement)
     end_interval()
     return nodes
 
 
-def _shared(statement: ir.Stmt, looped: bool) -> Shared:
+def _group_control(statement: ir.Stmt, looped: bool) -> GroupControl:
     if isinstance(statement, ir.If):
-        return Shared(statement, _split(statement.then, looped), _split(statement.orelse, looped))
+        return GroupControl(statement, _split(statement.then, looped), _split(statement.orelse, looped))
     assert isinstance(statement, ir.For | ir.While)
-    return Shared(statement, _split(statement.body, True))
+    return GroupControl(statement, _split(statement.body, True))
 
 
-def _is_shared(statement: ir.Stmt, looped: bool) -> bool:
-    """Whether the statement contains a barrier or, inside a shared loop, a jump of that loop."""
+def _is_group_control(statement: ir.Stmt, looped: bool) -> bool:
+    """Whether a statement contains a barrier or, inside a loop with barriers, a jump of that loop."""
     if any(isinstance(inner, ir.Barrier) for inner in ir.statements([statement])):
         return True
     return looped and isinstance(statement, ir.If) and any(ir.jumps([statement]))
@@ -88,18 +89,18 @@ def intervals(nodes: list[Node]) -> Iterator[Interval]:
     for node in nodes:
         if isinstance(node, Interval):
             yield node
-        elif isinstance(node, Shared):
+        elif isinstance(node, GroupControl):
             yield from intervals(node.body)
             yield from intervals(node.orelse)
 
 
-def shared(nodes: list[Node]) -> Iterator[Shared]:
-    """All shared statements, outer ones first."""
+def group_controls(nodes: list[Node]) -> Iterator[GroupControl]:
+    """All control flow of the group, outer statements first."""
     for node in nodes:
-        if isinstance(node, Shared):
+        if isinstance(node, GroupControl):
             yield node
-            yield from shared(node.body)
-            yield from shared(node.orelse)
+            yield from group_controls(node.body)
+            yield from group_controls(node.orelse)
 
 
 def reads(expr: ir.Expr) -> Iterator[ir.Variable]:
@@ -117,7 +118,7 @@ def exposed(body: list[ir.Stmt]) -> set[str]:
 
 
 def _flow(body: list[ir.Stmt], assigned: set[str], found: set[str]) -> set[str]:
-    """Add the exposed reads of `body` to `found`; give the names that are assigned after it."""
+    """Add the exposed reads of `body` to `found`. assigned: the names assigned before it. Returns those after it."""
     assigned = set(assigned)
     for statement in body:
         for expr in ir.expressions(statement):
@@ -153,13 +154,13 @@ def definitions(body: Iterable[ir.Stmt]) -> dict[str, ir.Expr]:
 
 
 def carried(nodes: list[Node]) -> set[str]:
-    """Names of the variables whose value an interval, or shared control flow, may get from another interval."""
+    """Names of the variables whose value an interval, or control flow of the group, may get from another interval."""
     found: set[str] = set()
     if len(nodes) == 1 and isinstance(nodes[0], Interval):
         return found
     for interval in intervals(nodes):
         found |= exposed(interval.body)
-    for node in shared(nodes):
+    for node in group_controls(nodes):
         for expr in ir.expressions(node.statement):
             found.update(variable.name for variable in reads(expr))
         if isinstance(node.statement, ir.For):

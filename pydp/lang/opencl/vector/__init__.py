@@ -296,7 +296,7 @@ class _VectorC:
             else:
                 self._uniform_control(node)
 
-    def _uniform_control(self, node: regions.Shared) -> None:
+    def _uniform_control(self, node: regions.GroupControl) -> None:
         """Write control flow that is uniform in the group."""
         statement = node.statement
         writer = Flow(self.kernel, self.block, regions.Scopes([], set()), self.carried)

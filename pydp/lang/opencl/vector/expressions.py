@@ -14,7 +14,7 @@ from pydp.lang.ir import Item, member_dtype
 from pydp.lang.opencl.c_text import constant, from_memory, identifier
 from pydp.lang.opencl.scalar import member_text
 from pydp.lang.opencl.vector.values import StripValue, Values
-from pydp.lang.opencl.vector.variance import keeps_step, steps
+from pydp.lang.opencl.vector.variance import has_step, keeps_step
 from pydp.lang.opencl.vector_text import BOOL
 
 Path = tuple[str, ...]
@@ -52,7 +52,7 @@ class StripExpressions(Values, ABC):
         name = identifier("v_", "_m_".join((variable.name, *path)))
         rows = self.layout.rows if variance.varies_by_row else 1
         dtype = member_dtype(variable.dtype, path)
-        step = variance.step if variance.step in (0, None) or steps(dtype) else None
+        step = variance.step if variance.step in (0, None) or has_step(dtype) else None
         return StripValue(tuple(f"{name}_r{row}" for row in range(rows)) if rows > 1 else (name,), step, dtype)
 
     def on_parameter(self, expr: ir.Parameter, path: Path) -> StripValue:
@@ -86,7 +86,7 @@ class StripExpressions(Values, ABC):
 
     def on_unary(self, expr: ir.Unary, path: Path) -> StripValue:
         value, dtype = self.expr(expr.value), expr.dtype
-        if not value.vector and (value.step == 0 or (expr.op == "neg" and steps(dtype))):
+        if not value.vector and (value.step == 0 or (expr.op == "neg" and has_step(dtype))):
             step = -value.step if value.step else 0
             return self.each([value], lambda text: self.scalar.unary(expr.op, text, dtype), dtype, step)
         op = "not" if dtype == BOOL else expr.op

@@ -209,18 +209,16 @@ class Flow(StripMemory):
         variance = self.kernel.variances.control[statement.uid]
         values = [self.expr(expr) for expr in (statement.start, statement.stop, statement.step)]
         name = statement.variable.name
-        outer = self.ranges.loops.get(name) if self.ranges is not None else None
-        if self.ranges is not None:
-            self.ranges.loops[name] = statement
+        loops = {} if self.ranges is None else self.ranges.loops
+        outer = loops.get(name)
+        loops[name] = statement
         if self.uniform(values) and self.rows(values) == 1:
             self._for_uniform(statement, values, variance)
         else:
             self._for_divergent(statement, values, variance)
-        if self.ranges is not None:
-            if outer is None:
-                del self.ranges.loops[name]
-            else:
-                self.ranges.loops[name] = outer
+        del loops[name]
+        if outer is not None:
+            loops[name] = outer
 
     def _for_uniform(self, statement: ir.For, values: list[StripValue], variance: Variance) -> None:
         """A loop with uniform bounds: a C loop, with a mask if some lanes may leave early."""
@@ -229,33 +227,27 @@ class Flow(StripMemory):
         if variance.divergent:
             live = self._live(variance)
             self.level = self._new_level()
-        counter = self.open_count(statement, values)
-
-        def set_counter() -> None:
-            target = self.variable(statement.variable)
-            blended = self._declared[statement.variable.name] != self.level
-            self._set(target, self.single(counter, target.dtype), blended)
-
+        counter = self.single(self.open_count(statement, values), statement.variable.dtype)
         if live is None:
             self._loops.append(_OpenLoop(None, None))
-            self._count_in(statement, set_counter)
+            self._set_counter(statement, counter)
             self._inside(statement.body, self.mask, self.level)
             self._loops.pop()
         else:
             self.mask = live
-            self._iterations(statement.body, live, lambda: self._count_in(statement, set_counter))
+            self._iterations(statement.body, live, lambda: self._set_counter(statement, counter))
         self.block.close()
         self.mask, self.level = before
         self._counters.discard(statement.variable.name)
 
-    def _count_in(self, statement: ir.For, set_counter: Callable[[], None]) -> None:
+    def _set_counter(self, statement: ir.For, value: StripValue) -> None:
         """Set the loop's variable at the start of an iteration; declare it there if its scope is the body."""
         name = statement.variable.name
         if self.scopes.of[name] is statement.body:
             declare(self, statement.variable)
             self._declared[name] = self.level
             self._counters.add(name)
-        set_counter()
+        self._set(self.variable(statement.variable), value, self._declared[name] != self.level)
 
     def open_count(self, statement: ir.For, values: list[StripValue]) -> str:
         """Open a C loop with the semantics of range; the counter's text, of the variable's type."""
@@ -294,13 +286,7 @@ class Flow(StripMemory):
         before = self.mask, self.level
         self.mask, self.level = live, self._new_level()
         self.block.open(f"{loop(statement)} (;;)")
-
-        def set_counter() -> None:
-            target = self.variable(statement.variable)
-            blended = self._declared[statement.variable.name] != self.level
-            self._set(target, counters, blended)
-
-        self._iterations(statement.body, live, lambda: self._count_in(statement, set_counter))
+        self._iterations(statement.body, live, lambda: self._set_counter(statement, counters))
         for row, name in enumerate(live.texts):
             more = self._has_next(counters.row(row), stop.row(row), step.row(row), statement)
             self.block.line(f"{name} &= {more};")

@@ -30,7 +30,7 @@ class Multiples:
     def __init__(self, nodes: list[regions.Node], layout: StripLayout) -> None:
         self._layout = layout
         set_by: list[ir.Assign | ir.For] = [
-            s.statement for s in regions.shared(nodes) if isinstance(s.statement, ir.For)
+            s.statement for s in regions.group_controls(nodes) if isinstance(s.statement, ir.For)
         ]
         for interval in regions.intervals(nodes):
             set_by += [s for s in ir.statements(interval.body) if isinstance(s, ir.Assign | ir.For)]
@@ -129,7 +129,7 @@ class Variance(NamedTuple):
 UNIFORM = Variance()
 
 
-def steps(dtype: np.dtype[Any]) -> bool:
+def has_step(dtype: np.dtype[Any]) -> bool:
     """Whether values of the dtype can be kept as scalar and step: integers whose C arithmetic wraps at their width."""
     return dtype.kind in "iu" and dtype.itemsize >= 4
 
@@ -154,7 +154,7 @@ def binary_step(expr: ir.Binary, left: int | None, right: int | None) -> int | N
     """The step of a sum, difference, or product with a constant; the result of another operation is uniform or None."""
     if left == 0 and right == 0:
         return 0
-    if left is None or right is None or not steps(expr.dtype):
+    if left is None or right is None or not has_step(expr.dtype):
         return None
     step = None
     if expr.op == "add":
@@ -170,7 +170,7 @@ def binary_step(expr: ir.Binary, left: int | None, right: int | None) -> int | N
 
 def keeps_step(expr: ir.Cast) -> bool:
     """Whether a conversion keeps the step: between integers of the same width."""
-    return steps(expr.dtype) and steps(expr.value.dtype) and expr.dtype.itemsize == expr.value.dtype.itemsize
+    return has_step(expr.dtype) and has_step(expr.value.dtype) and expr.dtype.itemsize == expr.value.dtype.itemsize
 
 
 _Around = list[tuple[list[ir.Stmt], Variance]]  # the enclosing lists of statements, each with its condition's variance
@@ -205,7 +205,7 @@ class Variances:
         variance = combined(inside)
         if isinstance(expr, ir.Binary):
             return variance._replace(step=self.binary_step(expr, inside[0].step, inside[1].step))
-        if isinstance(expr, ir.Unary) and expr.op == "neg" and inside[0].step is not None and steps(expr.dtype):
+        if isinstance(expr, ir.Unary) and expr.op == "neg" and inside[0].step is not None and has_step(expr.dtype):
             return variance._replace(step=-inside[0].step)
         if isinstance(expr, ir.Cast) and keeps_step(expr):
             return variance._replace(step=inside[0].step)
@@ -216,7 +216,7 @@ class Variances:
     def binary_step(self, expr: ir.Binary, left: int | None, right: int | None) -> int | None:
         """The step of an operation on operands with these steps."""
         step = binary_step(expr, left, right)
-        if step is None and left is not None and right == 0 and steps(expr.dtype):
+        if step is None and left is not None and right == 0 and has_step(expr.dtype):
             return split_step(expr, left, self.layout.width, self._multiples.of(expr.left))
         return step
 
@@ -241,7 +241,7 @@ class Variances:
         for node in nodes:
             if isinstance(node, regions.Interval):
                 self._body(node.body, [(node.body, UNIFORM)], self._scopes[node])
-            elif isinstance(node, regions.Shared):
+            elif isinstance(node, regions.GroupControl):
                 if isinstance(node.statement, ir.For):
                     self.variables.add(node.statement.variable.name, UNIFORM)
                 self._visit(node.body)
