@@ -154,6 +154,17 @@ def test_lanes_outside_the_grid(device, lower):
         assert out[2][0] == np.prod(extent)
 
 
+def test_bounds_of_a_choice_between_a_local_and_a_global_index(device, lower):
+    """All C text of bounds has type long, because OpenCL C has no `min` of an int and a long."""
+    a, out = array("a", I32, 1, 0, writable=False), array("out", I32, 1, 1)
+    chosen = ir.Select(I32, cmp("lt", ir.GridExtent(I32, 0), 30), local(0), place(0))
+    made = function([store(out, (place(),), load(a, chosen))], group=(8,), arrays=[a, out])
+    given = np.arange(50, 90, dtype=np.int32)
+    for size in (21, 40):
+        ours = device_and_host(device, lower(made), made, [given, np.zeros(40, np.int32)], (size,))[1]
+        np.testing.assert_array_equal(ours[:size], np.resize(given[:8], size) if size < 30 else given)
+
+
 @pytest.mark.oclgrind
 def test_private_arrays_that_live_across_barriers(device, lower):
     """One indexed by lanes' own values, one by constants of a written-out loop; kept for several blocks of a group."""

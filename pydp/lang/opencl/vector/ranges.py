@@ -122,8 +122,8 @@ class Ranges:
 
     def _index(self, expr: ir.LocalIndex | ir.GlobalIndex) -> Range | None:
         layout, variance = self.kernel.layout, self.kernel.variances.index(expr.axis)
-        before = f"(long)base_{expr.axis} + " if isinstance(expr, ir.GlobalIndex) else ""
-        low = f"({before}local_{expr.axis})"
+        base = f"base_{expr.axis} + " if isinstance(expr, ir.GlobalIndex) else ""
+        low = f"((long){base}local_{expr.axis})"
         more = layout.width - 1 if variance.varies_by_lane else layout.rows - 1 if variance.varies_by_row else 0
         return Range(low, _sum(low, more))
 
