@@ -48,7 +48,7 @@ def test_expressions() -> None:
 
 def test_variables_hold_what_is_assigned_to_them() -> None:
     x, y, z = var("x", U32), var("y", U32), var("z", U32)
-    # The value comes to y in the second turn.
+    # y gets the value in the second iteration.
     body = [loop(var("k"), 0, 9, [assign(y, read(x)), assign(x, promoted())]), assign(z, ir.Unary(U32, "neg", read(y)))]
     assert ExactChoices(function(body)).variables == {"x", "y"}
     assert holds(read(y), *body) and not holds(read(z), *body)

@@ -23,12 +23,12 @@ LANES = 10
 
 
 def ranges_of(q: Range) -> Callable[[ir.Expr], Range]:
-    def leaf(expr: ir.Expr) -> Range:
+    def input_range(expr: ir.Expr) -> Range:
         if isinstance(expr, ir.Parameter):
             return q
         return (LANES, LANES) if isinstance(expr, ir.GridExtent | ir.ArrayExtent) else (0, LANES - 1)
 
-    return leaf
+    return input_range
 
 
 def fits(fn: Any, q: int | Range, stored: str = "i8") -> bool:
@@ -300,7 +300,7 @@ def test_a_range_without_values_proves_nothing() -> None:
 
 
 def test_functions_of_values_take_the_ranges_of_their_types() -> None:
-    def leaf(expr: ir.Expr) -> Range:
+    def input_range(expr: ir.Expr) -> Range:
         raise AssertionError(expr)
 
     x, i32 = ir.Variable("x", np.dtype("u1")), np.dtype("i4")
@@ -308,4 +308,4 @@ def test_functions_of_values_take_the_ranges_of_their_types() -> None:
     for exponent, wanted in ((3, True), (4, False)):  # 255**3 has 24 bits, 255**4 has 32
         value = ir.Binary(i32, "pow", number, ir.Const(i32, exponent), weak=True)
         made = ir.ValueFunction("f", [x], [], [], [], ir.Cast(np.dtype("i8"), value))
-        assert fits_32_bits(made, leaf) is wanted, exponent
+        assert fits_32_bits(made, input_range) is wanted, exponent

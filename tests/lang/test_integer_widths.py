@@ -136,10 +136,10 @@ def test_types_of_the_wide_form() -> None:
     wide = widened(made)
     assert wide.index_dtype == I64 and [one.dtype for one in wide.parameters] == [I64, I32]
     assert [one.dtype for one in wide.variables] == [I64, I32]
-    turns, assigned = wide.body
-    assert isinstance(turns, ir.For) and isinstance(assigned, ir.Assign)
-    assert {one.dtype for one in (turns.start, turns.stop, turns.step, turns.variable)} == {I64}
-    (kept,) = turns.body
+    repeated, assigned = wide.body
+    assert isinstance(repeated, ir.For) and isinstance(assigned, ir.Assign)
+    assert {one.dtype for one in (repeated.start, repeated.stop, repeated.step, repeated.variable)} == {I64}
+    (kept,) = repeated.body
     assert isinstance(kept, ir.Store) and isinstance(kept.value, ir.Load)
     assert kept.indices[0].dtype == kept.value.indices[0].dtype == I64 and kept.value.dtype == I32
     assert assigned.value == c(1) and ir_text(made) == before

@@ -49,21 +49,21 @@ def test_a_body_without_barriers_is_one_interval() -> None:
 def test_jumps_of_a_loop_with_barriers_run_once_for_the_group() -> None:
     leave, go_on = ir.Break(HERE), ir.Continue(HERE)
     inner = loop(N, 0, 3, [when(SOME, [ir.Break(HERE)])])  # its jump is its own
-    turns = loop(K, 0, 3, [assign(X, 1), when(SOME, [assign(Y, 2), leave], [go_on]), inner, barrier(), assign(Z, 3)])
-    (node,) = split([turns])
-    assert isinstance(node, GroupControl) and node.statement is turns
+    repeated = loop(K, 0, 3, [assign(X, 1), when(SOME, [assign(Y, 2), leave], [go_on]), inner, barrier(), assign(Z, 3)])
+    (node,) = split([repeated])
+    assert isinstance(node, GroupControl) and node.statement is repeated
     first, either, second, third = node.body
     assert isinstance(either, GroupControl) and [type(one) for one in either.body] == [Interval, Jump]
     assert [one.statement for one in (either.body[1], *either.orelse)] == [leave, go_on]
     assert [one.body for one in (first, second, third)] == [[assign(X, 1)], [inner], [assign(Z, 3)]]
     assert [one.body for one in intervals([node])] == [first.body, [assign(Y, 2)], second.body, third.body]
-    assert [one.statement for one in group_controls([node])] == [turns, either.statement]
+    assert [one.statement for one in group_controls([node])] == [repeated, either.statement]
     assert all(one.looped for one in intervals([node]))
 
 
 def test_a_jump_of_a_loop_without_barriers_stays_in_its_interval() -> None:
-    meets = when(SOME, [barrier()], [assign(X, 1)])
-    (node,) = split([meets])
+    branch = when(SOME, [barrier()], [assign(X, 1)])
+    (node,) = split([branch])
     assert isinstance(node, GroupControl) and not node.body and [type(one) for one in node.orelse] == [Interval]
     assert not node.orelse[0].looped
 
@@ -78,21 +78,25 @@ def test_variables_that_are_assigned() -> None:
 
 
 def paths(body: list[ir.Stmt]) -> Iterator[list[tuple[str, str]]]:
-    """The reads and writes of every way through a body in which a loop takes at most two turns."""
+    """The reads and writes of every path through a body whose loops run at most two iterations."""
     if not body:
         yield []
         return
     first, rest = body[0], body[1:]
     own = [("read", one.name) for expr in ir.expressions(first) for one in reads(expr)]
     if isinstance(first, ir.Assign):
-        ways = [[*own, ("write", first.variable.name)]]
+        found = [[*own, ("write", first.variable.name)]]
     elif isinstance(first, ir.If):
-        ways = [own + one for part in (first.then, first.orelse) for one in paths(part)]
+        found = [own + one for part in (first.then, first.orelse) for one in paths(part)]
     else:
         assert isinstance(first, ir.For)
-        turns = [[("write", first.variable.name), *one] for one in paths(first.body)]
-        ways = [own, *(own + one for one in turns), *(own + one + two for one in turns for two in turns)]
-    for one, other in itertools.product(ways, list(paths(rest))):
+        iterations = [[("write", first.variable.name), *one] for one in paths(first.body)]
+        found = [
+            own,
+            *(own + one for one in iterations),
+            *(own + one + two for one in iterations for two in iterations),
+        ]
+    for one, other in itertools.product(found, list(paths(rest))):
         yield one + other
 
 
@@ -144,30 +148,30 @@ def test_values_that_are_carried_over_a_barrier() -> None:
     body = [assign(X, 1), assign(Y, 2), barrier(), assign(Y, 3), assign(Z, add(read(X), read(Y)))]
     assert carried(split(body)) == {"x"}
     # The bounds of a loop with barriers, and its counter, are known to the whole group.
-    turns = loop(K, 0, read(N), [assign(Z, 1), assign(Y, read(Z)), barrier()])
-    assert carried(split([turns])) == {"n", "k"}
+    repeated = loop(K, 0, read(N), [assign(Z, 1), assign(Y, read(Z)), barrier()])
+    assert carried(split([repeated])) == {"n", "k"}
     assert carried(split([when(cmp("lt", read(X), 3), [barrier()])])) == {"x"}
 
 
 def test_scopes() -> None:
     inner = [assign(X, place()), assign(Y, add(read(Y), read(X)))]
-    turns = loop(K, 0, 3, [assign(N, read(K)), *inner])
+    repeated = loop(K, 0, 3, [assign(N, read(K)), *inner])
     either = when(SOME, [assign(Z, 1)], [assign(Z, 2)])
-    body = [assign(Y, 0), turns, either]
+    body = [assign(Y, 0), repeated, either]
     scopes = Scopes(body, set())
-    # y comes from the turn before, and the two assignments of z have the body in common.
-    assert scopes.declared_in(turns.body) == ["k", "n", "x"]
+    # y comes from the iteration before, and the body is the innermost list with both assignments of z.
+    assert scopes.declared_in(repeated.body) == ["k", "n", "x"]
     assert scopes.declared_in(body) == ["y", "z"]
     assert not scopes.declared_in(either.then)
     kept = Scopes(body, {"x"})
-    assert kept.declared_in(turns.body) == ["k", "n"] and kept.declared_in(body) == ["x", "y", "z"]
+    assert kept.declared_in(repeated.body) == ["k", "n"] and kept.declared_in(body) == ["x", "y", "z"]
 
 
 def test_a_counter_that_is_read_after_its_loop_has_an_outer_scope() -> None:
-    turns = loop(K, 0, 3, [assign(X, read(K))])
-    body = [turns, assign(Y, read(K))]
+    repeated = loop(K, 0, 3, [assign(X, read(K))])
+    body = [repeated, assign(Y, read(K))]
     assert Scopes(body, set()).declared_in(body) == ["k", "y"]
-    nested = [loop(N, 0, 3, [assign(K, 0), turns])]
+    nested = [loop(N, 0, 3, [assign(K, 0), repeated])]
     assert Scopes(nested, set()).declared_in(nested[0].body) == ["k", "n"]
 
 

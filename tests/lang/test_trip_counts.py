@@ -41,13 +41,13 @@ def made(*body):
 
 
 def count(body, length=10):
-    return LoopBound(made(*body)).upper_bound(lambda leaf: length if leaf == LENGTH else None)
+    return LoopBound(made(*body)).upper_bound(lambda expr: length if expr == LENGTH else None)
 
 
 def test_loops_over_extents_and_constants():
     i, j, n = var("i"), var("j"), var("n")
     inner = [store(A, (read(i), read(j)), 1)]
-    assert count([loop(i, 0, LENGTH, inner)]) == 11  # the turn in which it ends is one
+    assert count([loop(i, 0, LENGTH, inner)]) == 11  # the final test of the condition counts
     assert count([loop(i, 0, LENGTH, inner, step=3)]) == 5
     assert count([loop(i, LENGTH, 0, inner, step=-1)]) == 11
     assert count([loop(i, 5, 2, inner)]) == 1
@@ -82,7 +82,7 @@ def test_ranges_whose_two_ends_move_together():
     assert count([loop(i, 0, LENGTH, [loop(j, mul(read(i), 4), mul(4, add(read(i), 1)), [])])]) == 10 * (1 + 5) + 1
     wide = [ir.Cast(np.dtype(np.int64), one) for one in (read(i), add(read(i), 16))]
     assert count([loop(i, 0, LENGTH, [ir.For(HERE, var("j", np.int64), *wide, c(2, np.int64), [])])]) == 10 * 10 + 1
-    # A variable may be from another turn than the counter that it was made of.
+    # A variable may have been computed from the counter in an earlier iteration.
     assert count([loop(i, 0, LENGTH, [loop(j, read(n), read(i), []), assign(n, read(i))])]) == 10 * (1 + 10) + 1
 
 
@@ -92,7 +92,7 @@ def test_what_every_lane_takes():
     stopped = when(cmp("lt", place(), 3), [ir.Break(HERE)])
 
     def least(*body):
-        return LoopBound(made(*body)).lower_bound(lambda leaf: 10 if leaf == LENGTH else None)
+        return LoopBound(made(*body)).lower_bound(lambda expr: 10 if expr == LENGTH else None)
 
     assert least(loop(i, 0, LENGTH, [loop(j, 0, 4, [])])) == 10 * (1 + 5) + 1
     assert least(loop(i, 0, LENGTH, [loop(j, 0, read(i), [])])) == 10 * (1 + 1) + 1
@@ -110,8 +110,8 @@ class _Leave(Exception):
 class _Runs:
     """Runs the loops of a body with random conditions. iterations: their number, with the final tests of conditions."""
 
-    def __init__(self, leaves, chance):
-        self.leaves, self.chance, self.variables, self.iterations = leaves, chance, {}, 0
+    def __init__(self, inputs, chance):
+        self.inputs, self.chance, self.variables, self.iterations = inputs, chance, {}, 0
 
     def value(self, expr):
         if isinstance(expr, ir.Const):
@@ -125,7 +125,7 @@ class _Runs:
             ways = {"add": left + right, "sub": left - right, "mul": left * right}
             found = ways[expr.op] if expr.op in ways else left // right if right else 0
         else:
-            found = self.leaves(expr)
+            found = self.inputs(expr)
         bits = 8 * expr.dtype.itemsize
         found %= 1 << bits
         return found - (1 << bits) if expr.dtype.kind == "i" and found >> (bits - 1) else found
@@ -208,11 +208,11 @@ def _bodies(draw, names, numbers, depth, looped):
 def test_no_run_takes_more_than_the_count_or_less_than_the_least(data, n, chance):
     body = _bodies(data.draw, [], itertools.count(), 3, False)
 
-    def leaves(leaf):
-        return n % (1 << 8 * leaf.dtype.itemsize) if isinstance(leaf, ir.Parameter) else None
+    def inputs(expr):
+        return n % (1 << 8 * expr.dtype.itemsize) if isinstance(expr, ir.Parameter) else None
 
-    runs, bound = _Runs(leaves, chance), LoopBound(made(*body))
-    most, least = bound.upper_bound(leaves), bound.lower_bound(leaves)
+    runs, bound = _Runs(inputs, chance), LoopBound(made(*body))
+    most, least = bound.upper_bound(inputs), bound.lower_bound(inputs)
     try:
         runs.run(body)
     except OverflowError:

@@ -203,7 +203,7 @@ def test_shared_control_flow_around_barriers(device, lower):
     """Conditions, and while loops with break and continue, that hold barriers; values of the group that change."""
     a, out = array("a", I32, 1, 0, writable=False), array("out", I32, 1, 1)
     slots, n, total = shared("slots", 8), var("n"), var("total")
-    turn = [
+    iteration = [
         assign(n, add(read(n), 1)),
         when(cmp("eq", mod(read(n), 3), 1), [ir.Continue(ir.NOWHERE)]),
         barrier(),
@@ -215,7 +215,7 @@ def test_shared_control_flow_around_barriers(device, lower):
     body = [
         assign(n, c(0)),
         assign(total, load(a, place())),
-        ir.While(ir.NOWHERE, cmp("lt", read(n), 9), turn),
+        ir.While(ir.NOWHERE, cmp("lt", read(n), 9), iteration),
         ir.If(
             ir.NOWHERE,
             cmp("gt", read(n), 5),

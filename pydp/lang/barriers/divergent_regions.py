@@ -63,8 +63,7 @@ class _Splitter(Rewriter):
                 if not self._can_split(statement.then) or not self._can_split(statement.orelse):
                     return False
             elif isinstance(statement, ir.For):
-                bounds = (statement.start, statement.stop, statement.step)
-                divergent = any(self.uniformity.cause(item) is not None for item in bounds)
+                divergent = any(self.uniformity.cause(item) is not None for item in ir.expressions(statement))
                 if divergent or not self._can_split(statement.body):
                     return False
             else:

@@ -161,12 +161,9 @@ def _returned(condition: ir.Expr, result: Uniformity) -> _Reason | None:
 
 def _loop(statement: ir.For | ir.While, now: _Reason | None, result: Uniformity) -> None:
     """A loop is divergent if its trip count is, or if some lanes leave it earlier than others."""
-    exprs = [statement.condition] if isinstance(statement, ir.While) else [
-        statement.start, statement.stop, statement.step,
-    ]  # fmt: skip
     broken: _Reason | None = None
     while True:
-        causes = [cause for cause in map(result.cause, exprs) if cause is not None]
+        causes = [cause for cause in map(result.cause, ir.expressions(statement)) if cause is not None]
         reason = now or broken or (_Reason(causes[0], statement.where) if causes else None)
         if isinstance(statement, ir.For) and reason is not None:
             result.variables.setdefault(statement.variable.name, reason)
