@@ -108,6 +108,7 @@ class Ranges:
         return bounds
 
     def _counter(self, name: str) -> Range | None:
+        """The range of a loop's counter: :func:`pydp.lang.analysis.intervals.counter_range` as C text."""
         loop = self.loops.get(name)
         if loop is None or not isinstance(loop.step, ir.Const):
             return None
