@@ -91,12 +91,9 @@ class _IntegerRanges(Forward[VariableRanges]):
     def _thresholds(self) -> list[int]:
         """The widening thresholds: constants of the function and numbers of the launch, and their neighbours."""
         found = {0, -1, 1, *INT32_RANGE, *_INDEX_RANGE}
-        for statement in ir.statements(self.function.body):
-            for one in ir.expressions(statement):
-                for part in ir.walk(one):
-                    if part.dtype.kind in "iu" and isinstance(part, ir.Const | ir.Parameter | ir.ArrayExtent):
-                        ends = self.of(part)
-                        found |= {value + more for value in ends or () for more in (-1, 0, 1)}
+        for part in ir.parts(ir.statements(self.function.body)):
+            if part.dtype.kind in "iu" and isinstance(part, ir.Const | ir.Parameter | ir.ArrayExtent):
+                found |= {value + more for value in self.of(part) or () for more in (-1, 0, 1)}
         return sorted(found | {*UNBOUNDED})
 
     # --- statements

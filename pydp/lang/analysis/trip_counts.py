@@ -59,7 +59,7 @@ def _has_data_dependent_trips(statement: ir.Stmt) -> bool:
     Launches with such loops are guarded: the call detects if the driver ended a loop early."""
     if isinstance(statement, ir.Atomic) and statement.array.dtype.kind == "f":
         return True
-    return any(_is_remainder(part) for one in ir.expressions(statement) for part in ir.walk(one))
+    return any(_is_remainder(part) for part in ir.parts([statement]))
 
 
 class _Bounds:
