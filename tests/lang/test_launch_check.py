@@ -10,7 +10,7 @@ from pydp import group_barrier, local_field
 from pydp.lang.analysis import launch_check
 from pydp.lang.analysis.launch_check import MAX_SIMILAR_LAUNCHES, LaunchCheck, control_inputs
 from pydp.lang.compile import FieldType, NumberType, translate
-from pydp.lang.execute.symbolic_run import Tracer
+from pydp.lang.execute.symbolic_run import Tracer, trace_group
 from pydp.lang.ir.diagnostics import VectorError
 
 pytestmark = pytest.mark.host
@@ -67,19 +67,24 @@ def test_numbers_of_one_magnitude_are_checked_a_bounded_number_of_times(traced):
 
 def by_a_width(idx, out, n):
     s = local_field(np.int32, 16)
-    s[idx.local[0]] = idx.local[0]
-    group_barrier(n)
-    out[idx] = s[idx.local[0]]
+    width = 16
+    for k in range(2):
+        s[idx.local[0]] = out[idx] + k
+        if n == 1100 + k:
+            width = 15 - k
+        for _ in range(3):
+            out[idx] = k
+        group_barrier(width)
 
 
-def test_computed_widths_are_checked_for_every_launch():
-    check = LaunchCheck(translate(by_a_width, 1, (16,), [I1, N]), False)
-    for n in (*[16] * (MAX_SIMILAR_LAUNCHES + 1), 17, 18, *range(20, 32)):
-        if n == 16:
-            check.check((n,), (0,), ((99,),), (None, n), {})
-        else:
-            with pytest.raises(VectorError, match=f"width is {n};"):
-                check.check((n,), (0,), ((99,),), (None, n), {})
+def test_computed_widths_are_checked_for_every_launch(traced):
+    for n in range(1 << 10, (1 << 10) + MAX_SIMILAR_LAUNCHES + 3):
+        pydp.forall(32, by_a_width, ints(32), n, group=16, device="host")
+    assert len(traced) == MAX_SIMILAR_LAUNCHES
+    for n, width in ((1100, 15), (1101, 14)):
+        with pytest.raises(VectorError, match=f"width is {width};"):
+            pydp.forall(32, by_a_width, ints(32), n, group=16, device="host")
+    assert len(traced) == MAX_SIMILAR_LAUNCHES
 
 
 def test_the_caches_are_bounded(monkeypatch):
@@ -114,6 +119,20 @@ def test_a_first_call_traces_a_function_and_its_launch_once(monkeypatch, device)
     assert len(seen) == 2
     pydp.forall(32, exchange, ints(32), ints(32), 3, group=16, spec={"mapping": "simt"})
     assert len(seen) == 2
+
+
+def test_a_trace_is_made_again_only_if_it_was_cut():
+    def sums(idx, out):
+        total = 0
+        for k in range(50):
+            total += out[k]
+        out[idx] = total
+
+    function = translate(sums, 1, None, [I1])
+    cut = trace_group(function, 60)
+    whole = trace_group(function, 1000)
+    assert len(cut) < 50 < len(whole)
+    assert trace_group(function, 60) is whole and trace_group(function, 10_000) is whole
 
 
 def test_control_inputs():
