@@ -24,7 +24,7 @@ from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue, bina
 from pydp.runtime.bounded import BoundedCache
 
 WORK = 20_000  # limit for the number of evaluated expressions, each for all lanes: a few tenths of a second
-_latest = BoundedCache(2)  # traces by the function's id; all uses of a first call share one, and a trace may be large
+_latest = BoundedCache(1)  # the latest trace, by its function's id: it may be large, and a first call needs no other
 FIRST_ITERATIONS, LAST_ITERATIONS = 6, 3  # the iterations of a loop that are traced if not all of them can be
 
 
