@@ -91,10 +91,9 @@ def _may_share_elements(body: list[ir.Stmt]) -> bool:
     written: set[str] = set()
     touched: dict[str, set[object]] = defaultdict(set)
     for statement in ir.statements(body):
-        parts = [part for expr in ir.expressions(statement) for part in ir.walk(expr) if isinstance(part, ir.Load)]
         changed = [statement] if isinstance(statement, ir.Store | ir.Atomic) else []
         written.update(one.array.name for one in changed if isinstance(one.array, ir.GlobalArray))
-        for one in (*parts, *changed):
+        for one in (*ir.loads([statement]), *changed):
             varies = any(isinstance(part, ir.Read) for index in one.indices for part in ir.walk(index))
             touched[one.array.name].add(one.uid if varies else repr(one.indices))
     return any(len(touched[name]) > 1 for name in written)

@@ -59,10 +59,6 @@ def field_indexes(function: ir.Function) -> list[ir.Expr]:
     """The indexes of all accesses to local and private fields."""
     if not function.locals and not function.privates:
         return []
-    found: list[ir.Expr] = []
-    for statement in ir.statements(function.body):
-        parts = [part for expression in ir.expressions(statement) for part in ir.walk(expression)]
-        for access in (statement, *parts):
-            if isinstance(access, ir.Store | ir.Atomic | ir.Load) and not isinstance(access.array, ir.GlobalArray):
-                found += access.indices
-    return found
+    statements = list(ir.statements(function.body))
+    accesses = [*ir.loads(statements), *(one for one in statements if isinstance(one, ir.Store | ir.Atomic))]
+    return [index for one in accesses if not isinstance(one.array, ir.GlobalArray) for index in one.indices]
