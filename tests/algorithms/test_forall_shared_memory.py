@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.algorithms.forall import race_check as forall_race_check
+from pydp.algorithms.forall import launch_check
 
 COUNT = np.arange(10) + 100
 
@@ -109,9 +109,9 @@ def _sums(idx, out, x, y):
     out[idx] = x[idx] + y[idx[0] + 1]
 
 
-def test_memory_that_is_only_read_is_not_looked_at(device, monkeypatch):
+def test_overlaps_of_arrays_that_are_only_read_are_not_searched(device, monkeypatch):
     """The product of a matrix with itself pays nothing for what its two operands share."""
-    monkeypatch.setattr(forall_race_check, "_places", lambda *_: pytest.fail("places were looked for"))
+    monkeypatch.setattr(launch_check, "_aliases", lambda *_: pytest.fail("overlaps were searched"))
     x, out = np.arange(5), np.zeros(4, int)
     pydp.forall(4, _sums, out, x, x[::-1], device=device)
     np.testing.assert_array_equal(out, x[:4] + x[::-1][1:])

@@ -8,9 +8,8 @@ import pytest
 import pydp
 from pydp import forall, group_barrier, local_field
 from pydp.errors import InvalidArgument
-from pydp.lang.barriers.barrier_check import BarrierWidthCheck
+from pydp.lang.analysis import launch_check
 from pydp.lang.compile import FieldType, NumberType, translate
-from pydp.lang.execute import launch_lanes
 
 
 def given(idx, out, n):
@@ -249,7 +248,7 @@ def carried(idx, out, n):
 def test_only_control_inputs_need_a_check():
     types = [FieldType(np.dtype(np.int32), 1), NumberType(np.dtype(np.int32), True)]
     made = {one: translate(one, 1, (16,), types) for one in (scaled, carried, shifted, given)}
-    needed = {one: BarrierWidthCheck(function).is_needed for one, function in made.items()}
+    needed = {one: launch_check.LaunchCheck(function, False).has_widths for one, function in made.items()}
     assert needed == {scaled: False, carried: True, shifted: True, given: True}
     run(scaled, 3, device="host"), run(carried, 0, device="host")
     for n in (1, 6):
@@ -262,31 +261,3 @@ def stepped(idx, out, n):
     s[idx.local[0]] = idx.local[0]
     group_barrier(4)
     out[idx] = s[idx.local[0] ^ 1] if idx.local[0] < n else n
-
-
-@pytest.mark.host
-def test_launches_of_one_magnitude_are_traced_a_bounded_number_of_times(monkeypatch):
-    looked = []
-    trace = BarrierWidthCheck._trace
-    monkeypatch.setattr(BarrierWidthCheck, "_trace", lambda *all_: (looked.append(1), trace(*all_)))
-    for n in range(1 << 10, (1 << 10) + 200):
-        run(stepped, n, device="host")
-    assert len(looked) == launch_lanes.MAX_SIMILAR_LAUNCHES
-
-
-@pytest.mark.host
-def test_the_caches_of_checked_launches_are_bounded(monkeypatch):
-    kept = []
-    check = BarrierWidthCheck.check
-
-    def small(self, *given):
-        monkeypatch.setattr(self._passed, "bound", 8)
-        monkeypatch.setattr(self._checked_by_magnitude, "bound", 8)
-        kept.append(self)
-        check(self, *given)
-
-    monkeypatch.setattr(BarrierWidthCheck, "check", small)
-    for size in range(30):
-        run(stepped, 1 << size, device="host")
-    assert len(kept) == 30
-    assert max(len(kept[-1]._passed), len(kept[-1]._checked_by_magnitude)) <= 8

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.lang.analysis.bounds_check import LaunchPlaces
 from pydp.lang.ir.diagnostics import VectorError
 
 
@@ -106,7 +105,7 @@ def test_what_is_left_before_it_leads_outside_is_accepted(device, where):
 
 
 @pytest.mark.parametrize("where", WHERE, ids=["host", "simt", "default"])
-def test_numbers_that_decide_whether_an_index_is_used_are_looked_at(device, where):
+def test_numbers_that_decide_whether_an_index_is_used_are_checked(device, where):
     def maybe(idx, out, n, on):
         p = pydp.private_field(np.int32, 16)
         p[3] = 7
@@ -250,35 +249,10 @@ def by_the_choice_of_some_lanes(idx, out, n):
 
 
 @pytest.mark.parametrize("fn", [by_a_choice_of_all_lanes, by_the_first_of_two_conditions, by_the_choice_of_some_lanes])
-def test_choices_that_come_out_alike_in_all_lanes_are_told(device, fn):
+def test_conditions_with_one_outcome_in_all_lanes_are_decided(device, fn):
     for where in WHERE:
         out = np.zeros(32, np.int32)
         for n in (16, 15):
             pydp.forall(32, fn, out, n, group=16, **where)
         with pytest.raises(VectorError, match=r"(reads s|writes p) at index 1[67] of axis 0"):
             pydp.forall(32, fn, out, 18, group=16, **where)
-
-
-@pytest.mark.host
-def test_the_caches_of_checked_launches_are_bounded(monkeypatch):
-    kept = []
-    check = LaunchPlaces.check
-
-    def small(self, *given):
-        monkeypatch.setattr(self._passed, "bound", 8)
-        monkeypatch.setattr(self._alike, "bound", 8)
-        kept.append(self)
-        check(self, *given)
-
-    monkeypatch.setattr(LaunchPlaces, "check", small)
-    for size in range(30):
-        pydp.forall(32, neighbours_by_mask, np.zeros(32, np.int32), 1 << size, group=16, device="host")
-    assert len(kept) == 30
-    assert max(len(kept[-1]._passed), len(kept[-1]._alike)) <= 8
-
-
-def neighbours_by_mask(idx, out, n):
-    s = pydp.local_field(np.int32, 16)
-    s[idx.local] = 1
-    pydp.group_barrier()
-    out[idx] = s[(idx.local[0] + n) % 16]

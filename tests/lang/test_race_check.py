@@ -18,8 +18,7 @@ from race_cases import (
 )
 
 import pydp
-from pydp.algorithms.forall import race_check as forall_race_check
-from pydp.lang.analysis import race_check
+from pydp.lang.analysis.launch_check import LaunchCheck
 from pydp.lang.ir.diagnostics import VectorError
 
 pytestmark = pytest.mark.host
@@ -83,18 +82,6 @@ def test_one_array_given_twice(device):
         pydp.forall(30, shifts_into_another, f.array, f.array)
 
 
-def test_a_launch_is_looked_at_once(monkeypatch):
-    seen = []
-    monkeypatch.setattr(forall_race_check.race_check, "check", lambda *given: seen.append(given[1].extent))
-
-    def double(idx, a):
-        a[idx] = 2 * a[idx]
-
-    for size in (40, 40, 41, 63, 64, 65, 40):
-        pydp.forall(size, double, ints(100), device="host")
-    assert seen == [(40,), (64,)]
-
-
 def test_ranks_of_none_and_of_six():
     def nothing(idx, o):
         o[()] = 1
@@ -120,11 +107,10 @@ def test_the_work_is_bounded():
         o[idx] = total
 
     function = pydp.lang.compile.translate(sums, 1, None, [pydp.lang.compile.FieldType(np.dtype("i4"), 1)] * 2)
-    launch = race_check.LaunchValues((10**6,), (0,), {0: (10**6,), 1: (64,)}, {})
 
     def check():
         with pytest.raises(VectorError, match="Race"):  # o[0] is also one lane's own
-            race_check.check(function, launch)
+            LaunchCheck(function, False).check((10**6,), (0,), ((10**6,), (64,)), (), {})
 
     assert calls(check) < 500_000  # 128,000 here
 

@@ -33,7 +33,7 @@ from builder import (
 )
 
 from pydp.lang import ir
-from pydp.lang.analysis import race_check
+from pydp.lang.analysis.launch_check import LaunchCheck
 from pydp.lang.ir.diagnostics import VectorError
 
 pytestmark = pytest.mark.host
@@ -108,7 +108,7 @@ def test_races_are_found_where_an_interpreter_sees_them_and_nowhere_else():
             not (one[5] == other[5] == "write" and one[7] == other[7]) for one, other, _ in interpreter.races(log)
         )
         try:
-            race_check.check(made, race_check.LaunchValues((extent,), (0,), {0: (SIZE,)}, {}))
+            LaunchCheck(made, False).check((extent,), (0,), ((SIZE,),), (), {})
             said = False
         except VectorError as error:
             said = "Race" in str(error)

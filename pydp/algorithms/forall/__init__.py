@@ -18,9 +18,9 @@ import pyopencl as cl
 
 from pydp.algorithms.forall import host as forall_host
 from pydp.algorithms.forall.arguments import Arguments, types_meet, written_apart
+from pydp.algorithms.forall.launch_check import check_launch
 from pydp.algorithms.forall.plan import Plan, Translation, too_deep, translation
 from pydp.algorithms.forall.policy import ForallSpec, check_group, check_spec
-from pydp.algorithms.forall.race_check import check_places, check_races
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir
 from pydp.lang.execute.checked import is_checked
@@ -153,12 +153,8 @@ def _ready(
     """The second part of `_prepared`, for a translated function."""
     made = made.for_launch(given.values, given.arrays, space.extent, space.offset)
     extent, checked = tuple(space.extent), is_checked()
-    if made.widths.is_needed:
-        made.widths.check(_launch_values(given.values, extent), space.offset)
-    if not checked:
-        check_races(made, extent, space, given)
-        if made.places.any:
-            check_places(made, space, given, _launch_values(given.values, extent))
+    if not checked or made.launch_check.has_widths:
+        check_launch(made, extent, tuple(space.offset), given, checked)
     if device == "host" or checked:
         check_spec(spec)
         return _Prepared(space, given, made, None, None, {})

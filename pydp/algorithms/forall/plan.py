@@ -30,11 +30,10 @@ from pydp.algorithms.forall.policy import (
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir
 from pydp.lang.analysis import static_checks
-from pydp.lang.analysis.bounds_check import LaunchPlaces
 from pydp.lang.analysis.integer_widths import widened
+from pydp.lang.analysis.launch_check import LaunchCheck
 from pydp.lang.analysis.launch_integers import LaunchRanges, PromotedNumbers
 from pydp.lang.analysis.trip_counts import LoopBound
-from pydp.lang.barriers.barrier_check import BarrierWidthCheck, control_inputs
 from pydp.lang.compile import translate
 from pydp.lang.ir.verify import passed
 from pydp.lang.opencl import lowerings, registry_version
@@ -96,24 +95,13 @@ class Translation:
         self.ranges = LaunchRanges(exact) if exact is not None and narrow else None
         self.promoted = PromotedNumbers(exact) if exact is not None else None
         self._wide: Translation | None = None
-        doubtful = static_checks.check(function)
-        written = {
-            one.array.name
-            for one in ir.statements(function.body)
-            if isinstance(one, (ir.Store, ir.Atomic)) and isinstance(one.array, ir.GlobalArray)
-        }
+        self.launch_check = LaunchCheck(function, static_checks.check(function))
+        written = self.launch_check.written
         self.arrays = [(array.position, array.name) for array in function.arrays]
         self.written = tuple(name for _, name in self.arrays if name in written)
         self.differently_typed = differently_typed(function.arrays, written)
         self.parts = parts
         self.loops = LoopBound(function)
-        self.widths = BarrierWidthCheck(function)
-        self.places = LaunchPlaces(function, doubtful)
-        self.control_inputs = [
-            (one.position, one.item) for one in control_inputs(function.body) if isinstance(one, ir.Parameter)
-        ]
-        self.passed = BoundedCache(_MOST_KEPT)  # calls without a race (see race_check.py)
-        self.alike = BoundedCache(_MOST_KEPT)  # kinds of calls, and how many of each were checked
 
     def for_launch(
         self, values: Sequence[Any], arrays: Sequence[int], extent: Sequence[int], offset: Sequence[int]
@@ -265,7 +253,9 @@ def lower(
     loop_guarded: bool = False,
 ) -> Lowered:
     """Lower the function with the mapping and the group of `spec`."""
-    function = replace(made_from.function, group=spec.group)
+    function = made_from.function
+    if function.group != spec.group:
+        function = replace(function, group=spec.group)
     units = frozenset(
         (array.name, unit_axis(made_from.parts[array.position]))
         for array in function.arrays

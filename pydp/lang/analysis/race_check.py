@@ -1,191 +1,151 @@
-"""Finds races between the lanes of a launch on arrays, before the launch, from the indexes of certain accesses.
+"""Finds races between lanes: two accesses to one element that no barrier orders, at least one a write or update.
 
-Barriers order the lanes of one group; lanes of different groups, and lanes without a group, are never ordered. A race
-is a pair of accesses to one element by lanes that are not ordered, at least one of them a write or update. Lanes that
-write equal values in one statement do not race. Writes of unknown values are left to checked mode.
+:mod:`static_checks` searches the accesses to local fields, before any launch. :func:`check` searches the accesses to
+arrays with the values of a launch. Barriers order the lanes of one group; lanes of different groups, and lanes without
+a group, are never ordered. Lanes that write equal values in one statement do not race.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.execute.lane_events import Access, SkippedIterations
-from pydp.lang.execute.launch_lanes import LaunchValues, Sample, trace_launch
+from pydp.lang.execute.lane_events import (
+    VERBS,
+    Access,
+    SkippedIterations,
+    differing_values,
+    race_text,
+    racing_lanes,
+)
+from pydp.lang.execute.launch_lanes import LaunchTrace, LaunchValues, Sample
 from pydp.lang.ir.diagnostics import VectorError
 
-ELEMENTS = 48  # limit for the elements of an array whose accesses are compared pair by pair
+ELEMENTS = 64  # limit for the elements of an array whose accesses are compared pair by pair
 PAIRS = 2000  # limit for the compared pairs of accesses, for all elements of an array
-LANES = 64  # limit for the lanes of one access to one element
-
-VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
-
-
-def check(function: ir.Function, launch: LaunchValues) -> None:
-    """Raise VectorError if lanes of this launch certainly race on an array.
-
-    A sample of the lanes is checked (see :class:`pydp.lang.execute.launch_lanes.Sample`); all lanes of a small launch.
-    """
-    if any(n <= 0 for n in launch.extent):
-        return
-    written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
-    arrays = {array.name: launch.aliases.get(array.name, (array.name,))[0] for array in function.arrays}
-    changed = {arrays[name] for name in written if name in arrays}
-    checked_arrays = {name for name, first in arrays.items() if first in changed}
-    if not checked_arrays:
-        return
-    sample = Sample(function, launch.extent, launch.offset)
-    by_array: dict[str, list[_Located]] = defaultdict(list)
-    interval = 0
-    for event in trace_launch(function, sample, launch, checked_arrays):
-        if isinstance(event, Access):
-            if event.array.name not in checked_arrays:
-                continue
-            located = _locate(event, interval, launch)
-            if located is not None:
-                by_array[arrays[event.array.name]].append(located)
-        elif not isinstance(event, SkippedIterations) or event.barriers:
-            interval += 1
-    for accesses in by_array.values():
-        if any(one.access.kind != "read" for one in accesses):
-            _search(accesses, sample)
+LANES = 64  # limit for the lanes of one access to one element, if they are of several groups
 
 
 @dataclass(eq=False)
-class _Located:
+class LocatedAccess:
     """An access with the in-bounds elements of its lanes.
 
-    flat: the flat indexes in the array. elements: the positions in the memory that the array shares with others.
+    interval: the number of barriers before the access. elements: numbers that identify the elements in memory.
     """
 
     access: Access
     interval: int
     lanes: np.ndarray
-    flat: np.ndarray
     elements: np.ndarray
-    shape: tuple[int, ...]
-
-    def index(self, element: int, lane: int) -> list[int]:
-        """The index with which `lane` accesses `element`."""
-        number = self.flat[(self.elements == element) & (self.lanes == lane)][0]
-        return [int(k) for k in np.unravel_index(number, self.shape)] if self.shape else []
 
 
-def _locate(access: Access, interval: int, launch: LaunchValues) -> _Located | None:
-    assert isinstance(access.array, ir.GlobalArray)
-    if access.dims is None or not access.certain:
+class Race(NamedTuple):
+    """Two accesses to one element by lanes that no barrier orders."""
+
+    element: int
+    first: LocatedAccess
+    lane: int
+    second: LocatedAccess
+    other: int
+
+
+class LaneOrder(NamedTuple):
+    """How lanes are ordered.
+
+    groups: the number of each lane's group. by_group: barriers order the lanes of a group. several_groups: the lanes
+    are a sample of a launch. Then writes of unknown values are accepted; checked mode compares them.
+    """
+
+    groups: np.ndarray
+    by_group: bool
+    several_groups: bool
+
+
+def find_race(accesses: Sequence[LocatedAccess], order: LaneOrder) -> Race | None:
+    """A race between accesses to one array; None if there is none, or if it is beyond the limits of this search."""
+    if all(one.access.kind == "read" for one in accesses):
         return None
-    shape = launch.shapes[access.array.position]
-    _first, start, steps = launch.aliases.get(access.array.name, ("", 0, (0,) * len(shape)))
-    exists, flat, place = np.ones(len(access.lanes), bool), np.zeros((), np.int64), np.full((), start)
-    for index, extent, step in zip(access.dims, shape, steps, strict=True):
-        if index is None or not index.is_exact:
-            return None
-        values = np.asarray(index.lanes).astype(np.int64)
-        values = values[access.lanes] if values.ndim else values
-        exists &= (values >= 0) & (values < extent)
-        flat = np.asarray(flat * extent + values)
-        place = np.asarray(place + values * step)
-    flat = np.broadcast_to(flat, exists.shape)
-    place = np.broadcast_to(place, exists.shape) if access.array.name in launch.aliases else flat
-    if not exists.all():
-        return _Located(access, interval, access.lanes[exists], flat[exists], place[exists], shape)
-    return _Located(access, interval, access.lanes, flat, place, shape)
-
-
-def _search(accesses: list[_Located], sample: Sample) -> None:
     elements = np.concatenate([one.elements for one in accesses])
     if not len(elements):
-        return
+        return None
     lanes = np.concatenate([one.lanes for one in accesses])
     names, place = np.unique(elements, return_inverse=True)
-    wrong = np.zeros(len(names), bool)
-    groups = sample.group_number[lanes]
-    _mark(wrong, place, names, groups, accesses)
-    if sample.by_group:
+    suspect = np.zeros(len(names), bool)
+    groups = order.groups[lanes]
+    if order.several_groups:
+        suspect |= _shared(place, len(names), groups, accesses)
+    if order.by_group:
         intervals = np.concatenate([np.full(len(one.lanes), one.interval) for one in accesses])
         keys = (place * (int(intervals.max()) + 1) + intervals) * (int(groups.max()) + 1) + groups
-        together, inner = np.unique(keys, return_inverse=True)
-        mixed = np.zeros(len(together), bool)
-        _mark(mixed, inner, together, lanes, accesses)
-        wrong[place[mixed[inner]]] = True
-    left = PAIRS
-    for element in names[wrong][:ELEMENTS]:
-        left -= _search_element(int(element), accesses, sample, left)
+        unordered, inner = np.unique(keys, return_inverse=True)
+        suspect[place[_shared(inner, len(unordered), lanes, accesses)[inner]]] = True
+    pairs_left = PAIRS
+    for element in names[suspect][:ELEMENTS]:
+        touching = _without_repeats((one, one.lanes[one.elements == element]) for one in accesses)
+        pairs = ((first, second) for number, second in enumerate(touching) for first in touching[: number + 1])
+        for (first, these), (second, those) in islice(pairs, pairs_left):
+            pairs_left -= 1
+            pair = _racing(first, these, second, those, order)
+            if pair is not None:
+                return Race(int(element), first, pair[0], second, pair[1])
+    return None
 
 
-def _mark(wrong: np.ndarray, place: np.ndarray, names: np.ndarray, who: np.ndarray, accesses: list[_Located]) -> None:
-    """Set `wrong` for elements with accesses by two of `who` that are not only reads or only atomic updates."""
-    low, high = np.full(len(names), np.iinfo(np.int64).max), np.full(len(names), -1)
+def _shared(place: np.ndarray, count: int, who: np.ndarray, accesses: Iterable[LocatedAccess]) -> np.ndarray:
+    """A mask of the `count` places with accesses by two of `who` that are not only reads or only atomic updates."""
+    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
     np.minimum.at(low, place, who)
     np.maximum.at(high, place, who)
-    kinds = {kind: np.zeros(len(names), bool) for kind in VERBS}
+    kinds = {kind: np.zeros(count, bool) for kind in VERBS}
     start = 0
     for one in accesses:
         kinds[one.access.kind][place[start : start + len(one.lanes)]] = True
         start += len(one.lanes)
-    wrong |= (low != high) & (kinds["write"] | (kinds["read"] & kinds["atomic"]))
+    return np.asarray((low != high) & (kinds["write"] | (kinds["read"] & kinds["atomic"])))
 
 
-def _search_element(element: int, accesses: list[_Located], sample: Sample, most: int) -> int:
-    """Compare the accesses to one element and raise VectorError for a race. Returns the number of compared pairs."""
-    touching = _without_repeats((one, one.lanes[one.elements == element]) for one in accesses)
-    pairs = ((first, second) for number, second in enumerate(touching) for first in touching[: number + 1])
-    compared = list(islice(pairs, max(0, most)))
-    for (first, these), (second, those) in compared:
-        pair = _racing(first, these, second, those, sample)
-        if pair is not None:
-            raise _race(element, first, pair[0], second, pair[1], sample)
-    return len(compared)
-
-
-def _without_repeats(accesses: Iterable[tuple[_Located, np.ndarray]]) -> list[tuple[_Located, np.ndarray]]:
+def _without_repeats(accesses: Iterable[tuple[LocatedAccess, np.ndarray]]) -> list[tuple[LocatedAccess, np.ndarray]]:
     """The accesses with lanes, without those that repeat an access of an earlier loop iteration."""
-    kept: dict[Any, tuple[_Located, np.ndarray]] = {}
+    kept: dict[Any, tuple[LocatedAccess, np.ndarray]] = {}
     for one, lanes in accesses:
         if len(lanes):
-            given = one.access.signature if one.access.value is None else one.access.value.lanes
-            value = None if given is None else _of(given, lanes).tobytes()
-            kept.setdefault(
-                (one.access.site and one.access.site.uid, one.interval, one.access.context, lanes.tobytes(), value),
-                (one, lanes),
+            access = one.access
+            key = (
+                access.site and access.site.uid,
+                one.interval,
+                access.context,
+                lanes.tobytes(),
+                access.value_key(lanes),
             )
+            kept.setdefault(key, (one, lanes))
     return list(kept.values())
 
 
 def _racing(
-    first: _Located, these: np.ndarray, second: _Located, those: np.ndarray, sample: Sample
+    first: LocatedAccess, these: np.ndarray, second: LocatedAccess, those: np.ndarray, order: LaneOrder
 ) -> tuple[int, int] | None:
     """Two lanes whose accesses to one element race; None if there are none."""
     one, other = first.access, second.access
-    if (one.kind == other.kind and one.kind != "write") or one.touches_other_member(other):
-        return None
-    if one.context != other.context:
-        return None
-    if first is not second and one.site is other.site and one.kind == "write" and _repeats(one, these, other, those):
-        return None
-    these, those = _some(these), _some(those)
-    here, there = sample.group_number[these][:, None], sample.group_number[those][None, :]
-    racing = these[:, None] != those[None, :]
-    if one.context:
-        racing &= here == there  # the enclosing condition may have a different outcome in another group
-    if first.interval != second.interval:
-        racing &= here != there
-    if one.kind == other.kind:
-        differing = _differing(one, these, other, those)
-        if differing is None:
+    if order.several_groups:
+        repeated = first is not second and one.site is other.site and one.kind == "write"
+        if repeated and _repeats(one, these, other, those):
             return None
-        racing &= differing
-    if not racing.any():
-        return None
-    row, column = np.unravel_index(int(np.argmax(racing)), racing.shape)
-    return int(these[row]), int(those[column])
+        these, those = _some(these), _some(those)
+
+    def unordered() -> np.ndarray:
+        here, there = order.groups[these][:, None], order.groups[those][None, :]
+        result = np.asarray(these[:, None] != those[None, :])
+        if one.context:
+            result &= here == there  # the enclosing condition may have a different outcome in another group
+        return result if first.interval == second.interval else result & (here != there)
+
+    return racing_lanes(one, these, other, those, unordered, several_groups=order.several_groups)
 
 
 def _some(lanes: np.ndarray) -> np.ndarray:
@@ -199,43 +159,86 @@ def _repeats(one: Access, these: np.ndarray, other: Access, those: np.ndarray) -
     """Whether the same lanes write one element in two loop iterations, with equal values in each iteration."""
     if not np.array_equal(these, those):
         return False
-    return all(_agree(access, lanes) for access, lanes in ((one, these), (other, those)))
+    pairs = ((one, these), (other, those))
+    return not any(differing_values(write, lanes[:1], write, lanes, True).any() for write, lanes in pairs)
 
 
-def _agree(access: Access, lanes: np.ndarray) -> bool:
-    differing = _differing(access, lanes[:1], access, lanes)
-    return differing is None or not differing.any()
+# --- races on arrays in a launch -----------------------------------------------------------------------------
 
 
-def _differing(one: Access, these: np.ndarray, other: Access, those: np.ndarray) -> Any:
-    """A matrix of the lanes that certainly write different values; None if unknown."""
-    if one.value is not None and other.value is not None:
-        if one.value.symbols != other.value.symbols:
-            return None
-        left, right = _of(one.value.lanes, these)[:, None], _of(other.value.lanes, those)[None, :]
-        return (left != right) & ~((left != left) & (right != right))
-    if one.site is not other.site:
-        return np.ones((len(these), len(those)), bool)
-    if one.signature is None or other.signature is None:
+def shared_arrays(function: ir.Function, written: Collection[str], launch: LaunchValues) -> set[str]:
+    """The array arguments whose memory the function writes. written: the names of the written arguments."""
+    changed = {launch.memory_of(name) for name in written}
+    return {array.name for array in function.arrays if launch.memory_of(array.name) in changed}
+
+
+def check(trace: LaunchTrace, arrays: Collection[str]) -> None:
+    """Raise VectorError if lanes of a launch certainly race on one of the array arguments `arrays`.
+
+    A sample of the lanes is checked (see :class:`pydp.lang.execute.launch_lanes.Sample`); all lanes of a small launch.
+    """
+    sample, launch = trace.sample, trace.launch
+    by_memory: dict[str, list[LocatedAccess]] = defaultdict(list)
+    interval = 0
+    for event in trace.events:
+        if isinstance(event, Access):
+            located = _locate(event, interval, launch) if event.array.name in arrays else None
+            if located is not None:
+                by_memory[launch.memory_of(event.array.name)].append(located)
+        elif not isinstance(event, SkippedIterations) or event.barriers:
+            interval += 1
+    for accesses in by_memory.values():
+        race = find_race(accesses, LaneOrder(sample.group_number, sample.by_group, True))
+        if race is not None:
+            raise _error(race, sample, launch)
+
+
+def _locate(access: Access, interval: int, launch: LaunchValues) -> LocatedAccess | None:
+    """The lanes of an access and their elements; None if an index is unknown."""
+    if access.dims is None or not access.certain:
         return None
-    return _of(one.signature, these)[:, None] != _of(other.signature, those)[None, :]
+    shape, start, strides = _memory(access, launch)
+    inside, elements = np.ones(len(access.lanes), bool), np.full((), start)
+    for index, extent, stride in zip(access.dims, shape, strides, strict=True):
+        if index is None or not index.is_exact:
+            return None
+        values = access.index_values(index)
+        inside &= (values >= 0) & (values < extent)
+        elements = np.asarray(elements + values * stride)
+    elements = np.broadcast_to(elements, inside.shape)
+    if inside.all():
+        return LocatedAccess(access, interval, access.lanes, elements)
+    return LocatedAccess(access, interval, access.lanes[inside], elements[inside])
 
 
-def _of(values: Any, lanes: np.ndarray) -> np.ndarray:
-    values = np.asarray(values)
-    return values[lanes] if values.ndim else np.full(len(lanes), values)
+def _memory(access: Access, launch: LaunchValues) -> tuple[tuple[int, ...], int, tuple[int, ...]]:
+    """The shape of an array, and its start and strides in the memory that it shares with others, in elements."""
+    assert isinstance(access.array, ir.GlobalArray)
+    shape = launch.shapes[access.array.position]
+    if access.array.name in launch.aliases:
+        return shape, *launch.aliases[access.array.name][1:]
+    strides, count = [0] * len(shape), 1
+    for axis in reversed(range(len(shape))):
+        strides[axis], count = count, count * shape[axis]
+    return shape, 0, tuple(strides)
 
 
-def _race(element: int, first: _Located, lane: int, second: _Located, other: int, sample: Sample) -> VectorError:
-    index, other_index = first.index(element, lane), second.index(element, other)
-    name, other_name = first.access.array.name, second.access.array.name
-    same = "it" if name == other_name else f"{other_name}{other_index}, the same element,"
-    one = f"{sample.name(lane)} {VERBS[first.access.kind]} {name}{index} in line {first.access.where.line}"
-    two = f"{sample.name(other)} {VERBS[second.access.kind]} {same} in line {second.access.where.line}"
+def _index(access: Access, lane: int) -> list[int]:
+    """The index with which a lane accesses an array."""
+    found = (np.asarray(index.lanes) for index in access.dims or () if index is not None)
+    return [int(values[lane] if values.ndim else values) for values in found]
+
+
+def _error(race: Race, sample: Sample, launch: LaunchValues) -> VectorError:
+    first, second = race.first.access, race.second.access
+    name, other_name = first.array.name, second.array.name
+    other = "it" if name == other_name else f"{other_name}{_index(second, race.other)}, the same element,"
+    lanes = sample.name(race.lane), sample.name(race.other)
+    text = race_text(first, lanes[0], f"{name}{_index(first, race.lane)}", second, lanes[1], other)
     if not sample.by_group:
         why = "different lanes are never ordered"
-    elif sample.group_number[lane] != sample.group_number[other]:
+    elif sample.group_number[race.lane] != sample.group_number[race.other]:
         why = "no barrier holds between groups"
     else:
         why = "there is no group_barrier() between them"
-    return VectorError(f"Race: {one} and {two}: {why}", second.access.where)
+    return VectorError(f"{text}: {why}", second.where)

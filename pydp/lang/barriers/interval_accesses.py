@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.execute.lane_events import Access
+from pydp.lang.execute.lane_events import Access, racing_lanes
 
 MIX = np.int64(1_000_003)  # combines the indexes of all axes into one number; a collision only widens a barrier
 Side = tuple[Access, int]
+
+
+class _Located(NamedTuple):
+    """An access and the elements of its lanes. key: the symbols of the indexes; None: the elements are unknown."""
+
+    access: Access
+    key: Any
+    lanes: np.ndarray
+    elements: np.ndarray
 
 
 class IntervalAccesses:
@@ -21,7 +31,7 @@ class IntervalAccesses:
 
     def __init__(self, conservative: bool) -> None:
         self._conservative = conservative
-        self.accesses: list[tuple[Access, Any, np.ndarray, np.ndarray]] = []  # access, key, lanes, elements
+        self.accesses: list[_Located] = []
         self._tables: dict[Any, _Table] | None = None
         self._context: tuple[int, ...] | None = None
         self._content: Hashable = None
@@ -46,15 +56,15 @@ class IntervalAccesses:
         """Add an access. known: the array shares no memory with other arrays, so the indexes identify the elements."""
         self._content = None
         self._context = access.context if self._context is None else _common_prefix(self._context, access.context)
-        key, lanes, elements = _locate(access) if known else (None, access.lanes, access.lanes)
-        if len(lanes):
-            self.accesses.append((access, key, lanes, elements))
+        located = _locate(access) if known else _Located(access, None, access.lanes, access.lanes)
+        if len(located.lanes):
+            self.accesses.append(located)
 
     def tables(self) -> dict[Any, _Table]:
         """The elements and the lanes that access them, for each combination of symbols. Key None: unknown elements."""
         if self._tables is None:
-            keys = {key for _, key, _, _ in self.accesses}
-            parts = ((key, [a for a in self.accesses if a[1] == key]) for key in keys)
+            keys = {one.key for one in self.accesses}
+            parts = ((key, [one for one in self.accesses if one.key == key]) for key in keys)
             self._tables = {key: _Table(accesses, key is not None, self._conservative) for key, accesses in parts}
         return self._tables
 
@@ -75,22 +85,25 @@ class IntervalAccesses:
     def find_race(self, later: IntervalAccesses, widths: Collection[int]) -> tuple[Side, Side] | None:
         """An access in this interval and one in a later interval, with their lanes, that certainly race if the barriers
         between them have `widths`; None if there are none."""
-        for access, key, lanes, elements in self.accesses:
-            for other, other_key, other_lanes, other_elements in later.accesses:
-                if key is None or key != other_key or _is_harmless(access, other):
+        for one in self.accesses:
+            for two in later.accesses:
+                if one.key is None or one.key != two.key:
                     continue
-                shorter = min(len(access.context), len(other.context))
-                if access.context[:shorter] != other.context[:shorter]:
-                    continue
-                race = elements[:, None] == other_elements
-                for width in widths:
-                    race &= lanes[:, None] // width != other_lanes // width
-                    if (access.kind, other.kind) == ("write", "read"):
-                        race &= ~self.tables()[key].has_writer_within(other_elements, other_lanes, width)
-                if race.any():
-                    one, two = np.argwhere(race)[0]
-                    return (access, int(lanes[one])), (other, int(other_lanes[two]))
+                unordered = partial(self._unordered, one, two, widths)
+                pair = racing_lanes(one.access, one.lanes, two.access, two.lanes, unordered, barriers_between=True)
+                if pair is not None:
+                    return (one.access, pair[0]), (two.access, pair[1])
         return None
+
+    def _unordered(self, one: _Located, two: _Located, widths: Collection[int]) -> np.ndarray:
+        """For each lane of `one` and each lane of `two`, whether both access the same element and no barrier of one of
+        `widths` synchronizes them, or synchronizes the reader with another lane that writes the element."""
+        result = np.asarray(one.elements[:, None] == two.elements)
+        for width in widths:
+            result &= one.lanes[:, None] // width != two.lanes // width
+            if (one.access.kind, two.access.kind) == ("write", "read"):
+                result &= ~self.tables()[one.key].has_writer_within(two.elements, two.lanes, width)
+        return result
 
 
 class _Table:
@@ -102,19 +115,17 @@ class _Table:
     overwrite the value that the reader needs.
     """
 
-    def __init__(
-        self, accesses: Sequence[tuple[Access, Any, np.ndarray, np.ndarray]], known: bool, conservative: bool
-    ) -> None:
-        elements = [a[3] if known else np.zeros(len(a[2]), np.int64) for a in accesses]
+    def __init__(self, accesses: Sequence[_Located], known: bool, conservative: bool) -> None:
+        elements = [one.elements if known else np.zeros(len(one.lanes), np.int64) for one in accesses]
         self.elements, place = np.unique(np.concatenate(elements), return_inverse=True)
         count = len(self.elements)
-        kinds = {_kind(a[0]) for a in accesses}
+        kinds = {_kind(one.access) for one in accesses}
         self.low = {kind: np.full(count, np.iinfo(np.int64).max) for kind in kinds}
         self.high = {kind: np.full(count, -1) for kind in kinds}
-        self.lanes = np.concatenate([a[2] for a in accesses])
+        self.lanes = np.concatenate([one.lanes for one in accesses])
         self.place = place
-        self.writes = np.concatenate([np.full(len(a[2]), a[0].kind == "write") for a in accesses])
-        self.reads = np.concatenate([np.full(len(a[2]), a[0].kind == "read") for a in accesses])
+        self.writes = np.concatenate([np.full(len(one.lanes), one.access.kind == "write") for one in accesses])
+        self.reads = np.concatenate([np.full(len(one.lanes), one.access.kind == "read") for one in accesses])
         first_write, last_write = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
         writes: dict[Hashable, int] = {}
         start = 0
@@ -180,15 +191,6 @@ class _Table:
         return pairs
 
 
-def _is_harmless(one: Access, other: Access) -> bool:
-    """Whether two accesses never race: both read, both update by the same operation, or the members are different."""
-    if one.touches_other_member(other):
-        return True
-    if isinstance(one.site, ir.Atomic) and isinstance(other.site, ir.Atomic):
-        return one.site.op == other.site.op
-    return one.kind == other.kind == "read"
-
-
 def _kind(access: Access) -> str:
     """The kind of an access. Updates that commute have a kind for each operation: updates of integers, and min and max,
     if the previous value is not used."""
@@ -221,23 +223,22 @@ def _common_prefix(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, 
     return left[:count]
 
 
-def _locate(access: Access) -> tuple[Any, np.ndarray, np.ndarray]:
-    """The symbols of an access's indexes (None if unknown), its in-bounds lanes, and their elements."""
+def _locate(access: Access) -> _Located:
+    """The in-bounds lanes of an access and their elements."""
     lanes = access.lanes
     if access.dims is None:
-        return None, lanes, lanes
+        return _Located(access, None, lanes, lanes)
     exists, flat, keys = np.ones(len(lanes), bool), np.zeros(len(lanes), np.int64), []
     for axis, index in enumerate(access.dims):
         assert index is not None
         if _mentions_iteration(index.symbols):
-            return None, lanes, lanes  # the lanes may be in different iterations of the loop
-        values = np.asarray(index.lanes).astype(np.int64)
-        values = values[lanes] if values.ndim else np.full(len(lanes), values)
+            return _Located(access, None, lanes, lanes)  # the lanes may be in different iterations of the loop
+        values = access.index_values(index)
         if isinstance(access.array, ir.LocalArray) and index.is_exact:
             exists &= (values >= 0) & (values < access.array.shape[axis])
         flat = flat * MIX + values
         keys.append(index.symbols)
-    return tuple(keys), lanes[exists], flat[exists]
+    return _Located(access, tuple(keys), lanes[exists], flat[exists])
 
 
 def _mentions_iteration(name: Any) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.barriers.interval_accesses import IntervalAccesses
-from pydp.lang.execute.lane_events import Access, BarrierEvent, Event, SkippedIterations, lane_index
+from pydp.lang.execute.lane_events import VERBS, Access, BarrierEvent, Event, SkippedIterations, lane_index, width_error
 from pydp.lang.execute.symbolic_run import trace_group
 from pydp.lang.ir.diagnostics import VectorError
 
@@ -116,13 +116,11 @@ def _given_width(event: BarrierEvent, size: int) -> int:
         return size
     if event.barrier.from_condition:
         return size  # the given number of lanes need not be an aligned run
-    values = np.unique(event.width.lanes)
-    width = int(values[0])
-    if len(values) > 1 or width < 1 or size % width:
-        shown = width if len(values) == 1 else f"{values.tolist()}, which differs between lanes"
-        message = f"A barrier's width is {shown}; numbers that divide the group's {size} lanes are accepted"
-        raise VectorError(message, event.barrier.where)
-    return width
+    values: list[int] = np.unique(event.width.lanes).tolist()
+    wrong = width_error(values, size)
+    if wrong:
+        raise VectorError(wrong, event.barrier.where)
+    return values[0]
 
 
 class _Group:
@@ -218,19 +216,17 @@ class _Group:
     def reject_race(self, first: int, last: int, given: Collection[int], extents: tuple[int, ...]) -> None:
         """Raise VectorError if a dependency between two intervals is not satisfied by the barriers between them, which
         have the `given` widths."""
-        for name in self.intervals[first].keys() & self.intervals[last].keys():
-            pair = self.intervals[first][name].find_race(self.intervals[last][name], given)
+        for name, accesses in self.intervals[first].items():
+            later = self.intervals[last].get(name)
+            pair = None if later is None else accesses.find_race(later, given)
             if pair is None:
                 continue
             (one, lane), (other, other_lane) = pair
             widest = max(self.barrier_events[first:last], key=lambda event: _given_width(event, self.size))
-            before = f"lane {lane_index(lane, extents)} {_VERBS[one.kind]} {name} in line {one.where.line} before it"
-            after = f"lane {lane_index(other_lane, extents)} {_VERBS[other.kind]} the same element in line"
+            before = f"lane {lane_index(lane, extents)} {VERBS[one.kind]} {name} in line {one.where.line} before it"
+            after = f"lane {lane_index(other_lane, extents)} {VERBS[other.kind]} the same element in line"
             message = f"A barrier of width {max(given)} is too narrow: {before} and {after} {other.where.line} after it"
             raise VectorError(message, widest.barrier.where)
-
-
-_VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
 
 
 def _assign_widths(group: _Group, dependencies: list[_Dependency]) -> list[int]:

@@ -260,7 +260,7 @@ class CheckedLanes(HostLanes):
         if statement.width is not None:
             shown = np.broadcast_to(materialize(self.evaluate(statement.width)), self.shape)
             for given in np.unique(shown[np.broadcast_to(self.active, self.shape)]):
-                wrong = "" if statement.from_condition else width_error(int(given), width)
+                wrong = "" if statement.from_condition else width_error([int(given)], width)
                 if wrong:
                     raise CheckFailed(wrong, statement.where)
             width = min(width, max(1, int(np.max(shown))))

@@ -7,7 +7,7 @@ launch's extents, shapes and number arguments, so most indexes have known values
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,6 @@ from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue
 
 LANES = 2048  # a NumPy operation on this many elements costs little more than on one
 WORK = 3_000  # limit for the number of evaluated expressions
-MAX_SIMILAR_LAUNCHES = 64  # launches that are checked among those whose numbers have the same magnitudes
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,10 @@ class LaunchValues:
     shapes: Mapping[int, tuple[int, ...]]
     numbers: Mapping[int, Any]
     aliases: Mapping[str, tuple[str, int, tuple[int, ...]]] = field(default_factory=dict)
+
+    def memory_of(self, array: str) -> str:
+        """The name of the first array that shares memory with `array`."""
+        return self.aliases[array][0] if array in self.aliases else array
 
 
 class Sample:
@@ -64,10 +67,13 @@ class Sample:
         for axis, n in enumerate(extent):
             self.inside &= self.grid_index(axis) < n
         if not (function.locals or ir.barriers(function.body)):
-            keep = self.inside
-            self.groups = [one[keep] for one in self.groups]
-            self.locals = [one[keep] for one in self.locals]
-            self.group_number, self.inside = self.group_number[keep], keep[keep]
+            self.keep(self.inside)
+
+    def keep(self, lanes: np.ndarray) -> None:
+        """Remove the lanes outside of a mask from the sample."""
+        self.groups = [one[lanes] for one in self.groups]
+        self.locals = [one[lanes] for one in self.locals]
+        self.group_number, self.inside = self.group_number[lanes], self.inside[lanes]
 
     @property
     def size(self) -> int:
@@ -99,24 +105,45 @@ def _chosen(group_counts: list[int], limit: int) -> list[np.ndarray]:
     return [chosen[axis] for axis in range(len(group_counts))]
 
 
-def trace_launch(function: ir.Function, sample: Sample, launch: LaunchValues, arrays: set[str]) -> list[Event]:
-    """The accesses of a sample's lanes to `arrays`, and their barriers, in program order.
+@dataclass(frozen=True)
+class LaunchTrace:
+    """The accesses and barriers of a sample of a launch's lanes, in program order. is_cut: iterations were skipped,
+    because they are too much work."""
 
+    function: ir.Function
+    launch: LaunchValues
+    sample: Sample
+    events: list[Event]
+    is_cut: bool
+
+
+def trace_launch(
+    function: ir.Function, launch: LaunchValues, arrays: Collection[str], work: int = WORK, first_lanes: bool = False
+) -> LaunchTrace:
+    """Trace a sample of a launch's lanes. Only accesses to `arrays` are recorded.
+
+    work: limit for the number of evaluated expressions. first_lanes: only the first lane of each group is traced.
     A uniform condition of unknown outcome may have different outcomes in different groups.
     """
-    tracer = _LaunchTracer(function, sample, launch, arrays)
+    sample = Sample(function, launch.extent, launch.offset)
+    if first_lanes:
+        sample.keep(np.logical_and.reduce([one == 0 for one in sample.locals]))
+    tracer = _LaunchTracer(function, sample, launch, arrays, work)
     with np.errstate(all="ignore"):
         tracer.block(function.body)
-    return tracer.events
+    return LaunchTrace(function, launch, sample, tracer.events, tracer.is_cut)
 
 
 class _LaunchTracer(Tracer):
     several_groups = True
 
-    def __init__(self, function: ir.Function, sample: Sample, launch: LaunchValues, arrays: set[str]) -> None:
-        super().__init__(function, WORK)
-        self.sample, self.launch = sample, launch
-        self.written = arrays
+    def __init__(
+        self, function: ir.Function, sample: Sample, launch: LaunchValues, arrays: Collection[str], work: int
+    ) -> None:
+        super().__init__(function, work)
+        self.sample, self.launch, self.recorded = sample, launch, arrays
+        memory = {launch.memory_of(name) for name in self.written}
+        self.written = {one.name for one in function.arrays if launch.memory_of(one.name) in memory}
         self.size = sample.size
         self.lanes = np.arange(self.size)
         self.all_inside = bool(sample.inside.all())
@@ -124,12 +151,14 @@ class _LaunchTracer(Tracer):
     def touch(
         self, kind: str, access: Any, where: ir.Where, value: OptionalValue = None, members: tuple[Any, ...] = ()
     ) -> Access | None:
-        event = super().touch(kind, access, where, value, members)
-        if access.array.name not in self.written:
-            self.events.pop()
+        if access.array.name not in self.recorded:
+            for index in access.indices:
+                if not isinstance(index, ir.Read | ir.Const):
+                    self.evaluate(index)  # it may read other arrays
             return None
-        if event is not None and not self.all_inside and isinstance(access.array, ir.GlobalArray):
-            event.lanes = event.lanes[self.sample.inside[event.lanes]]
+        event = super().touch(kind, access, where, value, members)
+        if event is not None and not self.all_inside and (kind == "atomic" or isinstance(access.array, ir.GlobalArray)):
+            event.lanes = event.lanes[self.sample.inside[event.lanes]]  # it has no effect in other lanes
         return event
 
     def _exact(self, value: Any, dtype: np.dtype[Any]) -> OptionalValue:
@@ -155,11 +184,3 @@ class _LaunchTracer(Tracer):
 
     def of_arrayextent(self, e: ir.ArrayExtent) -> OptionalValue:
         return self._exact(self.launch.shapes[e.array.position][e.axis], e.dtype)
-
-
-def magnitude(value: Any) -> int | None:
-    """The number of bits of an integer, with its sign; None for None."""
-    if value is None:
-        return None
-    number = int(value)
-    return number.bit_length() if number >= 0 else -number.bit_length()

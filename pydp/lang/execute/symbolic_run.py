@@ -21,19 +21,25 @@ from pydp.lang.execute.lane_signature import Signature, signature
 from pydp.lang.execute.lanes import Counter, Lanes
 from pydp.lang.execute.masks import Mask, mask_or, normalize
 from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue, binary, merge_states, symbol
+from pydp.runtime.bounded import BoundedCache
 
 WORK = 20_000  # limit for the number of evaluated expressions, each for all lanes: a few tenths of a second
+_latest = BoundedCache(1)  # the latest trace, by its function's id: it may be large, and a first call needs no other
 FIRST_ITERATIONS, LAST_ITERATIONS = 6, 3  # the iterations of a loop that are traced if not all of them can be
 
 
 def trace_group(function: ir.Function, work: int = WORK) -> list[Event]:
     """All accesses and barriers of one group, in program order. A function without a group has one lane.
 
-    If `work` evaluations of expressions do not suffice, only the first and the last iterations of loops are traced.
+    If `work` evaluations of expressions do not suffice, only the first and the last iterations of loops are traced. The
+    static checks, the inference of widths and the bank layouts of a first call share one trace.
     """
-    tracer = Tracer(function, work)
-    with np.errstate(all="ignore"):
-        tracer.block(function.body)
+    tracer: Tracer | None = _latest.find(id(function))
+    if tracer is None or (tracer.is_cut and tracer.max_work < work):
+        tracer = Tracer(function, work)
+        with np.errstate(all="ignore"):
+            tracer.block(function.body)
+        _latest.put(id(function), tracer)  # the tracer references the function, so the id stays valid
     return tracer.events
 
 
@@ -51,6 +57,7 @@ class Tracer(Lanes):
     def __init__(self, function: ir.Function, most: int) -> None:
         super().__init__()
         self.function, self.max_work = function, most
+        self.is_cut = False  # iterations were skipped because of `max_work`
         self.group = function.group or (1,) * function.grid_rank
         self.size = max(1, math.prod(self.group))
         self.local_indices = np.unravel_index(np.arange(self.size), self.group) if self.group else ()
@@ -273,6 +280,7 @@ class Tracer(Lanes):
         yield from range(min(count, first))
         work_left = (self.work - work_before) / first * (count - first)
         if count > first and self.active is not False and work_left > self.max_work - self.work:
+            self.is_cut = True
             self._skip(loop)
             first = max(first, count - LAST_ITERATIONS)
         yield from range(first, count)
@@ -299,6 +307,7 @@ class Tracer(Lanes):
         self._unknown_loop(statement, start, step, uniform=stop is not None and stop.is_uniform)
 
     def run_unknown_while(self, statement: ir.While, condition: OptionalValue, iteration: int) -> None:
+        self.is_cut = self.is_cut or self.work > self.max_work
         if iteration:
             self._skip(statement)
         self._unknown_loop(statement, None, None, uniform=condition is not None and condition.is_uniform)

@@ -63,8 +63,7 @@ def _patterns(events: Sequence[Event], array: ir.LocalArray, lanes_at_once: int)
         values = []
         for index in event.dims:
             assert index is not None
-            known = np.asarray(index.lanes).astype(np.int64)
-            values.append(known[lanes] if known.ndim else np.full(len(lanes), known))
+            values.append(np.broadcast_to(event.index_values(index), lanes.shape))
         places = np.stack(values, axis=1)
         for chunk in np.unique(lanes // lanes_at_once):
             accessed = places[lanes // lanes_at_once == chunk]

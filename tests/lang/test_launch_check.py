@@ -1,0 +1,150 @@
+"""Which launches are checked: each kind once, a bounded number of similar ones, with one trace for all checks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pydp
+from pydp import group_barrier, local_field
+from pydp.lang.analysis import launch_check
+from pydp.lang.analysis.launch_check import MAX_SIMILAR_LAUNCHES, LaunchCheck, control_inputs
+from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.execute.symbolic_run import Tracer, trace_group
+from pydp.lang.ir.diagnostics import VectorError
+
+pytestmark = pytest.mark.host
+I1, N = FieldType(np.dtype(np.int32), 1), NumberType(np.dtype(np.int32), True)
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """The extents of the traced launches."""
+    seen = []
+    trace = launch_check.trace_launch
+    monkeypatch.setattr(launch_check, "trace_launch", lambda *given: (seen.append(given[1].extent), trace(*given))[1])
+    return seen
+
+
+def ints(size):
+    return np.arange(size, dtype=np.int32)
+
+
+def test_similar_launches_share_one_check(traced):
+    def double(idx, a):
+        a[idx] = 2 * a[idx]
+
+    for size in (40, 40, 41, 63, 64, 65, 40):
+        pydp.forall(size, double, ints(100), device="host")
+    assert traced == [(40,), (64,)]
+
+
+def test_sizes_on_which_an_index_depends_are_checked(traced):
+    def last(idx, a):
+        p = pydp.private_field(np.int32, 64)
+        p[a.shape[0] - 1] = 1
+        a[idx] = p[a.shape[0] - 1]
+
+    for size in (40, 41, 40):
+        pydp.forall(size, last, ints(size), device="host")
+    assert traced == [(40,), (41,)]
+    with pytest.raises(VectorError, match="index 64 of axis 0"):
+        pydp.forall(65, last, ints(65), device="host")
+
+
+def by_a_number(idx, out, n):
+    s = local_field(np.int32, 16)
+    s[idx.local[0]] = idx.local[0]
+    group_barrier(4)
+    out[idx] = s[idx.local[0] ^ 1] if idx.local[0] < n else n
+
+
+def test_numbers_of_one_magnitude_are_checked_a_bounded_number_of_times(traced):
+    for n in range(1 << 10, (1 << 10) + 200):
+        pydp.forall(32, by_a_number, ints(32), n, group=16, device="host")
+    assert len(traced) == MAX_SIMILAR_LAUNCHES
+
+
+def by_a_width(idx, out, n):
+    s = local_field(np.int32, 16)
+    width = 16
+    for k in range(2):
+        s[idx.local[0]] = out[idx] + k
+        if n == 1100 + k:
+            width = 15 - k
+        for _ in range(3):
+            out[idx] = k
+        group_barrier(width)
+
+
+def test_computed_widths_are_checked_for_every_launch(traced):
+    for n in range(1 << 10, (1 << 10) + MAX_SIMILAR_LAUNCHES + 3):
+        pydp.forall(32, by_a_width, ints(32), n, group=16, device="host")
+    assert len(traced) == MAX_SIMILAR_LAUNCHES
+    for n, width in ((1100, 15), (1101, 14)):
+        with pytest.raises(VectorError, match=f"width is {width};"):
+            pydp.forall(32, by_a_width, ints(32), n, group=16, device="host")
+    assert len(traced) == MAX_SIMILAR_LAUNCHES
+
+
+def test_the_caches_are_bounded(monkeypatch):
+    kept = []
+    check = LaunchCheck.check
+
+    def small(self, *given, **named):
+        monkeypatch.setattr(self._passed, "bound", 8)
+        monkeypatch.setattr(self._checked_by_magnitude, "bound", 8)
+        kept.append(self)
+        check(self, *given, **named)
+
+    monkeypatch.setattr(LaunchCheck, "check", small)
+    for size in range(30):
+        pydp.forall(32, by_a_number, ints(32), 1 << size, group=16, device="host")
+    assert len(kept) == 30
+    assert max(len(kept[-1]._passed), len(kept[-1]._checked_by_magnitude)) <= 8
+
+
+def test_a_first_call_traces_a_function_and_its_launch_once(monkeypatch, device):
+    seen = []
+    start = Tracer.__init__
+    monkeypatch.setattr(Tracer, "__init__", lambda self, *given: (seen.append(1), start(self, *given))[1])
+
+    def exchange(idx, x, out, n):
+        s = local_field(np.int32, 16)
+        s[idx.local[0]] = x[idx]
+        group_barrier(8)
+        out[idx] = s[(idx.local[0] ^ 7) + n - n]
+
+    pydp.forall(32, exchange, ints(32), ints(32), 3, group=16, spec={"mapping": "simt"})
+    assert len(seen) == 2
+    pydp.forall(32, exchange, ints(32), ints(32), 3, group=16, spec={"mapping": "simt"})
+    assert len(seen) == 2
+
+
+def test_a_trace_is_made_again_only_if_it_was_cut():
+    def sums(idx, out):
+        total = 0
+        for k in range(50):
+            total += out[k]
+        out[idx] = total
+
+    function = translate(sums, 1, None, [I1])
+    cut = trace_group(function, 60)
+    whole = trace_group(function, 1000)
+    assert len(cut) < 50 < len(whole)
+    assert trace_group(function, 60) is whole and trace_group(function, 10_000) is whole
+
+
+def test_control_inputs():
+    def mixed(idx, out, first, second, third):
+        limit = 3
+        if out[idx] > 2:
+            limit = first + 1
+        for _ in range(limit):
+            out[idx] = second
+        if third > 2:
+            out[idx] = out.shape[0]
+
+    inputs, variables = control_inputs(translate(mixed, 1, None, [I1, N, N, N]).body)
+    assert {getattr(one, "name", "an extent") for one in inputs} == {"first", "third"}
+    assert "limit" in variables
