@@ -184,7 +184,7 @@ class Call:
         else:
             operand = self._device_operand(name, value, written=False)
         if self._recorder is not None:
-            self._recorder.input(value, operand)
+            self._recorder.argument(value, operand)
         return operand
 
     def inout(self, name: str) -> Operand:
@@ -196,7 +196,7 @@ class Call:
         else:
             operand = self._device_operand(name, value, written=True)
         if self._recorder is not None:
-            self._recorder.input(value, operand, written=True)
+            self._recorder.argument(value, operand, written=True)
         return operand
 
     def output(self, shape: Sequence[int], dtype: Any, name: str = "out", keep: bool = False) -> Operand:
@@ -207,12 +207,15 @@ class Call:
         shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
         given = self._outs.pop(0) if self._outs else None
         if given is not None:
-            self._not_recorded()
             placement.check_out(given, shape, dtype, name)
             if isinstance(given, np.ndarray):
                 assert self._host is not None
-                return self._host.write(name, given, keep=keep)
-            return self._device_operand(name, given, written=True)
+                operand = self._host.write(name, given, keep=keep)
+            else:
+                operand = self._device_operand(name, given, written=True)
+            if self._recorder is not None:
+                self._recorder.argument(given, operand, written=True)
+            return operand
         check_dtype(dtype, name)
         if self.kind == "numpy":
             if self._host is None:  # another output is on the device; this one is copied back nevertheless

@@ -247,14 +247,14 @@ def test_an_interrupt_at_any_line_waits_for_the_launches(device, kind):
     if not recordings(device):
         pytest.skip("NumPy's memory is not used in place on this device")
     want = given[0].copy()
-    objects = recordings(device)[0]._launches[-1]._objects
-    enqueue, events = objects._enqueue, []
+    objects = recordings(device)[0].launches[-1]._idle[-1]
+    enqueue, events = objects.enqueue, []
 
     def noted(*args):
         events.append(enqueue(*args))
         return events[-1]
 
-    objects._enqueue = noted
+    objects.enqueue = noted
     code = Recording.run.__code__
     reached = 0
     for stop in sorted({line for *_, line in code.co_lines() if line and line > code.co_firstlineno}):
@@ -389,7 +389,7 @@ def test_a_call_within_a_recorded_call(device, counted):
         inner.append(pydp.reduce(y))
 
     before = signal.signal(signal.SIGUSR1, within)
-    begin, begun = recording.Recorder.input, []
+    begin, begun = recording.Recorder.argument, []
 
     def interrupted(self, *args, **named):
         if not begun:
@@ -397,12 +397,12 @@ def test_a_call_within_a_recorded_call(device, counted):
             signal.raise_signal(signal.SIGUSR1)
         return begin(self, *args, **named)
 
-    recording.Recorder.input = interrupted
+    recording.Recorder.argument = interrupted
     try:
         for _ in range(4):
             got = pydp.scan(x)
     finally:
-        recording.Recorder.input = begin
+        recording.Recorder.argument = begin
         signal.signal(signal.SIGUSR1, before)
     assert begun and len(inner) == 1
     np.testing.assert_array_equal(got.get(), np.cumsum(np.arange(400)))
@@ -466,16 +466,16 @@ def test_a_repeated_call_may_be_interrupted(device, kind):
     found = recordings(device)
     if not found:
         pytest.skip("NumPy's memory is not used in place on this device")
-    launch = found[-1]._launches[-1]
-    objects = launch._objects
-    enqueue, nested = objects._enqueue, []
+    launch = found[-1].launches[-1]
+    objects = launch._idle[-1]
+    enqueue, nested = objects.enqueue, []
 
     def within(*args):
-        objects._enqueue = enqueue
+        objects.enqueue = enqueue
         nested.append(pydp.scan(given, device=device))
         return enqueue(*args)
 
-    objects._enqueue = within
+    objects.enqueue = within
     results = [pydp.scan(given, device=device), *nested]
     assert len(results) == 2
 
@@ -483,10 +483,10 @@ def test_a_repeated_call_may_be_interrupted(device, kind):
         enqueue(*args)
         raise KeyboardInterrupt
 
-    objects._enqueue = stopped
+    objects.enqueue = stopped
     with pytest.raises(KeyboardInterrupt):
         pydp.scan(given, device=device)
-    objects._enqueue = enqueue
+    objects.enqueue = enqueue
     for one in [*results, pydp.scan(given, device=device)]:
         np.testing.assert_array_equal(one.get() if kind == "field" else one, np.cumsum(x))
 
