@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
+import pyopencl.array
 
 from pydp.runtime.arrays.data import FieldData
 from pydp.runtime.arrays.operand import Operand
@@ -254,8 +255,7 @@ class Recording:
                 made = fresh(shape, dtype)
                 given[slot] = create(device.context, IN_PLACE, nbytes, made)
             else:
-                made = arrays[0].uninitialized(device, shape, strides, dtype, nbytes)
-                made._storage.queue = queue
+                made = arrays[0].uninitialized(device, queue, shape, strides, dtype, nbytes)
                 given[slot] = made._storage.buffer
             results.append(made)
         if self.scratch:
@@ -506,6 +506,7 @@ _CONTENTS: dict[type, Callable[[Any], _Content | None]] = {
     complex: lambda value: ((complex, repr(value)), ()),
     Grid: lambda value: ((Grid, value.extent, value.offset), ()),
     dict: _of_dict,
+    cl.array.Array: lambda value: None,
     **dict.fromkeys(_SEQUENCES, _of_sequence),
 }
 
