@@ -242,13 +242,11 @@ class Recording:
             if not self._take_host(device, arrays, given):
                 return NotImplemented
         else:
-            at = 0
-            for value in arrays:
+            for at, value in enumerate(arrays):
                 storage = value._storage
                 if storage.queue is not queue or storage.others is not None or storage.array is not None:
                     waits += storage.waits(queue)
                 given[at] = storage.buffer
-                at += 1
         results: list[Any] = []
         for shape, strides, dtype, nbytes, slot in self.outputs:
             if host:
@@ -389,14 +387,15 @@ def recorded(
 
 
 def _seen_before(device: Device, key: Hashable) -> bool:
-    """Whether a call with this key was made before. Numbers may differ in every call: keys of calls that are made once
-    must not evict recordings."""
-    seen = device.seen_calls
-    if key in seen:
+    """Whether a call with this key was made before. Numbers may differ in every call, so this keeps no keys: they must
+    not evict recordings, and the garbage collector would visit them. Two keys may have the same hash; the first call
+    with the second one is then recorded, too."""
+    seen, hashed = device.seen_calls, hash(key)
+    if hashed in seen:
         return True
     if len(seen) >= _MOST_SEEN:
         seen.clear()
-    seen[key] = None
+    seen.add(hashed)
     return False
 
 
