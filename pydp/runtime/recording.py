@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import BuiltinFunctionType
@@ -59,6 +58,7 @@ _SEQUENCES = frozenset((tuple, list, Extent, Index))
 _PLACES = frozenset(("device", "queue", "wait_for"))  # arguments that select where and when a call runs
 _NEVER = "cannot be recorded"
 _MOST_SEEN = 512  # calls that were made once
+_MOST_ITEMS = 16  # of a sequence in a key; longer ones may be data
 _ONE, _SEVERAL, _SCALAR, _EVENT, _NOTHING = "one", "several", "scalar", "event", "nothing"  # what a call returns
 
 
@@ -113,9 +113,10 @@ class Recorder:
             self._unused.remove(id(value))
         if written:
             self._written.add(at)
-        if id(operand.buffer) not in self._slots:
-            self._kept.append(operand.buffer)
-            self._slots[id(operand.buffer)] = at
+        slot = self._slots.setdefault(id(operand.buffer), at)
+        self._kept.append(operand.buffer)
+        if slot != at and isinstance(value, np.ndarray):  # two NumPy arrays of one buffer; others may not overlap
+            self.valid = False
 
     def output(self, operand: Operand) -> None:
         """Note the buffer of a new result."""
@@ -181,9 +182,11 @@ class Recorder:
         found.template = [*[None] * self._count, *range(most_arguments)]
         once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}
         found.spans = [(at, *_span(self._arrays[at])) for at in once.values()]
-        # Only written arrays that may overlap others need addresses, and arrays that are not whole and aligned.
-        found.needs_addresses = (any(found.written) and len(once) > 1) or not all(span[-1] for span in found.spans)
-        return found if found.ranges(self._arrays) is not None else None
+        found.apart = [(at, other) for at in once.values() for other in once.values()
+                       if found.written[at] and (at < other or not found.written[other])]  # fmt: skip
+        found.visible = [(at, nbytes) for at, _, nbytes, *_ in found.spans if found.written[at]]
+        found.visible += [(slot, nbytes) for *_, nbytes, slot in found.outputs]
+        return found
 
 
 def _lies_in_place(array: np.ndarray, operand: Operand) -> bool:
@@ -192,13 +195,6 @@ def _lies_in_place(array: np.ndarray, operand: Operand) -> bool:
     first = array.__array_interface__["data"][0] - low
     whole = array.size > 0 and operand.owner is array and operand.buffer.size == high - low
     return bool(whole) and fits_in_place(array) and operand.offset * array.itemsize == first
-
-
-def _over(context: cl.Context, array: np.ndarray, low: int, nbytes: int) -> cl.Buffer:
-    """A buffer on the memory of an array."""
-    if array.flags.c_contiguous and array.flags.writeable:
-        return create(context, IN_PLACE, nbytes, array)
-    return buffer_over(context, low, low + nbytes, array)
 
 
 def _span(array: Any) -> tuple[int, int, int, bool]:
@@ -214,24 +210,27 @@ class Recording:
     """The launches of a call; `run` repeats them with other arrays of the same layouts.
 
     outputs: (shape, strides, dtype, bytes, slot) of the new results. returned: positions in the arrays and new results.
-    scratch: (bytes, slot). spans: (position in the arrays, *`_span`) of each NumPy array, once. template: the list
-    that launches take (see Recorder) without buffers; the indexes of arguments are at its end.
+    scratch: (bytes, slot). spans: (position in the arrays, *`_span`) of each NumPy array, once. apart: positions of
+    NumPy arrays that must not overlap, because one of them is written. template: the list that launches take (see
+    Recorder) without buffers; the indexes of arguments are at its end. visible: (slot, bytes) of the buffers over NumPy
+    memory that kernels write.
     """
 
     __slots__ = (
-        "kind", "launches", "needs_addresses", "outputs", "providers", "returned", "scratch", "spans", "template",
+        "apart", "kind", "launches", "outputs", "providers", "returned", "scratch", "spans", "template", "visible",
         "written",
     )  # fmt: skip
 
+    apart: list[tuple[int, int]]
     kind: str
     launches: list[PreparedLaunch]
-    needs_addresses: bool
     outputs: list[tuple[tuple[int, ...], tuple[int, ...], np.dtype, int, int]]
     providers: list[tuple[_Provider, int]]
     returned: list[int]
     scratch: list[tuple[int, int]]
     spans: list[tuple[int, int, int, int, bool]]
     template: list[Any]
+    visible: list[tuple[int, int]]
     written: list[bool]
 
     def run(self, device: Device, queue: Any, arrays: list[Any], host: bool) -> Any:
@@ -301,44 +300,30 @@ class Recording:
             for field, written in zip(arrays, self.written, strict=True):
                 field._storage.note(marker, queue, written)
 
-    def ranges(self, arrays: Sequence[Any]) -> list[tuple[int, int]] | None:
-        """(address, bytes) of each NumPy array, once; None if kernels cannot use the memory, or if written arrays
-        overlap."""
-        found = []
-        for at, below, nbytes, step, _ in self.spans:
-            address = arrays[at].__array_interface__["data"][0]
-            if address % step:
-                return None
-            found.append((address - below, nbytes))
-        if any(self.written) and len(found) > 1:
-            ordered = sorted(found)
-            if any(low + nbytes > after for (low, nbytes), (after, _) in itertools.pairwise(ordered)):
-                return None
-        return found
-
     def _take_host(self, device: Device, arrays: Sequence[np.ndarray], given: list[Any]) -> bool:
         """Make the buffers over the arrays' memory; False if kernels cannot use it."""
-        if not self.needs_addresses:
-            for at, _, nbytes, _, _ in self.spans:
-                array = arrays[at]
+        for at, other in self.apart:
+            if np.may_share_memory(arrays[at], arrays[other]):  # compares the bounds only
+                return False
+        context = device.context
+        for at, below, nbytes, step, whole in self.spans:
+            array = arrays[at]
+            if whole:
                 if not array.flags.aligned:
                     return False
-                given[at] = create(device.context, IN_PLACE, nbytes, array)
-            return True
-        ranges = self.ranges(arrays)
-        if ranges is None:
-            return False
-        for (at, *_), (low, nbytes) in zip(self.spans, ranges, strict=True):
-            given[at] = _over(device.context, arrays[at], low, nbytes)
+                given[at] = create(context, IN_PLACE, nbytes, array)
+            else:
+                address = array.__array_interface__["data"][0]
+                if address % step:
+                    return False
+                given[at] = buffer_over(context, address - below, address - below + nbytes, array)
         return True
 
     def _wait(self, queue: Any, event: Any, given: list[Any]) -> None:
         """Wait until the written NumPy arrays are complete."""
-        visible = [given[slot] for *_, slot in self.outputs]
-        visible += [given[at] for at, written in enumerate(self.written) if written]
-        for buffer in visible:
-            make_visible(queue, buffer, buffer.size)
-        if not visible:
+        for slot, nbytes in self.visible:
+            make_visible(queue, given[slot], nbytes)
+        if not self.visible:
             event.wait()
 
 
@@ -457,7 +442,7 @@ def _signature(
             if found is None:
                 return None
             parts.append(found[0])
-            values += found[1]
+            values.extend(found[1])  # not +=, which calls __radd__ of an Extent
     if not arrays:
         return None
     if queue is not None:
@@ -494,8 +479,8 @@ def _of_dict(value: dict[Any, Any]) -> _Content | None:
     return ((dict, *value), value.values()) if all(type(name) is str for name in value) else None
 
 
-def _of_sequence(value: Sequence[Any]) -> _Content:
-    return (type(value), len(value)), value
+def _of_sequence(value: Sequence[Any]) -> _Content | None:
+    return ((type(value), len(value)), value) if len(value) <= _MOST_ITEMS else None
 
 
 # By type: functions from an argument to a key and the arguments that it contains. The repr of floats is different for

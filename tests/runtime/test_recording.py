@@ -11,7 +11,9 @@ import weakref
 import needs
 import numpy as np
 import pyopencl as cl
+import pyopencl.array
 import pytest
+import repeated_calls
 
 import pydp
 from pydp.model.family import forget
@@ -25,21 +27,7 @@ def recordings(device):
     return [one for cache in caches for one in cache.values() if type(one) is Recording]
 
 
-@pytest.fixture
-def counted(device, monkeypatch):
-    """Counts the calls that ran from a recording."""
-    device.recordings.clear()
-    count = []
-    run = Recording.run
-
-    def counting(self, *args):
-        result = run(self, *args)
-        if result is not NotImplemented:
-            count.append(self)
-        return result
-
-    monkeypatch.setattr(Recording, "run", counting)
-    return count
+counted = repeated_calls.counted
 
 
 def double(idx, out, x, k):
@@ -367,13 +355,16 @@ def test_checked_mode_checks_repeated_calls(device):
 
 
 def test_calls_that_cannot_be_repeated_are_not(device, counted):
-    """Given outputs, queues, records, and results that are read on the host."""
+    """Events to wait for, pyopencl Arrays, their fields, and values that are copied to the device."""
     x = pydp.field(np.arange(50, dtype=np.int32), device=device)
     out = pydp.zeros(50, np.int32, device=device)
+    array = cl.array.to_device(device.queue, np.arange(50, dtype=np.int32))
+    event = cl.enqueue_marker(device.queue)
     for _ in range(4):
-        pydp.scan(x, out=out)
-        pydp.scan(x, queue=device.queue)
-        pydp.scan(x, wait_for=[])
+        pydp.scan(x, wait_for=event)
+        pydp.scan(x, out=out, wait_for=[event])
+        pydp.scan(array, out=out)
+        pydp.scan(pydp.Field.wrap(array), out=out)
         pydp.reduce(x, init=np.int32(3))
     assert not counted
     np.testing.assert_array_equal(out.get(), np.cumsum(np.arange(50)))

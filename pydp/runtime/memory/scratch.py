@@ -54,14 +54,10 @@ class _Pool(QueueMemory):
         return buffer
 
     def _from_idle(self, size: int) -> cl.Buffer | None:
-        import pyopencl
-
-        entries = self.idle.get(size, [])
+        entries = self.idle.get(size, ())
         for position in range(len(entries) - 1, -1, -1):
-            buffer, event = entries[position]
-            done = pyopencl.command_execution_status.COMPLETE
-            if self.in_order or event is None or event.command_execution_status == done:
-                del entries[position]
+            if self.in_order or _is_complete(entries[position][1]):
+                buffer, _ = entries.pop(position)
                 self.idle_bytes -= size
                 return buffer
         return None
@@ -114,6 +110,12 @@ class _Pool(QueueMemory):
             finally:
                 self.busy = False
         del idle  # after the lock, because it takes time
+
+
+def _is_complete(event: cl.Event | None) -> bool:
+    import pyopencl
+
+    return event is None or event.command_execution_status == pyopencl.command_execution_status.COMPLETE
 
 
 def _size_class(nbytes: int) -> int:
