@@ -431,9 +431,8 @@ def _signature(
             if (arrays and not host) or value.dtype.names is not None:
                 return None
             host = True
-            same = _position(value, arrays)
+            parts += (value.dtype, value.shape, value.strides, value.flags.writeable, _position(value, arrays))
             arrays.append(value)
-            parts += (value.dtype, value.shape, value.strides, value.flags.writeable, same)
         else:
             read = _CONTENTS.get(kind) or content or _other_content
             found = read(value)

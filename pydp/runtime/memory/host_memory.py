@@ -116,9 +116,7 @@ def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> cl.E
     The map command blocks, because one driver knows the address only after it is complete. The unmap of a region that
     was mapped for reading changes nothing, so it needs no wait.
     """
-    mapped, _ = cl.enqueue_map_buffer(
-        queue, buffer, cl.map_flags.READ, 0, (max(nbytes, 1),), _BYTE, is_blocking=True
-    )
+    mapped, _ = cl.enqueue_map_buffer(queue, buffer, cl.map_flags.READ, 0, (max(nbytes, 1),), _BYTE, is_blocking=True)
     return mapped.base.release(queue)
 
 

@@ -54,7 +54,7 @@ class _Pool(QueueMemory):
         return buffer
 
     def _from_idle(self, size: int) -> cl.Buffer | None:
-        entries = self.idle.get(size, ())
+        entries = self.idle.get(size, [])
         for position in range(len(entries) - 1, -1, -1):
             if self.in_order or _is_complete(entries[position][1]):
                 buffer, _ = entries.pop(position)
