@@ -88,7 +88,6 @@ class Recorder:
         self._slots: dict[int, int] = {}  # by the id of a buffer or number; _kept keeps these alive
         self._kept: list[Any] = []
         self._providers: list[tuple[_Provider, int]] = []
-        self._tags: set[int] = set()  # ids of numbers from providers
         self._outputs: list[tuple[Operand, int]] = []
         self._written: set[int] = set()
         self._event: Any = None
@@ -133,19 +132,12 @@ class Recorder:
         """Note a buffer and a number that every launch gets anew, from `provider`."""
         self._providers.append((provider, self._slot(buffer)))
         self._slot(tag)
-        self._tags.add(id(tag))
 
     def launch(self, kernel: Kernel, global_size: Any, local_size: Any, args: list[Any]) -> None:
         """Note a launch with its arguments."""
         known = all(id(arg) in self._slots or arg is None or isinstance(arg, _FIXED) for arg in args)
         self.valid = self.valid and known and 0 not in global_size
         self._launches.append((kernel, global_size, local_size, args))
-
-    def _prepared(self, kernel: Kernel, global_size: Any, local_size: Any, args: list[Any]) -> PreparedLaunch:
-        places = [(at, self._slots[id(arg)], id(arg) in self._tags) for at, arg in enumerate(args)
-                  if id(arg) in self._slots]  # fmt: skip
-        buffers, numbers = ([(at, slot) for at, slot, tag in places if tag is is_tag] for is_tag in (False, True))
-        return PreparedLaunch(kernel, global_size, local_size, args, buffers, numbers, self._count)
 
     def uses_layouts(self) -> None:
         """Note that the host reads no elements of arrays; arrays need not be arguments of kernels then."""
@@ -172,21 +164,27 @@ class Recorder:
             kind = _EVENT
         else:
             return None
-        found = Recording()
-        found.kind, found.returned = kind, [places[id(one)] for one in results]
-        found.outputs = [(one.shape, one.strides, one.result.dtype, one.nbytes, slot) for one, slot in self._outputs]
-        found.written = [at in self._written for at in range(len(self._arrays))]
-        found.scratch, found.providers = self._scratch, self._providers
-        found.launches = [self._prepared(*one) for one in self._launches]
-        most_arguments = max(len(args) for *_, args in self._launches)
-        found.template = [*[None] * self._count, *range(most_arguments)]
-        once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}
-        found.spans = [(at, *_span(self._arrays[at])) for at in once.values()]
-        found.apart = [(at, other) for at in once.values() for other in once.values()
-                       if found.written[at] and (at < other or not found.written[other])]  # fmt: skip
-        found.visible = [(at, nbytes) for at, _, nbytes, *_ in found.spans if found.written[at]]
-        found.visible += [(slot, nbytes) for *_, nbytes, slot in found.outputs]
-        return found
+        outputs = [(one.shape, one.strides, one.result.dtype, one.nbytes, slot) for one, slot in self._outputs]
+        written = [at in self._written for at in range(len(self._arrays))]
+        once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}.values()
+        spans = [(at, *_span(self._arrays[at])) for at in once]
+        visible = [(at, nbytes) for at, _, nbytes, *_ in spans if written[at]]
+        return Recording(
+            kind,
+            [places[id(one)] for one in results],
+            [PreparedLaunch(*launch, self._slots_of(launch[-1]), self._count) for launch in self._launches],
+            [*[None] * self._count, *range(max(len(args) for *_, args in self._launches))],
+            outputs,
+            self._scratch,
+            self._providers,
+            written,
+            visible + [(slot, nbytes) for *_, nbytes, slot in outputs],
+            spans,
+            [(at, other) for at in once for other in once if written[at] and (at < other or not written[other])],
+        )
+
+    def _slots_of(self, args: list[Any]) -> dict[int, int]:
+        return {at: self._slots[id(arg)] for at, arg in enumerate(args) if id(arg) in self._slots}
 
 
 def _lies_in_place(array: np.ndarray, operand: Operand) -> bool:
@@ -206,32 +204,29 @@ def _span(array: Any) -> tuple[int, int, int, bool]:
     return array.__array_interface__["data"][0] - low, high - low, step, whole
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Recording:
     """The launches of a call; `run` repeats them with other arrays of the same layouts.
 
-    outputs: (shape, strides, dtype, bytes, slot) of the new results. returned: positions in the arrays and new results.
-    scratch: (bytes, slot). spans: (position in the arrays, *`_span`) of each NumPy array, once. apart: positions of
-    NumPy arrays that must not overlap, because one of them is written. template: the list that launches take (see
-    Recorder) without buffers; the indexes of arguments are at its end. visible: (slot, bytes) of the buffers over NumPy
-    memory that kernels write.
+    kind: what the call returns. returned: positions of the results in the arrays and new results.
+    outputs: (shape, strides, dtype, bytes, slot) of the new results. scratch: (bytes, slot).
+    written: whether kernels write each array. visible: (slot, bytes) of NumPy memory that kernels write.
+    spans: (position in the arrays, *`_span`) of each NumPy array, once. apart: positions of NumPy arrays that must not
+    overlap, because one of them is written.
+    template: the list that launches take (see Recorder) without buffers, and the numbers 0, 1, 2, ...
     """
 
-    __slots__ = (
-        "apart", "kind", "launches", "outputs", "providers", "returned", "scratch", "spans", "template", "visible",
-        "written",
-    )  # fmt: skip
-
-    apart: list[tuple[int, int]]
     kind: str
-    launches: list[PreparedLaunch]
-    outputs: list[tuple[tuple[int, ...], tuple[int, ...], np.dtype, int, int]]
-    providers: list[tuple[_Provider, int]]
     returned: list[int]
-    scratch: list[tuple[int, int]]
-    spans: list[tuple[int, int, int, int, bool]]
+    launches: list[PreparedLaunch]
     template: list[Any]
-    visible: list[tuple[int, int]]
+    outputs: list[tuple[tuple[int, ...], tuple[int, ...], np.dtype, int, int]]
+    scratch: list[tuple[int, int]]
+    providers: list[tuple[_Provider, int]]
     written: list[bool]
+    visible: list[tuple[int, int]]
+    spans: list[tuple[int, int, int, int, bool]]
+    apart: list[tuple[int, int]]
 
     def run(self, device: Device, queue: Any, arrays: list[Any], host: bool) -> Any:
         """Enqueue the launches; returns the result, or NotImplemented for NumPy memory that kernels cannot use."""
@@ -433,11 +428,11 @@ def _signature(
             host = True
             parts += (value.dtype, value.shape, value.strides, value.flags.writeable, _position(value, arrays))
             arrays.append(value)
+        elif kind is cl.array.Array:
+            return None
         else:
-            read = _CONTENTS.get(kind) or content or _other_content
-            found = read(value)
-            if found is None and read is content:
-                found = _other_content(value)
+            found = None if content is None else content(value)
+            found = found or _content_of(value, kind)
             if found is None:
                 return None
             parts.append(found[0])
@@ -474,33 +469,20 @@ def _position(value: Any, arrays: Sequence[Any]) -> int | None:
     return None
 
 
-def _of_dict(value: dict[Any, Any]) -> _Content | None:
-    return ((dict, *value), value.values()) if all(type(name) is str for name in value) else None
-
-
-def _of_sequence(value: Sequence[Any]) -> _Content | None:
-    return ((type(value), len(value)), value) if len(value) <= _MOST_ITEMS else None
-
-
-# By type: functions from an argument to a key and the arguments that it contains. The repr of floats is different for
-# 0.0 and -0.0 and the same for all NaNs.
-_CONTENTS: dict[type, Callable[[Any], _Content | None]] = {
-    float: lambda value: ((float, repr(value)), ()),
-    complex: lambda value: ((complex, repr(value)), ()),
-    Grid: lambda value: ((Grid, value.extent, value.offset), ()),
-    dict: _of_dict,
-    cl.array.Array: lambda value: None,
-    **dict.fromkeys(_SEQUENCES, _of_sequence),
-}
-
-
-def _other_content(value: Any) -> _Content | None:
+def _content_of(value: Any, kind: type) -> _Content | None:
     """A key for an argument of another type, and the arguments that it contains; None if it has none."""
-    kind = type(value)
+    if kind is float or kind is complex:
+        return (kind, repr(value)), ()  # different for 0.0 and -0.0, and the same for all NaNs
+    if kind is Grid:
+        return (kind, value.extent, value.offset), ()
+    if kind in _SEQUENCES:
+        return ((kind, len(value)), value) if len(value) <= _MOST_ITEMS else None
     if isinstance(value, (np.number, np.bool_)):
         return (kind, value.tobytes()), ()
     if isinstance(value, np.dtype) or (kind is type and (issubclass(value, np.generic) or value in (int, float, bool))):
         return (kind, value), ()
+    if kind is dict:
+        return ((kind, *value), value.values()) if all(type(name) is str for name in value) else None
     if dataclasses.is_dataclass(kind) and kind.__module__.startswith("pydp."):
-        return (kind, *vars(value)), vars(value).values()
+        return (kind,), [getattr(value, field.name) for field in dataclasses.fields(value)]
     return None

@@ -241,8 +241,8 @@ class Kernel:
 class PreparedLaunch:
     """A launch of a kernel whose other arguments are set once, on kernel objects of its own.
 
-    buffers, values: (index of the argument, its place in the list that `enqueue` takes) for the arguments that each
-    `enqueue` sets. indexes: the place of the numbers 0, 1, 2, ... in this list.
+    slots: for the arguments that each `enqueue` sets, by their index, the position in the list that `enqueue` takes.
+    indexes: the position of the numbers 0, 1, 2, ... in this list.
     """
 
     __slots__ = ("_buffers", "_fixed", "_idle", "_kernel", "_values", "global_size", "local_size")
@@ -253,44 +253,36 @@ class PreparedLaunch:
         global_size: tuple[int, ...],
         local_size: tuple[int, ...] | None,
         args: Sequence[object],
-        buffers: Sequence[tuple[int, int]],
-        values: Sequence[tuple[int, int]],
+        slots: Mapping[int, int],
         indexes: int,
     ) -> None:
         self._kernel, self.global_size, self.local_size = kernel, global_size, local_size
-        self._buffers, self._values = _getter(buffers, indexes), _getter(values, indexes)
-        opened = {at for at, _ in (*buffers, *values)}
-        fixed: tuple[list[object], list[object]] = ([], [])
+        fixed: tuple[list[object], list[object]] = ([], [])  # buffers, NumPy scalars
+        given: tuple[list[int], list[int]] = ([], [])
         for at, arg in enumerate(args):
-            if at not in opened:
-                fixed[isinstance(arg, np.generic)].extend((at, arg))
+            number = isinstance(arg, np.generic)
+            if at in slots:
+                given[number].extend((indexes + at, slots[at]))
+            else:
+                fixed[number].extend((at, arg))
+        self._buffers, self._values = map(_getter, given)
         self._fixed = (tuple(fixed[0]), tuple(fixed[1]))
         self._idle = [kernel._another(*self._fixed)]
 
     def enqueue(
         self, queue: cl.CommandQueue, given: Sequence[object], wait_for: Sequence[cl.Event] | None = ()
     ) -> cl.Event:
-        """Enqueue with the open arguments from `given`."""
-        kernel = self._kernel
+        """Enqueue with the other arguments from `given`."""
+        kernel, sizes = self._kernel, (self.global_size, self.local_size)
         if wait_for and kernel._flush:
             _flush(wait_for)
-        return kernel._launch(
-            queue,
-            self.global_size,
-            self.local_size,
-            self._buffers(given),
-            self._values(given),
-            wait_for,
-            self._idle,
-            self._fixed,
-        )
+        buffers, values = self._buffers(given), self._values(given)
+        return kernel._launch(queue, *sizes, buffers, values, wait_for, self._idle, self._fixed)
 
 
-def _getter(places: Sequence[tuple[int, int]], indexes: int) -> Callable[[Sequence[object]], tuple[object, ...]]:
-    """A function that takes (index, argument, index, argument, ...) from a list, without a loop in Python."""
-    if not places:
-        return lambda given: ()
-    return itemgetter(*(place for at, slot in places for place in (indexes + at, slot)))
+def _getter(positions: Sequence[int]) -> Callable[[Sequence[object]], tuple[object, ...]]:
+    """A function that takes the elements at these positions from a list, without a loop in Python."""
+    return itemgetter(*positions) if positions else lambda given: ()
 
 
 def described(launch: tuple[tuple[Any, ...], object, object]) -> str:
