@@ -238,10 +238,10 @@ class Call:
         if self._recorder is not None:
             self._recorder.valid = False
 
-    def uses_layouts(self) -> None:
-        """State that the host reads no elements of arrays: the call may be recorded even if one of them is no input."""
+    def uses_layout(self, array: Any) -> None:
+        """State that the call reads no elements of an array that is no input, so that it may be recorded."""
         if self._recorder is not None:
-            self._recorder.uses_layouts()
+            self._recorder.uses_layout(array)
 
     def _new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """A new pyopencl Array, from the allocator of the first pyopencl Array among the inputs."""

@@ -94,7 +94,8 @@ class Recorder:
         self._scratch: list[tuple[int, int]] = []
         self._launches: list[tuple[Kernel, Any, Any, list[Any]]] = []
         self._count = len(arrays)
-        self._unused = [id(one) for one in arrays]  # arrays that are not arguments of kernels yet
+        # Arrays that are not arguments of kernels: the host may read their elements, which are not in the key.
+        self._unused = [id(one) for one in arrays]
 
     def _slot(self, buffer: Any) -> int:
         self._kept.append(buffer)
@@ -108,8 +109,7 @@ class Recorder:
         if at is None or (isinstance(value, np.ndarray) and not _lies_in_place(value, operand)):
             self.valid = False
             return
-        if id(value) in self._unused:
-            self._unused.remove(id(value))
+        self.uses_layout(value)
         if written:
             self._written.add(at)
         slot = self._slots.setdefault(id(operand.buffer), at)
@@ -139,9 +139,10 @@ class Recorder:
         self.valid = self.valid and known and 0 not in global_size
         self._launches.append((kernel, global_size, local_size, args))
 
-    def uses_layouts(self) -> None:
-        """Note that the host reads no elements of arrays; arrays need not be arguments of kernels then."""
-        self._unused = []
+    def uses_layout(self, array: Any) -> None:
+        """Note that the call reads no elements of this array."""
+        if id(array) in self._unused:
+            self._unused.remove(id(array))
 
     def finish(self, result: Any, event: Any) -> None:
         """Note the call's result and its last event."""
@@ -439,16 +440,11 @@ def _signature(
             values.extend(found[1])  # not +=, which calls __radd__ of an Extent
     if not arrays:
         return None
-    if queue is not None:
-        home = from_queue(queue)
-        if device is not None and device is not home:
-            return None
-        return home, queue, tuple(parts), arrays, host
-    if device is None:
-        device = find_device(None)
-    if device.is_target:
+    home = from_queue(queue) if queue is not None else find_device(None) if device is None else device
+    if home.is_target or (device is not None and device is not home):
         return None
-    return device, device.queue, tuple(parts), arrays, host
+    own = home.queue  # raises an error in a forked process
+    return home, own if queue is None else queue, tuple(parts), arrays, host
 
 
 def _may_be_recorded(name: str, value: Any) -> bool:

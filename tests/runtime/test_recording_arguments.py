@@ -302,6 +302,31 @@ def test_tiles_are_part_of_the_call(device, counted):
     assert len(counted) == 2 * len(cases) + 4 * len(cases) - 2
 
 
+def test_elements_that_the_host_reads_are_not_repeated(device):
+    def place(idx, out):
+        out[idx] = idx.local[0]
+
+    for size in (4, 4, 4, 2, 8):
+        count = np.array(size)
+        out = np.full(8, -1, np.int32)
+        pydp.forall((count,), place, out, group=2, device=device)
+        np.testing.assert_array_equal(out, np.where(np.arange(8) < size, np.arange(8) % 2, -1))
+        x = np.arange(3, dtype=np.int32)
+        np.testing.assert_array_equal(pydp.scan(x, init=count.astype(np.int32), device=device), np.cumsum(x) + size)
+
+
+def test_arrays_as_grids(device, counted):
+    def count(idx, out):
+        out[idx] = out[idx] + 1
+
+    for turn in range(1, 6):
+        out = np.zeros((3, 4), np.int32)
+        pydp.forall(np.full((3, 4), turn), count, out, device=device)
+        pydp.forall(out, count, out, device=device)
+        np.testing.assert_array_equal(out, np.full((3, 4), 2))
+    assert len(counted) == (6 if device.profile.shares_host_memory else 0)
+
+
 def test_numbers_that_change_do_not_evict_recordings(device, counted):
     x, out = (pydp.zeros(9, np.float32, device=device) for _ in range(2))
     for _ in range(3):

@@ -106,7 +106,7 @@ def forall(
         _guarded_launch(call, plan, global_size, local_size, arguments)
     else:
         call.launch(plan.kernel, global_size, local_size, *arguments)
-    call.uses_layouts()
+    call.uses_layout(grid)
     call.finish()
     return None if call.blocking else call.event
 
