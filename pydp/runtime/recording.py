@@ -43,7 +43,7 @@ from pydp.runtime.memory.host_memory import (
     fresh,
     make_visible,
 )
-from pydp.runtime.memory.scratch import give, take
+from pydp.runtime.memory.scratch import pool_of, size_class
 from pydp.runtime.placement import in_order
 from pydp.runtime.programs.program import PreparedLaunch
 from pydp.space import Extent, Grid, Index
@@ -60,8 +60,6 @@ _NEVER = "cannot be recorded"
 _MOST_SEEN = 512  # calls that were made once
 _MOST_ITEMS = 16  # of a sequence in a key; longer ones may be data
 _ONE, _SEVERAL, _SCALAR, _EVENT, _NOTHING = "one", "several", "scalar", "event", "nothing"  # what a call returns
-
-
 _FIXED = (np.generic, cl.LocalMemory)  # arguments of kernels that a recording may hold
 _Content = tuple[Hashable, Iterable[Any]]
 _Provider = Callable[[Device, Any], tuple[Any, Any]]
@@ -126,7 +124,7 @@ class Recorder:
 
     def scratch(self, buffer: Any, nbytes: int) -> None:
         """Note a buffer of scratch memory."""
-        self._scratch.append((nbytes, self._slot(buffer)))
+        self._scratch.append((size_class(nbytes), self._slot(buffer)))
 
     def provided(self, buffer: Any, tag: Any, provider: _Provider) -> None:
         """Note a buffer and a number that every launch gets anew, from `provider`."""
@@ -210,7 +208,7 @@ class Recording:
     """The launches of a call; `run` repeats them with other arrays of the same layouts.
 
     kind: what the call returns. returned: positions of the results in the arrays and new results.
-    outputs: (shape, strides, dtype, bytes, slot) of the new results. scratch: (bytes, slot).
+    outputs: (shape, strides, dtype, bytes, slot) of the new results. scratch: (size class, slot).
     written: whether kernels write each array. visible: (slot, bytes) of NumPy memory that kernels write.
     spans: (position in the arrays, *`_span`) of each NumPy array, once. apart: positions of NumPy arrays that must not
     overlap, because one of them is written.
@@ -253,8 +251,9 @@ class Recording:
             results.append(made)
         if self.scratch:
             release_pending()
-            for nbytes, slot in self.scratch:
-                given[slot] = take(device, queue, nbytes)
+            pool = pool_of(queue)
+            for size, slot in self.scratch:
+                given[slot] = pool.take(device, size)
         for provider, slot in self.providers:
             given[slot], given[slot + 1] = provider(device, queue)
         event = None
@@ -262,8 +261,8 @@ class Recording:
             for launch in self.launches:
                 event = launch.enqueue(queue, given, waits)
                 waits = []
-            for _, slot in self.scratch:
-                give(given[slot], event)
+            for size, slot in self.scratch:
+                pool.give(given[slot], size, event)
             if host:
                 self._wait(queue, event, given)
             else:
