@@ -230,10 +230,6 @@ class Kernel:
             return limit
         return min(self._group_info("WORK_GROUP_SIZE") or limit, limit)
 
-    def described(self, global_size: object, local_size: object) -> str:
-        """A description of a launch of this kernel, on three lines."""
-        return described((self._about, global_size, local_size))
-
     def __repr__(self) -> str:
         return f"<pydp Kernel {self.name} of {self.template} on {self._device_name!r}>"
 
@@ -286,7 +282,7 @@ def _getter(positions: Sequence[int]) -> Callable[[Sequence[object]], tuple[obje
 
 
 def described(launch: tuple[tuple[Any, ...], object, object]) -> str:
-    """A description of the launch that `DeviceCore.launched` holds."""
+    """A description of the launch that `DeviceCore.launched` holds, on three lines."""
     (name, template, params, device, driver), global_size, local_size = launch
     return (
         f"kernel {name} of {template}, {global_size} work-items in groups of {local_size}\n"
