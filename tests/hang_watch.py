@@ -80,10 +80,10 @@ def _record_launches() -> None:
     if record is None or _state["wrapped"] or program is None:
         return
     _state["wrapped"] = True
-    enqueue = program.Kernel.enqueue
+    launch = program.Kernel._launch
 
     def noted(self: Any, queue: Any, global_size: Any, local_size: Any, *rest: Any, **named: Any) -> Any:
-        record.launch(self.described(global_size, local_size))
-        return enqueue(self, queue, global_size, local_size, *rest, **named)
+        record.launch(program.described((self._about, global_size, local_size)))
+        return launch(self, queue, global_size, local_size, *rest, **named)
 
-    program.Kernel.enqueue = noted
+    program.Kernel._launch = noted

@@ -22,7 +22,7 @@ LAYERS = {
     "pydp.lang": ["operator", "compile", "opencl", "analysis", "barriers", "execute", "frontend", "vector", "source",
                   "ir", "intrinsics", "numpy_math"],
     "pydp.runtime": ["field", "call", "recording", "placement", "arrays", "drivers", "memory", "programs", "device",
-                     "bounded", "forks"],
+                     "bounded", "environment", "forks"],
 }  # fmt: skip
 MOST_FILES = 14
 

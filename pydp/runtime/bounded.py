@@ -112,10 +112,10 @@ class BoundedCache:
             return value
 
     def find(self, key: Hashable, default: Any = None) -> Any:
-        """The value of `key`, which counts as a use; the default if there is none."""
+        """The value of `key`, which counts as a use; the default if there is none, or if another thread moves it."""
         found = self.get(key, ABSENT)
         gone: list[Any] = []
-        if found is ABSENT:
+        if found is ABSENT and (key in self._waiting or self._living is not None):
             with self._lock:
                 found = self._found(key, gone)
         return default if found is ABSENT else found

@@ -184,7 +184,7 @@ class Call:
         else:
             operand = self._device_operand(name, value, written=False)
         if self._recorder is not None:
-            self._recorder.input(value, operand)
+            self._recorder.argument(value, operand)
         return operand
 
     def inout(self, name: str) -> Operand:
@@ -196,7 +196,7 @@ class Call:
         else:
             operand = self._device_operand(name, value, written=True)
         if self._recorder is not None:
-            self._recorder.input(value, operand, written=True)
+            self._recorder.argument(value, operand, written=True)
         return operand
 
     def output(self, shape: Sequence[int], dtype: Any, name: str = "out", keep: bool = False) -> Operand:
@@ -204,23 +204,28 @@ class Call:
 
         keep: kernels can also read the old elements of a given `out`.
         """
-        shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
+        shape, dtype = tuple(map(int, shape)), np.dtype(dtype)
         given = self._outs.pop(0) if self._outs else None
         if given is not None:
-            self._not_recorded()
             placement.check_out(given, shape, dtype, name)
             if isinstance(given, np.ndarray):
                 assert self._host is not None
-                return self._host.write(name, given, keep=keep)
-            return self._device_operand(name, given, written=True)
-        check_dtype(dtype, name)
+                operand = self._host.write(name, given, keep=keep)
+            else:
+                operand = self._device_operand(name, given, written=True)
+            if self._recorder is not None:
+                self._recorder.argument(given, operand, written=True)
+            return operand
+        native = check_dtype(dtype, name)
         if self.kind == "numpy":
             if self._host is None:  # another output is on the device; this one is copied back nevertheless
                 self.blocking, self._host = True, HostArguments(self.device, self.device.profile.shares_host_memory)
             operand = self._host.write(name, host_memory.fresh(shape, dtype), keep=False)
         elif self.kind == "field":
             like = next(value for value in self._values.values() if isinstance(value, FieldData))
-            operand = self._device_operand(name, like.fresh(self.device, shape, dtype), written=True)
+            nbytes = prod(shape) * native.itemsize
+            made = like.uninitialized(self.device, self.queue, shape, c_strides(shape), native, nbytes)
+            operand = self._device_operand(name, made, written=True)
         else:
             self._not_recorded()
             operand = self._device_operand(name, self._new_array(shape, dtype), written=True)
@@ -233,10 +238,10 @@ class Call:
         if self._recorder is not None:
             self._recorder.valid = False
 
-    def uses_layouts(self) -> None:
-        """State that the host reads no elements of arrays: the call may be recorded even if one of them is no input."""
+    def uses_layout(self, array: Any) -> None:
+        """State that the call reads no elements of an array that is no input, so that it may be recorded."""
         if self._recorder is not None:
-            self._recorder.uses_layouts()
+            self._recorder.uses_layout(array)
 
     def _new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """A new pyopencl Array, from the allocator of the first pyopencl Array among the inputs."""
@@ -416,9 +421,11 @@ class Call:
 
     def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
         # Only a call that failed part-way has memory of arguments or scratch left. Globals may be gone, as in Storage.
-        host, scratch, event = getattr(self, "_host", None), getattr(self, "_scratch", ()), getattr(self, "event", None)
-        used = () if event is None else self._used
-        if host is None and not scratch and not used:
+        try:
+            host, scratch, event, used = self._host, self._scratch, self.event, self._used
+        except AttributeError:  # `begin` has failed
+            return
+        if host is None and not scratch and (event is None or not used):
             return
         if releases.forbidden:
             releases.kept.append(self)
@@ -426,7 +433,7 @@ class Call:
         if host is not None and self.blocking and event is not None:
             event.wait()  # commands may still use NumPy's memory
         if not is_finalizing():
-            for storage, _ in used:
+            for storage, _ in used if event is not None else ():
                 storage.note(event, self.queue, True)
             for buffer in scratch:
                 later(buffer, event)

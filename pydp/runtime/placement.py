@@ -41,7 +41,7 @@ def storage_of_array(array: Any, device: Device | None = None) -> tuple[Storage,
     home = device_of_array(array) if device is None else device
     dtype = check_dtype(array.dtype, "the pyopencl Array")
     size = dtype.itemsize
-    if array.offset % size or any(stride % size for stride in array.strides):
+    if array.offset % size or any([stride % size for stride in array.strides]):
         raise InvalidArgument(
             f"a pyopencl Array of dtype {dtype} has offset {array.offset} and strides {array.strides} bytes; "
             f"multiples of {size} are accepted"
@@ -49,8 +49,8 @@ def storage_of_array(array: Any, device: Device | None = None) -> tuple[Storage,
     buffer = array.base_data
     if buffer is None:  # pyopencl represents an empty array this way
         buffer = cl.Buffer(home.context, cl.mem_flags.READ_WRITE, 1)
-    shape = tuple(int(n) for n in array.shape)
-    strides = c_strides(shape) if array.size == 0 else tuple(int(stride) // size for stride in array.strides)
+    shape = tuple(map(int, array.shape))
+    strides = c_strides(shape) if array.size == 0 else tuple([int(stride) // size for stride in array.strides])
     return Storage(buffer, home, array=array), dtype, shape, strides, int(array.offset) // size
 
 

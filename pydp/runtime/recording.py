@@ -1,34 +1,36 @@
-"""Recordings: a call that was made before is repeated from its launches, without the checks and the planning.
+"""Recordings: repeat the launches of an earlier call, without its checks and its planning.
 
     @recorded
     def scan(x, op="+", *, axis=-1, ...):
 
-The second call with the same layouts of arrays and the same other arguments records what it enqueues: kernels,
-buffers, scratch memory. Later such calls repeat this with their own arrays. A recording holds no arrays.
+The second call with the same array layouts and the same other arguments records what it enqueues: kernels, buffers,
+scratch memory. Later such calls repeat this with their own arrays. A recording holds no arrays.
 
-A call is recorded if its arrays are Fields of one device or NumPy arrays, its other arguments are Python numbers,
-strings, dtypes, tuples of integers, and functions of NumPy and Python, and out=, queue=, wait_for= and spec= are not
-given. `forall` also takes vector functions. Calls that enqueue more than kernels are not recorded, and neither are
-calls with an array that is not an input of kernels (``axis=np.array(0)``). Do not use the decorator for functions that
-read elements or results on the host.
+A call is recorded if its arrays are Fields of one device or NumPy arrays, and its other arguments are Python and NumPy
+numbers, strings, dtypes, grids, functions of NumPy and Python, specializations, and tuples, lists and dicts of these.
+out=, device= and queue= may be given, but not the name of a device, an out-of-order queue or events in wait_for=.
+`forall` also takes vector functions and tiles. Calls that enqueue more than kernels are not recorded, and neither are
+calls with an array that is not an argument of kernels (``axis=np.array(0)``). Do not use the decorator for functions
+that read elements or results on the host.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
-import itertools
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
+import pyopencl.array
 
 from pydp.runtime.arrays.data import FieldData
 from pydp.runtime.arrays.operand import Operand
-from pydp.runtime.drivers.devices import Device
+from pydp.runtime.drivers.devices import Device, from_queue
 from pydp.runtime.drivers.devices import device as find_device
 from pydp.runtime.memory.deferred_release import release_pending
 from pydp.runtime.memory.host_memory import (
@@ -41,18 +43,26 @@ from pydp.runtime.memory.host_memory import (
     fresh,
     make_visible,
 )
-from pydp.runtime.memory.scratch import give, take
-from pydp.runtime.programs.program import OPEN, OPEN_VALUE, PreparedLaunch
+from pydp.runtime.memory.scratch import pool_of, size_class
+from pydp.runtime.placement import in_order
+from pydp.runtime.programs.program import PreparedLaunch
+from pydp.space import Extent, Grid, Index
 
 if TYPE_CHECKING:
     from pydp.runtime.programs.program import Kernel
 
 __all__ = ["Recorder", "claim", "recorded"]
 
-_PLAIN = (str, int, bool, type(None), BuiltinFunctionType, np.ufunc)
-_SEEN, _NEVER = "seen once", "cannot be recorded"
-_ONE, _SEVERAL, _SCALAR, _EVENT, _NOTHING = "one", "several", "scalar", "event", "nothing"  # results of a call
-_NOT_GIVEN = ("out", "queue", "wait_for", "spec")
+_PLAIN = frozenset((str, int, bool, type(None), BuiltinFunctionType, np.ufunc))
+_SEQUENCES = frozenset((tuple, list, Extent, Index))
+_PLACES = frozenset(("device", "queue", "wait_for"))  # arguments that select where and when a call runs
+_NEVER = "cannot be recorded"
+_MOST_SEEN = 512  # calls that were made once
+_MOST_ITEMS = 16  # of a sequence in a key; longer ones may be data
+_ONE, _SEVERAL, _SCALAR, _EVENT, _NOTHING = "one", "several", "scalar", "event", "nothing"  # what a call returns
+_FIXED = (np.generic, cl.LocalMemory)  # arguments of kernels that a recording may hold
+_Content = tuple[Hashable, Iterable[Any]]
+_Provider = Callable[[Device, Any], tuple[Any, Any]]
 
 
 class _Local(threading.local):
@@ -63,23 +73,27 @@ _current = _Local()
 
 
 class Recorder:
-    """What one call enqueues, noted by its Call. `valid` turns False for what a recording cannot repeat."""
+    """What one call enqueues, noted by its Call. `valid` turns False for what a recording cannot repeat.
+
+    A repeated call has a list of all buffers and numbers that its launches need: first the buffers of its arrays, then
+    those of new results, scratch memory and providers. A slot is a position in this list.
+    """
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         self.valid = True
         self._arrays = arrays
         self._result: Any = None
-        self._slots: dict[int, int] = {}  # id of a buffer -> its slot; _kept keeps the buffers alive
+        self._slots: dict[int, int] = {}  # by the id of a buffer or number; _kept keeps these alive
         self._kept: list[Any] = []
-        self._providers: list[tuple[Callable[..., tuple[Any, Any]], int]] = []
-        self._tags: dict[int, int] = {}
+        self._providers: list[tuple[_Provider, int]] = []
         self._outputs: list[tuple[Operand, int]] = []
         self._written: set[int] = set()
         self._event: Any = None
         self._scratch: list[tuple[int, int]] = []
-        self._launches: list[PreparedLaunch] = []
-        self._count = 0
-        self._others = [id(one) for one in arrays]  # arguments that are not inputs yet
+        self._launches: list[tuple[Kernel, Any, Any, list[Any]]] = []
+        self._count = len(arrays)
+        # Arrays that are not arguments of kernels: the host may read their elements, which are not in the key.
+        self._unused = [id(one) for one in arrays]
 
     def _slot(self, buffer: Any) -> int:
         self._kept.append(buffer)
@@ -87,19 +101,19 @@ class Recorder:
         self._count += 1
         return self._count - 1
 
-    def input(self, value: Any, operand: Operand, written: bool = False) -> None:
-        """Note the buffer of an argument."""
+    def argument(self, value: Any, operand: Operand, written: bool = False) -> None:
+        """Note the buffer of an array that the caller gave."""
         at = next((at for at, one in enumerate(self._arrays) if one is value), None)
         if at is None or (isinstance(value, np.ndarray) and not _lies_in_place(value, operand)):
             self.valid = False
             return
-        if id(value) in self._others:
-            self._others.remove(id(value))
+        self.uses_layout(value)
         if written:
             self._written.add(at)
-        if id(operand.buffer) not in self._slots:
-            self._kept.append(operand.buffer)
-            self._slots[id(operand.buffer)] = -1 - at
+        slot = self._slots.setdefault(id(operand.buffer), at)
+        self._kept.append(operand.buffer)
+        if slot != at and isinstance(value, np.ndarray):  # two NumPy arrays of one buffer; others may not overlap
+            self.valid = False
 
     def output(self, operand: Operand) -> None:
         """Note the buffer of a new result."""
@@ -110,37 +124,23 @@ class Recorder:
 
     def scratch(self, buffer: Any, nbytes: int) -> None:
         """Note a buffer of scratch memory."""
-        self._scratch.append((nbytes, self._slot(buffer)))
+        self._scratch.append((size_class(nbytes), self._slot(buffer)))
 
-    def provided(self, buffer: Any, tag: Any, provider: Callable[[Device, Any], tuple[Any, Any]]) -> None:
+    def provided(self, buffer: Any, tag: Any, provider: _Provider) -> None:
         """Note a buffer and a number that every launch gets anew, from `provider`."""
         self._providers.append((provider, self._slot(buffer)))
-        self._kept.append(tag)
-        self._tags[id(tag)] = self._count
-        self._count += 1
+        self._slot(tag)
 
-    def launch(self, kernel: Kernel, global_size: Any, local_size: Any, args: Sequence[Any]) -> None:
+    def launch(self, kernel: Kernel, global_size: Any, local_size: Any, args: list[Any]) -> None:
         """Note a launch with its arguments."""
-        fixed: list[Any] = []
-        slots: list[int] = []
-        for arg in args:
-            if id(arg) in self._slots:
-                fixed.append(OPEN)
-                slots.append(self._slots[id(arg)])
-            elif id(arg) in self._tags:
-                fixed.append(OPEN_VALUE)
-                slots.append(self._tags[id(arg)])
-            else:
-                self.valid = self.valid and (arg is None or isinstance(arg, (np.generic, cl.LocalMemory)))
-                fixed.append(arg)
-        if 0 in global_size:
-            self.valid = False
-        if self.valid:
-            self._launches.append(PreparedLaunch(kernel, global_size, local_size, fixed, slots))
+        known = all(id(arg) in self._slots or arg is None or isinstance(arg, _FIXED) for arg in args)
+        self.valid = self.valid and known and 0 not in global_size
+        self._launches.append((kernel, global_size, local_size, args))
 
-    def uses_layouts(self) -> None:
-        """Note that the host reads no elements of arrays; arrays need not be inputs then."""
-        self._others = []
+    def uses_layout(self, array: Any) -> None:
+        """Note that the call reads no elements of this array."""
+        if id(array) in self._unused:
+            self._unused.remove(id(array))
 
     def finish(self, result: Any, event: Any) -> None:
         """Note the call's result and its last event."""
@@ -148,11 +148,12 @@ class Recorder:
 
     def recording(self, returned: Any) -> Recording | None:
         """The recording, if `returned` is the result or the event of the recorded call; else None."""
-        if not self.valid or not self._launches or self._others:
+        if not self.valid or not self._launches or self._unused:
             return None
         results = self._result if type(self._result) is tuple else () if self._result is None else (self._result,)
         made = [operand.result for operand, _ in self._outputs]
-        if len(results) != len(made) or any(one is not other for one, other in zip(results, made, strict=True)):
+        places = {id(one): at for at, one in reversed(list(enumerate([*self._arrays, *made])))}
+        if any(id(one) not in places for one in results) or any(all(one is not r for r in results) for one in made):
             return None
         if returned is self._result:
             kind = _NOTHING if returned is None else _SEVERAL if type(returned) is tuple else _ONE
@@ -164,10 +165,25 @@ class Recorder:
             return None
         outputs = [(one.shape, one.strides, one.result.dtype, one.nbytes, slot) for one, slot in self._outputs]
         written = [at in self._written for at in range(len(self._arrays))]
-        once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}
-        spans = [(at, *_span(self._arrays[at])) for at in once.values()]
-        found = Recording(outputs, written, self._scratch, self._providers, self._launches, self._count, kind, spans)
-        return found if found.ranges(self._arrays) is not None else None
+        once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}.values()
+        spans = [(at, *_span(self._arrays[at])) for at in once]
+        visible = [(at, nbytes) for at, _, nbytes, *_ in spans if written[at]]
+        return Recording(
+            kind,
+            [places[id(one)] for one in results],
+            [PreparedLaunch(*launch, self._slots_of(launch[-1]), self._count) for launch in self._launches],
+            [*[None] * self._count, *range(max(len(args) for *_, args in self._launches))],
+            outputs,
+            self._scratch,
+            self._providers,
+            written,
+            visible + [(slot, nbytes) for *_, nbytes, slot in outputs],
+            spans,
+            [(at, other) for at in once for other in once if written[at] and (at < other or not written[other])],
+        )
+
+    def _slots_of(self, args: list[Any]) -> dict[int, int]:
+        return {at: self._slots[id(arg)] for at, arg in enumerate(args) if id(arg) in self._slots}
 
 
 def _lies_in_place(array: np.ndarray, operand: Operand) -> bool:
@@ -176,13 +192,6 @@ def _lies_in_place(array: np.ndarray, operand: Operand) -> bool:
     first = array.__array_interface__["data"][0] - low
     whole = array.size > 0 and operand.owner is array and operand.buffer.size == high - low
     return bool(whole) and fits_in_place(array) and operand.offset * array.itemsize == first
-
-
-def _over(context: cl.Context, array: np.ndarray, low: int, nbytes: int) -> cl.Buffer:
-    """A buffer on the memory of an array."""
-    if array.flags.c_contiguous and array.flags.writeable:
-        return create(context, IN_PLACE, nbytes, array)
-    return buffer_over(context, low, low + nbytes, array)
 
 
 def _span(array: Any) -> tuple[int, int, int, bool]:
@@ -194,135 +203,122 @@ def _span(array: Any) -> tuple[int, int, int, bool]:
     return array.__array_interface__["data"][0] - low, high - low, step, whole
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Recording:
-    """The launches of a call; `run` repeats them with other arrays of the same layouts."""
+    """The launches of a call; `run` repeats them with other arrays of the same layouts.
 
-    __slots__ = (
-        "_count", "_kind", "_launches", "_needs_addresses", "_outputs", "_providers", "_scratch", "_spans", "_written",
-    )  # fmt: skip
+    kind: what the call returns. returned: positions of the results in the arrays and new results.
+    outputs: (shape, strides, dtype, bytes, slot) of the new results. scratch: (size class, slot).
+    written: whether kernels write each array. visible: (slot, bytes) of NumPy memory that kernels write.
+    spans: (position in the arrays, *`_span`) of each NumPy array, once. apart: positions of NumPy arrays that must not
+    overlap, because one of them is written.
+    template: the list that launches take (see Recorder) without buffers, and the numbers 0, 1, 2, ...
+    """
 
-    def __init__(
-        self,
-        outputs: list[tuple[tuple[int, ...], tuple[int, ...], np.dtype, int, int]],
-        written: list[bool],
-        scratch: list[tuple[int, int]],
-        providers: list[tuple[Callable[..., tuple[Any, Any]], int]],
-        launches: list[PreparedLaunch],
-        count: int,
-        kind: str,
-        spans: list[tuple[int, int, int, int, bool]],
-    ) -> None:
-        self._spans = spans
-        # Only written arrays that may overlap others need addresses, and arrays that are not whole and aligned.
-        self._needs_addresses = (any(written) and len(spans) > 1) or not all(span[-1] for span in spans)
-        self._outputs, self._written, self._scratch, self._providers = outputs, written, scratch, providers
-        self._launches, self._count, self._kind = launches, count, kind
+    kind: str
+    returned: list[int]
+    launches: list[PreparedLaunch]
+    template: list[Any]
+    outputs: list[tuple[tuple[int, ...], tuple[int, ...], np.dtype, int, int]]
+    scratch: list[tuple[int, int]]
+    providers: list[tuple[_Provider, int]]
+    written: list[bool]
+    visible: list[tuple[int, int]]
+    spans: list[tuple[int, int, int, int, bool]]
+    apart: list[tuple[int, int]]
 
-    def run(self, device: Device, arrays: list[Any], host: bool) -> Any:
+    def run(self, device: Device, queue: Any, arrays: list[Any], host: bool) -> Any:
         """Enqueue the launches; returns the result, or NotImplemented for NumPy memory that kernels cannot use."""
-        queue, like = device.queue, arrays[0]
-        # The buffers of results, scratch memory and providers from the front; those of arguments from the back.
-        buffers: list[Any] = [None] * (self._count + len(arrays))
+        given = self.template.copy()
         waits: list[cl.Event] = []
         if host:
-            if not self._take_host(device, arrays, buffers):
+            if not self._take_host(device, arrays, given):
                 return NotImplemented
         else:
-            at = 0
-            for value in arrays:
-                at -= 1
+            for at, value in enumerate(arrays):
                 storage = value._storage
                 if storage.queue is not queue or storage.others is not None or storage.array is not None:
                     waits += storage.waits(queue)
-                buffers[at] = storage.buffer
+                given[at] = storage.buffer
         results: list[Any] = []
-        for shape, strides, dtype, nbytes, slot in self._outputs:
+        for shape, strides, dtype, nbytes, slot in self.outputs:
             if host:
                 made = fresh(shape, dtype)
-                buffers[slot] = create(device.context, IN_PLACE, nbytes, made)
+                given[slot] = create(device.context, IN_PLACE, nbytes, made)
             else:
-                made = like.uninitialized(device, shape, strides, dtype, nbytes)
-                buffers[slot] = made._storage.buffer
+                made = arrays[0].uninitialized(device, queue, shape, strides, dtype, nbytes)
+                given[slot] = made._storage.buffer
             results.append(made)
-        if self._scratch:
+        if self.scratch:
             release_pending()
-            for nbytes, slot in self._scratch:
-                buffers[slot] = take(device, queue, nbytes)
-        for provider, slot in self._providers:
-            buffers[slot], buffers[slot + 1] = provider(device, queue)
+            pool = pool_of(queue)
+            for size, slot in self.scratch:
+                given[slot] = pool.take(device, size)
+        for provider, slot in self.providers:
+            given[slot], given[slot + 1] = provider(device, queue)
         event = None
         try:
-            for launch in self._launches:
-                event = launch.enqueue(queue, buffers, waits)
+            for launch in self.launches:
+                event = launch.enqueue(queue, given, waits)
                 waits = []
-            for _, slot in self._scratch:
-                give(buffers[slot], event)
+            for size, slot in self.scratch:
+                pool.give(given[slot], size, event)
             if host:
-                self._wait(queue, event, buffers)
+                self._wait(queue, event, given)
             else:
-                for field, written in zip(arrays, self._written, strict=True):
+                for field, written in zip(arrays, self.written, strict=True):
                     field._storage.note(event, queue, written)
                 for field in results:
-                    field._storage.note(event, queue, True)
+                    field._storage.event = event
         except BaseException:
-            self._cover_launches(queue, arrays, host, event, buffers)
+            self._cover_launches(queue, arrays, host, event, given)
             raise
-        if self._kind is _ONE:
-            return results[0]
-        if self._kind is _SCALAR:
-            return results[0][()]
-        return event if self._kind is _EVENT else tuple(results) if self._kind is _SEVERAL else None
+        kind = self.kind
+        if kind is _EVENT:
+            return event
+        arrays += results
+        if kind is _ONE:
+            return arrays[self.returned[0]]
+        if kind is _SCALAR:
+            return arrays[self.returned[0]][()]
+        return tuple([arrays[at] for at in self.returned]) if kind is _SEVERAL else None
 
-    def _cover_launches(self, queue: Any, arrays: list[Any], host: bool, event: Any, buffers: list[Any]) -> None:
+    def _cover_launches(self, queue: Any, arrays: list[Any], host: bool, event: Any, given: list[Any]) -> None:
         """Keep memory in use until the launches before an error are complete. `event` is the last one that is known;
         Ctrl-C may have lost a later one."""
         with contextlib.suppress(cl.Error):
             marker = cl.enqueue_marker(queue, wait_for=None if event is None else [event])
             if host:
-                self._wait(queue, marker, buffers)
+                self._wait(queue, marker, given)
                 marker.wait()
                 return
-            for field, written in zip(arrays, self._written, strict=True):
+            for field, written in zip(arrays, self.written, strict=True):
                 field._storage.note(marker, queue, written)
 
-    def ranges(self, arrays: Sequence[Any]) -> list[tuple[int, int]] | None:
-        """(address, bytes) of each NumPy array, once; None if kernels cannot use the memory, or if written arrays
-        overlap."""
-        found = []
-        for at, below, nbytes, step, _ in self._spans:
-            address = arrays[at].__array_interface__["data"][0]
-            if address % step:
-                return None
-            found.append((address - below, nbytes))
-        if any(self._written) and len(found) > 1:
-            ordered = sorted(found)
-            if any(low + nbytes > after for (low, nbytes), (after, _) in itertools.pairwise(ordered)):
-                return None
-        return found
-
-    def _take_host(self, device: Device, arrays: Sequence[np.ndarray], buffers: list[Any]) -> bool:
+    def _take_host(self, device: Device, arrays: Sequence[np.ndarray], given: list[Any]) -> bool:
         """Make the buffers over the arrays' memory; False if kernels cannot use it."""
-        if not self._needs_addresses:
-            for at, _, nbytes, _, _ in self._spans:
-                array = arrays[at]
+        for at, other in self.apart:
+            if np.may_share_memory(arrays[at], arrays[other]):  # compares the bounds only
+                return False
+        context = device.context
+        for at, below, nbytes, step, whole in self.spans:
+            array = arrays[at]
+            if whole:
                 if not array.flags.aligned:
                     return False
-                buffers[-1 - at] = create(device.context, IN_PLACE, nbytes, array)
-            return True
-        ranges = self.ranges(arrays)
-        if ranges is None:
-            return False
-        for (at, *_), (low, nbytes) in zip(self._spans, ranges, strict=True):
-            buffers[-1 - at] = _over(device.context, arrays[at], low, nbytes)
+                given[at] = create(context, IN_PLACE, nbytes, array)
+            else:
+                address = array.__array_interface__["data"][0]
+                if address % step:
+                    return False
+                given[at] = buffer_over(context, address - below, address - below + nbytes, array)
         return True
 
-    def _wait(self, queue: Any, event: Any, buffers: list[Any]) -> None:
+    def _wait(self, queue: Any, event: Any, given: list[Any]) -> None:
         """Wait until the written NumPy arrays are complete."""
-        visible = [buffers[slot] for *_, slot in self._outputs]
-        visible += [buffers[-1 - at] for at, written in enumerate(self._written) if written]
-        for buffer in visible:
-            make_visible(queue, buffer, buffer.size)
-        if not visible:
+        for slot, nbytes in self.visible:
+            make_visible(queue, given[slot], nbytes)
+        if not self.visible:
             event.wait()
 
 
@@ -334,42 +330,53 @@ def claim() -> Recorder | None:
     return recorder
 
 
-def recorded(function: Callable[..., Any] | None = None, *, functions: Callable[[Any], Hashable] | None = None) -> Any:
+def recorded(
+    function: Callable[..., Any] | None = None, *, content: Callable[[Any], _Content | None] | None = None
+) -> Any:
     """Decorator: repeat calls of an algorithm from recordings.
 
-    functions: returns a key for the content of a Python function, or None if a call with this argument is not recorded.
+    content: returns a key for an argument of another type and the arguments that it contains, or None if a call with
+    this argument is not recorded.
     """
     if function is None:
-        return functools.partial(recorded, functions=functions)
+        return functools.partial(recorded, content=content)
 
     @functools.wraps(function)
     def repeated(*args: Any, **named: Any) -> Any:
-        found = _signature(function, functions, args, named)
-        if found is None:
-            return _unrecorded(function, args, named)
-        device, key, arrays, host = found
-        known = device.recordings.get(key) or device.recordings.find(key)
-        if type(known) is Recording:
-            result = known.run(device, arrays, host)
-            return _unrecorded(function, args, named) if result is NotImplemented else result
-        if known is _SEEN:
-            return _record(functools.partial(function, *args, **named), device, key, arrays)
-        if known is None:
-            device.recordings.put(key, _SEEN)
-        return _unrecorded(function, args, named)
+        found = _signature(function, content, args, named)
+        if found is not None:
+            device, queue, key, arrays, host = found
+            known = device.recordings.get(key) or device.recordings.find(key)
+            if type(known) is Recording:
+                result = known.run(device, queue, arrays, host)
+                if result is not NotImplemented:
+                    return result
+            elif known is None and _seen_before(device, key):
+                return _record(functools.partial(function, *args, **named), device, key, arrays)
+        if _current.recorder is None:
+            return function(*args, **named)
+        # This call runs in a finalizer or a signal handler that interrupts a call which is about to begin; the recorder
+        # belongs to the interrupted call.
+        outer = claim()
+        try:
+            return function(*args, **named)
+        finally:
+            _current.recorder = outer
 
     return repeated
 
 
-def _unrecorded(function: Callable[..., Any], args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-    """Call a function. If it runs in a finalizer or a signal handler that interrupts a call which is about to begin,
-    the recorder stays with the interrupted call."""
-    outer = claim()
-    try:
-        return function(*args, **named)
-    finally:
-        if outer is not None:
-            _current.recorder = outer
+def _seen_before(device: Device, key: Hashable) -> bool:
+    """Whether a call with this key was made before. Numbers may differ in every call, so this keeps no keys: they must
+    not evict recordings, and the garbage collector would visit them. Two keys may have the same hash; the first call
+    with the second one is then recorded, too."""
+    seen, hashed = device.seen_calls, hash(key)
+    if hashed in seen:
+        return True
+    if len(seen) >= _MOST_SEEN:
+        seen.clear()
+    seen.add(hashed)
+    return False
 
 
 def _record(call: Callable[[], Any], device: Device, key: Hashable, arrays: Sequence[Any]) -> Any:
@@ -385,34 +392,33 @@ def _record(call: Callable[[], Any], device: Device, key: Hashable, arrays: Sequ
 
 def _signature(
     function: Callable[..., Any],
-    functions: Callable[[Any], Hashable] | None,
+    content: Callable[[Any], _Content | None] | None,
     args: tuple[Any, ...],
-    named: Mapping[str, Any],
-) -> tuple[Device, Hashable, list[Any], bool] | None:
-    """(device, key, arrays, whether they are NumPy arrays) of a call; None if it cannot be recorded."""
+    named: dict[str, Any],
+) -> tuple[Device, Any, Hashable, list[Any], bool] | None:
+    """(device, queue, key, arrays, whether they are NumPy arrays) of a call; None if it cannot be recorded."""
     parts: list[Any] = [function, *named]
+    values: list[Any] = [*args]  # sequences among them append their items
+    for name, value in named.items():
+        if name not in _PLACES:
+            values.append(value)
+        elif value is not None and not _may_be_recorded(name, value):
+            return None
+    device, queue = named.get("device"), named.get("queue")
     arrays: list[Any] = []
     owners: list[Any] = []  # of the arrays' memory
-    home: Device | None = None
     host = False
-    for name in named:
-        if named[name] is not None and (
-            name in _NOT_GIVEN or (name == "device" and not isinstance(named[name], Device))
-        ):
-            return None  # a device's name may stand for another device later
-    for value in (*args, *named.values()):
+    for value in values:
         kind = type(value)
         if kind in _PLAIN:
             parts += (kind, value)
         elif isinstance(value, FieldData):
             storage = value._storage
-            if host or value.dtype.names is not None or storage.array is not None:
+            if device is None:
+                device = storage.device
+            if host or storage.device is not device or storage.array is not None or value.dtype.names is not None:
                 return None
-            if home is None:
-                home = storage.device
-            elif storage.device is not home:
-                return None
-            same = owners.index(storage) if storage in owners else -1
+            same = (owners.index(storage), _position(value, arrays)) if storage in owners else None
             owners.append(storage)
             arrays.append(value)
             parts += (kind, value.dtype, value.shape, value.strides, value.offset, value._writable, same)
@@ -420,33 +426,58 @@ def _signature(
             if (arrays and not host) or value.dtype.names is not None:
                 return None
             host = True
-            owner = id(value)
-            same = owners.index(owner) if owner in owners else -1
-            owners.append(owner)
+            parts += (value.dtype, value.shape, value.strides, value.flags.writeable, _position(value, arrays))
             arrays.append(value)
-            parts += (value.dtype, value.shape, value.strides, value.flags.writeable, same)
-        elif kind is float:
-            parts += (kind, repr(value))
-        elif isinstance(value, Device):
-            if home is not None and value is not home:
-                return None
-            home = value
-            parts.append(Device)
-        elif isinstance(value, np.dtype) or (kind is tuple and all(type(one) is int for one in value)):
-            parts += (kind, value)
-        elif kind is type and (issubclass(value, np.generic) or value in (int, float, bool)):
-            parts.append(value)
-        elif functions is not None and (content := functions(value)) is not None:
-            parts.append(content)
-        else:
+        elif kind is cl.array.Array:
             return None
+        else:
+            found = None if content is None else content(value)
+            found = found or _content_of(value, kind)
+            if found is None:
+                return None
+            parts.append(found[0])
+            values.extend(found[1])  # not +=, which calls __radd__ of an Extent
     if not arrays:
         return None
-    if home is None:
-        where = named.get("device")
-        if where == "host":
-            return None
-        home = find_device(where)
-    if home.is_target:
+    home = from_queue(queue) if queue is not None else find_device(None) if device is None else device
+    if home.is_target or (device is not None and device is not home):
         return None
-    return home, tuple(parts), arrays, host
+    own = home.queue  # raises an error in a forked process
+    return home, own if queue is None else queue, tuple(parts), arrays, host
+
+
+def _may_be_recorded(name: str, value: Any) -> bool:
+    """Whether a call with this device=, queue= or wait_for= may be recorded. A device's name may stand for another
+    device later."""
+    if name == "device":
+        return isinstance(value, Device)
+    if name == "queue":
+        return type(value) is cl.CommandQueue and in_order(value)
+    return type(value) in _SEQUENCES and not value
+
+
+def _position(value: Any, arrays: Sequence[Any]) -> int | None:
+    """The position of an array that is given twice."""
+    for at, one in enumerate(arrays):
+        if one is value:
+            return at
+    return None
+
+
+def _content_of(value: Any, kind: type) -> _Content | None:
+    """A key for an argument of another type, and the arguments that it contains; None if it has none."""
+    if kind is float or kind is complex:
+        return (kind, repr(value)), ()  # different for 0.0 and -0.0, and the same for all NaNs
+    if kind is Grid:
+        return (kind, value.extent, value.offset), ()
+    if kind in _SEQUENCES:
+        return ((kind, len(value)), value) if len(value) <= _MOST_ITEMS else None
+    if isinstance(value, (np.number, np.bool_)):
+        return (kind, value.tobytes()), ()
+    if isinstance(value, np.dtype) or (kind is type and (issubclass(value, np.generic) or value in (int, float, bool))):
+        return (kind, value), ()
+    if kind is dict:
+        return ((kind, *value), value.values()) if all(type(name) is str for name in value) else None
+    if dataclasses.is_dataclass(kind) and kind.__module__.startswith("pydp."):
+        return (kind,), [getattr(value, field.name) for field in dataclasses.fields(value)]
+    return None

@@ -111,7 +111,18 @@ def every_call() -> None:
     pydp.scan(array, queue=own)
     pydp.forall(array.shape, bump, array)
     right()
+    g, y = pydp.zeros(f.shape), np.empty_like(x)
+    repeated = [
+        lambda: pydp.scan(f, out=g),
+        lambda: pydp.scan(f, out=g, queue=own),
+        lambda: pydp.scan(x, out=y),
+        lambda: pydp.scan(x, out=y, queue=own),
+        lambda: pydp.forall(g.grid, bump, g, queue=own),
+    ]
+    for call in repeated * 3:  # runs from a recording at last
+        call()
     calls = [
+        *repeated,
         f.get,
         lambda: np.asarray(f),
         lambda: float(f[3]),

@@ -105,7 +105,7 @@ def test_threads_share_one_build_and_do_not_mix_arguments(device: Device, monkey
     assert len(builds) == 1
 
 
-@pytest.mark.parametrize("step", ["set_objects", "set_values", "_enqueue"])
+@pytest.mark.parametrize("step", ["set_objects", "set_values", "enqueue"])
 def test_a_launch_may_be_interrupted_by_one_of_the_same_kernel(
     device: Device, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_launch_may_be_interrupted_by_one_of_the_same_kernel(
     like = np.zeros(16, np.int32)
     inner, outer = _buffer(device, like), _buffer(device, like)
     fill = kernel(device, "program.mako", "fill", PARAMS)
-    owner = fill._objects if step == "_enqueue" else fill._objects._idle[-1]
+    owner = fill._idle[-1]
     before, nested = getattr(owner, step), []
 
     def interrupted(*args: Any) -> Any:
@@ -136,7 +136,7 @@ def test_a_launch_that_fails_leaves_the_kernel_to_the_next(device: Device, monke
     fill = kernel(device, "program.mako", "fill", PARAMS)
     with pytest.raises(cl.LogicError):
         fill.enqueue(device.queue, (16,), (8,), [buffer, np.int32(4), np.int8(0)])  # 8 bytes are expected
-    monkeypatch.setattr(program._KernelObjects, "another", None)
+    monkeypatch.setattr(program.Kernel, "_another", None)
     fill.enqueue(device.queue, (16,), (8,), [buffer, np.int32(4), np.int64(0)])
     assert _read(device, buffer, like).tolist() == [7] * 16
 
@@ -147,10 +147,10 @@ def test_a_call_may_be_interrupted_by_the_same_call(device: Device, monkeypatch:
     enqueue, nested = program.Kernel.enqueue, []
 
     def watched(self: program.Kernel, *args: Any) -> cl.Event:
-        launcher = self._objects._idle[-1]
+        launcher = self._idle[-1]
         set_objects = launcher.set_objects
 
-        def interrupted(pairs: list[object]) -> None:
+        def interrupted(pairs: tuple[object, ...]) -> None:
             set_objects(pairs)
             monkeypatch.undo()
             launcher.set_objects = set_objects
@@ -176,10 +176,10 @@ def test_launches_that_interrupt_each_other_crosswise(device: Device) -> None:
         return _read(device, buffer, like).tolist()
 
     def work(own: program.Kernel, other: program.Kernel) -> None:
-        launcher = own._objects._idle[-1]
+        launcher = own._idle[-1]
         set_objects = launcher.set_objects
 
-        def interrupted(pairs: list[object]) -> None:
+        def interrupted(pairs: tuple[object, ...]) -> None:
             launcher.set_objects = set_objects
             set_objects(pairs)
             inside.wait()

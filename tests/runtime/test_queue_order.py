@@ -366,3 +366,23 @@ def test_a_finalizer_may_release_held_queues_meanwhile(monkeypatch: pytest.Monke
     monkeypatch.setattr(held_queues, "_held", {1: Held(), 2: Held()})
     held_queues.release()
     assert not held_queues._held and len(finished) == 2
+
+
+def test_memory_of_a_deleted_field_is_not_written_by_another_queue(device):
+    """The queue of the deleted field still has commands that read the memory."""
+
+    def slow(idx, out, x, rounds):
+        value = x[idx]
+        for _ in range(rounds):
+            value = value * np.float32(0.5) + x[idx]
+        out[idx] = value
+
+    n, rounds = 1 << 16, min(20_000, device.profile.loop_limit or 20_000)
+    other = cl.CommandQueue(device.context, device.cl)
+    x, out = pydp.full(n, -1, np.float32, device=device), pydp.zeros(n, np.float32, device=device)
+    for _ in range(4):  # the later calls run from recordings
+        y = pydp.full(n, 4, np.float32, device=device)
+        pydp.forall(n, slow, out, y, rounds, device=device)
+        del y
+        pydp.scan(x, queue=other)
+        np.testing.assert_array_equal(out.get(), 8)

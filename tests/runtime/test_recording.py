@@ -11,7 +11,9 @@ import weakref
 import needs
 import numpy as np
 import pyopencl as cl
+import pyopencl.array
 import pytest
+import repeated_calls
 
 import pydp
 from pydp.model.family import forget
@@ -25,21 +27,7 @@ def recordings(device):
     return [one for cache in caches for one in cache.values() if type(one) is Recording]
 
 
-@pytest.fixture
-def counted(device, monkeypatch):
-    """Counts the calls that ran from a recording."""
-    device.recordings.clear()
-    count = []
-    run = Recording.run
-
-    def counting(self, *args):
-        result = run(self, *args)
-        if result is not NotImplemented:
-            count.append(self)
-        return result
-
-    monkeypatch.setattr(Recording, "run", counting)
-    return count
+counted = repeated_calls.counted
 
 
 def double(idx, out, x, k):
@@ -247,14 +235,14 @@ def test_an_interrupt_at_any_line_waits_for_the_launches(device, kind):
     if not recordings(device):
         pytest.skip("NumPy's memory is not used in place on this device")
     want = given[0].copy()
-    objects = recordings(device)[0]._launches[-1]._objects
-    enqueue, events = objects._enqueue, []
+    objects = recordings(device)[0].launches[-1]._idle[-1]
+    enqueue, events = objects.enqueue, []
 
     def noted(*args):
         events.append(enqueue(*args))
         return events[-1]
 
-    objects._enqueue = noted
+    objects.enqueue = noted
     code = Recording.run.__code__
     reached = 0
     for stop in sorted({line for *_, line in code.co_lines() if line and line > code.co_firstlineno}):
@@ -367,13 +355,16 @@ def test_checked_mode_checks_repeated_calls(device):
 
 
 def test_calls_that_cannot_be_repeated_are_not(device, counted):
-    """Given outputs, queues, records, and results that are read on the host."""
+    """Events to wait for, pyopencl Arrays, their fields, and values that are copied to the device."""
     x = pydp.field(np.arange(50, dtype=np.int32), device=device)
     out = pydp.zeros(50, np.int32, device=device)
+    array = cl.array.to_device(device.queue, np.arange(50, dtype=np.int32))
+    event = cl.enqueue_marker(device.queue)
     for _ in range(4):
-        pydp.scan(x, out=out)
-        pydp.scan(x, queue=device.queue)
-        pydp.scan(x, wait_for=[])
+        pydp.scan(x, wait_for=event)
+        pydp.scan(x, out=out, wait_for=[event])
+        pydp.scan(array, out=out)
+        pydp.scan(pydp.Field.wrap(array), out=out)
         pydp.reduce(x, init=np.int32(3))
     assert not counted
     np.testing.assert_array_equal(out.get(), np.cumsum(np.arange(50)))
@@ -389,7 +380,7 @@ def test_a_call_within_a_recorded_call(device, counted):
         inner.append(pydp.reduce(y))
 
     before = signal.signal(signal.SIGUSR1, within)
-    begin, begun = recording.Recorder.input, []
+    begin, begun = recording.Recorder.argument, []
 
     def interrupted(self, *args, **named):
         if not begun:
@@ -397,12 +388,12 @@ def test_a_call_within_a_recorded_call(device, counted):
             signal.raise_signal(signal.SIGUSR1)
         return begin(self, *args, **named)
 
-    recording.Recorder.input = interrupted
+    recording.Recorder.argument = interrupted
     try:
         for _ in range(4):
             got = pydp.scan(x)
     finally:
-        recording.Recorder.input = begin
+        recording.Recorder.argument = begin
         signal.signal(signal.SIGUSR1, before)
     assert begun and len(inner) == 1
     np.testing.assert_array_equal(got.get(), np.cumsum(np.arange(400)))
@@ -466,16 +457,16 @@ def test_a_repeated_call_may_be_interrupted(device, kind):
     found = recordings(device)
     if not found:
         pytest.skip("NumPy's memory is not used in place on this device")
-    launch = found[-1]._launches[-1]
-    objects = launch._objects
-    enqueue, nested = objects._enqueue, []
+    launch = found[-1].launches[-1]
+    objects = launch._idle[-1]
+    enqueue, nested = objects.enqueue, []
 
     def within(*args):
-        objects._enqueue = enqueue
+        objects.enqueue = enqueue
         nested.append(pydp.scan(given, device=device))
         return enqueue(*args)
 
-    objects._enqueue = within
+    objects.enqueue = within
     results = [pydp.scan(given, device=device), *nested]
     assert len(results) == 2
 
@@ -483,10 +474,10 @@ def test_a_repeated_call_may_be_interrupted(device, kind):
         enqueue(*args)
         raise KeyboardInterrupt
 
-    objects._enqueue = stopped
+    objects.enqueue = stopped
     with pytest.raises(KeyboardInterrupt):
         pydp.scan(given, device=device)
-    objects._enqueue = enqueue
+    objects.enqueue = enqueue
     for one in [*results, pydp.scan(given, device=device)]:
         np.testing.assert_array_equal(one.get() if kind == "field" else one, np.cumsum(x))
 

@@ -79,9 +79,9 @@ def test_an_out_of_order_queue_keeps_a_buffer_that_comes_without_an_event(device
 def test_size_classes_waste_little() -> None:
     generator = random.Random(1)
     for nbytes in [0, 1, 1024, 1025, 4096, 1 << 20, (1 << 20) + 1, *(generator.randrange(1 << 34) for _ in range(500))]:
-        size = module._size_class(nbytes)
+        size = module.size_class(nbytes)
         assert nbytes <= size <= max(1024, nbytes + nbytes / 7 + 128)
-        assert module._size_class(size) == size
+        assert module.size_class(size) == size
 
 
 def test_idle_memory_is_bounded_and_can_be_dropped(

@@ -32,6 +32,7 @@ from pydp.model.explanation import Explanation, Given, explained_by
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.drivers.devices import Device
+from pydp.runtime.field.tile_range import TileRange
 from pydp.runtime.recording import recorded
 from pydp.space import Grid
 from pydp.space import grid as make_grid
@@ -42,12 +43,16 @@ _NARROW = 1 << 30
 
 
 def _content(fn: Any) -> Any:
-    """The key of a vector function in recordings of calls; None for other values, and in checked mode."""
-    known = isinstance(fn, (FunctionType, VectorFunction))
-    return ("vector function", fingerprint(fn)) if known and not is_checked() else None
+    """The key of a vector function or a tile in recordings of calls, and the arguments that it contains; None for other
+    values, and in checked mode."""
+    if isinstance(fn, (FunctionType, VectorFunction)):
+        return None if is_checked() else (("vector function", fingerprint(fn)), ())
+    if type(fn) is TileRange:
+        return (TileRange, fn.tiles, fn._writable), (fn.base, fn.tail, fn.fill)
+    return None
 
 
-@recorded(functions=_content)
+@recorded(content=_content)
 def forall(
     grid: Any,
     fn: Callable[..., Any],
@@ -101,7 +106,7 @@ def forall(
         _guarded_launch(call, plan, global_size, local_size, arguments)
     else:
         call.launch(plan.kernel, global_size, local_size, *arguments)
-    call.uses_layouts()
+    call.uses_layout(grid)
     call.finish()
     return None if call.blocking else call.event
 

@@ -11,7 +11,6 @@ on arrays. Lanes that write the same value to one element in one statement do no
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,10 +26,12 @@ from pydp.lang.execute.host_values import is_uniform, materialize
 from pydp.lang.execute.lane_events import width_error
 from pydp.lang.execute.lanes import Lanes
 from pydp.lang.execute.masks import Mask, mask_and
+from pydp.runtime.environment import reader
 
 __all__ = ["CheckFailed", "checked", "is_checked", "run"]
 
 _state = threading.local()
+_variable = reader("PYDP_CHECK")
 
 
 @contextmanager
@@ -53,7 +54,7 @@ def checked() -> Iterator[None]:
 
 def is_checked() -> bool:
     """Whether forall currently runs in checked mode in this thread."""
-    return getattr(_state, "on", False) or os.environ.get("PYDP_CHECK", "0") not in ("", "0")
+    return getattr(_state, "on", False) or (_variable() or "0") != "0"
 
 
 def run(

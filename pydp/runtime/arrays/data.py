@@ -54,19 +54,25 @@ class FieldData(Strided):
     def fresh(cls, device: Device, shape: tuple[int, ...], dtype: Any) -> Self:
         """New uninitialized C-contiguous data. Larger memory returns to a pool after its last view is deleted."""
         kind = check_dtype(np.dtype(dtype), "a field")
-        return cls.uninitialized(device, shape, c_strides(shape), kind, prod(shape) * kind.itemsize)
+        return cls.uninitialized(device, device.queue, shape, c_strides(shape), kind, prod(shape) * kind.itemsize)
 
     @classmethod
     def uninitialized(
-        cls, device: Device, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype, nbytes: int
+        cls,
+        device: Device,
+        queue: cl.CommandQueue,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype,
+        nbytes: int,
     ) -> Self:
-        """As `fresh`, with a checked dtype and known strides and size."""
-        storage = Storage(None, device)
+        """As `fresh`, for a first use on `queue`, with a checked dtype and known strides and size."""
+        storage = Storage(None, device, queue)
         made = cls(storage, dtype, shape, strides)
         if _POOLED_FROM <= nbytes <= device.profile.max_allocation // 8 * 7:
             release_pending()
-            storage.buffer = take(device, device.queue, nbytes)
-            storage.pooled = True
+            storage.buffer = take(device, queue, nbytes)
+            storage.pool_queue = queue
         else:
             storage.buffer = create(device.context, cl.mem_flags.READ_WRITE, nbytes)
         return made

@@ -60,6 +60,7 @@ class DeviceCore:
         self.choices = BoundedCache(_MOST_CHOICES)
         self.plans = BoundedCache(_MOST_PLANS)  # plans of calls; the key holds everything that a plan depends on
         self.recordings = BoundedCache(_MOST_RECORDINGS)  # of calls, to repeat them; see pydp.runtime.recording
+        self.seen_calls: set[int] = set()  # hashes of the keys of calls that will be recorded if they are repeated
         self.kernels = BoundedCache(_MOST_KERNELS, weak=True)
         self.programs = BoundedCache(0, weak=True)  # programs of the kernels in use, by content
         self.launched: list[Any] = [None]  # the last launch: kernel and sizes; kernels set it

@@ -6,7 +6,6 @@ No driver is loaded before the first query. A device is used only after its trus
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -19,6 +18,7 @@ from pydp.runtime.device.core import DeviceCore
 from pydp.runtime.device.quirks import DRIVER_KEYS
 from pydp.runtime.drivers import find as drivers
 from pydp.runtime.drivers import probe
+from pydp.runtime.environment import reader
 from pydp.runtime.memory.queue_state import state_of
 from pydp.runtime.programs.program import described
 
@@ -169,9 +169,12 @@ def _by_cl(cl_device: cl.Device) -> Device:
     return _first_usable([_sub_devices.make(cl_device.int_ptr, Device, cl_device)], "")
 
 
+_name, _choice = reader("PYDP_DEVICE"), reader("PYOPENCL_CTX")
+
+
 def default_device() -> Device:
     """The default device outside of :func:`using`; raises NoUsableDevice if there is none."""
-    asked = (os.environ.get("PYDP_DEVICE") or None, os.environ.get("PYOPENCL_CTX") or None)
+    asked = (_name() or None, _choice() or None)
     found: Device | None = _defaults.get(asked)
     return _defaults.make(asked, _find_default, *asked) if found is None else found
 

@@ -8,7 +8,6 @@ transfer. Such events are kept here until their transfers are complete.
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from typing import Any
 
@@ -63,6 +62,8 @@ def _keep_all() -> None:
 
 
 def _drop_ended() -> None:
-    with contextlib.suppress(IndexError, ValueError):  # another thread, or a finalizer in this one, has removed it
+    try:
         while (first := _transfers[0]).command_execution_status <= cl.command_execution_status.COMPLETE:
             _transfers.remove(first)
+    except (IndexError, ValueError):  # another thread, or a finalizer in this one, has removed it
+        pass

@@ -21,6 +21,7 @@ from pydp.runtime.memory.large_pages import new_buffer
 
 _ALIGNED_FROM = 1 << 16  # bytes; new arrays of at least this size are aligned to a cache line
 _LINE = 64
+_BYTE = np.dtype(np.uint8)
 _MALLOC_ALIGNMENT = 16 if sys.maxsize > 2**32 else 8  # of NumPy's memory, in bytes
 
 # READ_WRITE also for arrays that are only read: with READ_ONLY, one driver copies the memory when it makes the buffer.
@@ -115,9 +116,7 @@ def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> cl.E
     The map command blocks, because one driver knows the address only after it is complete. The unmap of a region that
     was mapped for reading changes nothing, so it needs no wait.
     """
-    mapped, _ = cl.enqueue_map_buffer(
-        queue, buffer, cl.map_flags.READ, 0, (max(nbytes, 1),), np.uint8, is_blocking=True
-    )
+    mapped, _ = cl.enqueue_map_buffer(queue, buffer, cl.map_flags.READ, 0, (max(nbytes, 1),), _BYTE, is_blocking=True)
     return mapped.base.release(queue)
 
 

@@ -38,8 +38,8 @@ class _Pool(QueueMemory):
         self.idle: dict[int, list[tuple[cl.Buffer, cl.Event | None]]] = {}
         self.idle_bytes = 0
 
-    def take(self, device: DeviceCore, queue: cl.CommandQueue, nbytes: int) -> cl.Buffer:
-        size = _size_class(nbytes)
+    def take(self, device: DeviceCore, size: int) -> cl.Buffer:
+        """A buffer of a size of :func:`size_class`."""
         buffer = None
         with self.lock:
             if not self.busy:
@@ -48,20 +48,13 @@ class _Pool(QueueMemory):
                     buffer = self._from_idle(size)
                 finally:
                     self.busy = False
-        if buffer is None:
-            buffer = self._allocate(device, size)
-        setattr(buffer, _LENT, (self, size, queue))
-        return buffer
+        return self._allocate(device, size) if buffer is None else buffer
 
     def _from_idle(self, size: int) -> cl.Buffer | None:
-        import pyopencl
-
         entries = self.idle.get(size, [])
         for position in range(len(entries) - 1, -1, -1):
-            buffer, event = entries[position]
-            done = pyopencl.command_execution_status.COMPLETE
-            if self.in_order or event is None or event.command_execution_status == done:
-                del entries[position]
+            if self.in_order or _is_complete(entries[position][1]):
+                buffer, _ = entries.pop(position)
                 self.idle_bytes -= size
                 return buffer
         return None
@@ -86,6 +79,7 @@ class _Pool(QueueMemory):
         raise AssertionError("unreachable")
 
     def give(self, buffer: cl.Buffer, size: int, event: cl.Event | None) -> None:
+        """Return a buffer; see :func:`give`."""
         with self.lock:
             if self.busy:  # drop the buffer; the driver keeps it for the commands that use it
                 return
@@ -116,7 +110,13 @@ class _Pool(QueueMemory):
         del idle  # after the lock, because it takes time
 
 
-def _size_class(nbytes: int) -> int:
+def _is_complete(event: cl.Event | None) -> bool:
+    import pyopencl
+
+    return event is None or event.command_execution_status == pyopencl.command_execution_status.COMPLETE
+
+
+def size_class(nbytes: int) -> int:
     """`nbytes` rounded up to one of eight sizes per power of two, which limits the number of distinct sizes."""
     if nbytes <= _SMALLEST:
         return _SMALLEST
@@ -139,7 +139,10 @@ def take(device: DeviceCore, queue: cl.CommandQueue, nbytes: int) -> cl.Buffer:
     """
     if nbytes < 0:
         raise InvalidArgument(f"the size of scratch memory is {nbytes} bytes; 0 or more are accepted")
-    return pool_of(queue).take(device, queue, int(nbytes))
+    pool, size = pool_of(queue), size_class(int(nbytes))
+    buffer = pool.take(device, size)
+    setattr(buffer, _LENT, (pool, size, queue))
+    return buffer
 
 
 def give(buffer: cl.Buffer, event: cl.Event | None = None) -> None:

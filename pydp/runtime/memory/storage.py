@@ -32,11 +32,11 @@ class Storage:
 
     Commands on one in-order queue need no wait lists. Events matter only if a second queue uses the buffer; `others` is
     None until then. `array` is a pyopencl Array on the memory, if there is one. All such Arrays share one list of
-    events, which pydp reads and updates. `pooled` memory returns to the pool of the device's queue if no other queue or
-    Array has used it.
+    events, which pydp reads and updates. Memory from a pool of scratch memory has the pool's queue as `pool_queue`, and
+    returns to the pool if no other queue or Array has used it.
     """
 
-    __slots__ = ("__weakref__", "array", "buffer", "device", "event", "others", "pooled", "queue")
+    __slots__ = ("__weakref__", "array", "buffer", "device", "event", "others", "pool_queue", "queue")
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Storage:
         self.event = event
         self.others: dict[cl.CommandQueue, cl.Event] | None = None
         self.array = array
-        self.pooled = False
+        self.pool_queue: cl.CommandQueue | None = None
 
     def check_alive(self) -> None:
         """Raise InvalidArgument if the user has released the memory. That is possible only through a pyopencl Array."""
@@ -98,11 +98,11 @@ class Storage:
         if releases.forbidden:
             releases.kept.append(self)
         elif (
-            self.pooled
+            self.pool_queue is not None
+            and self.pool_queue is self.queue
             and self.others is None
             and self.array is None
             and not is_finalizing()
-            and self.queue in (None, self.device.queue)
         ):
             later(self.buffer, self.event)
 

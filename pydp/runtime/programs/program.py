@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,65 +46,22 @@ class Program:
 
 
 class _KernelObject:
-    """A kernel object of pyopencl with arguments of its own, for one launch at a time."""
+    """A kernel object of pyopencl with arguments of its own, for one launch at a time.
 
-    __slots__ = ("cl", "set_objects", "set_values")
-
-    def __init__(self, cl_kernel: cl.Kernel, fixed: tuple[list[object], list[object]]) -> None:
-        self.cl = cl_kernel
-        self.set_objects, self.set_values = _setters(cl_kernel)
-        if fixed[0]:
-            self.set_objects(fixed[0])
-        if fixed[1]:
-            self.set_values(fixed[1])
-
-
-class _KernelObjects:
-    """The driver's objects of one kernel, with the same fixed arguments; each launch takes one of them.
-
-    There is no lock: launches of two kernels that finalizers in two threads interrupt crosswise would wait for each
-    other.
+    Arguments are (index, argument, index, argument, ...); `objects` are buffers, `values` NumPy scalars.
     """
 
-    __slots__ = ("_enqueue", "_fixed", "_idle", "_name", "_program")
+    __slots__ = ("cl", "enqueue", "set_objects", "set_values")
 
-    def __init__(
-        self, program: Program, cl_kernel: cl.Kernel, fixed: tuple[list[object], list[object]] = ([], [])
-    ) -> None:
+    def __init__(self, cl_kernel: cl.Kernel, objects: tuple[object, ...] = (), values: tuple[object, ...] = ()) -> None:
         import pyopencl
 
-        self._program, self._name, self._fixed = program, cl_kernel.function_name, fixed
-        self._enqueue = pyopencl.enqueue_nd_range_kernel
-        self._idle = [_KernelObject(cl_kernel, fixed)]  # append and pop are atomic
-
-    def another(self) -> cl.Kernel:
-        """A new object of the driver, without arguments."""
-        import pyopencl
-
-        return pyopencl.Kernel(self._program.cl, self._name)
-
-    def enqueue(
-        self,
-        queue: cl.CommandQueue,
-        global_size: tuple[int, ...],
-        local_size: tuple[int, ...] | None,
-        objects: list[object],
-        values: list[object],
-        wait_for: Sequence[cl.Event] | None,
-    ) -> cl.Event:
-        """Set arguments, as (index, argument, index, argument, ...), and enqueue."""
-        try:
-            taken = self._idle.pop()
-        except IndexError:  # another thread launches this kernel, or this thread in the call that is interrupted
-            taken = _KernelObject(self.another(), self._fixed)
-        try:
-            if objects:
-                taken.set_objects(objects)
-            if values:
-                taken.set_values(values)
-            return self._enqueue(queue, taken.cl, global_size, local_size, None, wait_for or None)
-        finally:
-            self._idle.append(taken)
+        self.cl, self.enqueue = cl_kernel, pyopencl.enqueue_nd_range_kernel
+        self.set_objects, self.set_values = _setters(cl_kernel)
+        if objects:
+            self.set_objects(objects)
+        if values:
+            self.set_values(values)
 
 
 class Kernel:
@@ -120,9 +78,9 @@ class Kernel:
         "_flush",
         "_group_limit",
         "_group_size_known",
+        "_idle",
         "_launched",
         "_num_args",
-        "_objects",
         "cl",
         "name",
         "params",
@@ -153,7 +111,7 @@ class Kernel:
         self._launched = device.launched
         self._group_limit = device.profile.max_group_size
         self._group_size_known = device.quirks.kernel_group_size_known
-        self._objects = _KernelObjects(program, cl_kernel)
+        self._idle = [_KernelObject(cl_kernel)]
         self._num_args = int(cl_kernel.num_args)
         self._flush = device.quirks.flush_before_wait
 
@@ -180,31 +138,54 @@ class Kernel:
             _flush(wait_for)
         objects: list[object] = []
         values: list[object] = []
-        for index, arg in enumerate(args):
-            target = values if isinstance(arg, np.generic) else objects
-            target.append(index)
-            target.append(arg)
-        return self._launch(self._objects, queue, global_size, local_size, objects, values, wait_for)
+        for pair in enumerate(args):
+            if isinstance(pair[1], np.generic):
+                values += pair
+            else:
+                objects += pair
+        return self._launch(queue, global_size, local_size, tuple(objects), tuple(values), wait_for, self._idle)
 
     def _launch(
         self,
-        kernel_objects: _KernelObjects,
         queue: cl.CommandQueue,
         global_size: tuple[int, ...],
         local_size: tuple[int, ...] | None,
-        objects: list[object],
-        values: list[object],
+        objects: tuple[object, ...],
+        values: tuple[object, ...],
         wait_for: Sequence[cl.Event] | None,
+        idle: list[_KernelObject],
+        fixed: tuple[tuple[object, ...], ...] = (),
     ) -> cl.Event:
-        """Enqueue a kernel object; `objects` and `values` are pairs of index and argument."""
+        """Set arguments on one of the `idle` kernel objects, which have the arguments `fixed`, and enqueue it.
+
+        There is no lock: launches of two kernels that finalizers in two threads interrupt crosswise would wait for each
+        other.
+        """
         self._launched[0] = (self._about, global_size, local_size)
         try:
-            return kernel_objects.enqueue(queue, global_size, local_size, objects, values, wait_for)
+            try:
+                taken = idle.pop()  # pop and append are atomic
+            except IndexError:  # another thread launches this kernel, or this thread in the call that is interrupted
+                taken = self._another(*fixed)
+            try:
+                if objects:
+                    taken.set_objects(objects)
+                if values:
+                    taken.set_values(values)
+                return taken.enqueue(queue, taken.cl, global_size, local_size, None, wait_for or None)
+            finally:
+                idle.append(taken)
         except Exception as error:
             explained = self._explained(error, global_size, local_size)
             if explained is error:
                 raise
             raise explained from error
+
+    def _another(self, *fixed: tuple[object, ...]) -> _KernelObject:
+        """A new object of the driver for this kernel, with some arguments set."""
+        import pyopencl
+
+        return _KernelObject(pyopencl.Kernel(self.program.cl, self.name), *fixed)
 
     def _explained(
         self, error: Exception, global_size: tuple[int, ...], local_size: tuple[int, ...] | None
@@ -249,25 +230,18 @@ class Kernel:
             return limit
         return min(self._group_info("WORK_GROUP_SIZE") or limit, limit)
 
-    def described(self, global_size: object, local_size: object) -> str:
-        """A description of a launch of this kernel, on three lines."""
-        return described((self._about, global_size, local_size))
-
     def __repr__(self) -> str:
         return f"<pydp Kernel {self.name} of {self.template} on {self._device_name!r}>"
-
-
-OPEN, OPEN_VALUE = object(), object()
-"""In the arguments of a PreparedLaunch: a buffer or a NumPy scalar that each `enqueue` sets."""
 
 
 class PreparedLaunch:
     """A launch of a kernel whose other arguments are set once, on kernel objects of its own.
 
-    slots: for each open argument, in order, its place in the list that `enqueue` takes.
+    slots: for the arguments that each `enqueue` sets, by their index, the position in the list that `enqueue` takes.
+    indexes: the position of the numbers 0, 1, 2, ... in this list.
     """
 
-    __slots__ = ("_buffers", "_kernel", "_objects", "_values", "global_size", "local_size")
+    __slots__ = ("_buffers", "_fixed", "_idle", "_kernel", "_values", "global_size", "local_size")
 
     def __init__(
         self,
@@ -275,37 +249,40 @@ class PreparedLaunch:
         global_size: tuple[int, ...],
         local_size: tuple[int, ...] | None,
         args: Sequence[object],
-        slots: Sequence[int],
+        slots: Mapping[int, int],
+        indexes: int,
     ) -> None:
         self._kernel, self.global_size, self.local_size = kernel, global_size, local_size
-        remaining = iter(slots)
-        self._buffers: list[tuple[int, int]] = []
-        self._values: list[tuple[int, int]] = []
-        fixed: tuple[list[object], list[object]] = ([], [])
+        fixed: tuple[list[object], list[object]] = ([], [])  # buffers, NumPy scalars
+        given: tuple[list[int], list[int]] = ([], [])
         for at, arg in enumerate(args):
-            if arg is OPEN or arg is OPEN_VALUE:
-                (self._buffers if arg is OPEN else self._values).append((at, next(remaining)))
+            number = isinstance(arg, np.generic)
+            if at in slots:
+                given[number].extend((indexes + at, slots[at]))
             else:
-                fixed[isinstance(arg, np.generic)].extend((at, arg))
-        self._objects = _KernelObjects(kernel.program, kernel._objects.another(), fixed)
+                fixed[number].extend((at, arg))
+        self._buffers, self._values = map(_getter, given)
+        self._fixed = (tuple(fixed[0]), tuple(fixed[1]))
+        self._idle = [kernel._another(*self._fixed)]
 
     def enqueue(
         self, queue: cl.CommandQueue, given: Sequence[object], wait_for: Sequence[cl.Event] | None = ()
     ) -> cl.Event:
-        """Enqueue with the open arguments from `given`."""
-        kernel = self._kernel
+        """Enqueue with the other arguments from `given`."""
+        kernel, sizes = self._kernel, (self.global_size, self.local_size)
         if wait_for and kernel._flush:
             _flush(wait_for)
-        objects: list[object] = []
-        for at, slot in self._buffers:
-            objects.append(at)
-            objects.append(given[slot])
-        values: list[object] = [part for at, slot in self._values for part in (at, given[slot])]
-        return kernel._launch(self._objects, queue, self.global_size, self.local_size, objects, values, wait_for)
+        buffers, values = self._buffers(given), self._values(given)
+        return kernel._launch(queue, *sizes, buffers, values, wait_for, self._idle, self._fixed)
+
+
+def _getter(positions: Sequence[int]) -> Callable[[Sequence[object]], tuple[object, ...]]:
+    """A function that takes the elements at these positions from a list, without a loop in Python."""
+    return itemgetter(*positions) if positions else lambda given: ()
 
 
 def described(launch: tuple[tuple[Any, ...], object, object]) -> str:
-    """A description of the launch that `DeviceCore.launched` holds."""
+    """A description of the launch that `DeviceCore.launched` holds, on three lines."""
     (name, template, params, device, driver), global_size, local_size = launch
     return (
         f"kernel {name} of {template}, {global_size} work-items in groups of {local_size}\n"
@@ -314,7 +291,9 @@ def described(launch: tuple[tuple[Any, ...], object, object]) -> str:
     )
 
 
-def _setters(cl_kernel: cl.Kernel) -> tuple[Callable[[list[object]], None], Callable[[list[object]], None]]:
+def _setters(
+    cl_kernel: cl.Kernel,
+) -> tuple[Callable[[tuple[object, ...]], None], Callable[[tuple[object, ...]], None]]:
     """Two functions that set (index, argument, index, argument, ...): for buffers and for NumPy scalars.
 
     pyopencl's public function takes 7 us per NumPy scalar, its inner ones 0.1 us.
@@ -322,9 +301,9 @@ def _setters(cl_kernel: cl.Kernel) -> tuple[Callable[[list[object]], None], Call
     objects = getattr(cl_kernel, "_set_arg_multi", None)
     values = getattr(cl_kernel, "_set_arg_buf_multi", None)
     if objects is not None and values is not None:
-        return (lambda pairs: objects(tuple(pairs))), (lambda pairs: values(tuple(pairs)))
+        return objects, values
 
-    def one_by_one(pairs: list[object]) -> None:
+    def one_by_one(pairs: tuple[object, ...]) -> None:
         for index, arg in zip(pairs[::2], pairs[1::2], strict=True):
             cl_kernel.set_arg(index, arg)
 
