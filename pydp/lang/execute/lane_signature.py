@@ -21,6 +21,15 @@ FACTOR = np.int64(-7046029254386353131)  # odd multiplier of the hash: 2**64 div
 Signature = Any  # an array of int64 with one element per lane, or a scalar for all lanes; None if unknown
 
 
+def reads_changing(expression: ir.Expr, written: set[str]) -> bool:
+    """Whether an expression reads an array that may change; it has no signature then. written: as for `signature`."""
+    return any(isinstance(part, ir.Load) and _may_change(part.array, written) for part in ir.walk(expression))
+
+
+def _may_change(array: ir.Array, written: set[str]) -> bool:
+    return not isinstance(array, ir.GlobalArray) or array.name in written
+
+
 def signature(
     expression: ir.Expr,
     evaluate: Callable[[ir.Expr], OptionalValue],
@@ -33,7 +42,7 @@ def signature(
     values are unknown. written: the names of arrays that may change.
     """
     if isinstance(expression, ir.Load):
-        if not isinstance(expression.array, ir.GlobalArray) or expression.array.name in written:
+        if _may_change(expression.array, written):
             return None
         name, parts = expression.array.name, expression.indices
     else:

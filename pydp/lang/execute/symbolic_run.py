@@ -17,7 +17,7 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.execute import symbolic_values
 from pydp.lang.execute.lane_events import Access, BarrierEvent, Event, SkippedIterations
-from pydp.lang.execute.lane_signature import Signature, signature
+from pydp.lang.execute.lane_signature import Signature, reads_changing, signature
 from pydp.lang.execute.lanes import Counter, Lanes
 from pydp.lang.execute.masks import Mask, mask_or, normalize
 from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue, binary, merge_states, symbol
@@ -66,6 +66,7 @@ class Tracer(Lanes):
         self.context: tuple[int, ...] = ()
         self.assignments_uncertain = False  # unknown lanes may have executed `continue` and skip what follows
         self.signatures: dict[str, Signature] = {}
+        self._reads_changing: dict[int, bool] = {}  # whether an expression reads an array that may change, by uid
         self.written = {s.array.name for s in ir.statements(function.body) if isinstance(s, ir.Store | ir.Atomic)}
         self.events: list[Event] = []
         self.condition_count = 0
@@ -154,7 +155,10 @@ class Tracer(Lanes):
         self.put(statement.variable, value)
 
     def signature(self, expression: ir.Expr) -> Signature:
-        return signature(expression, self.evaluate, self.signatures, self.written)
+        changing = self._reads_changing.get(expression.uid)
+        if changing is None:
+            changing = self._reads_changing[expression.uid] = reads_changing(expression, self.written)
+        return None if changing else signature(expression, self.evaluate, self.signatures, self.written)
 
     def _forget(self, body: list[ir.Stmt]) -> None:
         """The values of variables that are assigned in a body become unknown."""
