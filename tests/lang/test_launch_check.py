@@ -7,9 +7,11 @@ import pytest
 
 import pydp
 from pydp import group_barrier, local_field
-from pydp.lang.analysis import launch_check
+from pydp.lang.analysis import barrier_check, launch_check
+from pydp.lang.analysis.barrier_check import BarrierCheck
 from pydp.lang.analysis.launch_check import MAX_SIMILAR_LAUNCHES, LaunchCheck, control_inputs
 from pydp.lang.compile import FieldType, NumberType, translate
+from pydp.lang.execute.launch_lanes import LaunchValues, trace_launch
 from pydp.lang.execute.symbolic_run import Tracer, trace_group
 from pydp.lang.ir.diagnostics import VectorError
 
@@ -133,6 +135,85 @@ def test_a_trace_is_made_again_only_if_it_was_cut():
     whole = trace_group(function, 1000)
     assert len(cut) < 50 < len(whole)
     assert trace_group(function, 60) is whole and trace_group(function, 10_000) is whole
+
+
+def in_a_branch_that_no_lane_reaches(idx, x, out, n, width):
+    s = local_field(np.int32, 8)
+    s[idx.local[0]] = x[idx]
+    if n == 1:
+        out[idx] = 0
+    else:
+        if n == 1:
+            group_barrier(width)
+    out[idx] = s[idx.local[0] ^ 7]
+
+
+def in_a_group_that_the_grid_lacks(idx, x, out, n, width):
+    s = local_field(np.int32, 8)
+    s[idx.local[0]] = x[idx]
+    if idx.group[0] >= n:
+        group_barrier(width)
+    out[idx] = s[idx.local[0] ^ 7]
+
+
+def in_a_loop_without_iterations(idx, x, out, n, width):
+    s = local_field(np.int32, 8)
+    s[idx.local[0]] = x[idx]
+    for _ in range(n, 2):
+        group_barrier(width)
+    out[idx] = s[idx.local[0] ^ 7]
+
+
+@pytest.mark.parametrize("width", [2, 8])
+@pytest.mark.parametrize(
+    "fn", [in_a_branch_that_no_lane_reaches, in_a_group_that_the_grid_lacks, in_a_loop_without_iterations]
+)
+def test_a_barrier_that_a_launch_does_not_reach_orders_no_lanes(fn, width):
+    with pytest.raises(VectorError, match=r"Race: .* s\[0\] .* there is no group_barrier\(\) between them"):
+        pydp.forall(32, fn, ints(32), ints(32), 4, width, group=8, device="host")
+
+
+def test_local_fields_are_accepted_if_the_launch_reaches_the_barrier():
+    for fn in (in_a_group_that_the_grid_lacks, in_a_loop_without_iterations):
+        out = ints(29)
+        pydp.forall(29, fn, ints(32), out, 0, 8, group=8, device="host")
+        assert out[:24].tolist() == [k ^ 7 for k in range(24)]
+
+
+def test_loops_with_empty_bodies_are_cut():
+    def empty(idx, out, n):
+        for _ in range(n):
+            for _ in range(n):
+                pass
+        out[idx] = n
+
+    function, size = translate(empty, 1, None, [I1, N]), 20_000
+    trace = trace_launch(function, LaunchValues((4,), (0,), {0: (4,)}, {1: size}), {"out"})
+    assert trace.is_cut
+
+
+def test_loops_that_only_sum_are_cut_in_the_check_of_widths(monkeypatch):
+    def summed(idx, x, out, n, width):
+        s = local_field(np.int32, 8)
+        total = 0
+        for k in range(n):
+            total += x[k]
+        s[idx.local[0]] = total
+        group_barrier(width)
+        out[idx] = s[idx.local[0] ^ 7]
+
+    function = translate(summed, 1, (8,), [I1, I1, N, N])
+    check = BarrierCheck(function, *control_inputs(function.body))
+    seen = []
+
+    def seen_trace(*given, **named):
+        seen.append(trace_launch(*given, **named))
+        return seen[-1]
+
+    monkeypatch.setattr(barrier_check, "trace_launch", seen_trace)
+    with pytest.raises(VectorError, match="width is 3;"):
+        check.check_values(LaunchValues((8,), (0,), {0: (4,), 1: (8,)}, {2: 30_000, 3: 3}))
+    assert seen[0].is_cut
 
 
 def test_control_inputs():

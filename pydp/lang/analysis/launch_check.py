@@ -40,7 +40,8 @@ class LaunchCheck:
         by_index = conditional_bounds or any(_is_input(part, _GRID_INDEXES) for part in parts)
         bounds = by_index or any(_is_input(part, _SIZES_AND_NUMBERS) for part in parts)
         sizes = any(not isinstance(one, ir.Parameter) for one in control)
-        self._sizes_decide = by_index or (sizes and (bounds or self.has_widths))
+        self._raced_fields = {one.name for one in function.locals} if _has_conditional_barrier(function.body) else set()
+        self._sizes_decide = by_index or (sizes and (bounds or self.has_widths or bool(self._raced_fields)))
         fields: list[ir.Array] = [*function.locals, *function.privates]
         self._fields = {one.name for one in fields} if bounds else set()
         stored = (one.array for one in ir.statements(function.body) if isinstance(one, ir.Store | ir.Atomic))
@@ -99,6 +100,7 @@ class LaunchCheck:
         function = self.function
         arrays = set() if widths_only else race_check.shared_arrays(function, self.written, launch)
         fields = set() if widths_only else self._fields
+        arrays |= set() if widths_only else self._raced_fields
         recorded = arrays | fields
         if self.has_widths:
             recorded |= {one.name for one in function.arrays} | {one.name for one in function.locals}
@@ -132,6 +134,15 @@ def control_inputs(body: list[ir.Stmt]) -> tuple[list[ir.Expr], set[str]]:
     parts = list(_deciding_parts(control, body))
     inputs = {repr(part): part for part in parts if _is_input(part, _SIZES_AND_NUMBERS)}
     return list(inputs.values()), {part.variable.name for part in parts if isinstance(part, ir.Read)}
+
+
+def _has_conditional_barrier(body: list[ir.Stmt]) -> bool:
+    """Whether a barrier is inside a condition, or a loop whose trip count is not constant."""
+    for one in ir.statements(body):
+        is_constant = isinstance(one, ir.For) and ir.constant_range(one) is not None
+        if any(map(ir.barriers, ir.blocks(one))) and not is_constant:
+            return True
+    return False
 
 
 def _is_input(part: ir.Expr, kinds: tuple[type[ir.Expr], ...]) -> bool:

@@ -1,12 +1,13 @@
 """Finds races between lanes: two accesses to one element that no barrier orders, at least one a write or update.
 
 :mod:`static_checks` searches the accesses to local fields, before any launch. :func:`check` searches the accesses to
-arrays with the values of a launch. Barriers order the lanes of one group; lanes of different groups, and lanes without
+arrays with the values of a launch, and to local fields if these values decide which barriers run. Barriers order the lanes of one group; lanes of different groups, and lanes without
 a group, are never ordered. Lanes that write equal values in one statement do not race.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -173,7 +174,7 @@ def shared_arrays(function: ir.Function, written: Collection[str], launch: Launc
 
 
 def check(trace: LaunchTrace, arrays: Collection[str]) -> None:
-    """Raise VectorError if lanes of a launch certainly race on one of the array arguments `arrays`.
+    """Raise VectorError if lanes of a launch certainly race on one of `arrays`, array arguments or local fields.
 
     A sample of the lanes is checked (see :class:`pydp.lang.execute.launch_lanes.Sample`); all lanes of a small launch.
     """
@@ -182,7 +183,7 @@ def check(trace: LaunchTrace, arrays: Collection[str]) -> None:
     interval = 0
     for event in trace.events:
         if isinstance(event, Access):
-            located = _locate(event, interval, launch) if event.array.name in arrays else None
+            located = _locate(event, interval, trace) if event.array.name in arrays else None
             if located is not None:
                 by_memory[launch.memory_of(event.array.name)].append(located)
         elif not isinstance(event, SkippedIterations) or event.barriers:
@@ -193,12 +194,14 @@ def check(trace: LaunchTrace, arrays: Collection[str]) -> None:
             raise _error(race, sample, launch)
 
 
-def _locate(access: Access, interval: int, launch: LaunchValues) -> LocatedAccess | None:
-    """The lanes of an access and their elements; None if an index is unknown."""
+def _locate(access: Access, interval: int, trace: LaunchTrace) -> LocatedAccess | None:
+    """The lanes of an access and their elements; None if an index is unknown. Each group has its own local fields."""
     if access.dims is None or not access.certain:
         return None
-    shape, start, strides = _memory(access, launch)
+    shape, start, strides = _memory(access, trace.launch)
     inside, elements = np.ones(len(access.lanes), bool), np.full((), start)
+    if isinstance(access.array, ir.LocalArray):
+        elements = trace.sample.group_number[access.lanes] * math.prod(shape)
     for index, extent, stride in zip(access.dims, shape, strides, strict=True):
         if index is None or not index.is_exact:
             return None
@@ -213,8 +216,8 @@ def _locate(access: Access, interval: int, launch: LaunchValues) -> LocatedAcces
 
 def _memory(access: Access, launch: LaunchValues) -> tuple[tuple[int, ...], int, tuple[int, ...]]:
     """The shape of an array, and its start and strides in the memory that it shares with others, in elements."""
-    assert isinstance(access.array, ir.GlobalArray)
-    shape = launch.shapes[access.array.position]
+    array = access.array
+    shape = launch.shapes[array.position] if isinstance(array, ir.GlobalArray) else array.shape
     if access.array.name in launch.aliases:
         return shape, *launch.aliases[access.array.name][1:]
     strides, count = [0] * len(shape), 1

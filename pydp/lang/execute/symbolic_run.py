@@ -261,8 +261,9 @@ class Tracer(Lanes):
         self.certain, self.context, self.iterations_known, self.assignments_uncertain = state
 
     def run_iteration(self, body: list[ir.Stmt]) -> None:
-        before = self.context
+        before, work_before = self.context, self.work
         super().run_iteration(body)
+        self.work = max(self.work, work_before + 1)  # an iteration of an empty body takes time too
         if self.context != before and any(isinstance(jump, ir.Continue) for jump in ir.jumps(body)):
             self.context = before  # the next iteration does not depend on a `continue` in this one
             if any(isinstance(jump, ir.Break) for jump in ir.jumps(body)):
