@@ -104,7 +104,7 @@ def test_a_race_across_a_missing_barrier_names_both_lines():
     message = caught.value.message
     assert "lane [4] of group [0] writes 4 to s[4]" in message and "lane [3] of group [0] reads 4 from it" in message
     assert f"(line {line_of(f, '= x[idx]')})" in message and f"(line {line_of(f, 'out[idx]')})" in message
-    assert "no barrier between them" in message
+    assert "there is no group_barrier() between them" in message
     checked.run(made, (8,), None, [np.zeros(8, np.int32), np.arange(8, dtype=np.int32)])
 
 
@@ -180,7 +180,7 @@ def test_lanes_of_a_group_race_on_an_array_between_barriers():
         pydp.group_barrier()
 
     error = failure(f, [I1], [np.zeros(8, np.int32)], (8,), (4,))
-    assert "no barrier between them" in error.message
+    assert "there is no group_barrier() between them" in error.message
 
     def right(idx, x):
         x[idx] = x[idx] + 1

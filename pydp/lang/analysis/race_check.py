@@ -1,8 +1,9 @@
 """Finds races between lanes: two accesses to one element that no barrier orders, at least one a write or update.
 
-:mod:`static_checks` searches the accesses to local fields, before any launch. :func:`check` searches the accesses to
-arrays with the values of a launch, and to local fields if these values decide which barriers run. Barriers order the lanes of one group; lanes of different groups, and lanes without
-a group, are never ordered. Lanes that write equal values in one statement do not race.
+:mod:`static_checks` searches the accesses to local fields before any launch. :func:`check` searches the accesses to
+arrays with the values of a launch; it searches local fields too if these values decide which barriers run. Barriers
+order the lanes of one group; lanes of different groups, and lanes without a group, are never ordered. Lanes that write
+equal values in one statement do not race.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pydp.lang.execute.lane_events import (
     Access,
     SkippedIterations,
     differing_values,
+    missing_order,
     race_text,
     racing_lanes,
 )
@@ -238,10 +240,5 @@ def _error(race: Race, sample: Sample, launch: LaunchValues) -> VectorError:
     other = "it" if name == other_name else f"{other_name}{_index(second, race.other)}, the same element,"
     lanes = sample.name(race.lane), sample.name(race.other)
     text = race_text(first, lanes[0], f"{name}{_index(first, race.lane)}", second, lanes[1], other)
-    if not sample.by_group:
-        why = "different lanes are never ordered"
-    elif sample.group_number[race.lane] != sample.group_number[race.other]:
-        why = "no barrier holds between groups"
-    else:
-        why = "there is no group_barrier() between them"
-    return VectorError(f"{text}: {why}", second.where)
+    same_group = sample.group_number[race.lane] == sample.group_number[race.other]
+    return VectorError(f"{text}: {missing_order(sample.by_group, same_group)}", second.where)

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.execute.checked_launch import VERBS, CheckedLaunch, CheckFailed, Race, Witness, element_of
+from pydp.lang.execute.checked_launch import CheckedLaunch, CheckFailed, Race, Witness, element_of
 from pydp.lang.execute.checked_memory import SITE_BITS, Region, Shadow, find
 from pydp.lang.execute.host import Chunk, HostLanes, Parameters, chunks
 from pydp.lang.execute.host_values import is_uniform, materialize
-from pydp.lang.execute.lane_events import width_error
+from pydp.lang.execute.lane_events import VERBS, width_error
 from pydp.lang.execute.lanes import Lanes
 from pydp.lang.execute.masks import Mask, mask_and
 from pydp.runtime.environment import reader

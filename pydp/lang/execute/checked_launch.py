@@ -11,10 +11,8 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.execute.checked_memory import SITE_BITS, SITES, Finding, Region, find
 from pydp.lang.execute.host import Parameters, needs_groups
-from pydp.lang.execute.lane_events import lane_index
+from pydp.lang.execute.lane_events import VERBS, lane_index, lane_text, missing_order
 from pydp.lang.ir.diagnostics import VectorError
-
-VERBS = {"read": "reads", "write": "writes", "atomic": "updates"}
 
 
 class CheckFailed(VectorError):
@@ -99,11 +97,8 @@ class CheckedLaunch:
 
     def lane(self, number: int) -> str:
         """A lane as text, by its index in the group or in the grid."""
-        if self.lanes == 1:
-            place = lane_index(number, self.counts)
-            return f"lane {[start + k for start, k in zip(self.offset, place, strict=True)]}"
         group, local = divmod(number, self.lanes)
-        return f"lane {lane_index(local, self.group)} of group {lane_index(group, self.counts)}"
+        return lane_text(self.lanes > 1, lane_index(group, self.counts), lane_index(local, self.group), self.offset)
 
     def race(
         self, found: Finding, region: Region, memory: dict[str, np.ndarray], skip: dict[str, int], within: int = 0
@@ -123,12 +118,10 @@ class CheckedLaunch:
         lanes = [e >> SITE_BITS for e in (entry, other)]
         one = f"{self.lane(lanes[0])} {witness.describe(kind, entry, name)} (line {sites[0][1].line})"
         two = f"{self.lane(lanes[1])} {witness.describe(other_kind, other, 'it')} (line {sites[1][1].line})"
-        if lanes[0] // self.lanes != lanes[1] // self.lanes:
-            why = "different lanes are never ordered" if self.lanes == 1 else "no barrier holds between groups"
-        elif within:
+        same_group = lanes[0] // self.lanes == lanes[1] // self.lanes
+        why = missing_order(self.lanes > 1, same_group)
+        if same_group and within:
             why = f"only a barrier of width {within} between them"
-        else:
-            why = "no barrier between them"
         return CheckFailed(f"Race: {one} and {two}: {why}", sites[1][1])
 
 

@@ -143,6 +143,26 @@ def race_text(first: Access, lane: str, element: str, second: Access, other_lane
     return f"Race: {one} and {other_lane} {VERBS[second.kind]} {other_element} in line {second.where.line}"
 
 
+def missing_order(by_group: bool, same_group: bool) -> str:
+    """The last part of the error message for lanes that race: why no barrier orders them. by_group: see
+    :func:`lane_text`."""
+    if not by_group:
+        return "different lanes are never ordered"
+    return "there is no group_barrier() between them" if same_group else "no barrier holds between groups"
+
+
+def lane_text(by_group: bool, group: Sequence[int], local: Sequence[int], offset: Sequence[int]) -> str:
+    """A lane as text.
+
+    by_group: the text has the lane's index in its group and the index of the group; if not, the lane is a group of its
+    own, and the text has its index in the grid. group: the index of the group. local: the index in the group. offset:
+    the offset of the grid.
+    """
+    if by_group:
+        return f"lane {list(local)} of group {list(group)}"
+    return f"lane {[start + index for start, index in zip(offset, group, strict=True)]}"
+
+
 def lane_index(lane: int, group: tuple[int, ...]) -> list[int]:
     """The local index of a lane number."""
     return [int(i) for i in np.unravel_index(lane, group)] if group else []

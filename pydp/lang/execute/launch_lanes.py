@@ -15,7 +15,7 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.execute.host import needs_groups
-from pydp.lang.execute.lane_events import Access, Event
+from pydp.lang.execute.lane_events import Access, Event, lane_text
 from pydp.lang.execute.symbolic_run import Tracer
 from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue
 
@@ -86,10 +86,8 @@ class Sample:
 
     def name(self, lane: int) -> str:
         """A lane as text, by its index in the group or in the grid."""
-        here = [int(one[lane]) for one in self.groups]
-        if not self.by_group:
-            return f"lane {[start + k for start, k in zip(self.offset, here, strict=True)]}"
-        return f"lane {[int(one[lane]) for one in self.locals]} of group {here}"
+        group, local = ([int(one[lane]) for one in indexes] for indexes in (self.groups, self.locals))
+        return lane_text(self.by_group, group, local, self.offset)
 
 
 def _chosen(group_counts: list[int], limit: int) -> list[np.ndarray]:
