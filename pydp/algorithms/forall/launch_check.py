@@ -52,17 +52,17 @@ def _aliases(made: Translation, values: list[Any]) -> dict[str, tuple[str, int, 
             continue
         reaches = [stride * (n - 1) for stride, n in zip(strides, value.shape, strict=True)]
         low, high = start + sum(min(0, r) for r in reaches), start + sum(max(0, r) for r in reaches)
-        apart = _memory(value), value.dtype, start % size
+        key = _memory(value), value.dtype, start % size
         steps = tuple(stride // size for stride in strides)
-        spans.setdefault(apart, []).append((name, start // size, low // size, high // size, steps))
+        spans.setdefault(key, []).append((name, start // size, low // size, high // size, steps))
     aliases = {}
     for arrays in spans.values():
-        touching = [
+        overlapping = [
             one for one in arrays if any(one is not two and one[2] <= two[3] and two[2] <= one[3] for two in arrays)
         ]
-        lowest = min((one[1] for one in touching), default=0)
-        for name, start, _low, _high, steps in touching:
-            aliases[name] = (touching[0][0], start - lowest, steps)
+        lowest = min((one[1] for one in overlapping), default=0)
+        for name, start, _low, _high, steps in overlapping:
+            aliases[name] = (overlapping[0][0], start - lowest, steps)
     return aliases
 
 

@@ -102,7 +102,7 @@ def combine_affine(op: str, left: Any, right: Any, dtype: np.dtype[Any]) -> Any:
     return affine(base + sign * other, tuple(a + sign * b for a, b in zip(steps, more, strict=True)), shape, dtype)
 
 
-# --- operations (see :class:`pydp.lang.execute.lanes.Operations`) -----------------------------------------
+# --- operations (see :class:`pydp.lang.execute.lanes.Lanes`) ----------------------------------------------
 
 
 def unary(op: str, value: Any, dtype: np.dtype[Any]) -> Any:

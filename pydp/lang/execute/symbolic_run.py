@@ -54,9 +54,9 @@ class Tracer(Lanes):
     operations = symbolic_values
     several_groups = False  # the lanes belong to one group and run loops with barriers together
 
-    def __init__(self, function: ir.Function, most: int) -> None:
+    def __init__(self, function: ir.Function, work: int) -> None:
         super().__init__()
-        self.function, self.max_work = function, most
+        self.function, self.max_work = function, work
         self.is_cut = False  # iterations were skipped because of `max_work`
         self.group = function.group or (1,) * function.grid_rank
         self.size = max(1, math.prod(self.group))
