@@ -1,4 +1,4 @@
-"""Checks a launch before it runs: given barrier widths, races on arrays, and indexes of local and private fields.
+"""Checks a launch before it runs: given barrier widths, races, and indexes of local and private fields.
 
 One trace of a sample of the launch's lanes serves all three checks. Launches with the same values are checked once.
 """
