@@ -59,12 +59,13 @@ def _costs(device: Any, lanes: int, groups: int) -> Iterator[Row]:
     """A row for each implementation and width. "none" has no barrier, so its values may be wrong."""
     profile = device.profile
     out = cl.Buffer(device.context, cl.mem_flags.WRITE_ONLY, 4 * lanes * groups)
+    args = [out, np.int32(_REPEATS)]
     width = 2
     while width <= lanes:
         ways = {name: (lowering, size) for name, lowering, size in _ways(profile, lanes, width)}
         kernels = {name: _kernel(device, lanes, width, lowering, size) for name, (lowering, size) in ways.items()}
         candidates = {
-            name: lambda one=one: one.enqueue(device.queue, (lanes * groups,), (lanes,), [out, np.int32(_REPEATS)]).wait()
+            name: lambda one=one: one.enqueue(device.queue, (lanes * groups,), (lanes,), args).wait()
             for name, one in kernels.items()
         }
         seconds = alternating(candidates, budget=1.0)

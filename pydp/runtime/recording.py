@@ -6,8 +6,9 @@
 The second call with the same array layouts and the same other arguments records what it enqueues: kernels, buffers,
 scratch memory. Later such calls repeat this with their own arrays. A recording holds no arrays.
 
-A call is recorded if its arrays are Fields of one device or NumPy arrays, and its other arguments are Python and NumPy
-numbers, strings, dtypes, grids, functions of NumPy and Python, specializations, and tuples, lists and dicts of these.
+A call is recorded if its arrays are Fields of one device, or NumPy arrays that kernels use in place, and its other
+arguments are Python and NumPy numbers, strings, dtypes, grids, functions of NumPy and Python, specializations, and
+tuples, lists and dicts of these.
 out=, device= and queue= may be given, but not the name of a device, an out-of-order queue or events in wait_for=.
 `forall` also takes vector functions and tiles. Calls that enqueue more than kernels are not recorded, and neither are
 calls with an array that is not an argument of kernels (``axis=np.array(0)``). Do not use the decorator for functions
