@@ -16,7 +16,7 @@ import pydp
 from pydp.groups.barrier import BarrierLowering, Barriers, build, is_nvidia, subgroup_sizes
 from pydp.runtime.programs.program import kernel
 
-_TURNS = 256
+_REPEATS = 256
 
 
 @pydp.vector
@@ -59,21 +59,22 @@ def _costs(device: Any, lanes: int, groups: int) -> Iterator[Row]:
     """A row for each implementation and width. "none" has no barrier, so its values may be wrong."""
     profile = device.profile
     out = cl.Buffer(device.context, cl.mem_flags.WRITE_ONLY, 4 * lanes * groups)
+    args = [out, np.int32(_REPEATS)]
     width = 2
     while width <= lanes:
         ways = {name: (lowering, size) for name, lowering, size in _ways(profile, lanes, width)}
         kernels = {name: _kernel(device, lanes, width, lowering, size) for name, (lowering, size) in ways.items()}
         candidates = {
-            name: lambda one=one: one.enqueue(device.queue, (lanes * groups,), (lanes,), [out, np.int32(_TURNS)]).wait()
+            name: lambda one=one: one.enqueue(device.queue, (lanes * groups,), (lanes,), args).wait()
             for name, one in kernels.items()
         }
         seconds = alternating(candidates, budget=1.0)
         for name, spent in seconds.items():
             if name != "none":
-                own = max(spent - seconds["none"], 0.0) / (groups * _TURNS)
+                own = max(spent - seconds["none"], 0.0) / (groups * _REPEATS)
                 yield Row(
                     "barrier", f"{name}: width {width} of {lanes}", device.name, spent,
-                    groups * _TURNS / spent / 1e6, "Mbarrier/s", {"whole group": seconds["group"] / spent},
+                    groups * _REPEATS / spent / 1e6, "Mbarrier/s", {"whole group": seconds["group"] / spent},
                     notes=f"{own * 1e9:.0f} ns per barrier above none",
                 )  # fmt: skip
         width *= 8

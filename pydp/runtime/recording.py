@@ -6,8 +6,9 @@
 The second call with the same array layouts and the same other arguments records what it enqueues: kernels, buffers,
 scratch memory. Later such calls repeat this with their own arrays. A recording holds no arrays.
 
-A call is recorded if its arrays are Fields of one device or NumPy arrays, and its other arguments are Python and NumPy
-numbers, strings, dtypes, grids, functions of NumPy and Python, specializations, and tuples, lists and dicts of these.
+A call is recorded if its arrays are Fields of one device, or NumPy arrays that kernels use in place, and its other
+arguments are Python and NumPy numbers, strings, dtypes, grids, functions of NumPy and Python, specializations, and
+tuples, lists and dicts of these.
 out=, device= and queue= may be given, but not the name of a device, an out-of-order queue or events in wait_for=.
 `forall` also takes vector functions and tiles. Calls that enqueue more than kernels are not recorded, and neither are
 calls with an array that is not an argument of kernels (``axis=np.array(0)``). Do not use the decorator for functions
@@ -59,6 +60,7 @@ _PLACES = frozenset(("device", "queue", "wait_for"))  # arguments that select wh
 _NEVER = "cannot be recorded"
 _MOST_SEEN = 512  # calls that were made once
 _MOST_ITEMS = 16  # of a sequence in a key; longer ones may be data
+_MOST_VALUES = 256  # in a key, with the items of nested sequences; a list may contain itself
 _ONE, _SEVERAL, _SCALAR, _EVENT, _NOTHING = "one", "several", "scalar", "event", "nothing"  # what a call returns
 _FIXED = (np.generic, cl.LocalMemory)  # arguments of kernels that a recording may hold
 _Content = tuple[Hashable, Iterable[Any]]
@@ -187,11 +189,13 @@ class Recorder:
 
 
 def _lies_in_place(array: np.ndarray, operand: Operand) -> bool:
-    """Whether the operand is the array's own memory, from its lowest to its highest address."""
+    """Whether the operand is the array's own memory, from its lowest to its highest address, and not a copy of it."""
+    if not array.size or operand.owner is not array or not operand.buffer.flags & cl.mem_flags.USE_HOST_PTR:
+        return False
     low, high = byte_range(array)
     first = array.__array_interface__["data"][0] - low
-    whole = array.size > 0 and operand.owner is array and operand.buffer.size == high - low
-    return bool(whole) and fits_in_place(array) and operand.offset * array.itemsize == first
+    whole = operand.buffer.size == high - low and operand.offset * array.itemsize == first
+    return whole and fits_in_place(array)
 
 
 def _span(array: Any) -> tuple[int, int, int, bool]:
@@ -433,7 +437,7 @@ def _signature(
         else:
             found = None if content is None else content(value)
             found = found or _content_of(value, kind)
-            if found is None:
+            if found is None or len(values) > _MOST_VALUES:
                 return None
             parts.append(found[0])
             values.extend(found[1])  # not +=, which calls __radd__ of an Extent

@@ -256,6 +256,8 @@ def test_wrong_arguments(device: Any) -> None:
     for words in ({"waves": 0}, {"counters": "none"}, {"barriers": "all"}, {"sets": 3}):
         with pytest.raises(pydp.InvalidArgument, match=next(iter(words))):
             pydp.bincount(x, spec=words)
+    with pytest.raises(pydp.InvalidArgument, match="lanes is 64 and sets 128; at most"):
+        pydp.bincount(x, spec={"mapping": "simt", "lanes": 64, "sets": 128})
     for words in ({"counters": "registers"}, {"constants": True}):
         with pytest.raises(pydp.InvalidArgument, match="at most 32 bins, not of 33"):
             pydp.histogram(x, 33, spec=words)

@@ -12,6 +12,7 @@ import pyopencl as cl
 import pytest
 
 from pydp.runtime.memory import deferred_release, held_queues
+from pydp.runtime.memory.storage import Storage
 
 pytestmark = pytest.mark.host
 _DONE = cl.command_execution_status.COMPLETE
@@ -52,3 +53,15 @@ def test_queues_with_commands_stay_held(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(held_queues, "_held", OrderedDict({1: held}))
     for _ in _interrupted_everywhere(held_queues.release, held_queues._HeldQueue.may_go):
         assert held_queues._held == {1: held} and len(held.events) == 1
+
+
+def test_an_interrupted_constructor_of_a_storage(monkeypatch):
+    """The finalizer runs for a storage without attributes, too."""
+    errors: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", errors.append)
+
+    def make() -> None:
+        Storage(None, None)
+
+    for _ in _interrupted_everywhere(make, Storage.__init__):
+        assert not errors

@@ -153,6 +153,18 @@ def test_misaligned_outputs(device, counted):
     assert len(counted) == (1 if device.profile.shares_host_memory else 0)
 
 
+def test_calls_that_copy_numpy_arrays_are_not_repeated(device, counted, monkeypatch):
+    """A recording uses NumPy memory in place, so a device with its own memory must copy the arrays in each call."""
+    monkeypatch.setattr(device, "_profile", replace(device.profile, shares_host_memory=False))
+    for turn in range(4):
+        x, out = np.arange(20, dtype=np.int32) + turn, np.zeros(20, np.int32)
+        np.testing.assert_array_equal(pydp.scan(x, device=device), np.cumsum(x))
+        np.testing.assert_array_equal(pydp.scan(x, out=out, device=device), np.cumsum(x))
+        pydp.forall(20, scaled, out, x, 3, device=device)
+        np.testing.assert_array_equal(out, 3 * x)
+    assert not counted
+
+
 def test_fields_and_numpy_arrays_together(device):
     x = np.arange(20, dtype=np.int32)
     field, out = pydp.field(x, device=device), pydp.zeros(20, np.int32, device=device)
@@ -372,3 +384,11 @@ def test_threads_share_recordings_with_outputs_and_queues(device):
     for one in threads:
         one.join()
     assert not wrong
+
+
+def test_a_list_that_contains_itself_is_not_a_key(device):
+    x = pydp.field(np.arange(12).reshape(3, 4), device=device)
+    axis = [0]
+    axis.append(axis)
+    with pytest.raises(pydp.InvalidArgument, match="is not an axis"):
+        pydp.scan(x, axis=axis)

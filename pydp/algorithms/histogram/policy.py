@@ -193,7 +193,8 @@ def _check(profile: Profile, problem: HistogramProblem, spec: HistogramSpec) -> 
     if error:
         return error
     if spec.lanes > profile.max_group_size or spec.sets > spec.lanes:
-        return f"lanes is at most {profile.max_group_size} and sets at most lanes; not so in {spec}"
+        most = profile.max_group_size
+        return f"lanes is {spec.lanes} and sets {spec.sets}; at most {most} lanes and at most as many sets are accepted"
     if (spec.counters == "registers" or spec.constants) and problem.bins > _FEW:
         return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.bins}"
     # If a single set does not fit into local memory, work-items count in global memory without barriers.

@@ -327,9 +327,8 @@ def down_columns(profile: Any, job: Job, spec: ScanSpec) -> bool:
     if not layout.columns:
         return False
     if job.calls(profile) is not None:
-        iterations = 1 + spec.width * (
-            job.operator.iterations or 0
-        )  # each step processes one row of the work-item's columns
+        # Each step processes one row of the work-item's columns.
+        iterations = 1 + spec.width * (job.operator.iterations or 0)
         if layout.n * iterations >= profile.loop_limit - 1000:
             return False
     if spec.mapping == "simt":

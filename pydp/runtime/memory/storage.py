@@ -98,7 +98,7 @@ class Storage:
         if releases.forbidden:
             releases.kept.append(self)
         elif (
-            self.pool_queue is not None
+            getattr(self, "pool_queue", None) is not None  # missing if an interrupt stopped `__init__`
             and self.pool_queue is self.queue
             and self.others is None
             and self.array is None
