@@ -112,7 +112,10 @@ class BoundedCache:
             return value
 
     def find(self, key: Hashable, default: Any = None) -> Any:
-        """The value of `key`, which counts as a use; the default if there is none, or if another thread moves it."""
+        """The value of `key`, or the default if there is none. A found key becomes the most recently used one.
+
+        While another thread moves the key inside the cache, it may seem to be missing.
+        """
         found = self.get(key, ABSENT)
         gone: list[Any] = []
         if found is ABSENT and (key in self._waiting or self._living is not None):

@@ -189,10 +189,13 @@ class Call:
 
     def inout(self, name: str) -> Operand:
         """The operand of an input named in `writable`; kernels read and write it in place."""
-        value = self._values[name]
+        return self._written(name, self._values[name], keep=True)
+
+    def _written(self, name: str, value: Any, keep: bool) -> Operand:
+        """The operand of an array that kernels write. keep: they can also read its old elements."""
         if isinstance(value, np.ndarray):
             assert self._host is not None and self.blocking
-            operand = self._host.write(name, value, keep=True)
+            operand = self._host.write(name, value, keep=keep)
         else:
             operand = self._device_operand(name, value, written=True)
         if self._recorder is not None:
@@ -208,14 +211,7 @@ class Call:
         given = self._outs.pop(0) if self._outs else None
         if given is not None:
             placement.check_out(given, shape, dtype, name)
-            if isinstance(given, np.ndarray):
-                assert self._host is not None
-                operand = self._host.write(name, given, keep=keep)
-            else:
-                operand = self._device_operand(name, given, written=True)
-            if self._recorder is not None:
-                self._recorder.argument(given, operand, written=True)
-            return operand
+            return self._written(name, given, keep)
         native = check_dtype(dtype, name)
         if self.kind == "numpy":
             if self._host is None:  # another output is on the device; this one is copied back nevertheless

@@ -12,6 +12,9 @@ def reader(name: str) -> Callable[[], str | None]:
 
     `os.environ.get` takes 1 us for a variable that is not set, because it raises a KeyError and catches it.
     """
-    stored: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
-    key = name if stored is os.environ else os.environ.encodekey(name)  # type: ignore[attr-defined]
-    return lambda: os.environ.get(name) if key in stored else None
+    stored: Mapping[Any, Any] | None = getattr(os.environ, "_data", None)
+    encode: Callable[[str], Any] | None = getattr(os.environ, "encodekey", None)
+    if stored is None or encode is None:  # not CPython
+        return lambda: os.environ.get(name)
+    key, variables = encode(name), stored
+    return lambda: os.environ.get(name) if key in variables else None

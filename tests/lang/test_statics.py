@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import pytest
 
@@ -88,9 +89,9 @@ def test_a_pass_that_changes_no_type_is_the_last_one(fn: object, passes: int, mo
     made: list[object] = []
 
     class Counted(translation.Translator):
-        def __init__(self, *arguments: object) -> None:
+        def __init__(self, *arguments: Any) -> None:
             made.append(self)
-            super().__init__(*arguments)  # type: ignore[arg-type]
+            super().__init__(*arguments)
 
     monkeypatch.setattr(translation, "Translator", Counted)
     translation.translate(fn, 1, None, [translation.FieldType("f4", 1), translation.FieldType("f4", 1)])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-import threading
 import weakref
+from functools import partial
 
 import needs
 import numpy as np
@@ -14,6 +14,7 @@ import pyopencl as cl
 import pyopencl.array
 import pytest
 import repeated_calls
+from threads import together
 
 import pydp
 from pydp.model.family import forget
@@ -438,11 +439,7 @@ def test_threads_share_recordings(device):
             if pydp.reduce(x, device=device) != 200 * seed:
                 wrong.append(-seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    assert not together(partial(work, seed) for seed in range(1, 5))
     assert not wrong
 
 

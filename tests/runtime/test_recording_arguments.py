@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
+from functools import partial
 
 import needs
 import numpy as np
 import pyopencl as cl
 import pytest
 import repeated_calls
+from threads import together
 
 import pydp
 from pydp.algorithms.scan import ScanSpec
@@ -378,11 +379,7 @@ def test_threads_share_recordings_with_outputs_and_queues(device):
             if not np.array_equal(out.get(), np.cumsum(np.full(300, seed))):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    assert not together(partial(work, seed) for seed in range(1, 5))
     assert not wrong
 
 

@@ -7,6 +7,8 @@ destination and comparisons get the whole value.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from pydp.lang import ir
 
 EXTREMES = ("minimum", "maximum")
@@ -44,7 +46,7 @@ class ExactChoices:
         return False
 
 
-def is_promoted(expr: ir.Expr) -> bool:
+def is_promoted(expr: ir.Expr) -> TypeGuard[ir.Cast]:
     """Whether the expression converts a weak integer to the type of a typed one."""
     return isinstance(expr, ir.Cast) and expr.promoted and expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu"
 

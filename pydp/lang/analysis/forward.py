@@ -11,6 +11,7 @@ the first reason in source order for its messages, and a jump changes its contro
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -35,7 +36,7 @@ class _LoopStates(Generic[State]):
     continues: list[State] = field(default_factory=list)
 
 
-class Forward(Generic[State]):
+class Forward(ABC, Generic[State]):
     """A flow-sensitive analysis. Subclasses give the entry state, `join` and the transfer functions.
 
     Passes over the body repeat until the states at the loop heads are stable; these states are widened, then narrowed.
@@ -56,20 +57,20 @@ class Forward(Generic[State]):
 
     # --- hooks; states that they return are new objects
 
+    @abstractmethod
     def entry(self) -> State:
         """The state at the start of the body."""
-        raise NotImplementedError
 
+    @abstractmethod
     def join(self, states: Sequence[State]) -> State:
         """A state that includes all of one or more states."""
-        raise NotImplementedError
 
+    @abstractmethod
     def transfer(self, statement: ir.Stmt) -> None:
         """The effect of an assignment, store, atomic or barrier on `state`."""
-        raise NotImplementedError
 
     def given(self, state: State, condition: ir.Expr, holds: bool) -> State | None:
-        """The part of a state in which a condition holds, or does not; None if there is none."""
+        """The state, narrowed by the fact that a condition holds or does not hold; None if this fact cannot be true."""
         return self.join([state])
 
     def read(self, expr: ir.Expr) -> None:

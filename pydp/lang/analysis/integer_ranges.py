@@ -211,7 +211,7 @@ class _IntegerRanges(Forward[VariableRanges]):
 
     def whole(self, expr: ir.Expr) -> Range | None:
         """The range of an integer whose value is used, not only its low bits."""
-        value = self.whole(expr.value) if is_promoted(expr) else self.exact(expr)  # type: ignore[attr-defined]
+        value = self.whole(expr.value) if is_promoted(expr) else self.exact(expr)
         if value is not None and not within(value, limits(expr.dtype)):
             self._refuse()
         return value
@@ -219,7 +219,7 @@ class _IntegerRanges(Forward[VariableRanges]):
     def exact(self, expr: ir.Expr) -> Range | None:
         """The range of an integer's value before its promotion to the type of a typed integer."""
         if is_promoted(expr):
-            return self.of(expr.value)  # type: ignore[attr-defined]
+            return self.of(expr.value)
         if not self.choices.holds(expr):
             return self.of(expr)
         if isinstance(expr, ir.Select):

@@ -184,7 +184,7 @@ def _promoted_in(expr: ir.Expr) -> Iterator[ir.Cast]:
         if isinstance(expr, ir.Compare) and isinstance(inner, ir.Cast):
             inner = inner.value
         yield from _promoted_in(inner)
-    if isinstance(expr, ir.Cast) and is_promoted(expr):
+    if is_promoted(expr):
         yield expr
 
 

@@ -71,7 +71,7 @@ class LaneOrder(NamedTuple):
 
 
 def find_race(accesses: Sequence[LocatedAccess], order: LaneOrder) -> Race | None:
-    """A race between accesses to one array; None if there is none, or if it is beyond the limits of this search."""
+    """A race between accesses to one array, or None. The search is limited, so it may miss a race."""
     if all(one.access.kind == "read" for one in accesses):
         return None
     elements = np.concatenate([one.elements for one in accesses])

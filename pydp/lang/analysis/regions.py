@@ -148,9 +148,12 @@ def definitions(body: Iterable[ir.Stmt]) -> dict[str, ir.Expr]:
     for statement in ir.statements(list(body)):
         if isinstance(statement, ir.Assign | ir.For):
             name = statement.variable.name
-            whole = isinstance(statement, ir.Assign) and not statement.members and name not in found
-            found[name] = statement.value if whole else None  # type: ignore[union-attr]
+            found[name] = None if name in found else _whole_value(statement)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _whole_value(statement: ir.Assign | ir.For) -> ir.Expr | None:
+    return statement.value if isinstance(statement, ir.Assign) and not statement.members else None
 
 
 def carried(nodes: list[Node]) -> set[str]:

@@ -12,6 +12,7 @@ arrays, and the methods under "hooks" below:
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,7 +52,7 @@ class Counter:
         return int(np.where(active, self.trips, 0).max(initial=0))
 
 
-class Lanes:
+class Lanes(ABC):
     """Many lanes: the values of their variables, and the mask of the active lanes.
 
     operations: a module with the operations on values (unary, binary, compare, logical, select, merge, cast, apply,
@@ -75,18 +76,18 @@ class Lanes:
         """The value of a NumPy scalar."""
         return value
 
+    @abstractmethod
     def mask_of(self, condition: Any) -> Mask | None:
         """The value of a condition as a mask that later stores do not change; None if it is unknown."""
-        raise NotImplementedError
 
     def outcome_of(self, condition: Any) -> bool | None:
         """The value of a condition if it is known to be the same in all active lanes; else None."""
         mask = self.mask_of(condition)
         return mask if mask is True or mask is False else None
 
+    @abstractmethod
     def counter_of(self, start: Any, stop: Any, step: Any) -> Counter | None:
         """The counter of a loop; None if the number of iterations is unknown."""
-        raise NotImplementedError
 
     def counter_value(self, start: Any, value: Any) -> Any:
         """The value of a loop's counter. value: the NumPy value that its :class:`Counter` gives for the iteration."""
@@ -96,21 +97,23 @@ class Lanes:
         """The numbers of the iterations to run, in order."""
         return range(counter.most_trips(self.active))
 
+    # Executors in which every condition and trip count is known need not have the next three.
+
     def run_unknown_if(self, statement: ir.If, condition: Any) -> None:
         """Run a conditional statement whose condition is unknown."""
-        raise NotImplementedError
+        raise AssertionError(f"{type(self).__name__} has no unknown conditions")
 
     def run_unknown_for(self, statement: ir.For, start: Any, stop: Any, step: Any) -> None:
         """Run a loop with an unknown number of iterations."""
-        raise NotImplementedError
+        raise AssertionError(f"{type(self).__name__} has no unknown trip counts")
 
     def run_unknown_while(self, statement: ir.While, condition: Any, iteration: int) -> None:
         """Run a loop from an iteration whose condition is unknown."""
-        raise NotImplementedError
+        raise AssertionError(f"{type(self).__name__} has no unknown conditions")
 
+    @abstractmethod
     def load(self, expression: ir.Load, members: tuple[str, ...]) -> Any:
         """The value of an array element, or of its member at the path `members`."""
-        raise NotImplementedError
 
     # --- statements ---------------------------------------------------------------------------------------
 
