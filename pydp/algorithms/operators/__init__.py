@@ -50,24 +50,11 @@ __all__ = ["NAMES", "Operator", "operator_text"]
 NAMES = ("+", "*", "min", "max", "&", "|", "^", "logaddexp")
 """The named operators."""
 
-_UFUNCS = {
-    "add": "+",
-    "multiply": "*",
-    "minimum": "min",
-    "maximum": "max",
-    "bitwise_and": "&",
-    "bitwise_or": "|",
-    "bitwise_xor": "^",
-    "logaddexp": "logaddexp",
-}
-_PYTHON: dict[Any, str] = {
-    max: "max",
-    min: "min",
-    operator.add: "+",
-    operator.mul: "*",
-    operator.and_: "&",
-    operator.or_: "|",
-    operator.xor: "^",
+_EQUIVALENT: dict[Any, str] = {
+    **{np.add: "+", np.multiply: "*", np.minimum: "min", np.maximum: "max", np.logaddexp: "logaddexp"},
+    **{np.bitwise_and: "&", np.bitwise_or: "|", np.bitwise_xor: "^"},
+    **{operator.add: "+", operator.mul: "*", min: "min", max: "max"},
+    **{operator.and_: "&", operator.or_: "|", operator.xor: "^"},
 }
 _functions = BoundedCache(256)  # by the content of the function and the dtype
 _OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
@@ -133,12 +120,12 @@ class Operator:
     @property
     def identity_text(self) -> str | None:
         """`identity` as OpenCL C, or None."""
-        return None if self.identity is None else _literal(self.identity, self.dtype)
+        return None if self.identity is None else c_literal(self.identity, self.dtype)
 
     @property
     def start_text(self) -> str | None:
         """`start` as OpenCL C, or None."""
-        return None if self.start is None else _literal(self.start, self.dtype)
+        return None if self.start is None else c_literal(self.start, self.dtype)
 
 
 def named(op: Any) -> Any:
@@ -147,9 +134,7 @@ def named(op: Any) -> Any:
     >>> named(operator.add)
     '+'
     """
-    if isinstance(op, np.ufunc):
-        return _UFUNCS.get(op.__name__, op)
-    return _PYTHON.get(op, op) if isinstance(op, BuiltinFunctionType) else op
+    return _EQUIVALENT.get(op, op) if isinstance(op, (np.ufunc, BuiltinFunctionType)) else op
 
 
 def outgrows(op: Any) -> bool:
@@ -256,11 +241,7 @@ def _dtype_text(dtype: np.dtype) -> str:
 def _from_function(op: Any, dtype: np.dtype) -> Operator:
     from pydp.lang.source.fingerprint import fingerprint
 
-    key = (fingerprint(op), dtype)
-    found: Operator | None = _functions.get(key) or _functions.find(key)
-    if found is None:
-        found = _lowered(op, dtype)
-        _functions.put(key, found)
+    found: Operator = _functions.make((fingerprint(op), dtype), _lowered, op, dtype)
     return found
 
 
@@ -294,8 +275,9 @@ def _named(op: str, dtype: np.dtype) -> Operator:
     if dtype.kind == "c":
         return _complex(op, dtype)
     element = parts[0] if parts else dtype
-    make = {"+": _sum, "*": _product, "min": _extreme, "max": _extreme, "logaddexp": _logaddexp}.get(op, _bits)
-    scalar, vector, identity, start = make(op, element)
+    own = _OF_BOOLS.get(op, op) if element.kind == "b" else op
+    make = {"+": _sum, "*": _product, "min": _extreme, "max": _extreme, "logaddexp": _logaddexp}.get(own, _bits)
+    scalar, vector, identity, start = make(own, element)
     if parts:
         wide = np.zeros((), dtype)
         return Operator(op, dtype, vector, None, _filled(wide, identity), _filled(wide, start), False)
@@ -303,11 +285,10 @@ def _named(op: str, dtype: np.dtype) -> Operator:
 
 
 _Named = tuple[str, str, Any, Any]
+_OF_BOOLS = {"+": "|", "*": "&", "min": "&", "max": "|"}
 
 
 def _sum(op: str, dtype: np.dtype) -> _Named:
-    if dtype.kind == "b":
-        return "return a | b;", "return a | b;", False, False
     if dtype.kind == "i":  # unsigned arithmetic wraps, like NumPy
         wide = "return as_$T(as_$U(a) + as_$U(b));"
         return wide if dtype.itemsize >= 4 else "return as_$T(($U)(as_$U(a) + as_$U(b)));", wide, 0, 0
@@ -317,8 +298,6 @@ def _sum(op: str, dtype: np.dtype) -> _Named:
 
 
 def _product(op: str, dtype: np.dtype) -> _Named:
-    if dtype.kind == "b":
-        return "return a & b;", "return a & b;", True, True
     if dtype.kind == "i":
         narrow = "return as_$T(($U)((uint)as_$U(a) * (uint)as_$U(b)));"
         text = narrow if dtype.itemsize < 4 else "return as_$T(as_$U(a) * as_$U(b));"
@@ -336,9 +315,6 @@ def _extreme(op: str, dtype: np.dtype) -> _Named:
         worst = dtype.type(np.inf if op == "min" else -np.inf)
         scalar = f"return (a {sign}= b || a != a) ? a : b;"
         return scalar, f"return select(b, a, (a {sign}= b) | (a != a));", worst, worst
-    if dtype.kind == "b":
-        text = "return a & b;" if op == "min" else "return a | b;"
-        return text, text, op == "min", op == "min"
     limits = np.iinfo(dtype)
     worst = limits.max if op == "min" else limits.min
     return f"return {op}(a, b);", f"return {op}(a, b);", int(worst), int(worst)
@@ -387,11 +363,3 @@ def _filled(record: np.ndarray, value: Any) -> Any:
     for name in record.dtype.names or ():
         record[name] = value
     return record[()]
-
-
-def _literal(value: Any, dtype: np.dtype) -> str:
-    parts = vector_parts(dtype)
-    if parts:
-        items = [c_literal(value[f"s{n}"], parts[0]) for n in range(parts[1])]
-        return f"(({c_name(dtype)})({', '.join(items)}))"
-    return c_literal(value, dtype)

@@ -15,6 +15,7 @@ from pydp.algorithms.operators.tree import (
     INT,
     INTEGERS,
     SIZES,
+    UNSIGNED,
     WIDTHS,
     Node,
     Refused,
@@ -28,6 +29,7 @@ from pydp.algorithms.operators.tree import (
 
 Signature = tuple[tuple[Type, ...], Type]
 """The types that the arguments are converted to, and the type of the result."""
+_Rule = Callable[[str, Sequence[Node]], Signature]
 
 CASTS = {str(Type(name, width)): Type(name, width) for name in SIZES if name != "real" for width in (1, *WIDTHS)}
 """The types of casts, vectors, ``as_`` and ``convert_``, by name."""
@@ -118,28 +120,25 @@ def _types(arguments: Sequence[Node]) -> str:
 # --- rules --------------------------------------------------------------------------------------------------
 
 
-def _same(accepted: frozenset[str]) -> Callable[[str, Sequence[Node]], Signature]:
-    """A rule: all arguments and the result have the same type."""
+def _rule(accepted: frozenset[str], result: Callable[[Type], Type] = lambda own: own) -> _Rule:
+    """A rule: all arguments have the same type, and `result` maps it to the type of the result."""
 
     def rule(name: str, arguments: Sequence[Node]) -> Signature:
         found = _shared(name, arguments, accepted)
-        return (found,) * len(arguments), found
+        return (found,) * len(arguments), result(found)
 
     return rule
 
 
-_float, _integer, _number = _same(FLOATS), _same(INTEGERS), _same(FLOATS | INTEGERS)
-_short_product = _same(frozenset(["int", "uint"]))
+_float, _integer, _number = _rule(FLOATS), _rule(INTEGERS), _rule(FLOATS | INTEGERS)
+_short_product = _rule(frozenset(["int", "uint"]))
+_magnitude = _rule(INTEGERS, lambda own: own.unsigned)
+_test = _rule(FLOATS, lambda own: own.truth)
 
 
 def _native(name: str, arguments: Sequence[Node]) -> Signature:
     found = _shared(name, arguments, frozenset(["float", "real"])).of("float")
     return (found,) * len(arguments), found
-
-
-def _magnitude(name: str, arguments: Sequence[Node]) -> Signature:
-    found = _shared(name, arguments, INTEGERS)
-    return (found,) * len(arguments), found.unsigned
 
 
 def _exponent(name: str, arguments: Sequence[Node]) -> Signature:
@@ -148,11 +147,6 @@ def _exponent(name: str, arguments: Sequence[Node]) -> Signature:
     if not power.is_integer or power.width not in (1, found.width) or (power.width > 1 and power.name != "int"):
         raise Refused(f"{name} is given {_types(arguments)}; a floating-point number and an int are accepted")
     return (found, found.of("int")), found
-
-
-def _exponent_of(name: str, arguments: Sequence[Node]) -> Signature:
-    found = _shared(name, arguments, FLOATS)
-    return (found,), found.of("int")
 
 
 def _not_a_number(name: str, arguments: Sequence[Node]) -> Signature:
@@ -171,16 +165,6 @@ def _geometric(name: str, arguments: Sequence[Node]) -> Signature:
         accepted = "vectors of 3 or 4" if name == "cross" else "scalars and vectors of up to 4"
         raise Refused(f"{name} is given {_types(arguments)}; {accepted} are accepted")
     return (found,) * len(arguments), found if name in ("cross", "normalize") else found.scalar
-
-
-def _test(name: str, arguments: Sequence[Node]) -> Signature:
-    found = _shared(name, arguments, FLOATS)
-    return (found,) * len(arguments), found.signed if found.width > 1 else INT
-
-
-def _signs(name: str, arguments: Sequence[Node]) -> Signature:
-    found = _shared(name, arguments, frozenset(one for one in INTEGERS if one[0] != "u"))
-    return (found,), INT
 
 
 def _select(name: str, arguments: Sequence[Node]) -> Signature:
@@ -211,7 +195,6 @@ def _upsample(name: str, arguments: Sequence[Node]) -> Signature:
     return (high, low), high.of(wide if high.is_signed else "u" + wide)
 
 
-_Rule = Callable[[str, Sequence[Node]], Signature]
 # fmt: off
 _ROWS: tuple[tuple[_Rule, int, str], ...] = (
     (_float, 1, """
@@ -223,7 +206,7 @@ _ROWS: tuple[tuple[_Rule, int, str], ...] = (
     (_native, 1, "native_exp native_log native_sqrt native_rsqrt native_sin native_cos native_recip"),
     (_native, 2, "native_divide"),
     (_exponent, 2, "ldexp pown rootn"),
-    (_exponent_of, 1, "ilogb"),
+    (_rule(FLOATS, lambda own: own.of("int")), 1, "ilogb"),
     (_not_a_number, 1, "nan"),
     (_integer, 1, "clz popcount"),
     (_integer, 2, "add_sat hadd mul_hi rhadd rotate sub_sat"),
@@ -241,7 +224,7 @@ _ROWS: tuple[tuple[_Rule, int, str], ...] = (
     (_test, 1, "isfinite isinf isnan isnormal signbit"),
     (_test, 2, """
         isequal isgreater isgreaterequal isless islessequal islessgreater isnotequal isordered isunordered"""),
-    (_signs, 1, "all any"),
+    (_rule(INTEGERS - UNSIGNED, lambda own: INT), 1, "all any"),
     (_shuffle, 2, "shuffle"),
     (_shuffle, 3, "shuffle2"),
 )

@@ -110,13 +110,6 @@ class _Open:
     type: Type = INT
 
 
-@dataclass
-class _Token:
-    kind: str
-    word: str
-    column: int
-
-
 class _Parser:
     def __init__(self, text: str, what: str, values: dict[str, Type]) -> None:
         self.text, self.what, self.values = text, what, values
@@ -147,7 +140,7 @@ class _Parser:
             raise refused(self.text, self.what, None, f"it uses none of {names}; an expression in them is accepted")
         return found
 
-    def _tokens(self) -> list[_Token]:
+    def _tokens(self) -> list[re.Match[str]]:
         found, position = [], 0
         while position < len(self.text):
             match = _TOKEN.match(self.text, position)
@@ -156,7 +149,7 @@ class _Parser:
                 why = _WHY.get(word[-1] if word[-1] == "=" else word)
                 self._refuse(position + 1, f"{quoted(word)}{f' ({why})' if why else ''} is not accepted; {_ACCEPTED}")
             if match.lastgroup != "space":
-                found.append(_Token(str(match.lastgroup), match[0], position + 1))
+                found.append(match)
             position = match.end()
         return found
 
@@ -165,7 +158,7 @@ class _Parser:
 
     def _next(self, ahead: int = 0) -> str:
         place = self.at + ahead
-        return self.tokens[place].word if place < len(self.tokens) else ""
+        return self.tokens[place][0] if place < len(self.tokens) else ""
 
     def _made(self, column: int, make: Callable[..., Node], *given: object) -> Node:
         """Make a node and count it; a type error gets the column."""
@@ -179,11 +172,11 @@ class _Parser:
 
     # --- an operand is expected
 
-    def _operand(self, token: _Token) -> None:
-        word, column = token.word, token.column
-        if token.kind == "number":
+    def _operand(self, token: re.Match[str]) -> None:
+        word, column = token[0], token.start() + 1
+        if token["number"]:
             self.node = self._made(column, _literal, word)
-        elif token.kind == "name":
+        elif token["name"]:
             self._name(word, column)
         elif word in ("+", "-", "!", "~"):
             self.open.append(_Open("unary", word, column))
@@ -233,8 +226,8 @@ class _Parser:
 
     # --- an operator is expected
 
-    def _operator(self, token: _Token, node: Node) -> None:
-        word, column = token.word, token.column
+    def _operator(self, token: re.Match[str], node: Node) -> None:
+        word, column = token[0], token.start() + 1
         if word == ".":
             self._member(column, node)
         elif word in LEVELS:
@@ -255,11 +248,12 @@ class _Parser:
             self._refuse(
                 column, f"a member of ({node.type})(...) needs brackets; (({node.type})(...)).member is accepted"
             )
-        name = self.tokens[self.at] if self.at < len(self.tokens) else _Token("", "", len(self.text) + 1)
-        if name.kind != "name":
-            self._refuse(name.column, f"'.' is not followed by a member name; {_ACCEPTED}")
+        name = self.tokens[self.at] if self.at < len(self.tokens) else None
+        place = (name.start() if name else len(self.text)) + 1
+        if name is None or not name["name"]:
+            self._refuse(place, f"'.' is not followed by a member name; {_ACCEPTED}")
         self.at += 1
-        self.node = self._made(name.column, member, node, name.word)
+        self.node = self._made(place, member, node, name[0])
 
     def _after_value(self, word: str, column: int, node: Node) -> None:
         """A sign that ends a value: ``:`` of a condition, ``,`` and ``)`` of a bracket."""

@@ -35,17 +35,13 @@ DEEPEST = 128
 _AS_DEPTH = 2
 _MACRO_DEPTH = 3
 _ROUNDINGS = {"_rte": "rint", "_rtp": "ceil", "_rtn": "floor", "_rtz": "trunc"}
-_OF_SIGNED = {  # helpers for signed integers
-    "abs": "magnitude",
-    "abs_diff": "difference",
-    "add_sat": "add_sat",
-    "sub_sat": "sub_sat",
-}
+_OF_SIGNED = {"abs": "magnitude", "abs_diff": "difference", "add_sat": "add_sat", "sub_sat": "sub_sat"}
 _EXTREMES = {"min": ["minimum"], "max": ["maximum"], "clamp": ["maximum", "minimum"]}
-_OF_NUMBERS = tuple(  # they return NaN for NaN; one driver's own functions have no value for a constant NaN
-    "exp exp2 exp10 expm1 sinh cosh tanh native_exp native_log native_sqrt native_rsqrt native_sin native_cos "
-    "native_recip".split()
-)
+_HELPERS = {"rint": "rint", "fdim": "fdim"} | {  # these return NaN for NaN; one driver has no value for a constant NaN
+    name: f"number_{name}"
+    for name in "exp exp2 exp10 expm1 sinh cosh tanh pow native_exp native_log native_sqrt native_rsqrt native_sin "
+    "native_cos native_recip".split()
+}
 _PLAIN = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _REMAINDERS = ("fmod", "remainder")
 _REMAINDER_ITERATIONS = 278
@@ -182,10 +178,8 @@ class Expressions:
             return _shuffled(node, kept)
         if name == "dot" and node.takes[0].width == 1:  # one driver has no dot of halves
             return _between("*", *kept)
-        if name in ("rint", "fdim"):
-            return self._helper(name, _c_type(node.type), kept)
-        if name in _OF_NUMBERS or name == "pow":
-            return self._helper(f"number_{name}", _c_type(node.type), kept)
+        if name in _HELPERS:
+            return self._helper(_HELPERS[name], _c_type(node.type), kept)
         depth = _AS_DEPTH if name.startswith("as_") else 1
         return _C(f"{name}({_listed(kept)})", POSTFIX, _depth(kept) + depth)
 

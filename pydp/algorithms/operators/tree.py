@@ -31,6 +31,7 @@ SIZES = {
     "double": 8,
 }
 INTEGERS = frozenset(list(SIZES)[:8])
+UNSIGNED = frozenset(list(SIZES)[1:8:2])
 FLOATS = frozenset(list(SIZES)[8:])  # "real": literals without suffix; double if the device has it, else float
 WIDTHS = (2, 3, 4, 8, 16)
 _FLOAT_ORDER = ("half", "float", "real", "double")
@@ -114,7 +115,7 @@ class Type:
 
     @property
     def is_signed(self) -> bool:
-        return self.is_integer and not self.name.startswith("u")
+        return self.is_integer and self.name not in UNSIGNED
 
     def of(self, name: str) -> Type:
         """The type with the same width and another scalar."""
@@ -125,8 +126,9 @@ class Type:
         return self.of("u" + _SIGNED[self.size])
 
     @property
-    def signed(self) -> Type:
-        return self.of(_SIGNED[self.size])
+    def truth(self) -> Type:
+        """The type of comparisons: int for scalars, signed integers of the same size for vectors."""
+        return self.of(_SIGNED[self.size]) if self.width > 1 else INT
 
 
 INT = Type("int")
@@ -250,7 +252,7 @@ def unary(symbol: str, operand: Node) -> Node:
     if symbol == "~" and not own.is_integer:
         raise Refused(f"{what} is given {own}; integers are accepted")
     if symbol == "!":
-        return Node("unary", symbol, (operand,), own.of(_SIGNED[own.size]) if own.width > 1 else INT)
+        return Node("unary", symbol, (operand,), own.truth)
     return Node("unary", symbol, (operand,), own if own.width > 1 else promoted(own))
 
 
@@ -265,7 +267,7 @@ def binary(symbol: str, left: Node, right: Node) -> Node:
         return Node("binary", symbol, (left, right), _shifted(what, left.type, right.type))
     met = _met(what, left, right)
     if symbol in _COMPARISONS or symbol in _LOGIC:
-        met = met.of(_SIGNED[met.size]) if met.width > 1 else INT
+        met = met.truth
     return Node("binary", symbol, (left, right), met)
 
 
