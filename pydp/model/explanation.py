@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +33,15 @@ class Explanation:
             lines += ["", "kernels (the text of each is in .sources)"]
             lines += [f"  {name}: {len(text.splitlines())} lines" for name, text in self.sources.items()]
         return "\n".join(lines)
+
+
+def differences(spec: Any, base: Any) -> str:
+    """The fields in which a specialization differs from another; a specialization of another type as a whole."""
+    if type(spec) is not type(base) or not is_dataclass(spec):
+        return str(spec)
+    names = [item.name for item in fields(spec)]
+    found = [f"{name}={getattr(spec, name)!r}" for name in names if getattr(spec, name) != getattr(base, name)]
+    return ", ".join(found) or "the same"
 
 
 def sources_of(kernels: Iterable[Any]) -> dict[str, str]:

@@ -6,29 +6,33 @@ for one in rank(FAMILY, device.profile, problem)[:5]:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 from pydp.errors import InvalidArgument
 from pydp.model.architectures import Architecture, architecture, rates_of, structure_of
 from pydp.model.costs import Cost, costs
+from pydp.model.counts import Counts
 from pydp.model.family import Family, Problem
 from pydp.model.parallelism import seconds_text
 from pydp.model.rates import Rates
-from pydp.model.structure import Structure
 from pydp.runtime.device.profile import Profile
 
 NEAR = 1.05  # predictions within this factor of the best count as equal: then the default goes first
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """One candidate with its predicted `cost`. best: the best prediction, in seconds. spilling: a note on spills."""
+class Ranked(NamedTuple):
+    """One candidate with its predicted `cost`.
+
+    best: the best prediction, in seconds. spilling: the registers that it needs if a work-item has only `registers`,
+    else 0.
+    """
 
     spec: Any
     cost: Cost
     best: float
-    spilling: str = ""
+    spilling: int
+    registers: float
 
     @property
     def seconds(self) -> float:
@@ -43,97 +47,52 @@ class Ranked:
     @property
     def reason(self) -> str:
         """A sentence that compares the prediction with the best one."""
-        return self.spilling + _reason(self.seconds, self.best, self.cost)
-
-
-_Costed = tuple[int, Any, Cost]  # registers needed, if a work-item has fewer, else 0; specialization; its cost
-
-
-@dataclass(frozen=True)
-class Rejected:
-    """A candidate that cannot run, and the reason in one sentence."""
-
-    spec: Any
-    reason: str
+        spills = f"needs about {self.spilling} registers, a work-item has {self.registers}: they would spill; "
+        share = self.cost.parts[self.limiter] / self.seconds if self.seconds else 1.0
+        ratio = f"{self.seconds / self.best:.2f} times the best" if self.seconds > self.best else "the best"
+        predicted = f"{seconds_text(self.seconds)} predicted, {share:.0%} of it {self.limiter}; {ratio} prediction"
+        return (spills if self.spilling else "") + predicted
 
 
 def rank(
-    family: Family,
-    profile: Profile,
-    problem: Problem,
-    structure: Structure | None = None,
-    rates: Rates | None = None,
-    entry: Architecture | None = None,
+    family: Family, profile: Profile, problem: Problem, rates: Rates | None = None, entry: Architecture | None = None
 ) -> list[Ranked]:
     """The candidates that can run, best first.
 
-    structure: for a GPU; by default derived from `entry`, else from the profile. rates: by default estimated from the
-    table; a stored calibration is better. On GPUs, candidates that need more registers than a work-item has go last.
-    The list is empty if no candidate can run. Raises InvalidArgument for a family without counts.
+    rates, entry: by default estimated from the table, and derived from the profile; a stored calibration is better. On
+    GPUs, candidates that need more registers than a work-item has go last. The list is empty if no candidate can run.
+    Raises InvalidArgument for a family without counts.
     """
-    best, ordered, most = _ordered(family, profile, problem, structure, rates, entry)
-    return [Ranked(spec, by, best, _spilling(spills, most)) for spills, spec, by in ordered]
-
-
-def first_of(
-    family: Family, profile: Profile, problem: Problem, rates: Rates | None = None, entry: Architecture | None = None
-) -> tuple[Ranked, int] | None:
-    """(first of `rank`, number of candidates), faster than `rank`; None if no candidate can run."""
-    best, ordered, most = _ordered(family, profile, problem, None, rates, entry)
-    if not ordered:
-        return None
-    spills, spec, by = ordered[0]
-    return Ranked(spec, by, best, _spilling(spills, most)), len(ordered)
-
-
-def _ordered(
-    family: Family,
-    profile: Profile,
-    problem: Problem,
-    structure: Structure | None,
-    rates: Rates | None,
-    entry: Architecture | None,
-) -> tuple[float, list[_Costed], int | None]:
-    """(best prediction in seconds, candidates in order, registers per work-item of a GPU)."""
     if family.counts is None:
         raise InvalidArgument(f"family {family.name!r} has no counts, so its candidates cannot be ranked")
-    if rates is None:
-        rates = rates_of(profile, entry)
-    if structure is None and profile.kind == "gpu":
-        structure = structure_of(profile, entry)
-    most = (entry or architecture(profile)).registers_per_lane if structure is not None else None
-    default = family.default(profile, problem)
+    entry = entry or architecture(profile)
+    most = entry.registers_per_lane if profile.kind == "gpu" else math.inf
     specs = family.candidates(profile, problem)
+    if not specs:
+        return []
     counted = [family.counts(profile, problem, spec) for spec in specs]
-    need = [one.registers if most is not None and one.registers > most else 0 for one in counted]
-    found = list(zip(need, specs, costs(counted, rates, structure), strict=True))
-    if not found:
-        return 0.0, found, most
-    best = min([by.seconds for spills, _, by in found if not spills] or [by.seconds for _, _, by in found])
-    order = sorted(found, key=lambda one: (one[0] > 0, one[2].seconds))
-    # If predictions are equal, the default goes first.
-    spills, spec, by = found[0]
-    if spec == default and by.seconds <= NEAR * best and (not spills or order[0][0]):
-        order.remove(found[0])
-        order.insert(0, found[0])
-    return best, order, most
+    predicted = predictions(counted, profile, rates, entry)
+    spills = [one.registers if one.registers > most else 0 for one in counted]
+    _, best = min((spilling > 0, by.seconds) for spilling, by in zip(spills, predicted, strict=True))
+    found = [Ranked(*one, best, spills[place], most) for place, one in enumerate(zip(specs, predicted, strict=True))]
+    order = sorted(found, key=lambda one: (one.spilling > 0, one.seconds))
+    first = found[0]  # if predictions are equal, the default goes first
+    near = first.seconds <= NEAR * best and (not first.spilling or order[0].spilling)
+    if near and first.spec == family.default(profile, problem):
+        order.remove(first)
+        order.insert(0, first)
+    return order
 
 
-def rejected(family: Family, profile: Profile, problem: Problem) -> list[Rejected]:
-    """The specs of the family's space that cannot run, with reasons."""
-    found = []
-    for spec in dict.fromkeys(family.space(profile, problem)):
-        why = family.check(profile, problem, spec)
-        if why is not None:
-            found.append(Rejected(spec, why))
-    return found
+def predictions(
+    counted: list[Counts], profile: Profile, rates: Rates | None = None, entry: Architecture | None = None
+) -> list[Cost]:
+    """The predicted costs of some counts on a device; for rates and entry see `rank`."""
+    structure = structure_of(profile, entry) if profile.kind == "gpu" else None
+    return costs(counted, rates or rates_of(profile, entry), structure)
 
 
-def _spilling(registers: int, most: int | None) -> str:
-    return f"needs about {registers} registers, a work-item has {most}: they would spill; " if registers else ""
-
-
-def _reason(seconds: float, best: float, by: Cost) -> str:
-    share = by.parts[by.limiter] / by.seconds if by.seconds else 1.0
-    slower = f"{seconds / best:.2f} times the best prediction" if seconds > best else "the best prediction"
-    return f"{seconds_text(seconds)} predicted, {share:.0%} of it {by.limiter}; {slower}"
+def rejected(family: Family, profile: Profile, problem: Problem) -> list[tuple[Any, str]]:
+    """(spec, reason in one sentence) of the specs of the family's space that cannot run."""
+    reasons = {spec: family.check(profile, problem, spec) for spec in family.space(profile, problem)}
+    return [(spec, why) for spec, why in reasons.items() if why is not None]

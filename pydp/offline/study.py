@@ -14,11 +14,10 @@ from typing import Any
 
 from pydp.errors import BuildFailed, InvalidArgument
 from pydp.model.architectures import Architecture, by_name, by_target, rates_of
-from pydp.model.costs import cost
 from pydp.model.counts import Phase
 from pydp.model.family import Family, Problem
 from pydp.model.parallelism import parallelism, seconds_text
-from pydp.model.ranking import rank, rejected
+from pydp.model.ranking import predictions, rank, rejected
 from pydp.model.structure import Analysis, Structure, wmpd_local, wmpd_registers
 from pydp.offline.compilers import missing
 from pydp.offline.reports import Resources
@@ -221,7 +220,7 @@ def study(name: str, call: Callable[..., Any], *args: Any, top: int = 4, **kw: A
     runs = next(one for one in ranked if one.spec == choice.spec)
     given = choice.source == "caller"
     others = tuple(_refused(one, runs, given) for one in ranked if one.spec != choice.spec)
-    impossible = tuple((one.spec, one.reason) for one in rejected(family, target.profile, problem))
+    impossible = tuple(rejected(family, target.profile, problem))
     figures = {}
     if family.counts is not None and target.profile.kind == "gpu":
         counts = family.counts(target.profile, problem, choice.spec)
@@ -272,7 +271,7 @@ class _Workshop:
         own = _kernel_of(counts.main, kernels)
         main = counts.main._replace(registers=own.registers, local_bytes=own.local_bytes)
         phases = tuple(main if phase is counts.main else phase for phase in counts.phases)
-        found = cost(replace(counts, phases=phases), rates_of(profile, self.entry), self.structure)
+        (found,) = predictions([replace(counts, phases=phases)], profile, entry=self.entry)
         return found.seconds, own.registers
 
 
@@ -291,8 +290,7 @@ def _unlisted(family: Family, profile: Profile, problem: Problem, workshop: _Wor
     """The prediction for a caller's specialization that is not among the candidates."""
     if family.counts is None:
         return Candidate(choice.spec, None, None, choice.reason)
-    structure = workshop.structure if profile.kind == "gpu" else None
-    by = cost(family.counts(profile, problem, choice.spec), rates_of(profile, workshop.entry), structure)
+    (by,) = predictions([family.counts(profile, problem, choice.spec)], profile, entry=workshop.entry)
     return Candidate(choice.spec, by.seconds, by.limiter, f"{seconds_text(by.seconds)} predicted")
 
 

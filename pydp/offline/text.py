@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
+from pydp.model.explanation import differences
 from pydp.offline.study import Study, compiled_text
 
 _MOST = 12  # items shown of a list; the others are counted
@@ -16,10 +14,10 @@ def text_of(title: str, study: Study) -> str:
     lines = [head, "-" * len(head), *_facts(study), "", *_kernels(study)]
     if study.others:
         lines += ["", "rejected, best prediction first (only the fields that differ from the specialization above)"]
-        lines += _listed([f"{_difference(one.spec, study.runs.spec)}: {one.not_taken}" for one in study.others])
+        lines += _listed([f"{differences(one.spec, study.runs.spec)}: {one.not_taken}" for one in study.others])
     if study.impossible:
         lines += ["", "rejected because they cannot run on this target"]
-        lines += _listed([f"{_difference(spec, study.runs.spec)}: {why}" for spec, why in study.impossible])
+        lines += _listed([f"{differences(spec, study.runs.spec)}: {why}" for spec, why in study.impossible])
     return "\n".join(lines)
 
 
@@ -61,12 +59,3 @@ def _kernels(study: Study) -> list[str]:
 def _listed(items: list[str]) -> list[str]:
     shown = [f"  - {item}" for item in items[:_MOST]]
     return shown + ([f"  and {len(items) - _MOST} more"] if len(items) > _MOST else [])
-
-
-def _difference(spec: Any, base: Any) -> str:
-    """The fields in which a specialization differs from another."""
-    if type(spec) is not type(base):
-        return str(spec)
-    names = [field.name for field in dataclasses.fields(spec)]
-    found = [f"{name}={getattr(spec, name)!r}" for name in names if getattr(spec, name) != getattr(base, name)]
-    return ", ".join(found) or "the same"

@@ -13,11 +13,11 @@ from typing import Any
 
 from pydp.errors import InvalidArgument
 from pydp.model.family import Choice, Family, Problem, ProblemFound, SpecProbe, cached_plan, forget
-from pydp.model.modelled import Provider, add_provider, by_model, of_providers, untuned
+from pydp.model.modelled import Provider, by_model, of_providers, untuned
 from pydp.runtime.drivers.devices import Device
 from pydp.tuning.tuned import changed, mistyped, provide
 
-__all__ = ["Choice", "ProblemFound", "SpecProbe", "add_provider", "cached_plan", "choose", "forget", "untuned"]
+__all__ = ["Choice", "ProblemFound", "SpecProbe", "cached_plan", "choose", "forget", "untuned"]
 
 _LOOK_SECONDS = 2.0  # between two checks for changed measurements
 
@@ -52,7 +52,7 @@ def choose(family: Family, device: Device, problem: Problem, spec: Any = None) -
     key = (family.name, problem)
     found: Choice | None = device.choices.get(key)
     if found is None:
-        found = device.choices.make(key, of_providers, family, device, problem, _BUILT_IN)
+        found = device.choices.make(key, of_providers, family, device, problem, *_BUILT_IN)
     return found
 
 

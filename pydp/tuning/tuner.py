@@ -17,6 +17,7 @@ from typing import Any
 
 from pydp.errors import InvalidArgument, PydpError
 from pydp.model.calibration import calibrated, kept
+from pydp.model.modelled import applies
 from pydp.model.ranking import rank
 from pydp.runtime.programs.files import cache_dir
 from pydp.tuning.choose import Choice, forget, untuned
@@ -151,7 +152,7 @@ class _Search:
         """The candidates: the untuned choice, then the others, in the model's order if the model fits the device."""
         family, device, problem = self.family, self.device, self.problem
         if self.modelled:
-            found = [one.spec for one in rank(family, device.profile, problem, rates=kept(device))]
+            found = [one.spec for one in rank(family, device.profile, problem, kept(device))]
         else:
             found = family.candidates(device.profile, problem)
         return list(dict.fromkeys([self.baseline.spec, *found]))
@@ -159,7 +160,7 @@ class _Search:
     def _run(self, failed: list[Trial]) -> Tuning:
         profile, problem, family = self.device.profile, self.problem, self.family
         self.began = time.monotonic()
-        self.modelled = family.counts is not None and not profile.is_simulator and profile.loop_limit is None
+        self.modelled = applies(family, self.device)
         if self.modelled:
             calibrated(self.device)
         self.baseline: Choice = untuned(family, self.device, problem)

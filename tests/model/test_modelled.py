@@ -15,7 +15,7 @@ from pydp.algorithms.transpose.policy import FAMILY as transposes
 from pydp.model import calibration
 from pydp.model.architectures import by_target, rates_of
 from pydp.model.costs import analysis
-from pydp.model.modelled import model_pick
+from pydp.model.modelled import by_model
 from pydp.model.ranking import rank
 from pydp.model.structure import wcpd
 
@@ -30,23 +30,22 @@ def _device(**changes: Any) -> Any:
 @pytest.mark.host
 def test_the_pick_is_the_first_of_the_ranking() -> None:
     device = _device()
-    found = model_pick(FAMILY, device, PROBLEM)
+    found = by_model(FAMILY, device, PROBLEM)
     assert found is not None
-    spec, reason = found
-    assert spec == rank(FAMILY, device.profile, PROBLEM)[0].spec
-    assert "by the model with the table's rates" in reason
+    assert found.spec == rank(FAMILY, device.profile, PROBLEM)[0].spec and found.source == "model"
+    assert "by the model with the table's rates" in found.reason
     measured = dataclasses.replace(rates_of(device.profile), source="measured")
     device.facts[calibration._KEY] = (measured,)
-    found = model_pick(FAMILY, device, PROBLEM)
+    found = by_model(FAMILY, device, PROBLEM)
     assert found is not None
-    assert "measured rates" in found[1]
+    assert "measured rates" in found.reason
 
 
 @pytest.mark.host
 def test_no_pick_where_time_means_nothing_or_loops_are_cut_short() -> None:
-    assert model_pick(FAMILY, _device(is_simulator=True), PROBLEM) is None
-    assert model_pick(FAMILY, _device(loop_limit=65535), PROBLEM) is None
-    assert model_pick(dataclasses.replace(FAMILY, counts=None), _device(), PROBLEM) is None
+    assert by_model(FAMILY, _device(is_simulator=True), PROBLEM) is None
+    assert by_model(FAMILY, _device(loop_limit=65535), PROBLEM) is None
+    assert by_model(dataclasses.replace(FAMILY, counts=None), _device(), PROBLEM) is None
 
 
 def test_explanations_tell_what_is_predicted_and_what_was_rejected(device: Any) -> None:

@@ -14,7 +14,6 @@ import mako.lookup
 import pyopencl as cl
 import pytest
 
-from pydp.model.modelled import add_provider
 from pydp.runtime.device import core as device_core
 from pydp.runtime.drivers import devices
 from pydp.runtime.drivers import find as drivers
@@ -93,25 +92,6 @@ def test_the_library_of_tuning_results(interrupt: Interrupt) -> None:
     tuned.reread()
     nested = interrupt(tuned, "_Library", tuned._known)
     assert tuned._known().folder == nested[0].folder
-
-
-def test_a_provider_that_compares_itself_may_add_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pydp.model import modelled as untuned
-
-    class Provider:
-        def __eq__(self, other: object) -> bool:
-            add_provider(other_one)  # type: ignore[arg-type]
-            return self is other
-
-        __hash__ = None  # type: ignore[assignment]
-
-        def __call__(self, *_: object) -> None:
-            return None
-
-    other_one, first = (lambda *_: None), Provider()
-    monkeypatch.setattr(untuned, "_providers", [other_one, (lambda *_: None)])
-    add_provider(first)
-    assert untuned._providers[-1] is first
 
 
 def test_a_store_is_read_while_it_is_read_or_written(tmp_path: Path, interrupt: Interrupt) -> None:

@@ -19,13 +19,12 @@ from pydp.algorithms.reduce.policy import ReduceProblem
 from pydp.algorithms.scan.policy import ScanProblem
 from pydp.algorithms.sort.policy import SortProblem
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
-from pydp.model import modelled as untuned
 from pydp.model.architectures import by_target
 from pydp.model.explanation import Explanation, explained_by
 from pydp.model.family import Family, Problem
 from pydp.runtime.bounded import BoundedCache
 from pydp.tuning import choose as module
-from pydp.tuning.choose import Choice, add_provider, choose, forget
+from pydp.tuning.choose import Choice, choose, forget
 
 pytestmark = pytest.mark.host
 
@@ -69,7 +68,6 @@ def toy() -> Any:
 
 @pytest.fixture(autouse=True)
 def _no_providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(untuned, "_providers", [])
     monkeypatch.setattr(module, "_BUILT_IN", ())
     yield
     forget()
@@ -106,13 +104,13 @@ def test_the_callers_own(toy: Any) -> None:
         choose(_family(), toy, PROBLEM, 64)
 
 
-def test_providers_go_before_the_default(toy: Any) -> None:
+def test_providers_go_before_the_default(toy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"spec": Spec(2)}
 
     def tuned(family: Family, device: Any, problem: ToyProblem) -> Choice | None:
         return Choice(known["spec"], "tuned", "measured") if problem.n == 1 else None
 
-    add_provider(tuned)
+    monkeypatch.setattr(module, "_BUILT_IN", (tuned,))
     assert choose(_family(), toy, PROBLEM).source == "default"
     assert choose(_family(), toy, ToyProblem("f", 1, 7)).spec == Spec(2)
     known["spec"] = Spec(4096)  # what it knows cannot run here
