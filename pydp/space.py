@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
 
@@ -54,6 +55,11 @@ def _gather(values: tuple[Any, ...], what: str) -> tuple[int, ...]:
     return integers(values[0] if len(values) == 1 else values, what)
 
 
+def _both_sides(op: Callable[[int, int], int]) -> tuple[Any, Any]:
+    """The methods of `_Axes` for an operator, with the axes on the left and on the right."""
+    return (lambda self, other: self._pair(other, op)), (lambda self, other: self._pair(other, op, swapped=True))
+
+
 class _Axes(tuple[int, ...]):
     """A tuple of integers with elementwise arithmetic; the base of Extent and Index."""
 
@@ -86,35 +92,11 @@ class _Axes(tuple[int, ...]):
         kind: type[_Axes] = Index if isinstance(other, Index) else type(self)
         return kind(values)
 
-    def __add__(self, other: object) -> Any:
-        return self._pair(other, operator.add)
-
-    def __radd__(self, other: object) -> Any:
-        return self._pair(other, operator.add, swapped=True)
-
-    def __sub__(self, other: object) -> Any:
-        return self._pair(other, operator.sub)
-
-    def __rsub__(self, other: object) -> Any:
-        return self._pair(other, operator.sub, swapped=True)
-
-    def __mul__(self, other: object) -> Any:
-        return self._pair(other, operator.mul)
-
-    def __rmul__(self, other: object) -> Any:
-        return self._pair(other, operator.mul, swapped=True)
-
-    def __floordiv__(self, other: object) -> Any:
-        return self._pair(other, operator.floordiv)
-
-    def __rfloordiv__(self, other: object) -> Any:
-        return self._pair(other, operator.floordiv, swapped=True)
-
-    def __mod__(self, other: object) -> Any:
-        return self._pair(other, operator.mod)
-
-    def __rmod__(self, other: object) -> Any:
-        return self._pair(other, operator.mod, swapped=True)
+    __add__, __radd__ = _both_sides(operator.add)
+    __sub__, __rsub__ = _both_sides(operator.sub)
+    __mul__, __rmul__ = _both_sides(operator.mul)
+    __floordiv__, __rfloordiv__ = _both_sides(operator.floordiv)
+    __mod__, __rmod__ = _both_sides(operator.mod)
 
     def __neg__(self) -> Index:
         return Index([-axis for axis in self])
@@ -152,14 +134,13 @@ class Index(_Axes):
     __slots__ = ()
 
 
+@dataclass(init=False, repr=False, unsafe_hash=True, slots=True)
 class Grid:
     """A rectangular range of indexes: it has size `extent` and starts at `offset`.
 
     >>> Grid((2, 3), (10, 0)).stop
     Index(12, 3)
     """
-
-    __slots__ = ("extent", "offset")
 
     extent: Extent
     offset: Index
@@ -213,14 +194,6 @@ class Grid:
     def tiles(self, tile: Sequence[int] | int) -> Grid:
         """The grid of tile numbers: as many tiles as cover this grid, numbered from 0."""
         return Grid(tile_count(self.extent, tile))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Grid):
-            return NotImplemented
-        return self.extent == other.extent and self.offset == other.offset
-
-    def __hash__(self) -> int:
-        return hash((self.extent, self.offset))
 
     def __repr__(self) -> str:
         start = "" if not any(self.offset) else f", offset={tuple(self.offset)}"

@@ -40,28 +40,20 @@ class Cost(NamedTuple):
         return max(LIMITERS, key=lambda name: parts[name])
 
 
-def cost(counts: Counts, rates: Rates, structure: Structure | None = None) -> Cost:
-    """The predicted time of a call. With `structure` (of a GPU), the formulas of SPEC S5 also apply."""
-    return costs([counts], rates, structure)[0]
-
-
 def costs(candidates: Sequence[Counts], rates: Rates, structure: Structure | None = None) -> list[Cost]:
-    """`cost` of many candidates. Shared phases are computed once: a first choice has one millisecond in all."""
+    """The predicted times of some calls. With `structure` (of a GPU), the formulas of SPEC S5 also apply.
+
+    Shared phases are computed once: a first choice has one millisecond in all.
+    """
     known: dict[tuple[int, float], tuple[float, float, float, float]] = {}
     found = []
     for counts in candidates:
         peak = rates.operations(counts.dtype)
-        memory = compute = latency = launch = 0.0
         for phase in counts.phases:
-            key = (id(phase), peak)
-            parts = known.get(key)
-            if parts is None:
-                parts = known[key] = _parts(phase, peak, rates, structure)
-            memory += parts[0]
-            compute += parts[1]
-            latency += parts[2]
-            launch += parts[3]
-        found.append(Cost(memory + compute + latency + launch, memory, compute, latency, launch))
+            if (id(phase), peak) not in known:
+                known[id(phase), peak] = _parts(phase, peak, rates, structure)
+        parts = [sum(by) for by in zip(*(known[id(phase), peak] for phase in counts.phases), strict=True)]
+        found.append(Cost(sum(parts), *parts))
     return found
 
 

@@ -65,7 +65,7 @@ class Phase(NamedTuple):
 class Counts:
     """The phases of a call; `dtype` is the type of the computation ("float32").
 
-    >>> Counts("float32", (Phase("copy", groups=8, read=4096.0, written=4096.0),)).bytes
+    >>> Counts("float32", (Phase("copy", groups=8, read=4096.0, written=4096.0),)).main.bytes
     8192.0
     """
 
@@ -76,50 +76,16 @@ class Counts:
         if not self.phases:
             raise InvalidArgument("counts have no phase; at least one is needed")
         for phase in self.phases:
-            (
-                _,
-                groups,
-                lanes,
-                operations,
-                efficiency,
-                read,
-                written,
-                cached,
-                balance,
-                launches,
-                barriers,
-                signals,
-                *_,
-            ) = phase
+            _, groups, lanes, operations, share, read, written, cached, balance, launches, barriers, signals, *_ = phase
             if min(operations, read, written, cached, launches, barriers, signals) < 0 or groups < 1 or lanes < 1:
                 raise InvalidArgument(f"{phase} has a negative amount, or no groups")
-            if not 0 < efficiency <= 1 or balance < 1:
+            if not 0 < share <= 1 or balance < 1:
                 raise InvalidArgument(f"{phase} has an efficiency outside (0, 1] or a balance below 1")
 
     @property
     def main(self) -> Phase:
         """The phase with the most operations; among equal ones, the one with the most bytes."""
         return max(self.phases, key=lambda phase: (phase.operations, phase.bytes))
-
-    @property
-    def operations(self) -> float:
-        """Arithmetic operations of the call."""
-        return sum(phase.operations for phase in self.phases)
-
-    @property
-    def bytes(self) -> float:
-        """Bytes of memory that the call reads and writes."""
-        return sum(phase.bytes for phase in self.phases)
-
-    @property
-    def launches(self) -> int:
-        """Kernel launches of the call."""
-        return sum(phase.launches for phase in self.phases)
-
-    @property
-    def local_bytes(self) -> int:
-        """The largest local memory of a group, over all phases."""
-        return max(phase.local_bytes for phase in self.phases)
 
     @property
     def registers(self) -> int:

@@ -181,21 +181,14 @@ class SpecProbe:
         return f"<SpecProbe {id(self):x}>"  # part of plan keys, so it must be unique
 
 
+@dataclass(slots=True, unsafe_hash=True)
 class Key:
     """Stands for a value in the key of a cached plan; never equal to another type of value."""
 
-    __slots__ = ("content",)
-
-    def __init__(self, content: Hashable) -> None:
-        self.content = content
-
-    def __hash__(self) -> int:
-        return hash(self.content)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Key) and other.content == self.content
+    content: Hashable
 
 
+@dataclass(slots=True, eq=False)
 class Keyed:
     """An argument of a cached plan, with its key.
 
@@ -203,12 +196,9 @@ class Keyed:
     refers to, also the user's largest ones.
     """
 
-    __slots__ = ("key", "value")
+    value: Any
+    key: Key
     __hash__ = None  # type: ignore[assignment]  # must not become part of a key
-
-    def __init__(self, value: Any, key: Key) -> None:
-        self.value = value
-        self.key = key
 
 
 def cached_plan(function: _Function) -> _Function:

@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.offline.reports import Resources, of_assembly, of_ptx, of_ptxas
@@ -38,15 +38,31 @@ _SECONDS = 120  # time limit of one compiler run
 _FORMAT = 3  # of the cached results
 _FOLDERS = ("/usr/lib/clc", "/usr/lib64/clc", "/usr/share/clc", "/usr/local/share/clc", "/usr/local/lib/clc")
 _TRIPLES = {"nvidia": "nvptx64-nvidia-nvcl", "amd": "amdgcn-amd-amdhsa"}
-_CAPTURED: dict[str, Any] = {
-    "capture_output": True,
-    "text": True,
-    "errors": "replace",
-    "timeout": _SECONDS,
-    "check": False,
-}
+_CAPTURED: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace", "timeout": _SECONDS}
 _answers = BoundedCache(256)  # found compilers; a missing one is not cached, because it may be installed later
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _LIBRARIES = {"nvidia": ("nvptx64--nvidiacl.bc",), "amd": ("amdgcn--amdhsa.bc", "amdgcn-amd-amdhsa.bc")}
+
+
+class Reason(str):
+    """A sentence on why no compiler works for a target."""
+
+    __slots__ = ()
+
+
+def _remembered(look: _Function) -> _Function:
+    """Decorator: cache the results of a function, except empty ones and a `Reason`."""
+
+    @functools.wraps(look)
+    def found_or_looked(*arguments: Any) -> Any:
+        found = _answers.find((look, *arguments))
+        if found is None:
+            found = look(*arguments)
+            if found and not isinstance(found, Reason):
+                _answers.put((look, *arguments), found)
+        return found
+
+    return cast(_Function, found_or_looked)
 
 
 @dataclass(frozen=True)
@@ -95,27 +111,12 @@ def libraries(vendor: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(path) for path in paths if path.exists()))
 
 
-def _once_found(look: Callable[..., Any], *arguments: Any) -> Any:
-    """``look(*arguments)``, cached unless it is empty or a `Reason`."""
-    key = (look, *arguments)
-    found = _answers.find(key)
-    if found is None:
-        found = look(*arguments)
-        if found and not isinstance(found, Reason):
-            _answers.put(key, found)
-    return found
-
-
+@_remembered
 def assemblers() -> tuple[str, ...]:
     """Every ptxas found: in NVIDIA's Python packages, on the PATH, in CUDA's folders.
 
     A new ptxas does not support the oldest GPUs, so each of them may be needed.
     """
-    found: tuple[str, ...] = _once_found(_assemblers)
-    return found
-
-
-def _assemblers() -> tuple[str, ...]:
     packages = [found for folder in sys.path for found in glob.glob(f"{folder}/nvidia/*/bin/ptxas")]
     tools = [shutil.which("ptxas"), f"{os.environ.get('CUDA_HOME', '/usr/local/cuda')}/bin/ptxas"]
     found = [*packages, *tools, *sorted(glob.glob("/usr/local/cuda-*/bin/ptxas"), reverse=True)]
@@ -123,22 +124,12 @@ def _assemblers() -> tuple[str, ...]:
     return tuple(dict.fromkeys(usable))
 
 
-class Reason(str):
-    """A sentence on why no compiler works for a target."""
-
-    __slots__ = ()
-
-
+@_remembered
 def toolchain(target: str) -> Toolchain | Reason:
     """The newest supported clang that compiles for `target`, with a libclc that it can read.
 
     If there is none, a `Reason` that says what to install.
     """
-    found: Toolchain | Reason = _once_found(_toolchain, target)
-    return found
-
-
-def _toolchain(target: str) -> Toolchain | Reason:
     vendor = vendor_of(target)
     if not vendor:
         return Reason(f"no compiler for {target} is known; names such as sm_90 and gfx90a are accepted")
@@ -228,12 +219,9 @@ def _given(target: str) -> str:
     return render("offline_functions.mako", {"vendor": vendor_of(target)})
 
 
+@_remembered
 def _first_line(clang: str) -> str:
     """The first line of a compiler's version text; empty if it cannot be run."""
-    return str(_once_found(_asked_version, clang))
-
-
-def _asked_version(clang: str) -> str:
     try:
         done = subprocess.run([clang, "--version"], **_CAPTURED)
     except (OSError, subprocess.TimeoutExpired):
@@ -243,7 +231,7 @@ def _asked_version(clang: str) -> str:
 
 def _command(tools: Toolchain, target: str, options: Sequence[str], extensions: Sequence[str]) -> list[str]:
     vendor = vendor_of(target)
-    architecture = f"-march={_once_found(_known, tools.clang, target)}" if vendor == "nvidia" else f"-mcpu={target}"
+    architecture = f"-march={_known(tools.clang, target)}" if vendor == "nvidia" else f"-mcpu={target}"
     command = [tools.clang, "-x", "cl", "-target", _TRIPLES[vendor], architecture, "-O3", "-S", "-w", "-nogpulib"]
     internal = ["-finclude-default-header", "-mlink-builtin-bitcode", tools.libclc]
     # Else a libclc with another code object version cannot be linked.
@@ -254,6 +242,7 @@ def _command(tools: Toolchain, target: str, options: Sequence[str], extensions: 
     return [*command, *options]
 
 
+@_remembered
 def _known(clang: str, target: str) -> str:
     """The target; if clang is too old for an NVIDIA target, the newest one it knows: PTX also runs on later GPUs."""
     command = [clang, "-x", "cl", "-target", _TRIPLES["nvidia"], f"-march={target}", "-nogpulib", "-S", "-o", "-", "-"]

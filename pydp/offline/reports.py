@@ -19,13 +19,13 @@ class Resources:
 
     kernel: str
     registers: int
-    scalar_registers: int
-    local_bytes: int
-    scratch_bytes: int
-    spilled_bytes: int
-    code_bytes: int
-    waves: int
-    source: str
+    scalar_registers: int = 0
+    local_bytes: int = 0
+    scratch_bytes: int = 0
+    spilled_bytes: int = 0
+    code_bytes: int = 0
+    waves: int = 0
+    source: str = ""
 
     def __str__(self) -> str:
         parts = [f"{self.registers} registers", f"{self.local_bytes} bytes of local memory"]
@@ -50,13 +50,10 @@ def of_ptxas(report: str) -> dict[str, Resources]:
         found[name] = Resources(
             name,
             int(used.group(1)),
-            0,
-            _first(r"(\d+) bytes smem", used.group(2)),
-            _first(r"(\d+) bytes stack frame", frame),
-            _first(r"(\d+) bytes spill stores", frame),
-            0,
-            0,
-            "ptxas",
+            local_bytes=_first(r"(\d+) bytes smem", used.group(2)),
+            scratch_bytes=_first(r"(\d+) bytes stack frame", frame),
+            spilled_bytes=_first(r"(\d+) bytes spill stores", frame),
+            source="ptxas",
         )
     return found
 
@@ -116,19 +113,18 @@ def of_ptx(text: str) -> dict[str, Resources]:
         end = re.compile(r"^\}", re.MULTILINE).search(text, match.end())
         body = text[match.end() : end.start() if end else len(text)]
         words = _register_words(body)
-        frame = sum(int(size) for size in re.findall(r"\.local[^;\[]*\.b8\s+[\w$]+\[(\d+)\]", body))
         found[match.group(1)] = Resources(
             match.group(1),
             _most_alive(_blocks(body, words), words) + _ABI_REGISTERS,
-            0,
-            sum(int(size) for size in re.findall(r"\.shared[^;\[]*\.b8\s+[\w$]+\[(\d+)\]", body)),
-            frame,
-            0,
-            0,
-            0,
-            "an estimate from the PTX",
+            local_bytes=_array_bytes("shared", body),
+            scratch_bytes=_array_bytes("local", body),
+            source="an estimate from the PTX",
         )
     return found
+
+
+def _array_bytes(space: str, body: str) -> int:
+    return sum(map(int, re.findall(rf"\.{space}[^;\[]*\.b8\s+[\w$]+\[(\d+)\]", body)))
 
 
 def _register_words(body: str) -> dict[str, int]:

@@ -20,7 +20,7 @@ from pydp.algorithms.sort import policy as sort_policy
 from pydp.algorithms.sort.policy import SortProblem
 from pydp.algorithms.transpose.policy import TransposeProblem
 from pydp.model.architectures import by_target, rates_of
-from pydp.model.costs import cost
+from pydp.model.costs import costs
 from pydp.model.counts import Counts, Phase, efficiency, spread
 from pydp.model.family import Family, Problem
 
@@ -239,8 +239,8 @@ def test_merges_of_a_cpu_take_the_time_of_their_passes_one_by_one() -> None:
             runs, *merges = sort_policy.counts(CPU, problem, spec).phases
             widths = [spec.run << turn for turn in range(30) if spec.run << turn < n]
             alone = [_pass(n, width, spec, merges[0].read / len(widths)) for width in widths]
-            together = cost(Counts("int32", (runs, *merges)), rates).seconds
-            assert together == pytest.approx(cost(Counts("int32", (runs, *alone)), rates).seconds, rel=0.05)
+            together = costs([Counts("int32", (runs, *merges))], rates)[0].seconds
+            assert together == pytest.approx(costs([Counts("int32", (runs, *alone))], rates)[0].seconds, rel=0.05)
 
 
 def test_histograms() -> None:

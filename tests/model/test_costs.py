@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from pydp.model.costs import analysis, cost
+from pydp.model.costs import analysis, costs
 from pydp.model.counts import Counts, Phase
 from pydp.model.rates import Rates
 from pydp.model.structure import Structure, warps_per_sm, wmpd_local
@@ -22,7 +22,7 @@ RATES = Rates(
 
 
 def _seconds(phase: Phase, dtype: str = "float32") -> dict[str, float]:
-    return cost(Counts(dtype, (phase,)), RATES).parts
+    return costs([Counts(dtype, (phase,))], RATES)[0].parts
 
 
 def test_arithmetic_takes_the_busiest_units_time() -> None:
@@ -51,7 +51,7 @@ def test_what_overlaps_and_what_does_not() -> None:
     phase = Phase(
         "all", groups=8, lanes=16, operations=8e7, read=2e6, launches=2, barriers=5, signals=3,
     )  # fmt: skip
-    found = cost(Counts("float32", (phase,)), RATES)
+    found = costs([Counts("float32", (phase,))], RATES)[0]
     assert found.parts["memory"] == pytest.approx(0.01 + 0.15 * 8e7 * 2 / 10e9 / 4)
     assert found.parts["compute"] == 0.0
     assert found.parts["latency"] == pytest.approx(5 * 128 * 1e-9 / 4 + 3e-6)
@@ -70,7 +70,7 @@ def test_what_overlaps_and_what_does_not() -> None:
     ],
 )
 def test_every_limiter(phase: Phase, limiter: str) -> None:
-    assert cost(Counts("float32", (phase,)), RATES).limiter == limiter
+    assert costs([Counts("float32", (phase,))], RATES)[0].limiter == limiter
 
 
 # Two multiprocessors of 1,024 registers, 8 warps of 32 and 4 groups; 1 us for memory, 10 ns for arithmetic.
@@ -89,10 +89,10 @@ def test_the_formulas_bound_a_gpu() -> None:
     assert (program.mem_insts, program.comp_insts, program.threads) == (1.0, 64.0, 1024)
     assert gpu_time(GPU, program, 16) == pytest.approx(8.64e-6)
     fast = dataclasses.replace(RATES, memory_read=1e15, memory_write=1e15, unit_memory=1e15, lane_slowdown=1.0)
-    parts = cost(Counts("float32", (phase,)), fast, GPU).parts
+    parts = costs([Counts("float32", (phase,))], fast, GPU)[0].parts
     assert parts["latency"] + parts["compute"] == pytest.approx(8.64e-6, rel=0.01)
     # A float64 instruction takes two float32 ones' time: T_C = 1.28 us >= T_M, (13): 16 * 1.28 us + 1 us = 21.48 us.
-    parts = cost(Counts("float64", (phase,)), fast, GPU).parts
+    parts = costs([Counts("float64", (phase,))], fast, GPU)[0].parts
     assert parts["latency"] + parts["compute"] == pytest.approx(21.48e-6, rel=0.01)
 
 

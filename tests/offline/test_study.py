@@ -14,7 +14,7 @@ import pydp
 from pydp.cli import main
 from pydp.errors import InvalidArgument
 from pydp.model.architectures import by_name, by_target, rates_of
-from pydp.model.costs import cost
+from pydp.model.costs import costs
 from pydp.model.counts import Counts, Phase
 from pydp.model.family import Family, Problem
 from pydp.model.ranking import rank
@@ -291,7 +291,7 @@ def test_idle_lanes_of_a_warp_cost_as_much_as_busy_ones() -> None:
 
     def seconds(lanes: int) -> float:
         work = Phase("work", (1 << 20) // lanes, lanes, operations=1e13, read=1e3)
-        return cost(Counts("float32", (work,)), rates, structure).parts["compute"]
+        return costs([Counts("float32", (work,))], rates, structure)[0].parts["compute"]
 
     assert seconds(16) == pytest.approx(2 * seconds(32)) and seconds(256) == pytest.approx(seconds(32))
     assert seconds(48) == pytest.approx(64 / 48 * seconds(32))
