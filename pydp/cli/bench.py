@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from pydp.algorithms.registry import algorithms
-from pydp.cli.choice import ends_with_names
+from pydp.cli.choice import Name, device_option, ends_with_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,18 +25,12 @@ def _modules() -> dict[str, str]:
     return found | {name: f"pydp.bench.bench_{name}" for name in _OTHERS}
 
 
-class _Benchmark(click.ParamType):
-    name = "benchmark"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in _modules():
-            self.fail(f"{value!r} is not one of {', '.join(_modules())}.", param, ctx)
-        return str(value)
+_BENCHMARK = Name("benchmark", lambda: {name: name for name in _modules()})
 
 
 @click.command(cls=ends_with_names("BENCHMARK", _modules))
-@click.argument("names", nargs=-1, type=_Benchmark(), metavar="[BENCHMARK]...")
-@click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
+@click.argument("names", nargs=-1, type=_BENCHMARK, metavar="[BENCHMARK]...")
+@device_option
 @click.option("-q", "--quick", is_flag=True, help="Measure small sizes only.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Save the rows to a file.")
 @click.option("--plot", "plot_path", type=click.Path(dir_okay=False, path_type=Path), help="Save a plot to a file.")

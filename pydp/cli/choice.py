@@ -1,31 +1,30 @@
-"""Algorithm names as command-line arguments."""
+"""Names of algorithms and benchmarks as command-line arguments, and options of several commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
-from pydp.algorithms.registry import Algorithm, algorithms
+from pydp.algorithms.registry import algorithms
 
 
-class AlgorithmName(click.ParamType):
-    """Converts the name of a registered algorithm to its `Algorithm`."""
+class Name(click.ParamType):
+    """Converts a name to its value in a mapping."""
 
-    name = "algorithm"
+    def __init__(self, name: str, known: Callable[[], Mapping[str, Any]]) -> None:
+        self.name, self.known = name, known
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Algorithm:
-        """Find the algorithm; for an unknown name, end the command with the accepted names."""
-        known = algorithms()
-        if isinstance(value, Algorithm):
-            return value
-        if value not in known:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Find the value; for an unknown name, end the command with the accepted names."""
+        known = self.known()
+        if isinstance(value, str) and value not in known:
             self.fail(f"{value!r} is not one of {', '.join(known)}.", param, ctx)
-        return known[value]
+        return known[value] if isinstance(value, str) else value
 
 
-def ends_with_names(metavar: str, names: Callable[[], Iterable[str]]) -> type[click.Command]:
+def ends_with_names(metavar: str, names: Callable[[], Mapping[str, Any]]) -> type[click.Command]:
     """The class of a command whose help ends with the accepted values of an argument."""
 
     class Command(click.Command):
@@ -37,3 +36,7 @@ def ends_with_names(metavar: str, names: Callable[[], Iterable[str]]) -> type[cl
 
 
 WithAlgorithms = ends_with_names("ALGORITHM", algorithms)
+ALGORITHM = Name("algorithm", algorithms)
+device_option = click.option(
+    "-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'."
+)

@@ -16,10 +16,11 @@ import click
 import numpy as np
 
 import pydp
+from pydp.cli.choice import device_option
 
 
 @click.command()
-@click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
+@device_option
 @click.option(
     "-o",
     "--output",
@@ -132,19 +133,14 @@ def classify(device: pydp.Device) -> dict[str, Any]:
     }
 
 
-def save_ppm(path: Path, picture: np.ndarray) -> None:
-    """Write (height, width, 3) bytes as a portable pixmap (.ppm)."""
-    height, width = picture.shape[:2]
-    path.write_bytes(f"P6 {width} {height} 255\n".encode() + picture.astype(np.uint8).tobytes())
-
-
 def save_picture(path: Path, picture: np.ndarray) -> Path:
     """Save as PNG if matplotlib is installed, else as a portable pixmap; return the path used."""
     try:
         from matplotlib.image import imsave
     except ImportError:
         path = path.with_suffix(".ppm")
-        save_ppm(path, picture)
+        height, width = picture.shape[:2]
+        path.write_bytes(f"P6 {width} {height} 255\n".encode() + picture.astype(np.uint8).tobytes())
     else:
         imsave(path, picture)
     return path

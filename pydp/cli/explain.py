@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from pydp.algorithms.registry import Algorithm
-from pydp.cli.choice import AlgorithmName, WithAlgorithms
+from pydp.cli.choice import ALGORITHM, WithAlgorithms, device_option
 from pydp.cli.run import load, split
 
 
@@ -54,11 +54,11 @@ def _operand(given: Any, dtype: str) -> np.ndarray:
 
 
 @click.command(cls=WithAlgorithms)
-@click.argument("algorithm", type=AlgorithmName(), metavar="ALGORITHM")
+@click.argument("algorithm", type=ALGORITHM, metavar="ALGORITHM")
 @click.argument("words", nargs=-1, metavar="INPUT.npy|SIZES... [NAME=VALUE]...")
 @click.option("-t", "--dtype", default=None, help="Type of operands given as sizes (float32; bincount: uint8).")
 @click.option("-s", "--source", is_flag=True, help="Also print the rendered kernels.")
-@click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
+@device_option
 @click.option("--target", default=None, help="A GPU that need not be present: sm_90, gfx90a, gfx1100, ...")
 def explain(
     algorithm: Algorithm, words: tuple[str, ...], dtype: str | None, source: bool, which: str | None, target: str | None

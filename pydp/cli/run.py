@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from pydp.algorithms.registry import Algorithm
-from pydp.cli.choice import AlgorithmName, WithAlgorithms
+from pydp.cli.choice import ALGORITHM, WithAlgorithms, device_option
 
 _WORDS = {"true": "True", "false": "False", "none": "None"}
 
@@ -49,7 +49,7 @@ def load(path: str) -> np.ndarray:
 
 
 @click.command(cls=WithAlgorithms)
-@click.argument("algorithm", type=AlgorithmName(), metavar="ALGORITHM")
+@click.argument("algorithm", type=ALGORITHM, metavar="ALGORITHM")
 @click.argument("words", nargs=-1, metavar="INPUT.npy... [NAME=VALUE]...")
 @click.option(
     "-o",
@@ -58,7 +58,7 @@ def load(path: str) -> np.ndarray:
     type=click.Path(dir_okay=False, path_type=Path),
     help="A .npy file for the result. Give it once for each result.",
 )
-@click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
+@device_option
 def run(algorithm: Algorithm, words: tuple[str, ...], output: tuple[Path, ...], which: str | None) -> None:
     """Run ALGORITHM on .npy files: pydp run scan x.npy -o y.npy op=max axis=0
 

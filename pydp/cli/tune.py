@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pydp.algorithms.registry import Algorithm, Shape, algorithms
-from pydp.cli.choice import AlgorithmName, WithAlgorithms
+from pydp.cli.choice import ALGORITHM, WithAlgorithms, device_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +31,9 @@ _RESTARTS = 8
 
 
 @click.command(cls=WithAlgorithms)
-@click.argument("algorithm", required=False, type=AlgorithmName(), metavar="[ALGORITHM]")
+@click.argument("algorithm", required=False, type=ALGORITHM, metavar="[ALGORITHM]")
 @click.argument("sizes", nargs=-1, metavar="[SIZE]...")
-@click.option("-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'.")
+@device_option
 @click.option("-t", "--dtype", default=None, help="Type of the elements.")
 @click.option("-b", "--budget", type=click.FloatRange(min=0, min_open=True), default=30.0, show_default=True,
               help="Seconds of search for each size, without the final runs.")  # fmt: skip

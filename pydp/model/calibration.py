@@ -8,29 +8,21 @@ kept: a later process improves a calibration made on a busy machine.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import statistics
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pydp.model.architectures import architecture_of, rates_of
-from pydp.model.rates import Rates
-
-if TYPE_CHECKING:
-    from pydp.runtime.drivers.devices import Device
-import hashlib
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from pydp.model.family import forget
-from pydp.model.rates import from_dict
+from pydp.model.rates import Rates, from_dict
+from pydp.runtime.drivers.devices import Device
 from pydp.runtime.programs.files import atomic_write, cache_dir, log_once, read
-
-if TYPE_CHECKING:
-    from pydp.runtime.drivers.devices import Device
 
 __all__ = ["Meter", "best_of", "measured"]
 

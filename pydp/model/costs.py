@@ -49,11 +49,17 @@ def costs(candidates: Sequence[Counts], rates: Rates, structure: Structure | Non
     found = []
     for counts in candidates:
         peak = rates.operations(counts.dtype)
+        memory = compute = latency = launch = 0.0
         for phase in counts.phases:
-            if (id(phase), peak) not in known:
-                known[id(phase), peak] = _parts(phase, peak, rates, structure)
-        parts = [sum(by) for by in zip(*(known[id(phase), peak] for phase in counts.phases), strict=True)]
-        found.append(Cost(sum(parts), *parts))
+            key = (id(phase), peak)
+            parts = known.get(key)
+            if parts is None:
+                parts = known[key] = _parts(phase, peak, rates, structure)
+            memory += parts[0]
+            compute += parts[1]
+            latency += parts[2]
+            launch += parts[3]
+        found.append(Cost(memory + compute + latency + launch, memory, compute, latency, launch))
     return found
 
 

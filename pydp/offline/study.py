@@ -77,22 +77,21 @@ class Compiled:
         return f"{', '.join(parts)} (by {found.source})"
 
 
-def judged(launch: Launch, profile: Profile, entry: Architecture, structure: Structure) -> Compiled:
-    """Compile the kernel of a launch and check it against the target's limits."""
-    found, group = launch.kernel.resources, launch.group
-    warps, limiter = occupancy(_possible(found, entry), group, structure)
-    faults = tuple(faults_of(found, group, profile, entry, structure))
-    return Compiled(launch.kernel.name, launch.groups, group, found, warps, structure.max_warps_per_sm, limiter, faults)
-
-
 def compiled_kernels(
     launches: list[Launch], profile: Profile, entry: Architecture, structure: Structure
 ) -> tuple[Compiled, ...]:
-    """Each kernel of a call once, with its first launch."""
+    """Each kernel of a call once, with its first launch: compiled, and checked against the target's limits."""
     first: dict[tuple[str, str, int], Launch] = {}
     for one in launches:
         first.setdefault((one.kernel.name, one.kernel.source, one.group), one)
-    return tuple(judged(one, profile, entry, structure) for one in first.values())
+    kernels = []
+    for one in first.values():
+        found, group = one.kernel.resources, one.group
+        warps, limiter = occupancy(_possible(found, entry), group, structure)
+        faults = tuple(faults_of(found, group, profile, entry, structure))
+        most = structure.max_warps_per_sm
+        kernels.append(Compiled(one.kernel.name, one.groups, group, found, warps, most, limiter, faults))
+    return tuple(kernels)
 
 
 def occupancy(found: Resources, group: int, structure: Structure) -> tuple[int, str]:

@@ -50,19 +50,16 @@ def provide(family: Family, device: Device, problem: Problem) -> tuple[Any, str]
         trial, exact = found.trial, found.own and found.trial.shape == here
         assert trial.ratio is not None
         if trial.ratio >= 1.0:
-            return _confirmed(family, device, problem, found) if exact else None
+            if not exact:
+                return None
+            choice = untuned(family, device, problem)
+            return choice.spec, f"{found.source}: nothing beats the {choice.source}'s choice; {choice.reason}"
         spec = rebuild(family.spec_type, trial.spec)
         if spec is None or family.check(device.profile, problem, spec) is not None:
             continue
         if exact or _plausible(family, device, problem, spec):
             return spec, f"{found.source}: {trial.ratio:.2f} of the time without tuning"
     return None
-
-
-def _confirmed(family: Family, device: Device, problem: Problem, found: _Found) -> tuple[Any, str]:
-    """The untuned choice, confirmed by a measurement that found nothing faster."""
-    choice = untuned(family, device, problem)
-    return choice.spec, f"{found.source}: nothing beats the {choice.source}'s choice; {choice.reason}"
 
 
 def _plausible(family: Family, device: Device, problem: Problem, spec: Any) -> bool:
