@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from verify_form import verify
 
-from pydp.lang.ir.verify import AFTER_PASS, verify
+from pydp.lang.ir import AFTER_PASS
 
 pytest_plugins = ["hang_watch"]
 

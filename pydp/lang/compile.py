@@ -30,7 +30,6 @@ from pydp.lang.frontend.state import Frame, Shared
 from pydp.lang.frontend.values import Items, Number, Value, View, arguments_text
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT64, INT32, INT64, is_integer
-from pydp.lang.ir.verify import passed
 from pydp.lang.source.names import content_key, python_function
 from pydp.lang.source.syntax import Source, source_of
 from pydp.runtime.bounded import BoundedCache
@@ -164,9 +163,9 @@ def _translate(
         where=source.where(source.tree),
         uses_group=work.uses_group,
     )
-    result = passed(split_divergent_regions(passed(result)))
+    result = ir.passed(split_divergent_regions(ir.passed(result)))
     check_barriers(result)
-    made = passed(widened(result) if index == INT64 else narrowed(result))
+    made = ir.passed(widened(result) if index == INT64 else narrowed(result))
     made.weak_form = result
     return made
 
@@ -336,6 +335,6 @@ def _translate_value(
     variables = [variable for variable in work.variables.values() if variable.name not in own]
     name = function.__name__ if function.__name__.isidentifier() else "operator"
     privates = list(work.privates.values())
-    made = passed(ir.ValueFunction(name, arguments, variables, privates, body, expr, source.where(tree)))
+    made = ir.passed(ir.ValueFunction(name, arguments, variables, privates, body, expr, source.where(tree)))
     short = index == INT32 and fits_32_bits(made, lambda leaf: limits(leaf.dtype))
-    return passed(narrowed(made) if short else widened(made))
+    return ir.passed(narrowed(made) if short else widened(made))

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from builder import HERE, I32, add, array, assign, barrier, c, cmp, function, load, loop, place, read, store, var, when
+from verify_form import verify
 
 from pydp.lang import ir
 from pydp.lang.ir.rewrite import Rewriter
 from pydp.lang.ir.text import ir_text
-from pydp.lang.ir.verify import verify
 
 pytestmark = pytest.mark.host
 

@@ -35,7 +35,6 @@ from pydp.lang.analysis.launch_check import LaunchCheck
 from pydp.lang.analysis.launch_integers import LaunchRanges, PromotedNumbers
 from pydp.lang.analysis.trip_counts import LoopBound
 from pydp.lang.compile import translate
-from pydp.lang.ir.verify import passed
 from pydp.lang.opencl import lowerings, registry_version
 from pydp.lang.opencl.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
 from pydp.runtime.arrays.operand import Operand
@@ -117,7 +116,7 @@ class Translation:
             with _lock:
                 if self._wide is None:
                     assert self.function.weak_form is not None
-                    self._wide = Translation(passed(widened(self.function.weak_form)), self.parts, widened=True)
+                    self._wide = Translation(ir.passed(widened(self.function.weak_form)), self.parts, widened=True)
         return self._wide
 
     def plan(

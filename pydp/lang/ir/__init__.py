@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -376,6 +376,18 @@ class ValueFunction:
     body: list[Stmt]
     result: Expr
     where: Where = NOWHERE
+
+
+AFTER_PASS: list[Callable[[Function | ValueFunction], object]] = []
+"""Called with the function after every pass. The tests add a verifier."""
+_Made = TypeVar("_Made", Function, ValueFunction)
+
+
+def passed(function: _Made) -> _Made:
+    """The function itself, which a pass has made; every pass ends with it."""
+    for check in AFTER_PASS:
+        check(function)
+    return function
 
 
 # --- traversal -------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from pydp.lang import ir
 from pydp.lang.analysis import regions
 from pydp.lang.barriers import widths
 from pydp.lang.ir import member_dtype
-from pydp.lang.ir.verify import passed
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.c_text import Block, identifier
 from pydp.lang.opencl.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
@@ -82,7 +81,7 @@ class Vector(Lowering):
         flat = flat or math.prod(group[:-2]) > 64
         clipped = not (ir.barriers(function.body) or function.locals)
         width = pick_width(group[-1] if group else 1, widest(function, profile))
-        function = passed(replace(function, body=unroll(function.body)))
+        function = ir.passed(replace(function, body=unroll(function.body)))
         nodes = regions.split(function.body)
         layout = StripLayout(tuple(group), width, 1, clipped)
         layout = pick_layout_rows(nodes, layout, profile)

@@ -1,12 +1,11 @@
 """The verifier of the typed form: each pass must leave a function that keeps the rules of :mod:`pydp.lang.ir`.
 
-The tests call it after every pass, by adding `verify` to `AFTER_PASS`.
+conftest.py adds `verify` to `pydp.lang.ir.AFTER_PASS`, so it checks the result of every pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,17 +14,6 @@ from pydp.lang.intrinsics import BINARY, COMPARISONS, FUNCTIONS, UNARY, result_d
 from pydp.lang.ir.data import member_dtype
 from pydp.lang.ir.types import BOOL, is_integer
 from pydp.lang.ir.visit import Visitor
-
-_Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
-AFTER_PASS: list[Callable[[ir.Function | ir.ValueFunction], object]] = []
-"""Called with the function after every pass."""
-
-
-def passed(function: _Made) -> _Made:
-    """The function itself, which a pass has made; every pass ends with it."""
-    for check in AFTER_PASS:
-        check(function)
-    return function
 
 
 class InvalidForm(AssertionError):

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builder import BOOL, F32, HERE, I32, array, assign, c, cmp, function, load, loop, place, store, var, when
+from verify_form import InvalidForm, verify
 
 from pydp.lang import ir
 from pydp.lang.compile import FieldType, translate
-from pydp.lang.ir import verify as verifying
-from pydp.lang.ir.verify import InvalidForm, verify
 
 pytestmark = pytest.mark.host
 I64, U8 = np.dtype(np.int64), np.dtype(np.uint8)
@@ -68,7 +67,7 @@ def test_declared_types_are_used():
 def test_every_pass_is_checked(monkeypatch):
     """The front end, the split of divergent regions, and the choice of widths."""
     seen = []
-    monkeypatch.setattr(verifying, "AFTER_PASS", [seen.append])
+    monkeypatch.setattr(ir, "AFTER_PASS", [seen.append])
 
     def fresh(idx, out):
         out[idx] = idx[0] * 3 + 1
