@@ -6,7 +6,7 @@ import ast
 import inspect
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -151,12 +151,10 @@ class Calls(Expressions):
         if name == "where" and len(values) == 3:
             return self.chosen(self.truth(values[0], node), values[1], values[2], node)
         numbers = [self.as_number(value, node) for value in values]
-        method = getattr(self, f"_call_{name if kind == 'special' else kind}", None)
-        wanted = {"divmod": 2, "clip": 3, "fpow": 2, "pow": 2}.get(name, 1)
+        wanted, method = _OF_NUMBERS.get(name if kind == "special" else kind, (1, None))
         if method is None or len(numbers) != wanted:
             self.fail(f"{ast.unparse(node.func)} takes {arguments_text(wanted)} here, not {len(numbers)}", node)
-        result: Value = method(name, numbers, node)
-        return result
+        return method(self, name, node, *numbers)
 
     def function(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
         """A function of the table of intrinsics; its rule says what becomes of the arguments' types."""
@@ -232,13 +230,12 @@ class Calls(Expressions):
             return self.binary("xor", Number(left), Number(right), node)
         return self.both(name, Number(left), Number(right))
 
-    def _call_round(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        number = numbers[0]
+    def _round(self, name: str, node: ast.AST, number: Number) -> Number:
         rounded = number if number.expr.dtype.kind != "f" else self.function(name, [number], node)
         return self.weak_integer(rounded, node) if _is_builtin(node, "round") else rounded
 
-    def _call_absolute(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        number = self.counted(numbers[0])
+    def _absolute(self, name: str, node: ast.AST, number: Number) -> Number:
+        number = self.counted(number)
         value = known(number)
         if value is not None:
             return self.literal(abs(value), node)
@@ -248,56 +245,23 @@ class Calls(Expressions):
             return number
         return Number(ir.Math(number.expr.dtype, "abs", (number.expr,), number.weak), number.weak)
 
-    def _call_unary(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.unary(name, numbers[0], node)
+    def scaled(self, number: Number, factor: float, node: ast.AST) -> Number:
+        """A floating-point number times a literal."""
+        return self.binary("mul", self.real(number, node), self.literal(factor, node), node)
 
-    def _call_not(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return Number(self.negate(self.truth(numbers[0], node)))
-
-    def _call_divmod(self, name: str, numbers: list[Number], node: ast.AST) -> Items:
+    def _divmod(self, name: str, node: ast.AST, *numbers: Number) -> Items:
         left, right = (self.temporary(item, f"div{n}", node) for n, item in enumerate(numbers))
         return Items((self.binary("floordiv", left, right, node), self.binary("mod", left, right, node)))
 
-    def _call_square(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.binary("pow", numbers[0], self.literal(2, node), node)
-
-    def _call_pow(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.binary("pow", numbers[0], numbers[1], node)
-
-    def _call_fpow(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.binary("pow", self.real(numbers[0], node), numbers[1], node)
-
-    def _call_reciprocal(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.binary("truediv", self.literal(1.0, node), self.real(numbers[0], node), node)
-
-    def _call_degrees(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.binary("mul", self.real(numbers[0], node), self.literal(180.0 / math.pi, node), node)
-
-    def _call_radians(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.binary("mul", self.real(numbers[0], node), self.literal(math.pi / 180.0, node), node)
-
-    def _call_clip(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.minimax("minimum", self.minimax("maximum", numbers[0], numbers[1], node), numbers[2], node)
-
-    def _call_sign(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        number = self.temporary(self.counted(numbers[0]), "sign", node)
+    def _sign(self, name: str, node: ast.AST, number: Number) -> Number:
+        number = self.temporary(self.counted(number), "sign", node)
         zero, one, minus = (self.literal(value, node) for value in (0, 1, -1))
         positive = self.compare("gt", number, zero, node).expr
         if number.expr.dtype.kind == "u":
             return self.choose(positive, Number(ir.Const(number.expr.dtype, 1)), number, node)
         negative = self.compare("lt", number, zero, node).expr
-        like = (Number(self.convert(item, number.expr.dtype, node), number.weak) for item in (one, minus))
-        up, down = like
+        up, down = (Number(self.convert(item, number.expr.dtype, node), number.weak) for item in (one, minus))
         return self.choose(positive, up, self.choose(negative, down, number, node), node)
-
-    def _call_int(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.weak_integer(numbers[0], node)
-
-    def _call_float(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return self.weak_float(numbers[0], node)
-
-    def _call_bool(self, name: str, numbers: list[Number], node: ast.AST) -> Number:
-        return Number(self.truth(numbers[0], node))
 
     # --- casts and records
 
@@ -391,3 +355,32 @@ def _is_scalar_type(target: Any) -> bool:
     if isinstance(target, np.dtype):
         return True
     return inspect.isclass(target) and issubclass(target, np.generic) and target not in (np.generic, np.void)
+
+
+_OF_NUMBERS: dict[str, tuple[int, Callable[..., Value]]] = {
+    "round": (1, Calls._round),
+    "absolute": (1, Calls._absolute),
+    "divmod": (2, Calls._divmod),
+    "sign": (1, Calls._sign),
+    "unary": (1, lambda self, name, node, x: self.unary(name, x, node)),
+    "not": (1, lambda self, name, node, x: Number(self.negate(self.truth(x, node)))),
+    "int": (1, lambda self, name, node, x: self.weak_integer(x, node)),
+    "float": (1, lambda self, name, node, x: self.weak_float(x, node)),
+    "bool": (1, lambda self, name, node, x: Number(self.truth(x, node))),
+    "pow": (2, lambda self, name, node, x, y: self.binary("pow", x, y, node)),
+    "fpow": (2, lambda self, name, node, x, y: self.binary("pow", self.real(x, node), y, node)),
+    "square": (1, lambda self, name, node, x: self.binary("pow", x, self.literal(2, node), node)),
+    "reciprocal": (
+        1,
+        lambda self, name, node, x: self.binary("truediv", self.literal(1.0, node), self.real(x, node), node),
+    ),
+    "degrees": (1, lambda self, name, node, x: self.scaled(x, 180.0 / math.pi, node)),
+    "radians": (1, lambda self, name, node, x: self.scaled(x, math.pi / 180.0, node)),
+    "clip": (
+        3,
+        lambda self, name, node, x, low, high: self.minimax(
+            "minimum", self.minimax("maximum", x, low, node), high, node
+        ),
+    ),
+}
+"""Functions of numbers without a row of their own in the intrinsics: the number of arguments, and the translation."""

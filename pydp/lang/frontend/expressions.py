@@ -83,10 +83,6 @@ class Expressions(Records):
             values = self.with_next(values, node)
         return values
 
-    def each_after(self, value: Value, node: ast.expr) -> list[Value]:
-        """`value` and the value of `node`; `value` is read before the side effects of `node`."""
-        return self.with_next([value], node)
-
     def with_next(self, values: list[Value], node: ast.expr) -> list[Value]:
         """`values` and the value of `node`; `values` are read before the side effects of `node`."""
         mark = len(self.block)

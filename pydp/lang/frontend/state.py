@@ -248,6 +248,10 @@ class Base(ABC):
             return number
         return self.assign(self.place_key(f"%{tag}", node), tag, number, node)
 
+    def copied_all(self, value: Value, tag: str, node: ast.AST) -> Value:
+        """The value with a copy of each number in it."""
+        return map_numbers(value, lambda number, suffix: self.copied(number, tag + suffix, node))
+
     # --- numbers
 
     def literal(self, value: bool | int | float, node: ast.AST) -> Number:

@@ -152,7 +152,7 @@ class Statements(Targets):
         first = node.targets[0]
         value = self._value_for(first, node.value)
         if len(node.targets) > 1:
-            value = self._copied_all(value, node)
+            value = self.copied_all(value, "given", node)
         for target in node.targets:
             self.give(target, value, node)
 
@@ -167,9 +167,6 @@ class Statements(Targets):
         value = self.value(node)
         self.naming = None
         return value
-
-    def _copied_all(self, value: Value, node: ast.AST) -> Value:
-        return map_numbers(value, lambda number, suffix: self.copied(number, f"given{suffix}", node))
 
     def give(self, target: ast.expr, value: Value, node: ast.stmt) -> None:
         """target = value."""
@@ -195,12 +192,9 @@ class Statements(Targets):
             )
         items = value.items
         if self._meet(target, value):
-            items = tuple(self._copied_item(item, k, node) for k, item in enumerate(items))
+            items = tuple(self.copied_all(item, f"swap{k}", node) for k, item in enumerate(items))
         for part, item in zip(target.elts, items, strict=True):
             self.give(part, item, node)
-
-    def _copied_item(self, item: Value, k: int, node: ast.AST) -> Value:
-        return map_numbers(item, lambda number, suffix: self.copied(number, f"swap{k}{suffix}", node))
 
     def _meet(self, target: ast.expr, value: Items) -> bool:
         """Whether assigning one target may change the value for another target."""
@@ -232,7 +226,7 @@ class Statements(Targets):
             self.bind(node.target.id, self.operate(op, left, right, node), node.target)
             return
         target = self.target(node.target)
-        old, right = self.each_after(self.read_target(target, node), node.value)
+        old, right = self.with_next([self.read_target(target, node)], node.value)
         self.write_target(target, self.operate(op, old, right, node), node)
 
     # --- branches and loops
@@ -294,7 +288,7 @@ class Statements(Targets):
         over = self.value(call)
         if not isinstance(over, Items):
             self.fail(f"a for loop iterates over range(...) or a tuple, not {describe(over)}", call)
-        self._unrolled(node, map_numbers(over, lambda number, suffix: self.copied(number, f"item{suffix}", node)))
+        self._unrolled(node, self.copied_all(over, "item", node))
 
     def _is_range(self, func: ast.Name) -> bool:
         return func.id not in self.frame.source.facts.local_names and look_up(self.frame.function, func.id) is range
