@@ -30,7 +30,8 @@ from pydp.lang.frontend.state import Frame, Shared
 from pydp.lang.frontend.values import Items, Number, Value, View, arguments_text
 from pydp.lang.ir.diagnostics import VectorError
 from pydp.lang.ir.types import BOOL, FLOAT64, INT32, INT64, is_integer
-from pydp.lang.source.names import content_key, python_function
+from pydp.lang.source.fingerprint import fingerprint
+from pydp.lang.source.names import python_function
 from pydp.lang.source.syntax import Source, source_of
 from pydp.runtime.bounded import BoundedCache
 from pydp.runtime.forks import fork_safe
@@ -87,7 +88,7 @@ def translate(
     function = python_function(fn)
     index = np.dtype(index_dtype)
     types = tuple(argument_types)
-    key = ("forall", content_key(function), grid_rank, group, tuple(map(_type_key, types)), index)
+    key = ("forall", fingerprint(function), grid_rank, group, tuple(map(_type_key, types)), index)
     made: ir.Function = _cached(key, _translate, function, grid_rank, group, types, index)
     return made
 
@@ -106,7 +107,7 @@ def translate_value(
     dtypes = tuple(np.dtype(item).newbyteorder("=") for item in argument_dtypes)
     result = None if result_dtype is None else np.dtype(result_dtype).newbyteorder("=")
     index = np.dtype(index_dtype)
-    key = ("value", content_key(function), dtypes, result, index)
+    key = ("value", fingerprint(function), dtypes, result, index)
     made: ir.ValueFunction = _cached(key, _translate_value, function, dtypes, result, index)
     return made
 
