@@ -78,7 +78,7 @@ def find_race(accesses: Sequence[LocatedAccess], order: LaneOrder) -> Race | Non
     if not len(elements):
         return None
     lanes = np.concatenate([one.lanes for one in accesses])
-    names, place = np.unique(elements, return_inverse=True)
+    names, place = _numbered(elements)
     suspect = np.zeros(len(names), bool)
     groups = order.groups[lanes]
     if order.several_groups:
@@ -86,7 +86,7 @@ def find_race(accesses: Sequence[LocatedAccess], order: LaneOrder) -> Race | Non
     if order.by_group:
         intervals = np.concatenate([np.full(len(one.lanes), one.interval) for one in accesses])
         keys = (place * (int(intervals.max()) + 1) + intervals) * (int(groups.max()) + 1) + groups
-        unordered, inner = np.unique(keys, return_inverse=True)
+        unordered, inner = _numbered(keys)
         suspect[place[_shared(inner, len(unordered), lanes, accesses)[inner]]] = True
     pairs_left = PAIRS
     for element in names[suspect][:ELEMENTS]:
@@ -100,17 +100,27 @@ def find_race(accesses: Sequence[LocatedAccess], order: LaneOrder) -> Race | Non
     return None
 
 
+def _numbered(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted keys that include all `keys`, and the place of each of `keys` in them. Dense keys are not searched."""
+    low = keys.min()
+    span = int(keys.max() - low) + 1
+    if span <= 4 * len(keys):
+        return np.arange(low, low + span), keys - low
+    return np.unique(keys, return_inverse=True)
+
+
 def _shared(place: np.ndarray, count: int, who: np.ndarray, accesses: Iterable[LocatedAccess]) -> np.ndarray:
     """A mask of the `count` places with accesses by two of `who` that are not only reads or only atomic updates."""
-    low, high = np.full(count, np.iinfo(np.int64).max), np.full(count, -1)
-    np.minimum.at(low, place, who)
-    np.maximum.at(high, place, who)
+    someone = np.zeros(count, who.dtype)
+    someone[place] = who
+    by_two = np.zeros(count, bool)
+    by_two[place[who != someone[place]]] = True
     kinds = {kind: np.zeros(count, bool) for kind in VERBS}
     start = 0
     for one in accesses:
         kinds[one.access.kind][place[start : start + len(one.lanes)]] = True
         start += len(one.lanes)
-    return np.asarray((low != high) & (kinds["write"] | (kinds["read"] & kinds["atomic"])))
+    return np.asarray(by_two & (kinds["write"] | (kinds["read"] & kinds["atomic"])))
 
 
 def _without_repeats(accesses: Iterable[tuple[LocatedAccess, np.ndarray]]) -> list[tuple[LocatedAccess, np.ndarray]]:
@@ -181,15 +191,22 @@ def check(trace: LaunchTrace, arrays: Collection[str]) -> None:
     A sample of the lanes is checked (see :class:`pydp.lang.execute.launch_lanes.Sample`); all lanes of a small launch.
     """
     sample, launch = trace.sample, trace.launch
-    by_memory: dict[str, list[LocatedAccess]] = defaultdict(list)
+    recorded: list[tuple[Access, int]] = []
     interval = 0
     for event in trace.events:
         if isinstance(event, Access):
-            located = _locate(event, interval, trace) if event.array.name in arrays else None
-            if located is not None:
-                by_memory[launch.memory_of(event.array.name)].append(located)
+            recorded += [(event, interval)] if event.array.name in arrays else []
         elif not isinstance(event, SkippedIterations) or event.barriers:
             interval += 1
+    changed = {(access.array.name, interval) for access, interval in recorded if access.kind != "read"}
+    by_memory: dict[str, list[LocatedAccess]] = defaultdict(list)
+    for access, interval in recorded:
+        # Reads of a local field do not race with the writes in other intervals: only one group accesses the field.
+        if isinstance(access.array, ir.LocalArray) and (access.array.name, interval) not in changed:
+            continue
+        located = _locate(access, interval, trace)
+        if located is not None:
+            by_memory[launch.memory_of(access.array.name)].append(located)
     for accesses in by_memory.values():
         race = find_race(accesses, LaneOrder(sample.group_number, sample.by_group, True))
         if race is not None:
