@@ -222,9 +222,9 @@ def test_a_function_without_a_form_is_refused_by_both_lowerings(monkeypatch):
     with pytest.raises(InvalidArgument, match="cube of float32 is not defined; float64 is accepted"):
         ScalarC(Block()).expr(ir.Math(F32, "cube", (c(1.0, F32),)))
     with pytest.raises(InvalidArgument, match="cube of float32 is not defined"):
-        StripText(4, set()).function("cube", ["x"], F32)
+        StripText(4, set()).function_of("cube", ["x"], F32)
     with pytest.raises(InvalidArgument, match="popcount of float32 is not defined; integers are accepted"):
-        StripText(4, set()).function("popcount", ["x"], F32)
+        StripText(4, set()).function_of("popcount", ["x"], F32)
     with pytest.raises(InvalidArgument, match="erf of int32 is not defined; floats are accepted"):
         ScalarC(Block()).expr(ir.Math(I32, "erf", (c(1),)))
 

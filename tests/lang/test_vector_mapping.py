@@ -35,7 +35,7 @@ from programs import random_program
 
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
-from pydp.lang.analysis.regions import Scopes, split
+from pydp.lang.analysis.regions import split
 from pydp.lang.compile import translate
 from pydp.lang.execute import host
 from pydp.lang.opencl import vector as vector_lowering
@@ -311,7 +311,7 @@ def test_variances():
         ),
     ]
     nodes = split(body)
-    found = Variances(nodes, layout, {nodes[0]: Scopes(nodes[0].body, set())}).variables
+    found = Variances(nodes, layout).variables
     assert found["x"] == Variance(3, True, True) and found["y"].step == 1 and found["z"].step == 1
     assert found["s"].step is None and not found["s"].varies_by_row
 

@@ -33,9 +33,9 @@ from lowering_cases import F32, device_and_host, lowering_for, unit
 
 import pydp.lang.vector as pv
 from pydp.lang import ir
-from pydp.lang.analysis.regions import Interval, Scopes
+from pydp.lang.analysis.regions import Interval
 from pydp.lang.compile import FieldType, translate
-from pydp.lang.opencl import vector as vector_lowering
+from pydp.lang.opencl.vector import values
 from pydp.lang.opencl.vector.arrange import Arrangement, arrange
 from pydp.lang.opencl.vector.families import Families, Sibling, without_offset
 from pydp.lang.opencl.vector.layout import StripLayout
@@ -192,7 +192,7 @@ def planes(monkeypatch):
         def arranged(function, variances, layout):
             return {array.name: Arrangement(array.shape, axis % len(array.shape), factor) for array in function.locals}
 
-        monkeypatch.setattr(vector_lowering, "arrange", arranged)
+        monkeypatch.setattr(values, "arrange", arranged)
 
     return order
 
@@ -306,7 +306,7 @@ def _arranged(body, **given):
     made = function(body, group=(4, 16), rank=2, **given)
     interval = Interval(made.body)
     layout = StripLayout(made.group, 16, 1, False)
-    variances = Variances([interval], layout, {interval: Scopes(interval.body, set())})
+    variances = Variances([interval], layout)
     return arrange(made, variances, layout), variances
 
 

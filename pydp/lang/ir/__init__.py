@@ -473,6 +473,14 @@ def loads(some: Iterable[Stmt]) -> Iterator[Load]:
     return (part for part in parts(some) if isinstance(part, Load))
 
 
+def accesses(some: Iterable[Stmt]) -> Iterator[Load | Store | Atomic]:
+    """All accesses to arrays by some statements; those of a statement itself before the loads in its expressions."""
+    for statement in some:
+        if isinstance(statement, Store | Atomic):
+            yield statement
+        yield from loads([statement])
+
+
 def constant_range(loop: For) -> range | None:
     """The values of a loop's counter if start, stop and step are constants, else None."""
     bounds = [bound.value for bound in (loop.start, loop.stop, loop.step) if isinstance(bound, Const)]

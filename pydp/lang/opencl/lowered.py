@@ -17,6 +17,7 @@ from pydp.lang import ir
 from pydp.lang.opencl.c_text import identifier
 
 LONG = np.dtype(np.int64)
+Names = dict[tuple[str, int | None], str]  # C names by (name of the array or parameter, item of the parameter)
 
 
 @dataclass(frozen=True)
@@ -67,18 +68,18 @@ class Lowered:
 
 
 def standard_slots(
-    function: ir.Function, names: dict[tuple[str, int], str], unit_strides: frozenset[tuple[str, int]] = frozenset()
+    function: ir.Function, names: Names, unit_strides: frozenset[tuple[str, int]] = frozenset()
 ) -> list[Slot]:
     """The slots of all arguments in the order of the call, then the slots of the grid.
 
-    names: C names by (name of the array or parameter, item or -1). An array ``a`` has the slots ``a`` (the buffer),
+    names: see :func:`argument_names`. An array ``a`` has the slots ``a`` (the buffer),
     ``a_o`` (offset, long), ``a_s0`` ... (strides) and ``a_e0`` ... (extents), both of the index type; a stride in
     `unit_strides` is known to be 1 and has no slot. The grid has ``grid_e0`` ... and ``grid_o0`` ....
     """
     index = function.index_dtype
     slots: list[Slot] = []
     for array in function.arrays:
-        name = names[array.name, -1]
+        name = names[array.name, None]
         slots.append(Slot("array", name, array.position, dtype=array.dtype))
         slots.append(Slot("offset", f"{name}_o", array.position))
         for axis in range(array.rank):
@@ -86,8 +87,7 @@ def standard_slots(
                 slots.append(Slot("stride", f"{name}_s{axis}", array.position, axis, dtype=index))
         slots += [Slot("extent", f"{name}_e{axis}", array.position, axis, dtype=index) for axis in range(array.rank)]
     for parameter in function.parameters:
-        item = -1 if parameter.item is None else parameter.item
-        name = names[parameter.name, item]
+        name = names[parameter.name, parameter.item]
         slots.append(Slot("parameter", name, parameter.position, item=parameter.item, dtype=parameter.dtype))
     for kind, letter in (("grid", "e"), ("grid_offset", "o")):
         slots += [Slot(kind, f"grid_{letter}{axis}", axis=axis, dtype=index) for axis in range(function.grid_rank)]
@@ -132,15 +132,11 @@ def dtypes_of(function: ir.Function | ir.ValueFunction) -> Iterator[np.dtype[Any
     yield from (part.dtype.base for part in ir.parts(ir.statements(function.body)))
 
 
-def argument_names(function: ir.Function) -> dict[tuple[str, int], str]:
+def argument_names(function: ir.Function) -> Names:
     """C names of arrays and parameters, numbered, so derived names (a0_x_o) are unique."""
-    names = {}
-    for number, array in enumerate(function.arrays):
-        names[array.name, -1] = identifier(f"a{number}_", array.name)
-    for number, parameter in enumerate(function.parameters):
-        item = -1 if parameter.item is None else parameter.item
-        names[parameter.name, item] = identifier(f"p{number}_", parameter.name)
-    return names
+    names: Names = {(one.name, None): identifier(f"a{n}_", one.name) for n, one in enumerate(function.arrays)}
+    parameters = enumerate(function.parameters)
+    return names | {(one.name, one.item): identifier(f"p{n}_", one.name) for n, one in parameters}
 
 
 def declaration(slot: Slot, function: ir.Function, shared: bool = False) -> str:

@@ -149,17 +149,21 @@ class ScalarC(Visitor):
         if dtype == np.int64 and expr.op not in ("eq", "ne"):
             left, right = self.helper("order", "long", left), self.helper("order", "long", right)
         if dtype.names is None:
-            return f"({left} {COMPARISONS[expr.op].c} {right})"
+            return self.compare(expr.op, left, right, dtype)
         first = self.block.temporary(dtypes.c_name(dtype), left)
         second = self.block.temporary(dtypes.c_name(dtype), right)
-        same = " && ".join(f"{first}{member} == {second}{member}" for member in scalar_members(dtype))
+        same = " && ".join(f"{first}{member} == {second}{member}" for member in map(member_text, scalar_paths(dtype)))
         return f"({same})" if expr.op == "eq" else f"(!({same}))"
+
+    def compare(self, op: str, left: str, right: str, dtype: np.dtype[Any]) -> str:
+        """The text of Compare(op) for two scalars."""
+        return f"({left} {COMPARISONS[op].c} {right})"
 
     def on_logical(self, expr: ir.Logical) -> str:
         left = self.expr(expr.left)
         right, extra = self._separately(expr.right)
         if not extra.lines:
-            return f"({left} {'&&' if expr.op == 'and' else '||'} {right})"
+            return self.logical(expr.op, left, right)
         name = self.block.fresh()
         self.block.line(f"int {name} = {left};")
         self.block.open(f"if ({name if expr.op == 'and' else '!' + name})")
@@ -168,13 +172,17 @@ class ScalarC(Visitor):
         self.block.close()
         return name
 
+    def logical(self, op: str, left: str, right: str) -> str:
+        """The text of Logical(op) for two operand texts."""
+        return f"({left} {'&&' if op == 'and' else '||'} {right})"
+
     def on_select(self, expr: ir.Select) -> str:
         condition = self.expr(expr.condition)
         yes, before_yes = self._separately(expr.yes)
         no, before_no = self._separately(expr.no)
         # Records always use the long form: `?:` on structs crashes one driver.
         if not before_yes.lines and not before_no.lines and expr.dtype.names is None:
-            return f"({condition} ? {yes} : {no})"
+            return self.select(condition, yes, no, expr.dtype)
         name = self.block.fresh()
         self.block.line(f"{private_type(expr.dtype)} {name};")
         self.block.open(f"if ({condition})")
@@ -186,6 +194,10 @@ class ScalarC(Visitor):
         self.block.line(f"{name} = {no};")
         self.block.close()
         return name
+
+    def select(self, condition: str, yes: str, no: str, dtype: np.dtype[Any]) -> str:
+        """The text of Select for operand texts."""
+        return f"({condition} ? {yes} : {no})"
 
     def _separately(self, expr: ir.Expr) -> tuple[str, Block]:
         """The text of `expr` and, in a separate block, the statements that it needs."""
@@ -271,16 +283,13 @@ def member_text(path: Iterable[str]) -> str:
     return "".join(f"[{name}]" if isinstance(name, Item) else "." + dtypes.c_member(name) for name in path)
 
 
-def scalar_members(dtype: np.dtype[Any]) -> list[str]:
-    """The member texts (``.a``, ``.b.c``, ``.d[0]``) of all scalars of a record."""
+def scalar_paths(dtype: np.dtype[Any]) -> list[tuple[str, ...]]:
+    """The paths to all scalars inside a record; ``[()]`` for a scalar."""
+    if dtype.subdtype is not None:
+        inner = scalar_paths(np.dtype((dtype.base, dtype.shape[1:])))
+        return [(Item(number), *rest) for number in range(dtype.shape[0]) for rest in inner]
     if dtype.names is None or dtype.fields is None:
-        return [""]
-    found = []
-    for name in dtype.names:
-        if name.startswith("padding") and dtypes.vector_parts(dtype) is not None:
-            continue
-        member = dtype.fields[name][0]
-        base, shape = member.subdtype if member.subdtype is not None else (member, ())
-        places = ["".join(f"[{n}]" for n in place) for place in np.ndindex(*shape)]
-        found += [member_text([name]) + place + rest for place in places for rest in scalar_members(base)]
-    return found
+        return [()]
+    parts = dtypes.vector_parts(dtype)
+    names = dtype.names if parts is None else dtype.names[: parts[1]]  # a vector of 3 has a fourth component
+    return [(name, *rest) for name in names for rest in scalar_paths(dtype.fields[name][0])]

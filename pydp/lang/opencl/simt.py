@@ -176,7 +176,7 @@ class _SimtC(BodyC):
 
     def _write(self) -> None:
         for array in self.function.arrays:
-            name = self.names[array.name, -1]
+            name = self.names[array.name, None]
             self.block.line(f"{name} += {name}_o;")
         self._indexes()
         for one in self.plan.lowered:
@@ -261,9 +261,9 @@ class _SimtC(BodyC):
         if isinstance(expr, ir.GridExtent):
             return self._index(f"grid_e{expr.axis}", expr)
         if isinstance(expr, ir.ArrayExtent):
-            return self._index(f"{self.names[expr.array.name, -1]}_e{expr.axis}", expr)
+            return self._index(f"{self.names[expr.array.name, None]}_e{expr.axis}", expr)
         assert isinstance(expr, ir.Parameter), expr
-        name = self.names[expr.name, -1 if expr.item is None else expr.item]
+        name = self.names[expr.name, expr.item]
         return f"({name} != 0)" if expr.dtype == np.bool_ else name
 
     def _index(self, name: str, expr: ir.Expr) -> str:
@@ -272,7 +272,7 @@ class _SimtC(BodyC):
     # -- arguments --------------------------------------------------------------------------------------------
 
     def global_element(self, array: ir.GlobalArray, indices: Sequence[str]) -> tuple[str, str]:
-        name = self.names[array.name, -1]
+        name = self.names[array.name, None]
         inside, terms = [], []
         for axis, index in enumerate(indices):
             inside.append(self._within(index, f"{name}_e{axis}"))

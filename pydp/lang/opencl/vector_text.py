@@ -6,6 +6,7 @@ Comparisons give vectors of integers of their operands' width, which are convert
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,13 @@ class StripText:
         """A vector with a scalar in all lanes."""
         return f"(({self.mask})(-({text})))" if dtype == BOOL else f"(({self.type(dtype)})({text}))"
 
+    def iota_of(self, dtype: np.dtype[Any]) -> str:
+        """A vector of the lane numbers."""
+        return self.iota if dtype == np.int32 else f"convert_{self.type(dtype)}({self.iota})"
+
     def ramp(self, text: str, step: int, dtype: np.dtype[Any]) -> str:
         """A vector of scalar + lane * step."""
-        iota = self.iota if dtype == np.int32 else f"convert_{self.type(dtype)}({self.iota})"
+        iota = self.iota_of(dtype)
         scaled = iota if step == 1 else f"{iota} * ({self.type(dtype)})({constant(step, dtype)})"
         return f"({self.splat(text, dtype)} + {scaled})"
 
@@ -56,7 +61,7 @@ class StripText:
         """A vector of integers of `itemsize` bytes, all -1 or 0, as a mask."""
         return f"({text})" if itemsize == 4 else f"convert_{self.mask}({text})"
 
-    def blend(self, mask: str, yes: str, no: str, dtype: np.dtype[Any]) -> str:
+    def select(self, mask: str, yes: str, no: str, dtype: np.dtype[Any]) -> str:
         """For each lane, `yes` if the mask is set, else `no`."""
         size = 4 if dtype == BOOL else dtype.itemsize
         return f"({self.widen(mask, size)} ? {yes} : {no})"
@@ -76,7 +81,7 @@ class StripText:
     # -- operations ------------------------------------------------------------------------------------------
 
     def unary(self, op: str, value: str, dtype: np.dtype[Any]) -> str:
-        return f"(-{value})" if op == "neg" else f"(~{value})"
+        return f"(-{value})" if op == "neg" and dtype != BOOL else f"(~{value})"
 
     def binary(self, op: str, left: str, right: str, dtype: np.dtype[Any], by: int | None = None) -> str:
         """Binary(op); `by` is the right operand if it is a constant integer."""
@@ -114,6 +119,10 @@ class StripText:
             left, right = self.helper("order", dtype, left), self.helper("order", dtype, right)
         return self.to_mask(f"{left} {COMPARISONS[op].c} {right}", size)
 
+    def logical(self, op: str, left: str, right: str) -> str:
+        """The conjunction or disjunction of two masks."""
+        return f"({left} {'&' if op == 'and' else '|'} {right})"
+
     def cast(self, value: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
         if source == target:
             return value
@@ -127,7 +136,7 @@ class StripText:
             value = self.helper("wide", source, value)
         return f"convert_{self.type(target)}({value})"
 
-    def function(self, name: str, values: list[str], dtype: np.dtype[Any]) -> str:
+    def function_of(self, name: str, values: Sequence[str], dtype: np.dtype[Any]) -> str:
         """Math(name) of operands of `dtype`."""
         form = FUNCTIONS[name].c_form(dtype)
         if form is None:

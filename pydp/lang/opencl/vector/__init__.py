@@ -19,18 +19,16 @@ from pydp.lang.barriers import widths
 from pydp.lang.ir import member_dtype
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.c_text import Block, identifier
-from pydp.lang.opencl.lowered import Lowered, argument_names, declaration, dtypes_of, standard_slots
+from pydp.lang.opencl.lowered import Lowered, declaration, dtypes_of, standard_slots
 from pydp.lang.opencl.lowering import Lowering, register
-from pydp.lang.opencl.vector.arrange import Arrangement, arrange
-from pydp.lang.opencl.vector.expressions import scalar_paths
-from pydp.lang.opencl.vector.families import Families
-from pydp.lang.opencl.vector.flow import Flow, declare, loop
+from pydp.lang.opencl.scalar import scalar_paths
+from pydp.lang.opencl.vector.arrange import Arrangement
+from pydp.lang.opencl.vector.flow import Flow, loop
 from pydp.lang.opencl.vector.interval import IntervalWriter, private_names, private_uses
 from pydp.lang.opencl.vector.layout import StripLayout, pick_width
 from pydp.lang.opencl.vector.shape import pick_layout_rows, widest
 from pydp.lang.opencl.vector.unroll import unroll
 from pydp.lang.opencl.vector.values import KernelContext, StripValue
-from pydp.lang.opencl.vector.variance import Variances
 from pydp.runtime.device.profile import Profile
 
 _MOST_PRIVATE_BYTES = 2 << 20
@@ -141,20 +139,9 @@ class _VectorC:
         flat: bool,
         simulated: bool,
     ) -> None:
-        """simulated: initialize local memory with zeros, because the simulator reports reads by masked lanes."""
         self.function, self.nodes, self.layout, self.flat = function, nodes, layout, flat
-        self.first = " = {0}" if simulated else ""
-        names = argument_names(function)
-        self.slots = standard_slots(function, names, unit_strides)
-        self.kernel = KernelContext(function, layout, unit_strides, names)
-        self.carried = regions.carried(nodes)
-        self.scopes = {interval: regions.Scopes(interval.body, self.carried) for interval in regions.intervals(nodes)}
-        self.kernel.variances = Variances(nodes, layout, self.scopes)
-        self.kernel.arrangements = arrange(function, self.kernel.variances, layout)
-        self.kernel.families = Families(self.kernel.variances, unit_strides)
-        if simulated:
-            self.kernel.pieces = (1,)  # the simulator crashes on partly undefined vectors
-        self.kernel.siblings = self.kernel.families.loads(function.body)
+        self.kernel = KernelContext(function, nodes, layout, unit_strides, simulated)
+        self.slots = standard_slots(function, self.kernel.names, unit_strides)
         self.carried_privates = self._carried_privates()
         self.block = Block(1)
         self.private_bytes = 0
@@ -175,7 +162,7 @@ class _VectorC:
 
     def write(self) -> None:
         for array in self.function.arrays:
-            name = self.kernel.names[array.name, -1]
+            name = self.kernel.names[array.name, None]
             self.block.line(f"{name} += {name}_o;")
         self._group_indexes()
         self._local_arrays()
@@ -238,7 +225,9 @@ class _VectorC:
             for path in scalar_paths(array.dtype):
                 dtype = member_dtype(array.dtype, path)
                 name, c_type = identifier("s_", "_m_".join((array.name, *path))), dtypes.c_name(dtype)
-                self.block.line(f"{c_type} {name}_padded[{total + 2 * pad}] __attribute__((aligned(64))){self.first};")
+                self.block.line(
+                    f"{c_type} {name}_padded[{total + 2 * pad}] __attribute__((aligned(64))){self.kernel.initial};"
+                )
                 self.block.line(f"{c_type}* const {name} = {name}_padded + {pad};")
                 self.private_bytes += (total + 2 * pad) * dtype.itemsize
 
@@ -252,16 +241,14 @@ class _VectorC:
 
     def _declare_carried(self) -> None:
         """Declare the values that live across barriers: of the group, and of each block."""
-        plain = Flow(self.kernel, self.block, next(iter(self.scopes.values()), regions.Scopes([], set())), self.carried)
-        for name in sorted(self.carried & set(self.kernel.variances.variables)):
-            variable, variance = self.kernel.variables[name], self.kernel.variances.variables[name]
-            if variance.group_uniform or self.layout.single:
-                declare(plain, variable)
+        kernel, variances = self.kernel, self.kernel.variances
+        for name in sorted(variances.carried & set(variances.variables)):
+            if variances.variables[name].group_uniform or self.layout.single:
+                kernel.declare(self.block, kernel.variables[name])
                 continue
-            for path in scalar_paths(variable.dtype):
-                value = plain.variable(variable, path)
+            for value in kernel.members(kernel.variables[name]):
                 cells = self.layout.blocks * len(value.texts)
-                self.block.line(f"{plain.c_type(value)} c_{value.texts[0]}[{cells}]{self.first};")
+                self.block.line(f"{kernel.c_type(value)} c_{value.texts[0]}[{cells}]{kernel.initial};")
                 self.private_bytes += cells * value.dtype.itemsize * (self.layout.width if value.vector else 1)
         for array in self.function.privates:
             self._declare_private(array)
@@ -287,9 +274,7 @@ class _VectorC:
     def _nodes(self, nodes: list[regions.Node]) -> None:
         for node in nodes:
             if isinstance(node, regions.Interval):
-                IntervalWriter(
-                    self.kernel, self.block, node, self.scopes[node], self.carried, self.carried_privates
-                ).write()
+                IntervalWriter(self.kernel, self.block, node, self.carried_privates).write()
             elif isinstance(node, regions.Jump):
                 self.block.line("break;" if isinstance(node.statement, ir.Break) else "continue;")
             else:
@@ -298,10 +283,10 @@ class _VectorC:
     def _uniform_control(self, node: regions.GroupControl) -> None:
         """Write control flow that is uniform in the group."""
         statement = node.statement
-        writer = Flow(self.kernel, self.block, regions.Scopes([], set()), self.carried)
+        writer = Flow(self.kernel, self.block, regions.Scopes([], set()))
         if isinstance(statement, ir.For):
             counter = writer.open_count(statement, [self._uniform_value(writer, e) for e in ir.expressions(statement)])
-            self.block.line(f"{writer.variable(statement.variable).texts[0]} = {counter};")
+            self.block.line(f"{self.kernel.variable(statement.variable).texts[0]} = {counter};")
             self._nodes(node.body)
         elif isinstance(statement, ir.While):
             self.block.open(f"{loop(statement)} (;;)")

@@ -9,9 +9,9 @@ The cost of an order is summed over all accesses of the function, weighted by th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from pydp.lang import ir
 from pydp.lang.opencl.vector.layout import StripLayout
@@ -72,75 +72,61 @@ class Arrangement:
         return tuple(found)
 
 
-@dataclass
-class _Accesses:
-    """The accesses to one array: (steps from lane to lane along each axis, number of executions, is a load)."""
+class _Use(NamedTuple):
+    """An access. steps: from lane to lane along each axis. iterations: the number of executions. loads: a load."""
 
-    shape: tuple[int, ...]
-    found: list[tuple[tuple[int | None, ...], float, bool]] = field(default_factory=list)
+    steps: tuple[int | None, ...]
+    iterations: float
+    loads: bool
 
 
 def arrange(function: ir.Function, variances: Variances, layout: StripLayout) -> dict[str, Arrangement]:
     """The cheapest order for each local array of `function`, by name."""
-    accesses = {array.name: _Accesses(array.shape) for array in function.locals}
-    _collect(function.body, 1.0, variances, accesses)
-    return {name: _cheapest(each, layout.width) for name, each in accesses.items()}
+    uses: dict[str, list[_Use]] = {array.name: [] for array in function.locals}
+    _collect(function.body, 1.0, variances, uses)
+    return {array.name: _cheapest(array.shape, uses[array.name], layout.width) for array in function.locals}
 
 
-def _collect(body: list[ir.Stmt], iterations: float, variances: Variances, accesses: dict[str, _Accesses]) -> None:
+def _collect(body: list[ir.Stmt], iterations: float, variances: Variances, uses: dict[str, list[_Use]]) -> None:
     for statement in body:
-        inside = iterations * _iterations(statement)
-        for array, indices, loads in _uses(statement):
-            steps = tuple(variances.of(index).step for index in indices)
-            weight = inside if isinstance(statement, ir.While) else iterations
-            accesses[array.name].found.append((steps, weight, loads))
+        inside = iterations
+        if isinstance(statement, ir.For | ir.While):
+            values = ir.constant_range(statement) if isinstance(statement, ir.For) else None
+            inside *= _UNKNOWN_ITERATIONS if values is None else len(values)
+        weight = inside if isinstance(statement, ir.While) else iterations
+        for access in ir.accesses([statement]):
+            if isinstance(access.array, ir.LocalArray):
+                steps = tuple(variances.of(index).step for index in access.indices)
+                uses[access.array.name].append(_Use(steps, weight, isinstance(access, ir.Load)))
         for block in ir.blocks(statement):
-            _collect(block, inside, variances, accesses)
+            _collect(block, inside, variances, uses)
 
 
-def _iterations(statement: ir.Stmt) -> float:
-    if not isinstance(statement, ir.For | ir.While):
-        return 1.0
-    values = ir.constant_range(statement) if isinstance(statement, ir.For) else None
-    return _UNKNOWN_ITERATIONS if values is None else float(len(values))
+def _cheapest(shape: tuple[int, ...], uses: list[_Use], width: int) -> Arrangement:
+    def cost(order: Arrangement) -> float:
+        return sum(use.iterations * _access_cost(use, order, width) for use in uses)
 
-
-def _uses(statement: ir.Stmt) -> Iterator[tuple[ir.LocalArray, tuple[ir.Expr, ...], bool]]:
-    """(array, indexes, is a load) of the statement's own accesses to local arrays."""
-    if isinstance(statement, ir.Store | ir.Atomic) and isinstance(statement.array, ir.LocalArray):
-        yield statement.array, statement.indices, False
-    for load in ir.loads([statement]):
-        if isinstance(load.array, ir.LocalArray):
-            yield load.array, load.indices, True
-
-
-def _cheapest(accesses: _Accesses, width: int) -> Arrangement:
-    plain = Arrangement(accesses.shape)
-    best, least = plain, _cost(accesses, plain, width) * _WORTH
-    for axis, size in enumerate(accesses.shape):
-        steps = {abs(found[axis] or 0) for found, *_ in accesses.found}
+    best = Arrangement(shape)
+    least = cost(best) * _WORTH
+    for axis, size in enumerate(shape):
+        steps = {abs(use.steps[axis] or 0) for use in uses}
         factors = sorted(step for step in steps if 1 < step <= min(_MOST_INTERLEAVED, size))
         for factor in [1, *factors]:
-            trial = Arrangement(accesses.shape, axis, factor)
-            cost = _cost(accesses, trial, width)
-            if cost < least:
-                best, least = trial, cost
+            trial = Arrangement(shape, axis, factor)
+            if cost(trial) < least:
+                best, least = trial, cost(trial)
     return best
 
 
-def _cost(accesses: _Accesses, order: Arrangement, width: int) -> float:
-    return sum(weight * _access_cost(steps, loads, order, width) for steps, weight, loads in accesses.found)
-
-
-def _access_cost(steps: tuple[int | None, ...], loads: bool, order: Arrangement, width: int) -> float:
+def _access_cost(use: _Use, order: Arrangement, width: int) -> float:
     total = 0
-    for axis, (step, stride) in enumerate(zip(steps, order.strides, strict=True)):
+    for axis, (step, stride) in enumerate(zip(use.steps, order.strides, strict=True)):
         if step is None:
             return _SCATTERED
         if axis == order.axis and step % order.interleave_factor:
-            alone = not any(other for place, other in enumerate(steps) if place != axis)
+            alone = not any(other for place, other in enumerate(use.steps) if place != axis)
             return _SHUFFLED if step == 1 and alone and width % order.interleave_factor == 0 else _SCATTERED
         total += stride * (step // order.interleave_factor if axis == order.axis else step)
     if total in (0, 1):
         return _UNIT
-    return _SHUFFLED if loads and 2 <= total <= 8 else _SCATTERED
+    return _SHUFFLED if use.loads and 2 <= total <= 8 else _SCATTERED

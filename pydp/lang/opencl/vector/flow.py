@@ -15,9 +15,8 @@ import numpy as np
 from pydp.lang import ir
 from pydp.lang.analysis import regions
 from pydp.lang.opencl.c_text import Block, constant, private_type
-from pydp.lang.opencl.vector.expressions import scalar_paths
+from pydp.lang.opencl.scalar import scalar_paths
 from pydp.lang.opencl.vector.memory import StripMemory
-from pydp.lang.opencl.vector.ranges import Ranges, condition
 from pydp.lang.opencl.vector.values import KernelContext, StripValue
 from pydp.lang.opencl.vector.variance import Variance
 from pydp.lang.opencl.vector_text import BOOL
@@ -37,34 +36,14 @@ class Flow(StripMemory):
 
     level: the number of the current mask; a variable that was declared under the current mask needs no blending."""
 
-    def __init__(self, kernel: KernelContext, block: Block, scopes: regions.Scopes, carried: set[str]) -> None:
+    def __init__(self, kernel: KernelContext, block: Block, scopes: regions.Scopes) -> None:
         super().__init__(kernel, block)
         self.scopes = scopes
-        self.carried = carried
-        self.ranges: Ranges | None = None
-        self.conditions: dict[str, None] = {}
         self.level = 0
         self._levels = 0
         self._declared: dict[str, int] = {}
         self._counters: set[str] = set()
         self._loops: list[_OpenLoop] = []
-
-    def proven(self, array: ir.GlobalArray, axis: int, index: ir.Expr) -> bool:
-        if self.ranges is None:
-            return False
-        bounds = self.ranges.of(index)
-        if bounds is None:
-            return False
-        extent = f"{self.kernel.names[array.name, -1]}_e{axis}"
-        self.conditions.update(dict.fromkeys(condition(bounds, extent)))
-        return True
-
-    def unwrapped(self, expr: ir.Binary) -> bool:
-        tests = None if self.ranges is None else self.ranges.inside_extent(expr)
-        if tests is None:
-            return False
-        self.conditions.update(dict.fromkeys(tests))
-        return True
 
     # -- statements ------------------------------------------------------------------------------------------
 
@@ -86,13 +65,12 @@ class Flow(StripMemory):
 
     def declare(self, body: list[ir.Stmt]) -> None:
         """Declare the variables whose scope is `body`."""
-        dtypes = self.kernel.variables
         for name in self.scopes.declared_in(body):
             if name in self._counters:
                 continue
             self._declared[name] = self.level
-            if name not in self.carried:
-                declare(self, dtypes[name])
+            if name not in self.kernel.variances.carried:
+                self.kernel.declare(self.block, self.kernel.variables[name])
 
     def on_assign(self, statement: ir.Assign) -> None:
         variable, start = statement.variable, statement.members
@@ -101,7 +79,7 @@ class Flow(StripMemory):
         if len(paths) > 1:
             values = [self.snapshot(value) for value in values]
         for path, value in zip(paths, values, strict=True):
-            self._set(self.variable(variable, path), value, self._declared[variable.name] != self.level)
+            self._set(self.kernel.variable(variable, path), value, self._declared[variable.name] != self.level)
 
     def _set(self, target: StripValue, value: StripValue, blended: bool) -> None:
         """Assign to the C variables of `target`, by row; in active lanes only if `blended`."""
@@ -112,7 +90,7 @@ class Flow(StripMemory):
             text = value.row(row)
             if blended and self.mask is not None:
                 assert target.vector, target
-                text = self.text.blend(self.mask.row(row), text, name, target.dtype)
+                text = self.text.select(self.mask.row(row), text, name, target.dtype)
             self.block.line(f"{name} = {text};")
 
     def on_store(self, statement: ir.Store) -> None:
@@ -244,10 +222,10 @@ class Flow(StripMemory):
         """Set the loop's variable at the start of an iteration; declare it there if its scope is the body."""
         name = statement.variable.name
         if self.scopes.of[name] is statement.body:
-            declare(self, statement.variable)
+            self.kernel.declare(self.block, statement.variable)
             self._declared[name] = self.level
             self._counters.add(name)
-        self._set(self.variable(statement.variable), value, self._declared[name] != self.level)
+        self._set(self.kernel.variable(statement.variable), value, self._declared[name] != self.level)
 
     def open_count(self, statement: ir.For, values: list[StripValue]) -> str:
         """Open a C loop with the semantics of range; the counter's text, of the variable's type."""
@@ -324,7 +302,7 @@ class Flow(StripMemory):
             return up if int(statement.step.value) > 0 else down
         dtype = statement.variable.dtype
         rising = self.text.compare("gt", step, self.text.splat(constant(0, dtype), dtype), dtype)
-        return self.text.blend(rising, up, down, BOOL)
+        return self.text.select(rising, up, down, BOOL)
 
     def on_break(self, statement: ir.Break) -> None:
         self._leave(True)
@@ -352,15 +330,6 @@ def _divides(part: ir.Expr) -> bool:
     if not isinstance(part, ir.Binary) or part.op not in ("floordiv", "mod"):
         return False
     return part.dtype.kind in "iu" and not isinstance(part.right, ir.Const)
-
-
-def declare(writer: StripMemory, variable: ir.Variable, *, prefix: str = "") -> None:
-    """Declare the C variables of a vector function's variable (each member, each row), initialized with zeros."""
-    for path in scalar_paths(variable.dtype):
-        value = writer.variable(variable, path)
-        zero = writer.text.splat("0", value.dtype) if value.vector else "0"
-        for name in value.texts:
-            writer.block.line(f"{writer.c_type(value)} {prefix}{name} = {zero};")
 
 
 def _not_none(value: StripValue | None) -> StripValue:

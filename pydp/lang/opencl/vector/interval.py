@@ -12,11 +12,10 @@ from pydp.lang import ir
 from pydp.lang.analysis import regions
 from pydp.lang.ir import member_dtype
 from pydp.lang.opencl.c_text import Block, identifier, private_type
-from pydp.lang.opencl.vector.expressions import Path, scalar_paths
+from pydp.lang.opencl.scalar import scalar_paths
 from pydp.lang.opencl.vector.flow import Flow
 from pydp.lang.opencl.vector.ranges import Ranges
 from pydp.lang.opencl.vector.values import KernelContext, StripValue
-from pydp.lang.opencl.vector.variance import Variance
 from pydp.lang.opencl.vector_text import BOOL
 
 _MOST_COPIED = 64
@@ -26,58 +25,56 @@ class IntervalWriter:
     """Writes an interval into the kernel's block."""
 
     def __init__(
-        self,
-        kernel: KernelContext,
-        block: Block,
-        interval: regions.Interval,
-        scopes: regions.Scopes,
-        carried: set[str],
-        carried_privates: set[str],
+        self, kernel: KernelContext, block: Block, interval: regions.Interval, carried_privates: set[str]
     ) -> None:
         self.kernel, self.layout, self.block = kernel, kernel.layout, block
-        self.body, self.scopes, self.carried = interval.body, scopes, carried
-        self.carried_privates = carried_privates
+        self.body, self.scopes = interval.body, kernel.variances.scopes[interval]
         self.assigned = regions.assigned_in(interval.body)
-        self.used = set(scopes.of)
-        names = private_uses(self.body) if kernel.function.privates else ()
+        names = private_uses(self.body) if kernel.function.privates else set()
         self.privates = [array for array in kernel.function.privates if array.name in names]
+        self.carried_privates = carried_privates
         self.stores = any(
             isinstance(s, ir.Atomic) or (isinstance(s, ir.Store) and isinstance(s.array, ir.GlobalArray))
             for s in ir.statements(interval.body)
         )
+        # Group-uniform values that this interval changes (each block starts from the old value), and values per block.
+        self.changed: list[tuple[str, str]] = []
+        self.crossing: list[tuple[str, StripValue]] = []
+        for name in [] if self.layout.single else sorted(kernel.variances.carried & set(self.scopes.of)):
+            values = kernel.members(kernel.variables[name])
+            if not kernel.variances.variables[name].group_uniform:
+                self.crossing += [(name, value) for value in values]
+            elif name in self.assigned:
+                self.changed += [(value.texts[0], private_type(value.dtype)) for value in values]
 
     def write(self) -> None:
         self.block.open("")
-        changed = self._uniform_changed()
-        for name, c_type in changed:
+        for name, c_type in self.changed:
             self.block.line(f"const {c_type} o_{name} = {name};")
             self.block.line(f"{c_type} n_{name} = o_{name};")
         if not self.layout.single:
             self.block.line("int block = 0;")
         depth = self._open_loops()
-        for name, c_type in changed:
+        for name, c_type in self.changed:
             self.block.line(f"{c_type} {name} = o_{name};")
         self._load_crossing()
         self._versions()
         self._store_crossing()
-        for name, _ in changed:
+        for name, _ in self.changed:
             self.block.line(f"n_{name} = {name};")
         if not self.layout.single:
             self.block.line("block++;")
         for _ in range(depth):
             self.block.close()
-        for name, _ in changed:
+        for name, _ in self.changed:
             self.block.line(f"{name} = n_{name};")
         self.block.close()
 
-    # -- loops over blocks ---------------------------------------------------------------------------------------
-
     def _open_loops(self) -> int:
+        """Open the loops over the blocks of the group; returns their number."""
         layout, index = self.layout, private_type(self.kernel.function.index_dtype)
-        last = len(layout.group) - 1
         opened = 0
-        for axis, size in enumerate(layout.group):
-            step = layout.width if axis == last else layout.rows if axis == layout.row_axis else 1
+        for axis, (size, step) in enumerate(zip(layout.group, layout.spans, strict=True)):
             name = f"local_{axis}"
             if size <= step:
                 # A clipped group has at least one lane inside the grid, or it would not have been launched.
@@ -90,108 +87,67 @@ class IntervalWriter:
 
     # -- values that cross barriers -------------------------------------------------------------------------------
 
-    def _leaf_values(self, name: str) -> list[tuple[Path, StripValue, Variance]]:
-        variable, variance = self.kernel.variables[name], self.kernel.variances.variables[name]
-        plain = Flow(self.kernel, Block(), self.scopes, self.carried)
-        return [(path, plain.variable(variable, path), variance) for path in scalar_paths(variable.dtype)]
-
-    def _uniform_changed(self) -> list[tuple[str, str]]:
-        """(C name, type) of group-uniform values that this interval changes: each block starts from the old value."""
-        if self.layout.single:
-            return []
-        return [
-            (value.texts[0], private_type(value.dtype))
-            for name in sorted(self.carried & self.assigned)
-            for _, value, variance in self._leaf_values(name)
-            if variance.group_uniform
-        ]
-
-    def _crossing(self) -> list[tuple[str, StripValue, str]]:
-        """(variable, C names, C type) of the values kept per block that this interval uses."""
-        if self.layout.single:
-            return []
-        plain = Flow(self.kernel, Block(), self.scopes, self.carried)
-        return [
-            (name, value, plain.c_type(value))
-            for name in sorted(self.carried & self.used)
-            for _, value, variance in self._leaf_values(name)
-            if not variance.group_uniform
-        ]
-
     def _load_crossing(self) -> None:
-        for _, value, c_type in self._crossing():
+        for _, value in self.crossing:
             rows = len(value.texts)
             for row, text in enumerate(value.texts):
-                self.block.line(f"{c_type} {text} = c_{value.texts[0]}[block * {rows} + {row}];")
-        for array in self.privates:
-            if array.name in self.carried_privates and not self.layout.single:
-                self._load_private(array)
+                self.block.line(f"{self.kernel.c_type(value)} {text} = c_{value.texts[0]}[block * {rows} + {row}];")
+        for array in self._crossing_privates():
+            total = math.prod(array.shape)
+            for name, kept, c_type in private_names(self.kernel, array):
+                if self._copied(array):
+                    self.block.line(f"{c_type} {name}[{total}];")
+                    self._copy(name, kept, total)
+                else:
+                    self.block.line(f"{c_type}* const {name} = {kept};")
 
     def _store_crossing(self) -> None:
-        for name, value, _ in self._crossing():
+        for name, value in self.crossing:
             if name in self.assigned:
                 rows = len(value.texts)
                 for row, text in enumerate(value.texts):
                     self.block.line(f"c_{value.texts[0]}[block * {rows} + {row}] = {text};")
         changed = private_changes(self.body)
-        for array in self.privates:
-            copied_back = array.name in self.carried_privates and not self.layout.single and self._copied(array)
-            if copied_back and array.name in changed:
-                total = math.prod(array.shape)
+        for array in self._crossing_privates():
+            if array.name in changed and self._copied(array):
                 for name, kept, _ in private_names(self.kernel, array):
-                    self._copy(kept, name, total)
+                    self._copy(kept, name, math.prod(array.shape))
+
+    def _crossing_privates(self) -> list[ir.PrivateArray]:
+        return [a for a in self.privates if a.name in self.carried_privates and not self.layout.single]
 
     def _copied(self, array: ir.PrivateArray) -> bool:
         """Whether only constants index the array: a copy can then be in registers."""
-        if math.prod(array.shape) > _MOST_COPIED:
-            return False
-        return all(
-            isinstance(index, ir.Const) for indices in _private_indices(self.body, array.name) for index in indices
-        )
+        uses = (access for access in ir.accesses(ir.statements(self.body)) if access.array.name == array.name)
+        constant = all(isinstance(index, ir.Const) for access in uses for index in access.indices)
+        return math.prod(array.shape) <= _MOST_COPIED and constant
 
     def _copy(self, to: str, of: str, count: int) -> None:
         """Copy element by element without a loop: drivers do not unroll it and keep the copy in memory."""
         for item in range(count):
             self.block.line(f"{to}[{item}] = {of}[{item}];")
 
-    def _load_private(self, array: ir.PrivateArray) -> None:
-        total = math.prod(array.shape)
-        for name, kept, c_type in private_names(self.kernel, array):
-            if self._copied(array):
-                self.block.line(f"{c_type} {name}[{total}];")
-                self._copy(name, kept, total)
-            else:
-                self.block.line(f"{c_type}* const {name} = {kept};")
-
     # -- versions --------------------------------------------------------------------------------------------------
 
     def _versions(self) -> None:
-        never_whole = not self.layout.whole and self.layout.strips == 1
-        fast, entry = Block(self.block.depth + 1, self.block._counter), Block(self.block.depth, self.block._counter)
-        if never_whole:
-            self._guarded_version(self.block)
+        if not self.layout.whole and self.layout.strips == 1:
+            self._guarded_version()
             return
-        writer = self._writer(fast)
-        start = Flow(self.kernel, entry, self.scopes, self.carried)
-        writer.ranges = Ranges(self.kernel, self.body, self.carried, start.expr)
+        fast, entry = self.block.inner(), self.block.inner(0)
+        writer = Flow(self.kernel, fast, self.scopes)
+        writer.ranges = Ranges(self.kernel, self.body, Flow(self.kernel, entry, self.scopes).expr)
         self._body(writer)
-        conditions = [*self._layout_conditions(), *writer.conditions]
+        conditions = [*self._layout_conditions(), *writer.ranges.conditions]
         self.block.extend(entry)
         if not conditions:
             fast.lines = [line[4:] for line in fast.lines]
-            self.block.open("")
-            self.block.extend(fast)
-            self.block.close()
-            return
-        self.block.open(f"if ({' && '.join(conditions)})")
+        self.block.open(f"if ({' && '.join(conditions)})" if conditions else "")
         self.block.extend(fast)
         self.block.close()
-        self.block.open("else")
-        self._guarded_version(self.block)
-        self.block.close()
-
-    def _writer(self, block: Block) -> Flow:
-        return Flow(self.kernel, block, self.scopes, self.carried)
+        if conditions:
+            self.block.open("else")
+            self._guarded_version()
+            self.block.close()
 
     def _body(self, writer: Flow) -> None:
         updates = (s for s in ir.statements(self.body) if isinstance(s, ir.Atomic))
@@ -206,24 +162,20 @@ class IntervalWriter:
 
     def _layout_conditions(self) -> list[str]:
         """The conditions that all lanes of the block are in the group and, if it matters, in the grid."""
-        layout = self.layout
-        axes = range(len(layout.group))
-        spans = [layout.width if a == len(axes) - 1 else layout.rows if a == layout.row_axis else 1 for a in axes]
-        tests = []
-        for axis in axes:
-            last = axis == len(axes) - 1
+        layout, tests = self.layout, []
+        for axis, span in enumerate(layout.spans):
             if layout.clipped:
-                if spans[axis] > 1:
-                    tests.append(f"local_{axis} + {spans[axis]} <= count_{axis}")
+                if span > 1:
+                    tests.append(f"local_{axis} + {span} <= count_{axis}")
                 continue
-            if last and not layout.whole:
+            if axis == len(layout.group) - 1 and not layout.whole:
                 tests.append(f"local_{axis} + {layout.width} <= {layout.columns}")
             if self.stores:
-                tests.append(f"base_{axis} + local_{axis} + {spans[axis]} <= end_{axis}")
+                tests.append(f"base_{axis} + local_{axis} + {span} <= end_{axis}")
         return tests
 
-    def _guarded_version(self, block: Block) -> None:
-        writer = self._writer(block)
+    def _guarded_version(self) -> None:
+        writer = Flow(self.kernel, self.block, self.scopes)
         layout = self.layout
         last = len(layout.group) - 1
         if not layout.group:
@@ -265,27 +217,15 @@ class IntervalWriter:
 
 def private_changes(body: list[ir.Stmt]) -> set[str]:
     """Names of the private arrays that `body` writes."""
-    found = set()
-    for statement in ir.statements(body):
-        if isinstance(statement, ir.Store | ir.Atomic) and isinstance(statement.array, ir.PrivateArray):
-            found.add(statement.array.name)
-        if isinstance(statement, ir.Atomic) and statement.old is not None:
-            found.add(statement.old.name)
-    return found
+    writes = [one for one in ir.statements(body) if isinstance(one, ir.Store | ir.Atomic)]
+    found = {one.array.name for one in writes if isinstance(one.array, ir.PrivateArray)}
+    return found | {one.old.name for one in writes if isinstance(one, ir.Atomic) and one.old is not None}
 
 
 def private_uses(body: list[ir.Stmt]) -> set[str]:
     """Names of the private arrays that `body` uses."""
     loads = {load.array.name for load in ir.loads(ir.statements(body)) if isinstance(load.array, ir.PrivateArray)}
     return private_changes(body) | loads
-
-
-def _private_indices(body: list[ir.Stmt], name: str) -> list[tuple[ir.Expr, ...]]:
-    found = []
-    for statement in ir.statements(body):
-        if isinstance(statement, ir.Store | ir.Atomic) and statement.array.name == name:
-            found.append(statement.indices)
-    return found + [load.indices for load in ir.loads(ir.statements(body)) if load.array.name == name]
 
 
 def private_names(kernel: KernelContext, array: ir.PrivateArray) -> list[tuple[str, str, str]]:

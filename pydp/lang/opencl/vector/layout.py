@@ -39,6 +39,12 @@ class StripLayout:
         return self.group[-2] if len(self.group) > 1 else 1
 
     @property
+    def spans(self) -> list[int]:
+        """The number of lanes of a block along each axis."""
+        leading = [1] * len(self.group[:-2])
+        return leading + [self.rows, self.width][-len(self.group) :] if self.group else []
+
+    @property
     def strips(self) -> int:
         """The number of vectors that cover a row."""
         return -(-self.columns // self.width)

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydp import dtypes
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.c_text import from_memory, private_type, to_memory
 from pydp.lang.opencl.statements import fill_text
 from pydp.lang.opencl.vector.address import LONG, Address, Addresses, Place
-from pydp.lang.opencl.vector.expressions import Path
 from pydp.lang.opencl.vector.families import with_offset, without_offset
-from pydp.lang.opencl.vector.values import StripValue
+from pydp.lang.opencl.vector.values import Path, StripValue
 from pydp.lang.opencl.vector_text import BOOL
 
 _MOST_DEINTERLEAVED = 8  # the largest step of elements that are extracted from whole vectors
@@ -28,7 +26,7 @@ class StripMemory(Addresses):
 
     def proven(self, array: ir.GlobalArray, axis: int, index: ir.Expr) -> bool:
         """Whether the index is known to be in bounds."""
-        return False
+        return self.ranges is not None and self.ranges.proves_inside(array, axis, index)
 
     # -- guards ------------------------------------------------------------------------------------------------
 
@@ -40,7 +38,7 @@ class StripMemory(Addresses):
         lanes: StripValue | None = None
         if not isinstance(array, ir.GlobalArray):
             return None, None
-        name = self.kernel.names[array.name, -1]
+        name = self.kernel.names[array.name, None]
         for axis, (expr, value) in enumerate(zip(exprs, values, strict=True)):
             if self.proven(array, axis, expr):
                 continue
@@ -124,37 +122,25 @@ class StripMemory(Addresses):
         return self.address(expr.array, values)._replace(number=number)
 
     def _vector_load(self, place: Place, address: Address, row: int, mask: str | None, fill: str) -> str:
-        pointer, at = place.pointer(row), address.place.row(row)
         if address.form == "unit" and mask is None and not place.member:
-            return f"vload{self.layout.width}(0, {pointer} + {at})"
-        if address.first is not None:
-            return f"{self.access('load', place, address, False)}({pointer}, {at}, {address.first.row(row)})"
+            return f"vload{self.layout.width}(0, {place.pointer(row)} + {address.place.row(row)})"
         if mask is None and not place.member and _deinterleaves(address):
-            return f"{self.access('load', place, address._replace(form='deinterleave'), False)}({pointer}, {at})"
-        function = self.access("load", place, address, mask is not None)
-        where = at if address.form == "vector" else f"{at}, {address.step}"
-        rest = "" if mask is None else f", {mask}, {fill}"
-        return f"{function}({pointer}, {where}{rest})"
+            address = address._replace(form="deinterleave")
+        masked = mask is not None and address.first is None
+        rest = f", {mask}, {fill}" if masked else ""
+        return f"{self.access('load', place, address, masked)}({place.pointer(row)}, {address.arguments(row)}{rest})"
 
     def _load_private(self, place: Place, address: Address) -> StripValue:
         if not self.all_lanes_active and not _literal(address.place):
             address = self.clamped(address, place)
-        if address.form == "same":
-            names = [
-                self.block.temporary(self.text.type(place.dtype), f"{place.pointer(row)}[{address.place.row(row)}]")
-                for row in range(self.layout.rows)
-            ]
-            return StripValue(tuple(names), None, place.dtype)
-        cells = self.cells(address, place)
-        cell = place._replace(element=private_type(place.dtype))
-        function = self.access("load", cell, cells, False, private=True)
-        names = [
-            self.block.temporary(
-                self.text.type(place.dtype),
-                f"{function}((const {cell.element}*){place.pointer(row)}, {cells.place.row(row)})",
-            )
-            for row in range(self.layout.rows)
-        ]
+        cells = None if address.form == "same" else self.cells(address, place)
+        function = "" if cells is None else self.access("load", place, cells, False)
+        names = []
+        for row in range(self.layout.rows):
+            text = f"{place.pointer(row)}[{address.place.row(row)}]"
+            if cells is not None:
+                text = f"{function}((const {place.element}*){place.pointer(row)}, {cells.arguments(row)})"
+            names.append(self.block.temporary(self.text.type(place.dtype), text))
         return StripValue(tuple(names), None, place.dtype)
 
     # -- stores --------------------------------------------------------------------------------------------------
@@ -190,7 +176,8 @@ class StripMemory(Addresses):
         if self.mask is not None or self.inside_grid is not None or not isinstance(first.array, ir.GlobalArray):
             return False
         values = self.indices(first.array, first.indices)
-        if not all(self._unguarded(first.array, axis, first, last) for axis in range(first.array.rank)):
+        array, axes = first.array, range(first.array.rank)
+        if not all(self.proven(array, axis, one.indices[axis]) for axis in axes for one in (first, last)):
             return False
         address = self.address(first.array, values)
         address = address._replace(place=self.temporary(address.place), form="interleave")
@@ -201,9 +188,6 @@ class StripMemory(Addresses):
             texts = ", ".join(self.text.store(part.row(row), place.dtype) for part in parts)
             self.block.line(f"{function}({place.pointer(row)}, {address.place.row(row)}, {texts});")
         return True
-
-    def _unguarded(self, array: ir.GlobalArray, axis: int, *stores: ir.Store) -> bool:
-        return all(self.proven(array, axis, store.indices[axis]) for store in stores)
 
     def _store_row(self, place: Place, address: Address, row: int, mask: str | None, value: StripValue) -> str:
         pointer, at, text = place.pointer(row), address.place.row(row), value.row(row)
@@ -217,10 +201,8 @@ class StripMemory(Addresses):
         if address.form == "unit" and mask is None and not place.member:
             return f"vstore{self.layout.width}({stored}, 0, {pointer} + {at});"
         function = self.access("store", place, address, mask is not None)
-        where = at if address.form == "vector" else f"{at}, {address.step}"
-        if address.first is not None:
-            where = f"{at}, {address.first.row(row)}"
-        return f"{function}({pointer}, {where}, {stored}{'' if mask is None else ', ' + mask});"
+        rest = "" if mask is None else f", {mask}"
+        return f"{function}({pointer}, {address.arguments(row)}, {stored}{rest});"
 
     def _store_private(self, place: Place, address: Address, value: StripValue) -> None:
         value, mask = self.temporary(self.vector(value)), self.mask
@@ -230,15 +212,15 @@ class StripMemory(Addresses):
             for row in range(self.layout.rows):
                 cell = f"{place.pointer(row)}[{address.place.row(row)}]"
                 new = value.row(row)
-                text = new if mask is None else self.text.blend(mask.row(row), new, cell, place.dtype)
+                text = new if mask is None else self.text.select(mask.row(row), new, cell, place.dtype)
                 self.block.line(f"{cell} = {text};")
             return
         cells = self.cells(address, place)
-        function = self.access("store", place, cells, mask is not None, private=True)
+        function = self.access("store", place, cells, mask is not None)
         for row in range(self.layout.rows):
             rest = "" if mask is None else f", {mask.row(row)}"
             pointer = f"({place.element}*){place.pointer(row)}"
-            self.block.line(f"{function}({pointer}, {cells.place.row(row)}, {value.row(row)}{rest});")
+            self.block.line(f"{function}({pointer}, {cells.arguments(row)}, {value.row(row)}{rest});")
 
     # -- atomics and access functions -----------------------------------------------------------------------------
 
@@ -262,10 +244,8 @@ class StripMemory(Addresses):
         kind = f"atomic_{statement.op}" if statement.old is None else f"fetch_{statement.op}"
         function, found = self.access(kind, place, address, mask is not None, update=update), []
         for row in range(self.layout.rows):
-            at = address.place.row(row)
-            where = at if address.form == "vector" else f"{at}, {address.step}"
             rest = "" if mask is None else f", {mask.row(row)}"
-            call = f"{function}({place.pointer(row)}, {where}, {value.row(row)}{rest})"
+            call = f"{function}({place.pointer(row)}, {address.arguments(row)}, {value.row(row)}{rest})"
             if statement.old is None:
                 self.block.line(f"{call};")
             else:
@@ -289,18 +269,15 @@ class StripMemory(Addresses):
             return f"const {place.element} was = *PLACE; *PLACE = {text}; VALUE = was;"
         return f"*PLACE = {text};"
 
-    def access(
-        self, kind: str, place: Place, address: Address, masked: bool, *, private: bool = False, update: str = ""
-    ) -> str:
+    def access(self, kind: str, place: Place, address: Address, masked: bool, *, update: str = "") -> str:
         """The name of the function of strip_functions.mako for an access; the kernel will contain it."""
-        value = private_type(place.dtype) if private else dtypes.c_name(place.dtype)
         form = "strided" if address.form in ("same", "unit") else address.form
         index = "long" if address.place.dtype == LONG else "int"
         extra = self._shuffle(kind, place, address, masked)
         parts = [str(part) for part in extra.values() if isinstance(part, int)]
         member = place.member.replace(".", "_").replace("[", "_").replace("]", "")
         space = place.space.strip("_")
-        name = "_".join(["strip", kind, form, *parts, space, place.element, value + member, index])
+        name = "_".join(["strip", kind, form, *parts, space, place.element, place.value + member, index])
         name += "_masked" if masked else ""
         made = {
             "name": name,
@@ -308,7 +285,7 @@ class StripMemory(Addresses):
             "space": place.space,
             "element": place.element,
             "member": place.member,
-            "value": value,
+            "value": place.value,
             "width": self.layout.width,
             "address": index,
             "form": form,
@@ -329,12 +306,8 @@ class StripMemory(Addresses):
         assert place.order is not None
         by_lane = self.access(kind, place, address._replace(form="vector"), masked)
         iota = self.text.ramp("first", 1, address.place.dtype)
-        return {
-            "interleave_factor": place.order.interleave_factor,
-            "plane_size": place.order.plane_size,
-            "iota": iota,
-            "by_lane": by_lane,
-        }
+        factor, size = place.order.interleave_factor, place.order.plane_size
+        return {"interleave_factor": factor, "plane_size": size, "iota": iota, "by_lane": by_lane}
 
 
 def _deinterleaves(address: Address) -> bool:

@@ -35,12 +35,10 @@ def pick_layout_rows(nodes: list[regions.Node], layout: StripLayout, profile: Pr
     most = min(_MOST_ROWS, layout.row_extent)
     if most < 2:
         return layout
-    carried = regions.carried(nodes)
     trial = replace(layout, rows=pick_rows(layout.row_extent, most))
     if trial.rows < 2:
         return layout
-    scopes = {interval: regions.Scopes(interval.body, carried) for interval in regions.intervals(nodes)}
-    variances = Variances(nodes, trial, scopes)
+    variances = Variances(nodes, trial)
     if any(variance.varies_by_row for variance in variances.control.values()):
         return layout
     bodies = [interval.body for interval in regions.intervals(nodes)]

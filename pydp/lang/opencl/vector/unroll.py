@@ -53,35 +53,20 @@ def _is_small(loop: ir.For) -> bool:
         return False
     if name in regions.assigned_in(loop.body) or any(ir.jumps(loop.body)):
         return False
-    return any(_indexes_private(statement, name) or _fills_gaps(statement, loop) for statement in inside)
+    factors = range(2, min(_MAX_FACTOR, len(values)) + 1)
+    uses = ((access, index) for access in ir.accesses(inside) for index in access.indices)
+    return any(
+        isinstance(access.array, ir.PrivateArray) or (not isinstance(access, ir.Atomic) and _has_factor(index, factors))
+        for access, index in uses
+        if any(variable.name == name for variable in regions.reads(index))
+    )
 
 
-def _fills_gaps(statement: ir.Stmt, loop: ir.For) -> bool:
-    """Whether an index is the counter plus a small multiple: iterations access the elements between the lanes' ones."""
-    values = ir.constant_range(loop)
-    places: list[ir.Expr] = list(statement.indices) if isinstance(statement, ir.Store) else []
-    places += [index for load in ir.loads([statement]) for index in load.indices]
-    for place in places:
-        factors = [
-            int(side.value)
-            for inner in ir.walk(place)
-            if isinstance(inner, ir.Binary) and inner.op == "mul" and inner.dtype.kind in "iu"
-            for side in (inner.left, inner.right)
-            if isinstance(side, ir.Const)
-        ]
-        counted = any(variable.name == loop.variable.name for variable in regions.reads(place))
-        if counted and values is not None and any(2 <= factor <= min(_MAX_FACTOR, len(values)) for factor in factors):
-            return True
-    return False
-
-
-def _indexes_private(statement: ir.Stmt, name: str) -> bool:
-    """Whether the variable is read in an index of a private array."""
-    places = []
-    if isinstance(statement, ir.Store | ir.Atomic) and isinstance(statement.array, ir.PrivateArray):
-        places += list(statement.indices)
-    places += [i for load in ir.loads([statement]) if isinstance(load.array, ir.PrivateArray) for i in load.indices]
-    return any(variable.name == name for place in places for variable in regions.reads(place))
+def _has_factor(index: ir.Expr, factors: range) -> bool:
+    """Whether an index contains a small multiple: iterations access the elements between the lanes' ones."""
+    products = (one for one in ir.walk(index) if isinstance(one, ir.Binary) and one.op == "mul")
+    constants = (side for one in products if one.dtype.kind in "iu" for side in (one.left, one.right))
+    return any(isinstance(side, ir.Const) and int(side.value) in factors for side in constants)
 
 
 def _iterations(loop: ir.For, all_reads: Counter[str], original: ir.Stmt) -> list[ir.Stmt]:

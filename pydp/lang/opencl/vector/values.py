@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.lang.ir import Function
+from pydp.lang import ir
+from pydp.lang.analysis import regions
+from pydp.lang.ir import member_dtype
 from pydp.lang.ir.visit import Visitor
-from pydp.lang.opencl.c_text import Block, private_type
+from pydp.lang.opencl.c_text import Block, identifier, private_type
 from pydp.lang.opencl.helpers import Atomic
-from pydp.lang.opencl.scalar import Helper, ScalarC
-from pydp.lang.opencl.vector.arrange import Arrangement
-from pydp.lang.opencl.vector.families import Families, Sibling
+from pydp.lang.opencl.lowered import argument_names
+from pydp.lang.opencl.scalar import Helper, ScalarC, scalar_paths
+from pydp.lang.opencl.vector.arrange import arrange
+from pydp.lang.opencl.vector.families import Families
 from pydp.lang.opencl.vector.layout import StripLayout
-from pydp.lang.opencl.vector.variance import Variances
+from pydp.lang.opencl.vector.variance import Variances, has_step
 from pydp.lang.opencl.vector_text import BOOL, StripText
 
+Path = tuple[str, ...]  # the members of a record on the way to a scalar
 _ATOM = re.compile(r"[A-Za-z_0-9.]+\Z|\(-?[0-9]+\)\Z")
 
 
@@ -41,29 +46,57 @@ class StripValue(NamedTuple):
 
 
 class KernelContext:
-    """The state that all parts of one lowering share: the function, its layout, its variances, the text writers."""
+    """The state that all parts of one lowering share: the function, its layout, its analyses, the text writers.
+
+    simulated: initialize local memory with zeros, because the simulator reports reads by masked lanes, and build no
+    vectors from parts of others, because it crashes on partly undefined vectors.
+    """
 
     def __init__(
         self,
-        function: Function,
+        function: ir.Function,
+        nodes: list[regions.Node],
         layout: StripLayout,
         unit_strides: frozenset[tuple[str, int]],
-        names: dict[tuple[str, int], str],
+        simulated: bool,
     ) -> None:
-        self.function = function
-        self.layout = layout
-        self.unit_strides = unit_strides
-        self.variances: Variances
-        self.arrangements: dict[str, Arrangement]
-        self.families: Families
-        self.siblings: dict[int, Sibling]
-        self.pieces: tuple[int, ...] = (8, 4, 2, 1)  # sizes of the swizzles that a vector is built from
+        self.function, self.layout, self.unit_strides = function, layout, unit_strides
+        self.initial = " = {0}" if simulated else ""
+        self.pieces = (1,) if simulated else (8, 4, 2, 1)  # sizes of the swizzles that a vector is built from
+        self.names = argument_names(function)
+        self.variables = {variable.name: variable for variable in function.variables}
+        self.variances = Variances(nodes, layout)
+        self.arrangements = arrange(function, self.variances, layout)
+        self.families = Families(self.variances, unit_strides)
+        self.siblings = self.families.loads(function.body)
         self.helpers: set[Helper] = set()
         self.strips = StripText(layout.width, self.helpers)
         self.accesses: dict[str, dict[str, object]] = {}
         self.atomics: set[Atomic] = set()
-        self.names = names
-        self.variables = {variable.name: variable for variable in function.variables}
+
+    def variable(self, variable: ir.Variable, path: Path = ()) -> StripValue:
+        """The C names of a variable (or of its member at `path`): one for each row if rows differ."""
+        variance = self.variances.variables[variable.name]
+        name = identifier("v_", "_m_".join((variable.name, *path)))
+        rows = self.layout.rows if variance.varies_by_row else 1
+        dtype = member_dtype(variable.dtype, path)
+        step = variance.step if variance.step in (0, None) or has_step(dtype) else None
+        return StripValue(tuple(f"{name}_r{row}" for row in range(rows)) if rows > 1 else (name,), step, dtype)
+
+    def members(self, variable: ir.Variable) -> list[StripValue]:
+        """The C names of all scalars of a variable."""
+        return [self.variable(variable, path) for path in scalar_paths(variable.dtype)]
+
+    def c_type(self, value: StripValue) -> str:
+        """The C type of a value's texts."""
+        return self.strips.type(value.dtype) if value.vector else private_type(value.dtype)
+
+    def declare(self, block: Block, variable: ir.Variable) -> None:
+        """Declare the C variables of a vector function's variable, initialized with zeros."""
+        for value in self.members(variable):
+            zero = self.strips.splat("0", value.dtype) if value.vector else "0"
+            for name in value.texts:
+                block.line(f"{self.c_type(value)} {name} = {zero};")
 
 
 class Values(Visitor):
@@ -77,13 +110,9 @@ class Values(Visitor):
         self.scalar = ScalarC(block, kernel.helpers)
         self.scalar.indexes = True
 
-    def single(self, text: str, dtype: np.dtype[Any], step: int | None = 0) -> StripValue:
-        """A value of one text for all rows."""
-        return StripValue((text,), step, dtype)
-
-    def c_type(self, value: StripValue) -> str:
-        """The C type of a value's texts."""
-        return self.text.type(value.dtype) if value.vector else private_type(value.dtype)
+    def single(self, text: str, dtype: np.dtype[Any]) -> StripValue:
+        """A uniform value of one text for all rows."""
+        return StripValue((text,), 0, dtype)
 
     def rows(self, values: Sequence[StripValue | None]) -> int:
         """The number of texts of a value computed from these."""
@@ -93,24 +122,22 @@ class Values(Visitor):
         """The value with vectors as texts."""
         if value.step is None:
             return value
-        step = value.step
-        if step == 0:
-            return StripValue(tuple(self.text.splat(text, value.dtype) for text in value.texts), None, value.dtype)
-        return StripValue(tuple(self.text.ramp(text, step, value.dtype) for text in value.texts), None, value.dtype)
+        step, dtype = value.step, value.dtype
+        write = partial(self.text.ramp, step=step, dtype=dtype) if step else partial(self.text.splat, dtype=dtype)
+        return StripValue(tuple(map(write, value.texts)), None, dtype)
 
     def temporary(self, value: StripValue) -> StripValue:
         """The value in temporaries, for several uses."""
-        if all(_ATOM.match(text) for text in value.texts):
-            return value
-        c_type = self.c_type(value)
-        return StripValue(tuple(self.block.temporary(c_type, text) for text in value.texts), value.step, value.dtype)
+        return value if all(_ATOM.match(text) for text in value.texts) else self._copied(value)
 
     def snapshot(self, value: StripValue) -> StripValue:
         """The value in temporaries that do not change; a variable is copied, because it may be assigned later."""
-        if not any(text.startswith("v_") for text in value.texts):
-            return self.temporary(value)
-        c_type = self.c_type(value)
-        return StripValue(tuple(self.block.temporary(c_type, text) for text in value.texts), value.step, value.dtype)
+        changes = any(text.startswith("v_") for text in value.texts)
+        return self._copied(value) if changes else self.temporary(value)
+
+    def _copied(self, value: StripValue) -> StripValue:
+        c_type = self.kernel.c_type(value)
+        return value._replace(texts=tuple(self.block.temporary(c_type, text) for text in value.texts))
 
     def each(
         self, values: Sequence[StripValue], write: Callable[..., str], dtype: np.dtype[Any], step: int | None
@@ -122,6 +149,15 @@ class Values(Visitor):
         by_row = (value.texts if len(value.texts) > 1 else value.texts * rows for value in values)
         return StripValue(tuple(map(write, *by_row)), step, dtype)
 
+    def operation(
+        self, values: Sequence[StripValue], write: Callable[..., str], dtype: np.dtype[Any], step: int | None
+    ) -> StripValue:
+        """``write(writer, *texts)`` for each row, with the writer of scalars if the result has a step. Without one, the
+        operands become vectors."""
+        if step is not None:
+            return self.each(values, partial(write, self.scalar), dtype, step)
+        return self.each([self.vector(value) for value in values], partial(write, self.text), dtype, None)
+
     def uniform(self, operands: Sequence[StripValue]) -> bool:
         """Whether none of the values varies by lane."""
         return all(value.step == 0 for value in operands)
@@ -130,10 +166,8 @@ class Values(Visitor):
         """The conjunction of two masks or scalar conditions; None stands for all lanes."""
         if first is None or second is None:
             return first if second is None else second
-        if first.vector or second.vector:
-            pair = [self.vector(first), self.vector(second)]
-            return self.each(pair, lambda a, b: f"({a} & {b})", BOOL, None)
-        return self.each([first, second], lambda a, b: f"({a} && {b})", BOOL, 0)
+        step = 0 if self.uniform([first, second]) else None
+        return self.operation([first, second], lambda writer, a, b: writer.logical("and", a, b), BOOL, step)
 
     def any(self, mask: StripValue) -> str:
         """The C condition that some lane of some row is set."""

@@ -180,14 +180,16 @@ class Variances:
     """The variances of all variables and of all control flow of a function.
 
     variables: by name. control: by the uid of an If, For or While, the variance of its condition or bounds; for loops,
-    joined with the conditions of breaks and continues.
+    joined with the conditions of breaks and continues. carried: the variables that carry values between intervals.
+    scopes: of the variables of each interval.
     """
 
-    def __init__(self, nodes: list[regions.Node], layout: StripLayout, scopes: regions.IntervalScopes) -> None:
+    def __init__(self, nodes: list[regions.Node], layout: StripLayout) -> None:
         self.layout = layout
+        self.carried = regions.carried(nodes)
+        self.scopes = {one: regions.Scopes(one.body, self.carried) for one in regions.intervals(nodes)}
         self.variables: Facts[str, Variance] = Facts(join)
         self.control: Facts[int, Variance] = Facts(lambda before, now: combined([before, now]))
-        self._scopes = scopes
         self._multiples = Multiples(nodes, layout)
         until_stable(lambda: self._visit(nodes), self.variables, self.control)
 
@@ -240,7 +242,7 @@ class Variances:
     def _visit(self, nodes: list[regions.Node]) -> None:
         for node in nodes:
             if isinstance(node, regions.Interval):
-                self._body(node.body, [(node.body, UNIFORM)], self._scopes[node])
+                self._body(node.body, [(node.body, UNIFORM)], self.scopes[node])
             elif isinstance(node, regions.GroupControl):
                 if isinstance(node.statement, ir.For):
                     self.variables.add(node.statement.variable.name, UNIFORM)
