@@ -79,7 +79,8 @@ def test_turned_tiles_are_padded_by_one(device: Any, banks: Any) -> None:
         pydp.forall((64, 96), turned, out, x, group=(32, 32), spec=SIMT)
         results.append(out)
         told = str(pydp.explain(pydp.forall, (64, 96), turned, out, x, group=(32, 32), spec=SIMT))
-        assert ("rows 1 element(s) longer, 1 turn(s) of 32 banks at worst, 32 without" in told) == (count == 32)
+        padded = "rows 1 element(s) longer, bank conflict degree 1 at worst, 32 without (32 banks)"
+        assert (padded in told) == (count == 32)
         assert f"{4 * 32 * (33 if count == 32 else 32)} bytes per group" in told
     assert np.array_equal(results[0], x.T) and np.array_equal(results[1], x.T)
 
@@ -103,6 +104,6 @@ def test_the_same_results(device: Any, banks: Any, fn: Any) -> None:
         found.append(out)
     assert np.array_equal(found[0], found[1])
     notes = str(pydp.explain(pydp.forall, extent, fn, out, *args, group=group, spec=SIMT))
-    assert fn is not tiled or notes.count("1 turn(s) of 32 banks at worst") == 2, notes
+    assert fn is not tiled or notes.count("bank conflict degree 1 at worst") == 2, notes
     expected = args[0] @ args[1] if fn is tiled else None if fn is by_data else args[0]
     assert expected is None or np.array_equal(found[1], expected)

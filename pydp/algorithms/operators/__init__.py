@@ -253,7 +253,7 @@ def _lowered(op: Any, dtype: np.dtype) -> Operator:
     name = getattr(op, "__name__", type(op).__name__)
     body = f"return {lowered.name}(a, b);"
     text = others + lowered.text + "\n"
-    return Operator(name, dtype, body, declarations=text, iterations=lowered.rounds, computes=tuple(lowered.dtypes))
+    return Operator(name, dtype, body, declarations=text, iterations=lowered.iterations, computes=tuple(lowered.dtypes))
 
 
 def _missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:

@@ -106,7 +106,7 @@ def ordering(
     if callable(key):
         lowered = _function(key, (dtype,), None, texts, needed)
         key_name, compared = lowered.name, lowered.result
-        iterations += [lowered.rounds, lowered.rounds]  # once for each element
+        iterations += [lowered.iterations, lowered.iterations]  # once for each element
     if less is not None:
         lowered = _function(less, (compared, compared), None, texts, needed)
         if lowered.result != np.dtype(bool):  # a three-way comparison would count as true for every nonzero result
@@ -114,7 +114,7 @@ def ordering(
                 f"less returns {lowered.result}; a bool is required: True if the first element comes before the second"
             )
         function = lowered.name
-        iterations.append(lowered.rounds)
+        iterations.append(lowered.iterations)
     values: dict[str, object] = {
         "text": "\n".join(texts),
         "function": function,

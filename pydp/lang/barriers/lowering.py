@@ -106,7 +106,7 @@ def plan_barriers(
         build=build(replace(rules, subgroup=lanes)),
         row=rules.row,
         summary=_summary(counts),
-        assumes_no_alias=more_if_aliased or (bool(narrow) and _writes_arguments(function)),
+        assumes_no_alias=more_if_aliased or bool(narrow and _global_accesses(function.body)[1]),
         uses_ptx=bool(kinds & {"warp", "named"}),
     )
 
@@ -149,13 +149,6 @@ def _given(barrier: ir.Barrier, size: int) -> _Needed:
 
 def _cost(need: _Needed) -> float:
     return sum(need.per_iteration) / len(need.per_iteration) - (0.5 if need.given is not None else 0)
-
-
-def _writes_arguments(function: ir.Function) -> bool:
-    return any(
-        isinstance(one, (ir.Store, ir.Atomic)) and isinstance(one.array, ir.GlobalArray)
-        for one in ir.statements(function.body)
-    )
 
 
 def _kinds(need: _Needed, period: int, cases: Sequence[Case]) -> Counter[str]:
@@ -291,13 +284,8 @@ def _orders_global_memory(body: Sequence[ir.Stmt], no_alias: bool) -> bool:
 
 def _global_accesses(body: Sequence[ir.Stmt]) -> tuple[set[str], set[str]]:
     """The names of the arguments that statements read, and of those that they write."""
-    read: set[str] = set()
-    written: set[str] = set()
-    for one in ir.statements(list(body)):
-        if isinstance(one, ir.Store | ir.Atomic) and isinstance(one.array, ir.GlobalArray):
-            written.add(one.array.name)
-        for expr in ir.expressions(one):
-            for part in ir.walk(expr):
-                if isinstance(part, ir.Load) and isinstance(part.array, ir.GlobalArray):
-                    read.add(part.array.name)
-    return read, written
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    for access in ir.accesses(ir.statements(list(body))):
+        if isinstance(access.array, ir.GlobalArray):
+            found[isinstance(access, ir.Load)].add(access.array.name)
+    return found[True], found[False]

@@ -1,12 +1,13 @@
 """Layouts of the local fields of a vector function that avoid bank conflicts (SPEC S3).
 
-The symbolic run evaluates the indexes of every access for all lanes; :mod:`pydp.local_memory` counts the turns of
-each access, and rows are padded if that saves turns. A uniform value (a loop's counter, a parameter) shifts all
+The symbolic run evaluates the indexes of every access for all lanes; :mod:`pydp.local_memory` counts the bank conflicts
+of each access, and rows are padded if that reduces them. A uniform value (a loop's counter, a parameter) shifts all
 addresses equally and changes no conflict. Accesses whose indexes depend on data are ignored.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,25 +33,21 @@ def local_layouts(function: ir.Function, profile: Profile) -> dict[str, Layout]:
         return {}
     events = trace_group(function)
     found: dict[str, Layout] = {}
-    free_bytes = profile.local_bytes - sum(_bytes(array, 0) for array in function.locals)
+    free_bytes = profile.local_bytes - sum(field_bytes(array, {}) for array in function.locals)
     for array in rows:
         layout = _layout(array, banks, _patterns(events, array, banks.lanes), free_bytes)
-        free_bytes -= _bytes(array, layout.pad) - _bytes(array, 0)
+        free_bytes -= _bytes(array, layout) - field_bytes(array, {})
         found[array.name] = layout
     return found
 
 
 def field_bytes(array: ir.LocalArray, layouts: Mapping[str, Layout]) -> int:
     """The local memory of a field, a multiple of 16 bytes."""
-    return _bytes(array, layouts[array.name].pad if array.name in layouts else 0)
+    return _bytes(array, layouts.get(array.name, Layout(array.shape, 0, 1, "")))
 
 
-def _bytes(array: ir.LocalArray, pad: int) -> int:
-    return -(-_elements(array.shape, pad) * array.dtype.itemsize // 16) * 16
-
-
-def _elements(shape: tuple[int, ...], pad: int) -> int:
-    return Layout(shape, pad, 1, "").size
+def _bytes(array: ir.LocalArray, layout: Layout) -> int:
+    return -(-layout.size * array.dtype.itemsize // 16) * 16
 
 
 def _patterns(events: Sequence[Event], array: ir.LocalArray, lanes_at_once: int) -> Counter[Pattern]:
@@ -74,32 +71,30 @@ def _patterns(events: Sequence[Event], array: ir.LocalArray, lanes_at_once: int)
 
 
 def _layout(array: ir.LocalArray, banks: Banks, patterns: Counter[Pattern], free_bytes: int) -> Layout:
-    """The layout with the fewest turns in total; the least padding of several."""
+    """The layout with the lowest sum of conflict degrees; the least padding of several."""
     bare = Layout(array.shape, 0, 1, "")
     if not patterns:
         return replace(bare, reason=f"local field {array.name}: indexes are unknown before the launch, no padding")
-    best: tuple[int, int, Layout] | None = None
-    before = 0
+    best, least, unpadded = bare, math.inf, 1
     for pad in range(banks.count):
-        if _bytes(array, pad) - _bytes(array, 0) > free_bytes:
+        layout = replace(bare, pad=pad)
+        if _bytes(array, layout) - _bytes(array, bare) > free_bytes:
             break
-        rows = Layout(array.shape, pad, 1, "")
-        turns = [(_turns(banks, rows, array.dtype.itemsize, pattern), count) for pattern, count in patterns.items()]
-        total, worst = sum(each * count for each, count in turns), max(each for each, _ in turns)
-        before = worst if pad == 0 else before
-        if best is None or total < best[0]:
-            best = (total, worst, rows)
+        degrees = {pattern: _degree(banks, layout, array.dtype.itemsize, pattern) for pattern in patterns}
+        total, worst = sum(each * patterns[pattern] for pattern, each in degrees.items()), max(degrees.values())
+        unpadded = unpadded if pad else worst
+        if total < least:
+            best, least = replace(layout, degree=worst), total
         if worst == 1:
             break
-    if best is None:
+    if least == math.inf:
         return bare
-    _, worst, rows = best
-    padding = f"rows {rows.pad} element(s) longer" if rows.pad else "rows without padding"
-    turns_text = f"{worst} turn(s) of {banks.count} banks at worst" + (f", {before} without" if rows.pad else "")
-    return Layout(array.shape, rows.pad, worst, f"local field {array.name}: {padding}, {turns_text}")
+    padding = f"rows {best.pad} element(s) longer" if best.pad else "rows without padding"
+    conflicts = f"bank conflict degree {best.degree} at worst" + (f", {unpadded} without" if best.pad else "")
+    return replace(best, reason=f"local field {array.name}: {padding}, {conflicts} ({banks.count} banks)")
 
 
-def _turns(banks: Banks, rows: Layout, item_bytes: int, pattern: Pattern) -> int:
+def _degree(banks: Banks, rows: Layout, item_bytes: int, pattern: Pattern) -> int:
     addresses = [item_bytes * rows.offset(index) for index in pattern]
     lowest = min(addresses)
     return degree(banks, [address - lowest for address in addresses], item_bytes)

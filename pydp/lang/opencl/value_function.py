@@ -28,7 +28,7 @@ class ValueText:
     name: contains a hash of the text, so equal names are equal functions. arguments, result: dtypes.
     text: its definition, with the helpers that it calls. declarations: record types and extensions, which must precede
     it; :func:`pydp.dtypes.c_declarations` of `dtypes` gives the same text (and can join several functions' types).
-    rounds: iterations of all loops of a call, None if they depend on values.
+    iterations: of all loops of a call, None if they depend on values.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ValueText:
     text: str
     declarations: str
     dtypes: tuple[np.dtype[Any], ...]
-    rounds: int | None
+    iterations: int | None
 
 
 def lower_value(function: ir.ValueFunction) -> ValueText:
@@ -69,5 +69,5 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
         text=text,
         declarations=dtypes.c_declarations(used),
         dtypes=used,
-        rounds=None if looped is None else looped + hidden_iterations([function.result]),
+        iterations=None if looped is None else looped + hidden_iterations([function.result]),
     )
