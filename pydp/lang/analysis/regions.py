@@ -189,7 +189,6 @@ class Scopes:
         return sorted(name for name, scope in self.of.items() if scope is body)
 
 
-IntervalScopes = dict[Interval, Scopes]
 _Path = tuple[list[ir.Stmt], ...]  # a list of statements, after the lists around it, outermost first
 
 
