@@ -210,7 +210,7 @@ class TargetCall(Call):
                 kind = type(value).__name__
                 raise InvalidArgument(f"{name} is a {kind} on a device; a target accepts NumPy arrays")
         call.event, call._serial, call.blocking = None, False, False
-        call.kind, call.device, call.queue = "numpy", target, target.queue
+        call.like, call.device, call.queue = None, target, target.queue
         return call
 
     def input(self, name: str) -> Operand:

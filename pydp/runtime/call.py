@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
-import pyopencl.array
 
 from pydp.errors import InvalidArgument, PydpError
 from pydp.runtime import placement
 from pydp.runtime.arrays import elementwise
-from pydp.runtime.arrays.data import FieldData
+from pydp.runtime.arrays.data import Array, FieldData, WrappedArray
 from pydp.runtime.arrays.host_arguments import HostArguments
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.forks import releases
@@ -34,7 +33,7 @@ from pydp.runtime.memory import held_queues, host_memory
 from pydp.runtime.memory.deferred_release import hold, later, release_pending
 from pydp.runtime.memory.host_memory import check_dtype
 from pydp.runtime.memory.scratch import give, take
-from pydp.runtime.memory.storage import Storage
+from pydp.runtime.memory.storage import Storage, memory_of
 from pydp.runtime.recording import Recorder, claim
 
 if TYPE_CHECKING:
@@ -53,21 +52,25 @@ def _given(out: Any, outputs: int) -> list[Any]:
     return list(out)
 
 
+def _wrapped(value: Any) -> Any:
+    return WrappedArray.wrap(value) if isinstance(value, Array) else value
+
+
 class Call:
     """The device, queue, arrays and scratch memory of one call. `Call.begin` makes it, `finish` ends it.
 
-    Attributes: `device`; `queue`; `kind` of the result ("numpy", "field" or "array"); `event` of the last launch;
-    `blocking`, whether `finish` waits because it returns NumPy data.
+    Attributes: `device`; `queue`; `like`, the first array if it is on a device, whose kind the results have (None:
+    NumPy arrays); `event` of the last launch; `blocking`, whether `finish` waits because it returns NumPy data.
     """
 
     __slots__ = (
         "_host", "_outs", "_recorder", "_scratch", "_serial", "_used", "_values", "_waits",
-        "blocking", "device", "event", "kind", "queue",
+        "blocking", "device", "event", "like", "queue",
     )  # fmt: skip
 
     device: Device
     queue: cl.CommandQueue
-    kind: str
+    like: FieldData | None
     event: cl.Event | None
     blocking: bool
     _host: HostArguments | None
@@ -109,40 +112,45 @@ class Call:
         call._host = None
         call.event = None
         call._waits = [] if wait_for is None else placement.check_events(wait_for)
-        call._outs = _given(out, outputs)
+        call._outs = [_wrapped(one) for one in _given(out, outputs)]
         if device is None and queue is None and call._all_fields(inputs):
             for name in writable:
                 if name in call._values:
                     placement.check_writable(call._values[name], name)
             return call
         values = call._values = {
-            name: value if isinstance(value, FieldData) else placement.normal_input(name, value)
+            name: value if isinstance(value, FieldData) else _wrapped(placement.normal_input(name, value))
             for name, value in inputs.items()
             if value is not None
         }
-        call.kind, call.device, call.queue = placement.place(values, call._outs, device, queue)
+        call.like = placement.first_array(values)
+        call.device, call.queue = placement.place(values, call._outs, device, queue)
         call._serial = call.queue is not call.device.queue and not placement.in_order(call.queue)
         call._prepare_host(writable)
         return call
 
     def _all_fields(self, inputs: Mapping[str, object]) -> bool:
         """Set up the call if all arrays are Fields of one device, the common case; returns whether they are."""
-        home: Device | None = None
+        first: FieldData | None = None
         for value in (*inputs.values(), *self._outs):
             if value is None:
                 continue
-            if not isinstance(value, FieldData) or (home is not None and value._storage.device is not home):
+            if not isinstance(value, FieldData):
                 return False
             storage = value._storage
+            if first is not None and storage.device is not first._storage.device:
+                return False
             if storage.array is not None:
                 storage.check_alive()
-            home = storage.device
-        if home is None or not inputs:
-            return False
+            if first is None:
+                first = value
         self._values = {name: value for name, value in inputs.items() if value is not None}
-        self.kind, self.device, self.queue = "field", home, home.queue
+        if first is None or not self._values:
+            return False
+        self.like, self.device = first, first._storage.device
+        self.queue = self.device.queue
         self._serial = self.blocking = False
-        return bool(self._values)
+        return True
 
     def _prepare_host(self, writable: Sequence[str]) -> None:
         """Determine whether the call blocks, and which NumPy arrays share memory with a written array."""
@@ -155,7 +163,7 @@ class Call:
         written = [*(one for one in self._outs if isinstance(one, np.ndarray)), *changed]
         # With `out` or `writable`, the call makes no new arrays, so `written` alone decides whether it blocks.
         elsewhere = bool(writable) or any(one is not None for one in self._outs)
-        self.blocking = bool(written) or (self.kind == "numpy" and not elsewhere)
+        self.blocking = bool(written) or (self.like is None and not elsewhere)
         if self.blocking:
             self._host = HostArguments(self.device, self.device.profile.shares_host_memory)
             given = [value for value in values.values() if isinstance(value, np.ndarray)]
@@ -213,20 +221,16 @@ class Call:
             placement.check_out(given, shape, dtype, name)
             return self._written(name, given, keep)
         native = check_dtype(dtype, name)
-        if self.kind == "numpy":
+        if self.like is not None:
+            nbytes = prod(shape) * native.itemsize
+            made = self.like.uninitialized(self.device, self.queue, shape, c_strides(shape), native, nbytes)
+            operand = self._device_operand(name, made, written=True)
+        else:
             if self._host is None:  # another output is on the device; this one is copied back nevertheless
                 self.blocking, self._host = True, HostArguments(self.device, self.device.profile.shares_host_memory)
             operand = self._host.write(name, host_memory.fresh(shape, dtype), keep=False)
-        elif self.kind == "field":
-            like = next(value for value in self._values.values() if isinstance(value, FieldData))
-            nbytes = prod(shape) * native.itemsize
-            made = like.uninitialized(self.device, self.queue, shape, c_strides(shape), native, nbytes)
-            operand = self._device_operand(name, made, written=True)
-        else:
-            self._not_recorded()
-            operand = self._device_operand(name, self._new_array(shape, dtype), written=True)
         if self._recorder is not None:
-            self._recorder.output(operand)
+            self._recorder.output(operand, self.like)
         return operand
 
     def _not_recorded(self) -> None:
@@ -239,27 +243,14 @@ class Call:
         if self._recorder is not None:
             self._recorder.uses_layout(array)
 
-    def _new_array(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        """A new pyopencl Array, from the allocator of the first pyopencl Array among the inputs."""
-        first = next(value for value in self._values.values() if isinstance(value, placement.Array))
-        nbytes = prod(shape) * dtype.itemsize
-        if first.allocator is not None and nbytes:
-            return cl.array.Array(self.queue, shape, dtype, allocator=first.allocator)
-        buffer = host_memory.create(self.device.context, cl.mem_flags.READ_WRITE, nbytes)
-        return cl.array.Array(self.queue, shape, dtype, data=buffer)
-
-    def _device_operand(self, name: str, value: Any, written: bool) -> Operand:
-        if isinstance(value, FieldData):
-            operand = value._operand(name)
-        else:
-            storage, dtype, shape, strides, offset = placement.storage_of_array(value, self.device)
-            operand = Operand(name, storage.buffer, offset, shape, strides, dtype, storage)
+    def _device_operand(self, name: str, value: FieldData, written: bool) -> Operand:
+        operand = value._operand(name)
         storage = operand.owner
         self._used.append((storage, written))
         if storage.queue is not self.queue or storage.others is not None or storage.array is not None or self._serial:
             self._waits += storage.waits(self.queue, self._serial)
         if written:
-            operand.result = value
+            operand.result = value.given
         return operand
 
     def overlaps(self, a: Operand, b: Operand) -> bool:
@@ -433,17 +424,6 @@ class Call:
                 storage.note(event, self.queue, True)
             for buffer in scratch:
                 later(buffer, event)
-
-
-def memory_of(buffer: Any) -> tuple[int, int]:
-    """(pointer of the memory object, byte offset): of the parent for a sub-buffer, else of the buffer itself with 0."""
-    try:
-        parent = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
-        if parent is not None:
-            return parent.int_ptr, buffer.get_info(cl.mem_info.OFFSET)
-        return buffer.int_ptr, 0
-    except (AttributeError, cl.Error):
-        return id(buffer), 0
 
 
 def _is_whole(owner: Any) -> bool:

@@ -2,56 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
-import pyopencl.array
 
 from pydp.errors import InvalidArgument
 from pydp.runtime import forks
-from pydp.runtime.arrays.data import FieldData
-from pydp.runtime.arrays.operand import c_strides
+from pydp.runtime.arrays.data import Array, FieldData, WrappedArray, device_of_array
 from pydp.runtime.arrays.self_overlap import overlaps_itself
-from pydp.runtime.drivers.devices import Device, from_context, from_queue
+from pydp.runtime.drivers.devices import Device, from_queue
 from pydp.runtime.drivers.devices import device as find_device
 from pydp.runtime.memory.host_memory import check_dtype
-from pydp.runtime.memory.storage import Storage, check_alive
 
-Array = cl.array.Array
 ARRAYS = "NumPy arrays, Fields and pyopencl Arrays"
-
-if TYPE_CHECKING:
-    Placed = tuple[str, Device, cl.CommandQueue]
-
-
-def device_of_array(array: Any) -> Device:
-    """The device that holds a pyopencl Array; raises InvalidArgument if its memory has been released."""
-    check_alive(array.base_data, array.context, "a pyopencl Array")
-    queue = array.queue
-    if queue is not None:
-        return from_queue(queue)
-    forks.raise_if_lost()
-    return from_context(array.context, array.context.devices[0])
-
-
-def storage_of_array(array: Any, device: Device | None = None) -> tuple[Storage, np.dtype, Any, Any, int]:
-    """(storage, dtype, shape, strides, offset) of a pyopencl Array; strides and offset in elements."""
-    home = device_of_array(array) if device is None else device
-    dtype = check_dtype(array.dtype, "the pyopencl Array")
-    size = dtype.itemsize
-    if array.offset % size or any([stride % size for stride in array.strides]):
-        raise InvalidArgument(
-            f"a pyopencl Array of dtype {dtype} has offset {array.offset} and strides {array.strides} bytes; "
-            f"multiples of {size} are accepted"
-        )
-    buffer = array.base_data
-    if buffer is None:  # pyopencl represents an empty array this way
-        buffer = cl.Buffer(home.context, cl.mem_flags.READ_WRITE, 1)
-    shape = tuple(map(int, array.shape))
-    strides = c_strides(shape) if array.size == 0 else tuple([int(stride) // size for stride in array.strides])
-    return Storage(buffer, home, array=array), dtype, shape, strides, int(array.offset) // size
 
 
 def normal_input(name: str, value: Any) -> Any:
@@ -70,16 +36,15 @@ def normal_input(name: str, value: Any) -> Any:
     return array
 
 
-def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: Any) -> Placed:
-    """(kind, device, queue) of a call with these inputs.
+def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: Any) -> tuple[Device, cl.CommandQueue]:
+    """(device, queue) of a call with these inputs.
 
-    kind is the kind of the first array among the inputs ("numpy" if all are numbers). The device is that of `queue`,
-    else `device`, else that of the first device array (inputs before outputs), else the default. Raises InvalidArgument
-    for arguments on different devices or a queue of another device.
+    The device is that of `queue`, else `device`, else that of the first device array (inputs before outputs), else the
+    default. The queue is the given one, else that of the first pyopencl Array before the first Field, to preserve the
+    order of the user's commands, else the device's. Raises InvalidArgument for arguments on different devices or a
+    queue of another device.
     """
-    kind = _kind_of(values)
-    homes = [(name, home_of(value)) for name, value in values.items()]
-    homes += [("out", home_of(value)) for value in outs]
+    homes = [(name, home_of(value)) for name, value in [*values.items(), *(("out", one) for one in outs)]]
     first = next((home for _, home in homes if home is not None), None)
     check_queue(queue)
     if queue is not None:
@@ -93,9 +58,14 @@ def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: An
     else:
         chosen = find_device(None) if first is None else first
     for name, home in homes:
-        if home is not None and home is not chosen:
-            _check_home(name, home, chosen)
-    return kind, chosen, _queue_for(values, outs, chosen) if queue is None else queue
+        if home is not None and home.context != chosen.context:
+            other = "in another context of the same device" if home.cl == chosen.cl else f"on {home.name!r}"
+            raise InvalidArgument(f"{name} is {other}, but the call runs on {chosen.name!r}; copy it there first")
+    if queue is None:
+        on_device = [one for one in (*values.values(), *outs) if isinstance(one, FieldData)]
+        arrays = itertools.takewhile(lambda one: isinstance(one, WrappedArray), on_device)
+        queue = next((one.command_queue for one in arrays if one.command_queue is not None), None)
+    return chosen, chosen.queue if queue is None else queue
 
 
 def check_queue(queue: Any) -> None:
@@ -104,15 +74,14 @@ def check_queue(queue: Any) -> None:
         raise InvalidArgument(f"queue is a {type(queue).__name__}; a pyopencl.CommandQueue is accepted")
 
 
-def _kind_of(values: Mapping[str, Any]) -> str:
+def first_array(values: Mapping[str, Any]) -> FieldData | None:
+    """The first array among the inputs, if it is on a device; None if it is a NumPy array or if all are numbers."""
     for value in values.values():
         if isinstance(value, FieldData):
-            return "field"
-        if isinstance(value, Array):
-            return "array"
+            return value
         if value.ndim or len(values) == 1:
-            return "numpy"
-    return "numpy"
+            return None
+    return None
 
 
 def home_of(value: Any) -> Device | None:
@@ -121,22 +90,6 @@ def home_of(value: Any) -> Device | None:
         value._storage.check_alive()
         return value._storage.device
     return device_of_array(value) if isinstance(value, Array) else None
-
-
-def _check_home(name: str, home: Device, chosen: Device) -> None:
-    if home.context != chosen.context:
-        other = "in another context of the same device" if home.cl == chosen.cl else f"on {home.name!r}"
-        raise InvalidArgument(f"{name} is {other}, but the call runs on {chosen.name!r}; copy it there first")
-
-
-def _queue_for(values: Mapping[str, Any], outs: Sequence[Any], chosen: Device) -> cl.CommandQueue:
-    """The queue of the first pyopencl Array, to preserve the order of the user's commands, else the device's queue."""
-    for value in (*values.values(), *outs):
-        if isinstance(value, FieldData):
-            break
-        if isinstance(value, Array) and value.queue is not None:
-            return value.queue
-    return chosen.queue
 
 
 def check_events(wait_for: Any) -> list[cl.Event]:

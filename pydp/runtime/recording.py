@@ -6,9 +6,9 @@
 The second call with the same array layouts and the same other arguments records what it enqueues: kernels, buffers,
 scratch memory. Later such calls repeat this with their own arrays. A recording holds no arrays.
 
-A call is recorded if its arrays are Fields of one device, or NumPy arrays that kernels use in place, and its other
-arguments are Python and NumPy numbers, strings, dtypes, grids, functions of NumPy and Python, specializations, and
-tuples, lists and dicts of these.
+A call is recorded if its arrays are Fields and pyopencl Arrays of one device, or NumPy arrays that kernels use in
+place, and its other arguments are Python and NumPy numbers, strings, dtypes, grids, functions of NumPy and Python,
+specializations, and tuples, lists and dicts of these.
 out=, device= and queue= may be given, but not the name of a device, an out-of-order queue or events in wait_for=.
 `forall` also takes vector functions and tiles. Calls that enqueue more than kernels are not recorded, and neither are
 calls with an array that is not an argument of kernels (``axis=np.array(0)``). Do not use the decorator for functions
@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
-import pyopencl.array
 
-from pydp.runtime.arrays.data import FieldData
+from pydp.runtime.arrays.data import Array, FieldData, WrappedArray
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.drivers.devices import Device, from_queue
 from pydp.runtime.drivers.devices import device as find_device
@@ -45,6 +44,7 @@ from pydp.runtime.memory.host_memory import (
     make_visible,
 )
 from pydp.runtime.memory.scratch import pool_of, size_class
+from pydp.runtime.memory.storage import Storage, memory_of
 from pydp.runtime.placement import in_order
 from pydp.runtime.programs.program import PreparedLaunch
 from pydp.space import Extent, Grid, Index
@@ -85,6 +85,7 @@ class Recorder:
         self.valid = True
         self._arrays = arrays
         self._result: Any = None
+        self._like = 0
         self._slots: dict[int, int] = {}  # by the id of a buffer or number; _kept keeps these alive
         self._kept: list[Any] = []
         self._providers: list[tuple[_Provider, int]] = []
@@ -105,11 +106,12 @@ class Recorder:
 
     def argument(self, value: Any, operand: Operand, written: bool = False) -> None:
         """Note the buffer of an array that the caller gave."""
-        at = next((at for at, one in enumerate(self._arrays) if one is value), None)
+        given = value.given if isinstance(value, FieldData) else value
+        at = _position(given, self._arrays)
         if at is None or (isinstance(value, np.ndarray) and not _lies_in_place(value, operand)):
             self.valid = False
             return
-        self.uses_layout(value)
+        self.uses_layout(given)
         if written:
             self._written.add(at)
         slot = self._slots.setdefault(id(operand.buffer), at)
@@ -117,11 +119,12 @@ class Recorder:
         if slot != at and isinstance(value, np.ndarray):  # two NumPy arrays of one buffer; others may not overlap
             self.valid = False
 
-    def output(self, operand: Operand) -> None:
-        """Note the buffer of a new result."""
-        value = operand.result
-        if isinstance(value, np.ndarray) and not _lies_in_place(value, operand):
+    def output(self, operand: Operand, like: FieldData | None) -> None:
+        """Note the buffer of a new result; like: the array whose kind it has, None for a NumPy array."""
+        at = 0 if like is None else _position(like.given, self._arrays)
+        if at is None or (like is None and not _lies_in_place(operand.result, operand)):
             self.valid = False
+        self._like = at or 0
         self._outputs.append((operand, self._slot(operand.buffer)))
 
     def scratch(self, buffer: Any, nbytes: int) -> None:
@@ -176,6 +179,7 @@ class Recorder:
             [PreparedLaunch(*launch, self._slots_of(launch[-1]), self._count) for launch in self._launches],
             [*[None] * self._count, *range(max(len(args) for *_, args in self._launches))],
             outputs,
+            self._like,
             self._scratch,
             self._providers,
             written,
@@ -212,7 +216,8 @@ class Recording:
     """The launches of a call; `run` repeats them with other arrays of the same layouts.
 
     kind: what the call returns. returned: positions of the results in the arrays and new results.
-    outputs: (shape, strides, dtype, bytes, slot) of the new results. scratch: (size class, slot).
+    outputs: (shape, strides, dtype, bytes, slot) of the new results. like: the position of the array whose kind they
+    have. scratch: (size class, slot).
     written: whether kernels write each array. visible: (slot, bytes) of NumPy memory that kernels write.
     spans: (position in the arrays, *`_span`) of each NumPy array, once. apart: positions of NumPy arrays that must not
     overlap, because one of them is written.
@@ -224,6 +229,7 @@ class Recording:
     launches: list[PreparedLaunch]
     template: list[Any]
     outputs: list[tuple[tuple[int, ...], tuple[int, ...], np.dtype, int, int]]
+    like: int
     scratch: list[tuple[int, int]]
     providers: list[tuple[_Provider, int]]
     written: list[bool]
@@ -231,28 +237,33 @@ class Recording:
     spans: list[tuple[int, int, int, int, bool]]
     apart: list[tuple[int, int]]
 
-    def run(self, device: Device, queue: Any, arrays: list[Any], host: bool) -> Any:
-        """Enqueue the launches; returns the result, or NotImplemented for NumPy memory that kernels cannot use."""
+    def run(self, device: Device, queue: Any, arrays: list[Any], fields: list[FieldData]) -> Any:
+        """Enqueue the launches; returns the result, or NotImplemented for NumPy memory that kernels cannot use.
+
+        fields: the arrays as FieldData; empty for NumPy arrays."""
         given = self.template.copy()
         waits: list[cl.Event] = []
-        if host:
+        if not fields:
             if not self._take_host(device, arrays, given):
                 return NotImplemented
         else:
-            for at, value in enumerate(arrays):
-                storage = value._storage
+            for at, field in enumerate(fields):
+                storage = field._storage
                 if storage.queue is not queue or storage.others is not None or storage.array is not None:
                     waits += storage.waits(queue)
                 given[at] = storage.buffer
         results: list[Any] = []
+        made: list[Storage] = []
         for shape, strides, dtype, nbytes, slot in self.outputs:
-            if host:
-                made = fresh(shape, dtype)
-                given[slot] = create(device.context, IN_PLACE, nbytes, made)
+            if fields:
+                field = fields[self.like].uninitialized(device, queue, shape, strides, dtype, nbytes)
+                given[slot] = field._storage.buffer
+                made.append(field._storage)
+                results.append(field.given)
             else:
-                made = arrays[0].uninitialized(device, queue, shape, strides, dtype, nbytes)
-                given[slot] = made._storage.buffer
-            results.append(made)
+                array = fresh(shape, dtype)
+                given[slot] = create(device.context, IN_PLACE, nbytes, array)
+                results.append(array)
         if self.scratch:
             release_pending()
             pool = pool_of(queue)
@@ -267,15 +278,18 @@ class Recording:
                 waits = []
             for size, slot in self.scratch:
                 pool.give(given[slot], size, event)
-            if host:
-                self._wait(queue, event, given)
-            else:
-                for field, written in zip(arrays, self.written, strict=True):
+            if fields:
+                for field, written in zip(fields, self.written, strict=True):
                     field._storage.note(event, queue, written)
-                for field in results:
-                    field._storage.event = event
+                for storage in made:
+                    if storage.array is None:
+                        storage.event = event
+                    else:
+                        storage.note(event, queue, True)
+            else:
+                self._wait(queue, event, given)
         except BaseException:
-            self._cover_launches(queue, arrays, host, event, given)
+            self._cover_launches(queue, fields, event, given)
             raise
         kind = self.kind
         if kind is _EVENT:
@@ -287,16 +301,15 @@ class Recording:
             return arrays[self.returned[0]][()]
         return tuple([arrays[at] for at in self.returned]) if kind is _SEVERAL else None
 
-    def _cover_launches(self, queue: Any, arrays: list[Any], host: bool, event: Any, given: list[Any]) -> None:
+    def _cover_launches(self, queue: Any, fields: list[FieldData], event: Any, given: list[Any]) -> None:
         """Keep memory in use until the launches before an error are complete. `event` is the last one that is known;
         Ctrl-C may have lost a later one."""
         with contextlib.suppress(cl.Error):
             marker = cl.enqueue_marker(queue, wait_for=None if event is None else [event])
-            if host:
+            if not fields:
                 self._wait(queue, marker, given)
                 marker.wait()
-                return
-            for field, written in zip(arrays, self.written, strict=True):
+            for field, written in zip(fields, self.written, strict=bool(fields)):
                 field._storage.note(marker, queue, written)
 
     def _take_host(self, device: Device, arrays: Sequence[np.ndarray], given: list[Any]) -> bool:
@@ -349,10 +362,10 @@ def recorded(
     def repeated(*args: Any, **named: Any) -> Any:
         found = _signature(function, content, args, named)
         if found is not None:
-            device, queue, key, arrays, host = found
+            device, queue, key, arrays, fields = found
             known = device.recordings.get(key) or device.recordings.find(key)
             if type(known) is Recording:
-                result = known.run(device, queue, arrays, host)
+                result = known.run(device, queue, arrays, fields)
                 if result is not NotImplemented:
                     return result
             elif known is None and _seen_before(device, key):
@@ -399,8 +412,8 @@ def _signature(
     content: Callable[[Any], _Content | None] | None,
     args: tuple[Any, ...],
     named: dict[str, Any],
-) -> tuple[Device, Any, Hashable, list[Any], bool] | None:
-    """(device, queue, key, arrays, whether they are NumPy arrays) of a call; None if it cannot be recorded."""
+) -> tuple[Device, Any, Hashable, list[Any], list[FieldData]] | None:
+    """(device, queue, key, arrays, arrays on a device as FieldData) of a call; None if it cannot be recorded."""
     parts: list[Any] = [function, *named]
     values: list[Any] = [*args]  # sequences among them append their items
     for name, value in named.items():
@@ -410,30 +423,37 @@ def _signature(
             return None
     device, queue = named.get("device"), named.get("queue")
     arrays: list[Any] = []
-    owners: list[Any] = []  # of the arrays' memory
-    host = False
+    fields: list[FieldData] = []
+    owners: list[Any] = []  # of the memory of the fields
+    queues: list[Any] = []  # of pyopencl Arrays
     for value in values:
         kind = type(value)
         if kind in _PLAIN:
             parts += (kind, value)
-        elif isinstance(value, FieldData):
-            storage = value._storage
+        elif isinstance(value, FieldData) or kind is Array:
+            field = value
+            if kind is Array:
+                field = WrappedArray.wrap(value)
+                queues.append(value.queue)
+            storage, owner, start = field._storage, field._storage, 0
+            if storage.array is not None:
+                if kind is not Array:
+                    storage.check_alive()
+                owner, start = memory_of(storage.buffer)  # Arrays may be views of one buffer, and of its parts
             if device is None:
                 device = storage.device
-            if host or storage.device is not device or storage.array is not None or value.dtype.names is not None:
+            if len(arrays) > len(fields) or storage.device is not device or field.dtype.names is not None:
                 return None
-            same = (owners.index(storage), _position(value, arrays)) if storage in owners else None
-            owners.append(storage)
+            same = (owners.index(owner), _position(value, arrays)) if owner in owners else None
+            owners.append(owner)
             arrays.append(value)
-            parts += (kind, value.dtype, value.shape, value.strides, value.offset, value._writable, same)
+            fields.append(field)
+            parts += (kind, field.dtype, field.shape, field.strides, field.offset, field._writable, start, same)
         elif kind is np.ndarray:
-            if (arrays and not host) or value.dtype.names is not None:
+            if fields or value.dtype.names is not None:
                 return None
-            host = True
             parts += (value.dtype, value.shape, value.strides, value.flags.writeable, _position(value, arrays))
             arrays.append(value)
-        elif kind is cl.array.Array:
-            return None
         else:
             found = None if content is None else content(value)
             found = found or _content_of(value, kind)
@@ -447,7 +467,14 @@ def _signature(
     if home.is_target or (device is not None and device is not home):
         return None
     own = home.queue  # raises an error in a forked process
-    return home, own if queue is None else queue, tuple(parts), arrays, host
+    if queue is None:
+        queue = own
+        if queues:
+            used = {one or own for one in queues} | ({own} if len(queues) < len(arrays) else set())
+            queue = used.pop()
+            if used or not in_order(queue):
+                return None
+    return home, queue, tuple(parts), arrays, fields
 
 
 def _may_be_recorded(name: str, value: Any) -> bool:

@@ -1,9 +1,12 @@
-"""A fixture of the tests of recordings."""
+"""A fixture and helpers of the tests of recordings."""
 
 from __future__ import annotations
 
+import pyopencl as cl
+import pyopencl.array
 import pytest
 
+import pydp
 from pydp.runtime.recording import Recording
 
 
@@ -23,3 +26,15 @@ def counted(device, monkeypatch):
 
     monkeypatch.setattr(Recording, "run", counting)
     return count
+
+
+def given(x, kind, device):
+    """A copy of a NumPy array, of one kind."""
+    if kind == "array":
+        return cl.array.to_device(device.queue, x)
+    return pydp.field(x, device=device) if kind == "field" else x.copy()
+
+
+def host(x):
+    """The elements of an array of any kind."""
+    return x.get() if hasattr(x, "get") else x

@@ -11,7 +11,6 @@ from functools import partial
 import needs
 import numpy as np
 import pyopencl as cl
-import pyopencl.array
 import pytest
 import repeated_calls
 from threads import together
@@ -28,7 +27,7 @@ def recordings(device):
     return [one for cache in caches for one in cache.values() if type(one) is Recording]
 
 
-counted = repeated_calls.counted
+counted, given, host = repeated_calls.counted, repeated_calls.given, repeated_calls.host
 
 
 def double(idx, out, x, k):
@@ -61,7 +60,7 @@ def calls(device):
 NAMES = list(calls(None))
 
 
-@pytest.mark.parametrize("kind", ["field", "numpy"])
+@pytest.mark.parametrize("kind", ["field", "array", "numpy"])
 @pytest.mark.parametrize("name", NAMES)
 def test_repeated_calls(device, counted, name, kind):
     function, reference = calls(device)[name]
@@ -69,12 +68,11 @@ def test_repeated_calls(device, counted, name, kind):
     for turn in range(6):
         x = rng.integers(0, 400, (37, 50)).astype(np.int32)
         with pydp.using(device):
-            got = function(pydp.field(x, device=device) if kind == "field" else x)
-        got = got.get() if isinstance(got, pydp.Field) else got
-        np.testing.assert_array_equal(got, reference(x), err_msg=f"call {turn}")
-    if kind == "field" or device.profile.shares_host_memory:
+            got = function(given(x, kind, device))
+        np.testing.assert_array_equal(host(got), reference(x), err_msg=f"call {turn}")
+    if kind != "numpy" or device.profile.shares_host_memory:
         assert counted or not recordings(device), name
-    if name in ("scan", "reduce", "sort", "matmul") and kind == "field":
+    if name in ("scan", "reduce", "sort", "matmul") and kind != "numpy":
         assert len(counted) == 4, "the second call is recorded, four run from it"
 
 
@@ -86,17 +84,16 @@ def test_long_scans_take_new_descriptors(device, counted):
     assert len(counted) == 3
 
 
-@pytest.mark.parametrize("kind", ["field", "numpy"])
+@pytest.mark.parametrize("kind", ["field", "array", "numpy"])
 def test_vector_functions_write_in_place(device, counted, kind):
     for turn in range(5):
         x = np.arange(100, dtype=np.float32) + turn
         out = np.zeros(100, np.float32)
-        given = [pydp.field(one, device=device) for one in (out, x)] if kind == "field" else [out, x]
-        event = pydp.forall(100, double, *given, 3, device=device)
+        out, x = (given(one, kind, device) for one in (out, x))
+        event = pydp.forall(100, double, out, x, 3, device=device)
         assert (event is None) == (kind == "numpy")
-        got = given[0].get() if kind == "field" else out
-        np.testing.assert_array_equal(got, 3 * x)
-    if kind == "field" or device.profile.shares_host_memory:
+        np.testing.assert_array_equal(host(out), 3 * host(x))
+    if kind != "numpy" or device.profile.shares_host_memory:
         assert len(counted) == 3
 
 
@@ -356,16 +353,13 @@ def test_checked_mode_checks_repeated_calls(device):
 
 
 def test_calls_that_cannot_be_repeated_are_not(device, counted):
-    """Events to wait for, pyopencl Arrays, their fields, and values that are copied to the device."""
+    """Events to wait for, and values that are copied to the device."""
     x = pydp.field(np.arange(50, dtype=np.int32), device=device)
     out = pydp.zeros(50, np.int32, device=device)
-    array = cl.array.to_device(device.queue, np.arange(50, dtype=np.int32))
     event = cl.enqueue_marker(device.queue)
     for _ in range(4):
         pydp.scan(x, wait_for=event)
         pydp.scan(x, out=out, wait_for=[event])
-        pydp.scan(array, out=out)
-        pydp.scan(pydp.Field.wrap(array), out=out)
         pydp.reduce(x, init=np.int32(3))
     assert not counted
     np.testing.assert_array_equal(out.get(), np.cumsum(np.arange(50)))

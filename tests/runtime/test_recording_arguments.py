@@ -16,21 +16,12 @@ import pydp
 from pydp.algorithms.scan import ScanSpec
 from pydp.space import Grid
 
-counted = repeated_calls.counted
+counted, given, host = repeated_calls.counted, repeated_calls.given, repeated_calls.host
 CALLS = 6
 
 
-def given(x, kind, device):
-    """A copy of a NumPy array, of one kind."""
-    return pydp.field(x, device=device) if kind == "field" else x.copy()
-
-
-def host(x):
-    return x.get() if isinstance(x, pydp.Field) else x
-
-
 def are_repeated(device, kind):
-    return kind == "field" or device.profile.shares_host_memory
+    return kind != "numpy" or device.profile.shares_host_memory
 
 
 OUTPUTS = {
@@ -46,7 +37,7 @@ OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["field", "numpy"])
+@pytest.mark.parametrize("kind", ["field", "array", "numpy"])
 @pytest.mark.parametrize("name", list(OUTPUTS))
 def test_a_given_output_is_written_and_returned(device, counted, name, kind):
     function, reference = OUTPUTS[name]
@@ -61,7 +52,7 @@ def test_a_given_output_is_written_and_returned(device, counted, name, kind):
         assert len(counted) == CALLS - 2, "the second call is recorded, the later ones run from it"
 
 
-@pytest.mark.parametrize("kind", ["field", "numpy"])
+@pytest.mark.parametrize("kind", ["field", "array", "numpy"])
 def test_the_returned_array_is_the_output_and_not_another_view(device, counted, kind):
     for first in (False, True):
         device.recordings.clear()
@@ -79,7 +70,7 @@ def test_the_returned_array_is_the_output_and_not_another_view(device, counted, 
     assert counted or not are_repeated(device, kind)
 
 
-@pytest.mark.parametrize("kind", ["field", "numpy"])
+@pytest.mark.parametrize("kind", ["field", "array", "numpy"])
 def test_outputs_that_overlap_inputs(device, counted, kind):
     """Disjoint and overlapping arrays have the same shapes and strides."""
     start = np.arange(60, dtype=np.int32)
@@ -96,7 +87,7 @@ def test_outputs_that_overlap_inputs(device, counted, kind):
     assert counted or not are_repeated(device, kind)
 
 
-@pytest.mark.parametrize("kind", ["field", "numpy"])
+@pytest.mark.parametrize("kind", ["field", "array", "numpy"])
 def test_two_inputs_of_one_memory_and_an_output(device, counted, kind):
     rng = np.random.default_rng(1)
     for alike in (True, True, True, False, False, False, True, False):

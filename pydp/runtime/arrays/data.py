@@ -1,4 +1,4 @@
-"""FieldData: the base of Field for the lower layers, device memory with a shape and strides."""
+"""FieldData: device memory with a shape and strides, the base of Field; pyopencl Arrays in this form."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyopencl as cl
+import pyopencl.array
 
+from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.indexing import Layout, index_layout
 from pydp.runtime.arrays.operand import Operand, Strided, c_strides
+from pydp.runtime.drivers.devices import from_context, from_queue
 from pydp.runtime.forks import raise_if_lost
-from pydp.runtime.memory.deferred_release import release_pending
 from pydp.runtime.memory.host_memory import check_dtype, create
-from pydp.runtime.memory.scratch import take
-from pydp.runtime.memory.storage import Storage
+from pydp.runtime.memory.storage import Storage, check_alive
 
 if TYPE_CHECKING:
     from pydp.runtime.drivers.devices import Device
 
-_POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new pages
+Array = cl.array.Array
 
 
 class FieldData(Strided):
@@ -52,13 +53,12 @@ class FieldData(Strided):
 
     @classmethod
     def fresh(cls, device: Device, shape: tuple[int, ...], dtype: Any) -> Self:
-        """New uninitialized C-contiguous data. Larger memory returns to a pool after its last view is deleted."""
+        """New uninitialized C-contiguous data."""
         kind = check_dtype(np.dtype(dtype), "a field")
-        return cls.uninitialized(device, device.queue, shape, c_strides(shape), kind, prod(shape) * kind.itemsize)
+        return cls(Storage.allocated(device, device.queue, prod(shape) * kind.itemsize), kind, shape)
 
-    @classmethod
     def uninitialized(
-        cls,
+        self,
         device: Device,
         queue: cl.CommandQueue,
         shape: tuple[int, ...],
@@ -66,16 +66,39 @@ class FieldData(Strided):
         dtype: np.dtype,
         nbytes: int,
     ) -> Self:
-        """As `fresh`, for a first use on `queue`, with a checked dtype and known strides and size."""
-        storage = Storage(None, device, queue)
-        made = cls(storage, dtype, shape, strides)
-        if _POOLED_FROM <= nbytes <= device.profile.max_allocation // 8 * 7:
-            release_pending()
-            storage.buffer = take(device, queue, nbytes)
-            storage.pool_queue = queue
-        else:
-            storage.buffer = create(device.context, cl.mem_flags.READ_WRITE, nbytes)
+        """New C-contiguous data of the kind of this, for a first use on `queue`."""
+        return type(self)(Storage.allocated(device, queue, nbytes), dtype, shape, strides)
+
+    @classmethod
+    def wrap(cls, array: Any, device: Device | None = None) -> Self:
+        """The memory of a pyopencl Array; the events of the Array are kept up to date. Raises InvalidArgument if the
+        memory has been released, and for an unsupported dtype, offset or strides."""
+        home = device_of_array(array) if device is None else device
+        dtype = check_dtype(array.dtype, "the pyopencl Array")
+        size = dtype.itemsize
+        if array.offset % size or any([stride % size for stride in array.strides]):
+            raise InvalidArgument(
+                f"a pyopencl Array of dtype {dtype} has offset {array.offset} and strides {array.strides} bytes; "
+                f"multiples of {size} are accepted"
+            )
+        buffer = array.base_data
+        if buffer is None:  # pyopencl represents an empty array this way
+            buffer = cl.Buffer(home.context, cl.mem_flags.READ_WRITE, 1)
+        shape = tuple(map(int, array.shape))
+        strides = c_strides(shape) if array.size == 0 else tuple([int(stride) // size for stride in array.strides])
+        made = cls(Storage(buffer, home, array=array), dtype, shape, strides, int(array.offset) // size)
+        made._array = array
         return made
+
+    @property
+    def given(self) -> Any:
+        """The object that users have for this data."""
+        return self
+
+    @property
+    def command_queue(self) -> cl.CommandQueue | None:
+        """The queue of calls without ``queue=`` with this data; None for the device's queue."""
+        return None
 
     @property
     def device(self) -> Device:
@@ -116,3 +139,47 @@ class FieldData(Strided):
         storage = self._storage
         storage.check_alive()
         return Operand(name, storage.buffer, self.offset, self.shape, self.strides, self.dtype, storage)
+
+
+class WrappedArray(FieldData):
+    """A pyopencl Array as an argument or result of a call."""
+
+    __slots__ = ()
+
+    def uninitialized(
+        self,
+        device: Device,
+        queue: cl.CommandQueue,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype,
+        nbytes: int,
+    ) -> Self:
+        """A new pyopencl Array on `queue`, from the allocator of this one."""
+        if self._array.allocator is not None and nbytes:
+            array = Array(queue, shape, dtype, allocator=self._array.allocator)
+        else:
+            array = Array(queue, shape, dtype, data=create(device.context, cl.mem_flags.READ_WRITE, nbytes))
+        made = type(self)(Storage(array.base_data, device, array=array), dtype, shape, strides)
+        made._array = array
+        return made
+
+    @property
+    def given(self) -> Any:
+        """The pyopencl Array."""
+        return self._array
+
+    @property
+    def command_queue(self) -> cl.CommandQueue | None:
+        """The queue of the Array."""
+        return self._array.queue
+
+
+def device_of_array(array: Any) -> Device:
+    """The device that holds a pyopencl Array; raises InvalidArgument if its memory has been released."""
+    check_alive(array.base_data, array.context, "a pyopencl Array")
+    queue = array.queue
+    if queue is not None:
+        return from_queue(queue)
+    raise_if_lost()
+    return from_context(array.context, array.context.devices[0])

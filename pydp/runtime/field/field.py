@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pyopencl as cl
@@ -15,11 +15,7 @@ from pydp.runtime.field import transfer
 from pydp.runtime.field.operators import FieldOperators
 from pydp.runtime.field.tile_range import tiled
 from pydp.runtime.memory.host_memory import host_allocation
-from pydp.runtime.placement import storage_of_array
 from pydp.space import Extent, Grid, integers
-
-if TYPE_CHECKING:
-    from pydp.runtime.drivers.devices import Device
 
 
 class Field(FieldOperators):
@@ -47,14 +43,6 @@ class Field(FieldOperators):
     """
 
     __slots__ = ()
-
-    @classmethod
-    def wrap(cls, array: Any, device: Device | None = None) -> Field:
-        """A Field that shares the memory of a pyopencl Array; the events of the Array are kept up to date."""
-        storage, dtype, shape, strides, offset = storage_of_array(array, device)
-        wrapped = cls(storage, dtype, shape, strides, offset)
-        wrapped._array = array
-        return wrapped
 
     # --- properties --------------------------------------------------------------------------------------
 

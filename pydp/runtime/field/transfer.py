@@ -16,7 +16,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.memory import host_memory
 from pydp.runtime.memory.deferred_release import hold
 from pydp.runtime.memory.storage import Storage
-from pydp.runtime.placement import ARRAYS, Array, check_writable, home_of, storage_of_array
+from pydp.runtime.placement import ARRAYS, Array, check_writable, home_of
 from pydp.space import integers
 
 _F = TypeVar("_F", bound=FieldData)
@@ -205,7 +205,7 @@ def copy_out(field: FieldData, target: Any, blocking: bool) -> cl.Event | None:
         )
     check_writable(target, "target")
     if not isinstance(target, np.ndarray):
-        receiver = target if isinstance(target, FieldData) else FieldData(*storage_of_array(target))
+        receiver = target if isinstance(target, FieldData) else FieldData.wrap(target)
         return copy_in(receiver, field, blocking)
     if target.dtype.newbyteorder("=") != field.dtype:
         raise InvalidArgument(f"target has dtype {target.dtype}; the dtype of the field, {field.dtype}, is needed")

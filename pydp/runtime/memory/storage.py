@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import pyopencl as cl
 
 from pydp.errors import InvalidArgument
 from pydp.runtime.forks import releases
-from pydp.runtime.memory.deferred_release import later
+from pydp.runtime.memory.deferred_release import later, release_pending
+from pydp.runtime.memory.host_memory import create
 from pydp.runtime.memory.released import is_released
+from pydp.runtime.memory.scratch import take
 
 # Protects the events of all storages; without it, threads that use a storage on several queues would lose events. It is
 # reentrant, because a finalizer or a signal handler may use a storage in a thread that holds the lock.
 _order = threading.RLock()
 _MOST_OTHERS = 8  # queues; above this, completed events are removed
+_POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new pages
 
 
 def check_alive(buffer: Any, context: cl.Context, what: str) -> None:
@@ -27,6 +31,18 @@ def check_alive(buffer: Any, context: cl.Context, what: str) -> None:
         )
 
 
+def memory_of(buffer: Any) -> tuple[int, int]:
+    """(pointer of the memory object, byte offset): of the parent for a sub-buffer, else of the buffer itself with 0."""
+    try:
+        parent = buffer.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+        if parent is not None:
+            return parent.int_ptr, buffer.get_info(cl.mem_info.OFFSET)
+        return buffer.int_ptr, 0
+    except (AttributeError, cl.Error):
+        return id(buffer), 0
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Storage:
     """A device buffer with the last event of every queue that used it.
 
@@ -36,23 +52,25 @@ class Storage:
     returns to the pool if no other queue or Array has used it.
     """
 
-    __slots__ = ("__weakref__", "array", "buffer", "device", "event", "others", "pool_queue", "queue")
+    buffer: Any
+    device: Any
+    queue: cl.CommandQueue | None = None
+    event: cl.Event | None = None
+    array: Any = None
+    others: dict[cl.CommandQueue, cl.Event] | None = None
+    pool_queue: cl.CommandQueue | None = None
 
-    def __init__(
-        self,
-        buffer: Any,
-        device: Any,
-        queue: cl.CommandQueue | None = None,
-        event: cl.Event | None = None,
-        array: Any = None,
-    ) -> None:
-        self.buffer = buffer
-        self.device = device
-        self.queue = queue
-        self.event = event
-        self.others: dict[cl.CommandQueue, cl.Event] | None = None
-        self.array = array
-        self.pool_queue: cl.CommandQueue | None = None
+    @classmethod
+    def allocated(cls, device: Any, queue: cl.CommandQueue, nbytes: int) -> Storage:
+        """New memory for a first use on `queue`. Larger memory returns to a pool after its last view is deleted."""
+        made = cls(None, device, queue)
+        if _POOLED_FROM <= nbytes <= device.profile.max_allocation // 8 * 7:
+            release_pending()
+            made.buffer = take(device, queue, nbytes)
+            made.pool_queue = queue
+        else:
+            made.buffer = create(device.context, cl.mem_flags.READ_WRITE, nbytes)
+        return made
 
     def check_alive(self) -> None:
         """Raise InvalidArgument if the user has released the memory. That is possible only through a pyopencl Array."""
