@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from pydp.runtime.field.transfer import converted
 from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
 
+_Method = Callable[[Any, Any], Any]
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
@@ -29,6 +31,20 @@ def _type_of(other: Any) -> Any:
     if _is_array(other):
         return other.dtype
     return type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
+
+
+def _comparison(op: str) -> _Method:
+    """The method of a comparison."""
+    return lambda self, other: self._compare(op, other)
+
+
+def _arithmetic(op: str) -> tuple[_Method, _Method, _Method]:
+    """The methods of an operator with the field on the left, on the right, and in place."""
+    return (
+        lambda self, other: self._combine(op, other),
+        lambda self, other: self._combine(op, other, swapped=True),
+        lambda self, other: self._combine(op, other, out=self),
+    )
 
 
 class FieldOperators(FieldData):
@@ -82,62 +98,16 @@ class FieldOperators(FieldData):
         return call.finish(target)
 
     # Python evaluates a reflected comparison by the mirrored operator: ``other > field`` calls ``field < other``.
-
-    def __eq__(self, other: object) -> Any:
-        return self._compare("eq", other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._compare("ne", other)
-
-    def __lt__(self, other: object) -> Any:
-        return self._compare("lt", other)
-
-    def __le__(self, other: object) -> Any:
-        return self._compare("le", other)
-
-    def __gt__(self, other: object) -> Any:
-        return self._compare("gt", other)
-
-    def __ge__(self, other: object) -> Any:
-        return self._compare("ge", other)
+    __eq__, __ne__ = _comparison("eq"), _comparison("ne")
+    __lt__, __le__ = _comparison("lt"), _comparison("le")
+    __gt__, __ge__ = _comparison("gt"), _comparison("ge")
 
     __hash__ = None  # type: ignore[assignment]  # as for NumPy arrays: == is elementwise
 
-    def __add__(self, other: Any) -> Self:
-        return self._combine("add", other)
-
-    def __radd__(self, other: Any) -> Self:
-        return self._combine("add", other, swapped=True)
-
-    def __iadd__(self, other: Any) -> Self:
-        return self._combine("add", other, out=self)
-
-    def __sub__(self, other: Any) -> Self:
-        return self._combine("sub", other)
-
-    def __rsub__(self, other: Any) -> Self:
-        return self._combine("sub", other, swapped=True)
-
-    def __isub__(self, other: Any) -> Self:
-        return self._combine("sub", other, out=self)
-
-    def __mul__(self, other: Any) -> Self:
-        return self._combine("mul", other)
-
-    def __rmul__(self, other: Any) -> Self:
-        return self._combine("mul", other, swapped=True)
-
-    def __imul__(self, other: Any) -> Self:
-        return self._combine("mul", other, out=self)
-
-    def __truediv__(self, other: Any) -> Self:
-        return self._combine("div", other)
-
-    def __rtruediv__(self, other: Any) -> Self:
-        return self._combine("div", other, swapped=True)
-
-    def __itruediv__(self, other: Any) -> Self:
-        return self._combine("div", other, out=self)
+    __add__, __radd__, __iadd__ = _arithmetic("add")
+    __sub__, __rsub__, __isub__ = _arithmetic("sub")
+    __mul__, __rmul__, __imul__ = _arithmetic("mul")
+    __truediv__, __rtruediv__, __itruediv__ = _arithmetic("div")
 
     def __neg__(self) -> Self:
         return self._combine("mul", -1)
