@@ -32,6 +32,8 @@ from pydp.lang.ir.diagnostics import VectorError
 
 ELEMENTS = 64  # limit for the elements of an array whose accesses are compared pair by pair
 PAIRS = 2000  # limit for the compared pairs of accesses, for all elements of an array
+_KINDS = {kind: number for number, kind in enumerate(VERBS)}  # "read", "write", "atomic"
+_MOST_EMPTY = 8  # a table of elements has at most this many places for each access; else the elements are sorted
 LANES = 64  # limit for the lanes of one access to one element, if they are of several groups
 
 
@@ -78,18 +80,20 @@ def find_race(accesses: Sequence[LocatedAccess], order: LaneOrder) -> Race | Non
     if not len(elements):
         return None
     lanes = np.concatenate([one.lanes for one in accesses])
-    names, place = _numbered(elements)
-    suspect = np.zeros(len(names), bool)
+    kinds = np.repeat([_KINDS[one.access.kind] for one in accesses], [len(one.lanes) for one in accesses])
+    intervals = np.repeat([one.interval for one in accesses], [len(one.lanes) for one in accesses])
+    touched = _shared(elements, lanes, kinds)  # most functions have no such element
+    if not touched.any():
+        return None
+    elements, lanes, kinds, intervals = elements[touched], lanes[touched], kinds[touched], intervals[touched]
     groups = order.groups[lanes]
-    if order.several_groups:
-        suspect |= _shared(place, len(names), groups, accesses)
+    suspect = _shared(elements, groups, kinds) if order.several_groups else np.zeros(len(elements), bool)
     if order.by_group:
-        intervals = np.concatenate([np.full(len(one.lanes), one.interval) for one in accesses])
+        place = np.unique(elements, return_inverse=True)[1]
         keys = (place * (int(intervals.max()) + 1) + intervals) * (int(groups.max()) + 1) + groups
-        unordered, inner = _numbered(keys)
-        suspect[place[_shared(inner, len(unordered), lanes, accesses)[inner]]] = True
+        suspect = suspect | _shared(keys, lanes, kinds)
     pairs_left = PAIRS
-    for element in names[suspect][:ELEMENTS]:
+    for element in np.unique(elements[suspect])[:ELEMENTS]:
         touching = _without_repeats((one, one.lanes[one.elements == element]) for one in accesses)
         pairs = ((first, second) for number, second in enumerate(touching) for first in touching[: number + 1])
         for (first, these), (second, those) in islice(pairs, pairs_left):
@@ -100,27 +104,24 @@ def find_race(accesses: Sequence[LocatedAccess], order: LaneOrder) -> Race | Non
     return None
 
 
-def _numbered(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted keys that include all `keys`, and the place of each of `keys` in them. Dense keys are not searched."""
-    low = keys.min()
-    span = int(keys.max() - low) + 1
-    if span <= 4 * len(keys):
-        return np.arange(low, low + span), keys - low
-    return np.unique(keys, return_inverse=True)
+def _shared(elements: np.ndarray, who: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    """A mask of the accesses to elements that two of `who` access, not only with reads or only with atomic updates.
 
-
-def _shared(place: np.ndarray, count: int, who: np.ndarray, accesses: Iterable[LocatedAccess]) -> np.ndarray:
-    """A mask of the `count` places with accesses by two of `who` that are not only reads or only atomic updates."""
-    someone = np.zeros(count, who.dtype)
-    someone[place] = who
-    by_two = np.zeros(count, bool)
-    by_two[place[who != someone[place]]] = True
-    kinds = {kind: np.zeros(count, bool) for kind in VERBS}
-    start = 0
-    for one in accesses:
-        kinds[one.access.kind][place[start : start + len(one.lanes)]] = True
-        start += len(one.lanes)
-    return np.asarray(by_two & (kinds["write"] | (kinds["read"] & kinds["atomic"])))
+    kinds: the numbers of :data:`_KINDS`."""
+    low = elements.min()
+    place, count = elements - low, int(elements.max() - low) + 1
+    if count > _MOST_EMPTY * len(elements):
+        names, place = np.unique(elements, return_inverse=True)
+        count = len(names)
+    last = np.zeros(count, who.dtype)
+    last[place] = who
+    several = np.zeros(count, bool)
+    several[place[last[place] != who]] = True
+    if not several.any():
+        return several[place]
+    read, write, atomic = (np.bincount(place[kinds == kind], minlength=count) > 0 for kind in _KINDS.values())
+    several &= write | (read & atomic)
+    return several[place]
 
 
 def _without_repeats(accesses: Iterable[tuple[LocatedAccess, np.ndarray]]) -> list[tuple[LocatedAccess, np.ndarray]]:
@@ -191,24 +192,21 @@ def check(trace: LaunchTrace, arrays: Collection[str]) -> None:
     A sample of the lanes is checked (see :class:`pydp.lang.execute.launch_lanes.Sample`); all lanes of a small launch.
     """
     sample, launch = trace.sample, trace.launch
-    recorded: list[tuple[Access, int]] = []
+    by_memory: dict[tuple[str, int], list[tuple[Access, int]]] = defaultdict(list)
     interval = 0
     for event in trace.events:
         if isinstance(event, Access):
-            recorded += [(event, interval)] if event.array.name in arrays else []
+            if event.array.name in arrays:
+                # Barriers order all accesses to a local field, because no other group can access it.
+                part = interval if isinstance(event.array, ir.LocalArray) and sample.by_group else 0
+                by_memory[launch.memory_of(event.array.name), part].append((event, interval))
         elif not isinstance(event, SkippedIterations) or event.barriers:
             interval += 1
-    changed = {(access.array.name, interval) for access, interval in recorded if access.kind != "read"}
-    by_memory: dict[str, list[LocatedAccess]] = defaultdict(list)
-    for access, interval in recorded:
-        # Reads of a local field do not race with the writes in other intervals: only one group accesses the field.
-        if isinstance(access.array, ir.LocalArray) and (access.array.name, interval) not in changed:
-            continue
-        located = _locate(access, interval, trace)
-        if located is not None:
-            by_memory[launch.memory_of(access.array.name)].append(located)
     for accesses in by_memory.values():
-        race = find_race(accesses, LaneOrder(sample.group_number, sample.by_group, True))
+        if all(access.kind == "read" for access, _ in accesses):
+            continue
+        located = [one for access, number in accesses if (one := _locate(access, number, trace)) is not None]
+        race = find_race(located, LaneOrder(sample.group_number, sample.by_group, True))
         if race is not None:
             raise _error(race, sample, launch)
 
