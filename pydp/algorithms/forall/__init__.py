@@ -17,7 +17,7 @@ import numpy as np
 import pyopencl as cl
 
 from pydp.algorithms.forall import host as forall_host
-from pydp.algorithms.forall.arguments import Arguments, types_meet, written_apart
+from pydp.algorithms.forall.arguments import Arguments, differently_typed_overlap, no_written_overlap
 from pydp.algorithms.forall.launch_check import check_launch
 from pydp.algorithms.forall.plan import Plan, Translation, too_deep, translation
 from pydp.algorithms.forall.policy import ForallSpec, check_group, check_spec
@@ -174,10 +174,12 @@ def _ready(
     loop_guarded = _must_guard_loops(made, call.device, values, extent)
     plan = made.plan(call.device, spec, extent, loop_guarded=loop_guarded)
     operands = _operands(call, made)
-    if made.differently_typed and types_meet(call, operands, made.differently_typed):
+    if made.differently_typed and differently_typed_overlap(call, operands, made.differently_typed):
         plan = made.plan(call.device, spec, extent, shared=True, loop_guarded=loop_guarded)
     reasons: tuple[str, ...] = (plan.reason,)
-    if plan.lowered.assumes_no_alias and not written_apart(call, operands, [p for p, n in names if n in made.written]):
+    if plan.lowered.assumes_no_alias and not no_written_overlap(
+        call, operands, [p for p, n in names if n in made.written]
+    ):
         plan = made.plan(call.device, replace(plan.spec, barriers="group"), extent, loop_guarded=loop_guarded)
         reasons = (*reasons, "written arrays share memory with others, so every barrier waits for the whole group")
     return _Prepared(space, given, made, call, plan, operands, reasons)

@@ -198,7 +198,7 @@ def differently_typed(arrays: Sequence[ir.GlobalArray], written: Collection[str]
     ]
 
 
-def types_meet(call: Call, operands: Mapping[int, Operand], pairs: Sequence[tuple[int, int]]) -> bool:
+def differently_typed_overlap(call: Call, operands: Mapping[int, Operand], pairs: Sequence[tuple[int, int]]) -> bool:
     """Whether some pair of arrays may share bytes: their spans overlap, and their strides do not separate them."""
     return any(call.overlaps(operands[p], operands[q]) and not _interleaved(operands[p], operands[q]) for p, q in pairs)
 
@@ -221,7 +221,7 @@ def _interleaved(one: Operand, other: Operand) -> bool:
     return ahead >= sizes[0] and period - ahead >= sizes[1]
 
 
-def written_apart(call: Call, operands: Mapping[int, Operand], written: Sequence[int]) -> bool:
+def no_written_overlap(call: Call, operands: Mapping[int, Operand], written: Sequence[int]) -> bool:
     """Whether no written array overlaps any other array. (Arrays that overlap themselves are refused earlier.)"""
     for position in written:
         one = operands[position]
