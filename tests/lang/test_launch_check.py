@@ -89,6 +89,21 @@ def test_computed_widths_are_checked_for_every_launch(traced):
     assert len(traced) == MAX_SIMILAR_LAUNCHES
 
 
+def test_computed_widths_are_checked_in_all_groups():
+    def by_a_group(idx, a, special, n):
+        width = 16
+        if idx.group[0] == special:
+            width = n
+        group_barrier(width)
+        a[idx] = a[idx] + 1
+
+    a = ints(160_000)
+    pydp.forall(a.shape, by_a_group, a, 5000, 8, group=16, device="host")
+    with pytest.raises(VectorError, match="width is 15;"):
+        pydp.forall(a.shape, by_a_group, a, 5000, 15, group=16, device="host")
+    assert (a == ints(160_000) + 1).all()
+
+
 def test_the_caches_are_bounded(monkeypatch):
     kept = []
     check = LaunchCheck.check

@@ -1,8 +1,9 @@
 """Checks given barrier widths with the values of a launch: each must divide the group's size and prevent races.
 
 The accesses around the barriers are checked in some groups of the launch. If a launch is not traced, because similar
-ones were, computed widths are still checked: a lane of each group runs the statements that decide them. Widths and
-accesses that depend on data are left to checked mode.
+ones were, computed widths are still checked: the first lane of each group runs the statements that decide them. It also
+does so if these statements depend on the group. Of more than FIRST_LANES groups (65,536), it runs those at both ends of
+the grid. Widths and accesses that depend on data are left to checked mode.
 """
 
 from __future__ import annotations
@@ -39,13 +40,18 @@ class BarrierCheck:
         narrow = computed or any(isinstance(width, ir.Const) and width.value < size for width in given)
         self.is_needed = computed or (narrow and (bool(inputs) or _may_share_elements(function.body)))
         self._deciding = _ControlOnly(controlling).function(function) if computed else None
+        deciding = ir.parts(ir.statements(self._deciding.body)) if self._deciding is not None else ()
+        self._depends_on_group = any(isinstance(part, ir.GroupIndex | ir.GlobalIndex) for part in deciding)
         self._size = size
 
     def check(self, trace: LaunchTrace) -> None:
         """Raise VectorError for a width that does not divide the group's size, or is too narrow, so that lanes of a
         group race."""
         if self.is_needed:
-            self._check_values(trace) if not trace.is_cut else self.check_values(trace.launch)
+            if trace.is_cut or self._depends_on_group:
+                self.check_values(trace.launch)
+            else:
+                self._check_values(trace)
             for group in _different_groups(trace):
                 check_given(trace.function, _group_events(trace, group))
 

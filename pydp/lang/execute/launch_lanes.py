@@ -20,6 +20,7 @@ from pydp.lang.execute.symbolic_run import Tracer
 from pydp.lang.execute.symbolic_values import OptionalValue, SymbolicValue
 
 LANES = 2048  # a NumPy operation on this many elements costs little more than on one
+FIRST_LANES = 1 << 16  # limit for the groups of a sample that has one lane of each
 WORK = 3_000  # limit for the number of evaluated expressions
 
 
@@ -51,14 +52,18 @@ class Sample:
     depends on groups.
     """
 
-    def __init__(self, function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...]) -> None:
+    def __init__(
+        self, function: ir.Function, extent: tuple[int, ...], offset: tuple[int, ...], first_lanes: bool = False
+    ) -> None:
+        """first_lanes: only the first lane of each group, but of up to FIRST_LANES groups."""
         self.offset = offset
         self.by_group = function.group is not None and needs_groups(function)
         self.group = function.group if self.by_group and function.group else (1,) * len(extent)
-        size = math.prod(self.group)
+        lanes = (1,) * len(extent) if first_lanes else self.group
+        size = math.prod(lanes)
         group_counts = [-(-n // g) for n, g in zip(extent, self.group, strict=True)]
-        chosen = _chosen(group_counts, max(1, LANES // size))
-        places = np.meshgrid(*chosen, *(np.arange(g) for g in self.group), indexing="ij")
+        chosen = _chosen(group_counts, FIRST_LANES if first_lanes else max(1, LANES // size))
+        places = np.meshgrid(*chosen, *(np.arange(g) for g in lanes), indexing="ij")
         flat = [place.ravel() for place in places] or [np.zeros(1, np.int64)]
         rank = len(extent)
         self.groups, self.locals = flat[:rank], flat[rank : 2 * rank]
@@ -120,12 +125,11 @@ def trace_launch(
 ) -> LaunchTrace:
     """Trace a sample of a launch's lanes. Only accesses to `arrays` are recorded.
 
-    work: limit for the number of evaluated expressions. first_lanes: only the first lane of each group is traced.
+    work: limit for the number of evaluated expressions. first_lanes: only the first lane of each group is traced, for
+    up to FIRST_LANES groups.
     A uniform condition of unknown outcome may have different outcomes in different groups.
     """
-    sample = Sample(function, launch.extent, launch.offset)
-    if first_lanes:
-        sample.keep(np.logical_and.reduce([one == 0 for one in sample.locals]))
+    sample = Sample(function, launch.extent, launch.offset, first_lanes)
     tracer = _LaunchTracer(function, sample, launch, arrays, work)
     with np.errstate(all="ignore"):
         tracer.block(function.body)
