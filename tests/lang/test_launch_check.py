@@ -33,12 +33,41 @@ def ints(size):
 
 
 def test_similar_launches_share_one_check(traced):
-    def double(idx, a):
-        a[idx] = 2 * a[idx]
+    def double_last(idx, a):
+        a[99 - idx[0]] = 2 * a[99 - idx[0]]
 
     for size in (40, 40, 41, 63, 64, 65, 40):
-        pydp.forall(size, double, ints(100), device="host")
+        pydp.forall(size, double_last, ints(100), device="host")
     assert traced == [(40,), (64,)]
+
+
+def test_functions_whose_lanes_access_their_own_elements_are_not_traced(traced):
+    def double(idx, a, b):
+        a[idx] = 2 * a[idx] + b[idx[0] ^ 1]
+
+    pydp.forall(40, double, ints(100), ints(100), device="host")
+    assert not traced
+    a = ints(100)
+    with pytest.raises(VectorError, match="Race"):
+        pydp.forall(40, double, a, a, device="host")
+    assert traced == [(40,)]
+
+
+def test_local_fields_are_checked_once_if_no_launch_can_change_the_result(traced):
+    def total(idx, a):
+        s = local_field(np.int32, 16)
+        s[idx.local[0]] = a[idx]
+        step = 8
+        while step:
+            group_barrier()
+            if idx.local[0] < step:
+                s[idx.local[0]] += s[idx.local[0] + step]
+            step = step // 2
+        a[idx] = s[idx.local[0]]
+
+    a = np.ones(32, np.int32)
+    pydp.forall(32, total, a, group=16, device="host")
+    assert (a[::16] == 16).all() and not traced
 
 
 def test_sizes_on_which_an_index_depends_are_checked(traced):

@@ -94,7 +94,7 @@ class Translation:
         self.ranges = LaunchRanges(exact) if exact is not None and narrow else None
         self.promoted = PromotedNumbers(exact) if exact is not None else None
         self._wide: Translation | None = None
-        self.launch_check = LaunchCheck(function, static_checks.check(function))
+        self.launch_check = LaunchCheck(function, *static_checks.check(function))
         written = self.launch_check.written
         self.arrays = [(array.position, array.name) for array in function.arrays]
         self.written = tuple(name for _, name in self.arrays if name in written)

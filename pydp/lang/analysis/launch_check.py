@@ -28,9 +28,8 @@ class LaunchCheck:
     the values of a launch. written: the names of the array arguments that the function writes.
     """
 
-    def __init__(self, function: ir.Function, conditional_bounds: bool) -> None:
-        """conditional_bounds: an index is out of bounds under a condition that is not constant (the result of
-        :func:`pydp.lang.analysis.static_checks.check`)."""
+    def __init__(self, function: ir.Function, conditional_bounds: bool = False, fields_checked: bool = False) -> None:
+        """conditional_bounds, fields_checked: see :class:`pydp.lang.analysis.static_checks.StaticFacts`."""
         self.function = function
         control, controlling = control_inputs(function.body)
         self.inputs = [(one.position, one.item) for one in control if isinstance(one, ir.Parameter)]
@@ -40,12 +39,14 @@ class LaunchCheck:
         by_index = conditional_bounds or any(_is_input(part, _GRID_INDEXES) for part in parts)
         bounds = by_index or any(_is_input(part, _SIZES_AND_NUMBERS) for part in parts)
         sizes = any(not isinstance(one, ir.Parameter) for one in control)
-        self._raced_fields = {one.name for one in function.locals} if _has_conditional_barrier(function.body) else set()
+        by_launch = not fields_checked and _has_conditional_barrier(function.body)
+        self._raced_fields = {one.name for one in function.locals} if by_launch else set()
         self._sizes_decide = by_index or (sizes and (bounds or self.has_widths or bool(self._raced_fields)))
         fields: list[ir.Array] = [*function.locals, *function.privates]
         self._fields = {one.name for one in fields} if bounds else set()
         stored = (one.array for one in ir.statements(function.body) if isinstance(one, ir.Store | ir.Atomic))
         self.written = {array.name for array in stored if isinstance(array, ir.GlobalArray)}
+        self._by_lane = _accessed_by_lane(function)
         self._passed = BoundedCache(_MAX_CACHED)  # launches that passed, by their values
         self._checked_by_magnitude = BoundedCache(_MAX_CACHED)  # number of traced launches, by the values' magnitudes
 
@@ -99,6 +100,7 @@ class LaunchCheck:
         """Trace the launch and check its accesses."""
         function = self.function
         arrays = set() if widths_only else race_check.shared_arrays(function, self.written, launch)
+        arrays -= self._by_lane - set(launch.aliases)
         fields = set() if widths_only else self._fields
         arrays |= set() if widths_only else self._raced_fields
         recorded = arrays | fields
@@ -143,6 +145,20 @@ def _has_conditional_barrier(body: list[ir.Stmt]) -> bool:
         if any(map(ir.barriers, ir.blocks(one))) and not is_constant:
             return True
     return False
+
+
+def _accessed_by_lane(function: ir.Function) -> set[str]:
+    """The array arguments of which each lane accesses only the element at its own index, so lanes cannot race."""
+    statements = list(ir.statements(function.body))
+    accesses = [*ir.loads(statements), *(one for one in statements if isinstance(one, ir.Store | ir.Atomic))]
+    others = {one.array.name for one in accesses if not _is_lane_index(one.indices, function.grid_rank)}
+    return {one.name for one in function.arrays} - others
+
+
+def _is_lane_index(indices: Sequence[ir.Expr], grid_rank: int) -> bool:
+    """Whether the indexes of an element are the lane's index along each axis of the grid, in order."""
+    axes = [one.axis if isinstance(one, ir.GlobalIndex) else None for one in indices]
+    return axes == [*range(grid_rank)]
 
 
 def _is_input(part: ir.Expr, kinds: tuple[type[ir.Expr], ...]) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from pydp.lang import ir
 from pydp.lang.analysis.bounds_check import lanes_in_bounds
 from pydp.lang.analysis.race_check import LaneOrder, LocatedAccess, Race, find_race
 from pydp.lang.barriers import widths
-from pydp.lang.execute.lane_events import Access, SkippedIterations, lane_index, race_text
+from pydp.lang.execute.lane_events import Access, BarrierEvent, Event, SkippedIterations, lane_index, race_text
 from pydp.lang.execute.symbolic_run import trace_group
 from pydp.lang.execute.symbolic_values import Symbols
 from pydp.lang.ir.diagnostics import VectorError
@@ -25,25 +25,36 @@ WORK = 6_000  # limit for the number of evaluated expressions: a small part of t
 Intervals = dict[tuple[str, Symbols], list[LocatedAccess]]  # accesses since a barrier, by array and symbols of indexes
 
 
-def check(function: ir.Function) -> bool:
+class StaticFacts(NamedTuple):
+    """The results of :func:`check`.
+
+    conditional_bounds: an index is out of bounds under a condition that only the values of a launch decide.
+    fields_checked: no access to a local field, and no barrier, depends on the values of a launch, so a launch cannot
+    have other races on local fields.
+    """
+
+    conditional_bounds: bool
+    fields_checked: bool
+
+
+def check(function: ir.Function) -> StaticFacts:
     """Raise VectorError if lanes of a group certainly race, or access elements that do not exist.
 
     Reported are: an index outside a local_field or private_field; a read of an element of a local_field that no lane
     has written; two accesses by different lanes to one element of a local_field without a barrier between them, one of
     them a write; a given barrier width that does not divide the group or is too narrow. Lanes that write equal values
     in one statement do not race. Accesses to arrays are checked at the launch (see :mod:`race_check`).
-
-    Returns whether an index is out of bounds under a condition that only the values of a launch decide.
     """
     widths.check_given(function)
     if not function.locals and not function.privates:
-        return False
+        return StaticFacts(False, True)
     group = function.group or (1,) * function.grid_rank
     order = LaneOrder(np.zeros(math.prod(group), np.int64), by_group=True, several_groups=False)
     interval: Intervals = defaultdict(list)
     written: dict[str, np.ndarray | None] = {a.name: np.zeros(math.prod(a.shape), bool) for a in function.locals}
-    conditional = False
+    conditional, fields_checked = False, True
     for event in trace_group(function, WORK):
+        fields_checked = fields_checked and _is_known(event)
         if not isinstance(event, Access):
             if not isinstance(event, SkippedIterations) or event.barriers:
                 _reject_races(interval, order, group)
@@ -59,7 +70,20 @@ def check(function: ir.Function) -> bool:
             if event.certain:
                 interval[event.array.name, symbols].append(located)
     _reject_races(interval, order, group)
-    return conditional
+    return StaticFacts(conditional, fields_checked)
+
+
+def _is_known(event: Event) -> bool:
+    """Whether the values of a launch have no effect on an event, or it is an access to something else than a local
+    field."""
+    if isinstance(event, BarrierEvent):
+        return event.iterations_known and not event.context
+    if isinstance(event, SkippedIterations):
+        return False
+    if not isinstance(event.array, ir.LocalArray):
+        return True
+    known = event.dims is not None and all(index is not None and index.is_exact for index in event.dims)
+    return known and event.certain and not event.context
 
 
 def _locate(access: Access, group: tuple[int, ...]) -> tuple[LocatedAccess, Symbols]:
