@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
     from pydp.runtime.drivers.devices import Device
 
-_OTHERS = ("forall", "barrier", "lds", "overhead", "tuning")  # benchmarks that do not belong to one algorithm
+_OTHERS = (
+    "forall",
+    "barrier",
+    "lds",
+    "overhead",
+    "first_call",
+    "tuning",
+)  # benchmarks that do not belong to one algorithm
 
 
 def _modules() -> dict[str, str]:
@@ -55,7 +62,8 @@ def bench(
 
     Without BENCHMARK, it runs all except tuning, which takes half an hour. A BENCHMARK is an algorithm, or barrier
     (implementations of barriers), lds (bank conflicts of local memory), overhead (the time of a call beyond the
-    driver's own) or tuning (tuned specializations compared with all candidates).
+    driver's own), first_call (the first call of a new function) or tuning (tuned specializations compared with all
+    candidates).
 
     With --specializations, it measures how well the cost model picks specializations, for families such as matmul and
     scan. Cases that are already in the --json file are not measured again, so a long measurement can be made in parts.

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pydp.bench import bench_first_call
 from pydp.bench import bench_specializations as measuring
 
+import pydp
 from pydp.cli import main
 from pydp.errors import InvalidArgument
+from pydp.runtime.programs import program
 
 HERE = SimpleNamespace(name="a device", platform="p", driver_version="1")
 CASES = {"scan int32 2^16": {"complete": True, "candidates": [{"spec": {"part": 1}, "ratio": 1.0, "seconds": 1e-3}]}}
@@ -72,3 +75,10 @@ def test_families_without_specializations(device: Any, tmp_path: Path) -> None:
     path.write_text("junk")
     assert "is not of the form" in _said("scan", *words, "--json", str(path), code=1)
     assert path.read_text() == "junk"
+
+
+def test_first_calls_are_measured(device: pydp.Device) -> None:
+    rows = bench_first_call.run(device, quick=True)
+    assert [row.case for row in rows] == ["elementwise", "stencil", "matmul", "scan"]
+    assert all(row.value > 0 and 0 < row.ratios["driver"] < 1 for row in rows)
+    assert callable(program._kernel_object) and program._kernel_object.__module__ == program.__name__
