@@ -7,7 +7,7 @@ launch's extents, shapes and number arguments, so most indexes have known values
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -172,14 +172,21 @@ class _LaunchTracer(Tracer):
             return super().of_parameter(e)
         return self._exact(value if e.item is None else value[e.item], e.dtype)
 
+    def _index(self, e: ir.GroupIndex | ir.LocalIndex | ir.GlobalIndex, values: Callable[[], np.ndarray]) -> SymbolicValue:
+        """The value of an index in all lanes, computed once for each expression."""
+        found: SymbolicValue | None = self._constants.get(e.uid)
+        if found is None:
+            found = self._constants[e.uid] = SymbolicValue(values().astype(e.dtype))
+        return found
+
     def of_groupindex(self, e: ir.GroupIndex) -> OptionalValue:
-        return SymbolicValue(self.sample.groups[e.axis].astype(e.dtype))
+        return self._index(e, lambda: self.sample.groups[e.axis])
 
     def of_localindex(self, e: ir.LocalIndex) -> OptionalValue:
-        return SymbolicValue(self.sample.locals[e.axis].astype(e.dtype))
+        return self._index(e, lambda: self.sample.locals[e.axis])
 
     def of_globalindex(self, e: ir.GlobalIndex) -> OptionalValue:
-        return SymbolicValue((self.sample.grid_index(e.axis) + self.launch.offset[e.axis]).astype(e.dtype))
+        return self._index(e, lambda: self.sample.grid_index(e.axis) + self.launch.offset[e.axis])
 
     def of_gridextent(self, e: ir.GridExtent) -> OptionalValue:
         return self._exact(self.launch.extent[e.axis], e.dtype)
