@@ -172,7 +172,7 @@ class _LaunchTracer(Tracer):
             return super().of_parameter(e)
         return self._exact(value if e.item is None else value[e.item], e.dtype)
 
-    def _index(self, e: ir.GroupIndex | ir.LocalIndex | ir.GlobalIndex, values: Callable[[], np.ndarray]) -> SymbolicValue:
+    def _index(self, e: ir.Expr, values: Callable[[], np.ndarray]) -> SymbolicValue:
         """The value of an index in all lanes, computed once for each expression."""
         found: SymbolicValue | None = self._constants.get(e.uid)
         if found is None:
