@@ -15,7 +15,7 @@ from pydp.bench import bench_specializations as measuring
 import pydp
 from pydp.cli import main
 from pydp.errors import InvalidArgument
-from pydp.runtime.programs import program
+from pydp.runtime.programs import binaries
 
 HERE = SimpleNamespace(name="a device", platform="p", driver_version="1")
 CASES = {"scan int32 2^16": {"complete": True, "candidates": [{"spec": {"part": 1}, "ratio": 1.0, "seconds": 1e-3}]}}
@@ -81,4 +81,4 @@ def test_first_calls_are_measured(device: pydp.Device) -> None:
     rows = bench_first_call.run(device, quick=True)
     assert [row.case for row in rows] == ["elementwise", "stencil", "matmul", "scan"]
     assert all(row.value > 0 and 0 < row.ratios["driver"] < 1 for row in rows)
-    assert callable(program._kernel_object) and program._kernel_object.__module__ == program.__name__
+    assert binaries.compile_program.__module__ == binaries.__name__

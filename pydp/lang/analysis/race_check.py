@@ -32,9 +32,9 @@ from pydp.lang.ir.diagnostics import VectorError
 
 ELEMENTS = 64  # limit for the elements of an array whose accesses are compared pair by pair
 PAIRS = 2000  # limit for the compared pairs of accesses, for all elements of an array
+LANES = 64  # limit for the lanes of one access to one element, if they are of several groups
 _KINDS = {kind: number for number, kind in enumerate(VERBS)}  # "read", "write", "atomic"
 _MOST_EMPTY = 8  # a table of elements has at most this many places for each access; else the elements are sorted
-LANES = 64  # limit for the lanes of one access to one element, if they are of several groups
 
 
 @dataclass(eq=False)
