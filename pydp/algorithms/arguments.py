@@ -62,11 +62,6 @@ def by_key(value: Any) -> Any:
     return value
 
 
-def unkeyed(value: Any) -> Any:
-    """The inverse of `by_key`."""
-    return value.value if isinstance(value, Keyed) else value
-
-
 def key_alone(value: Any) -> Hashable:
     """The cache key of `by_key` without the value, which would stay referenced."""
     found = by_key(value)

@@ -204,14 +204,18 @@ class Keyed:
 def cached_plan(function: _Function) -> _Function:
     """Decorator: cache the results of a function of a device and other arguments in ``device.plans``.
 
-    The other arguments must be hashable or `Keyed`. Results must not refer to the value of a `Keyed`.
+    The other arguments must be hashable or `Keyed`; the function gets the value of a `Keyed`. Results must not refer to
+    such a value.
     """
 
     @functools.wraps(function)
     def found_or_made(device: Device, *arguments: Any) -> Any:
         key = (function, tuple([one.key if type(one) is Keyed else one for one in arguments]))
         found = device.plans.get(key, ABSENT)
-        return device.plans.make(key, function, device, *arguments) if found is ABSENT else found
+        if found is not ABSENT:
+            return found
+        values = [one.value if type(one) is Keyed else one for one in arguments]
+        return device.plans.make(key, function, device, *values)
 
     return cast(_Function, found_or_made)
 

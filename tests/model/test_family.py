@@ -95,7 +95,7 @@ def test_plans_are_made_once_for_each_key() -> None:
 
     @cached_plan
     def plan(device: Any, size: int, operator: Any) -> list[Any]:
-        made.append((size, operator.value))
+        made.append((size, operator))
         return [size]
 
     @cached_plan
@@ -172,9 +172,9 @@ def test_forget_drops_what_follows_from_choices(monkeypatch: pytest.MonkeyPatch)
         ),
         (ReduceProblem("float32", 1024, 1, None), "reduce float32 1024x1", "reduce float32 1024x1"),
         (
-            SortProblem("int32", 1024, 1, 12, records_lost_in_arrays=True, rounds=123),
-            "sort int32 1024x1x12 records_lost_in_arrays rounds=123",
-            "sort int32 1024x1x16 records_lost_in_arrays rounds=123",
+            SortProblem("int32", 1024, 1, 12, records_lost_in_arrays=True, iterations=123),
+            "sort int32 1024x1x12 records_lost_in_arrays iterations=123",
+            "sort int32 1024x1x16 iterations=123 records_lost_in_arrays",
         ),
         (
             HistogramProblem("uint8", 1024, 7, values=True, uneven=True, weights=True),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from pydp.algorithms.arguments import by_key, unkeyed
+from pydp.algorithms.arguments import by_key
 from pydp.algorithms.histogram.edges import thresholds
 from pydp.algorithms.histogram.policy import FAMILY, HistogramProblem, HistogramSpec, local_bytes
 from pydp.algorithms.reduce import fold
@@ -65,7 +65,7 @@ def plan_of(
     problem = HistogramProblem(
         str(dtype), size_class(n), bins, values=even is None, uneven=even is False, weights=weights is not None
     )
-    choice = choose(FAMILY, device, problem, unkeyed(spec))
+    choice = choose(FAMILY, device, problem, spec)
     chosen: HistogramSpec = choice.spec
     edge = guess = None
     if even is not None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import unkeyed
 from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators import Operator, operator_text, outgrows
 from pydp.algorithms.operators.conversion import conversion
@@ -72,7 +71,6 @@ def plan(
     `op` and `spec` come from `by_key` (:mod:`pydp.algorithms.arguments`). Raises InvalidArgument for an empty
     reduction without a first value, and the errors of invalid dtypes, operators and specializations.
     """
-    op, spec = unkeyed(op), unkeyed(spec)
     check_supported(source, device, "reduce")
     check_supported(accumulator, device, "reduce")
     check_kept_whole(accumulator, device)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key, unkeyed
+from pydp.algorithms.arguments import by_key
 from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.sort.order import Order, order_of, ordering
@@ -218,9 +218,9 @@ def _plan(
         size_class(order.rows),
         dtype.itemsize + (carried.itemsize if carried else 0),
         records_lost_in_arrays=any(one is not None and lost_in_arrays(one, device) for one in (dtype, words)),
-        rounds=iterations if iterations and device.profile.loop_limit is not None else 0,
+        iterations=iterations if iterations and device.profile.loop_limit is not None else 0,
     )
-    choice = choose(FAMILY, device, problem, unkeyed(spec))
+    choice = choose(FAMILY, device, problem, spec)
     chosen: SortSpec = choice.spec
     params: dict[str, object] = {
         "declarations": c_declarations([*sorted(used, key=str), *([words] if words else [])]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, by_key, switch, unkeyed
+from pydp.algorithms.arguments import axis_of, by_key, switch
 from pydp.algorithms.reduce.passes import collapse
 from pydp.dtypes import c_member, c_name, is_record, vector_parts
 from pydp.errors import InvalidArgument
@@ -94,10 +94,9 @@ def ordering(
 ) -> tuple[dict[str, object], set[np.dtype], int | None]:
     """Returns (parameters of `sort_order.mako`, the dtypes that it uses, loop iterations per comparison or None).
 
-    `key` and `less` come from `order_of`. A key function that returns a tuple returns a record in C; its members are
+    A key function that returns a tuple returns a record in C; its members are
     compared in turn. None: the number of iterations depends on data.
     """
-    key, less = unkeyed(key), unkeyed(less)
     texts: list[str] = []
     needed = {dtype}
     compared = dtype

@@ -44,8 +44,8 @@ class SortProblem(Problem):
     """A sort as far as its specialization depends on it.
 
     dtype: the dtype of the keys. n: elements of a row. rows: number of rows. item_bytes: bytes of a key and its carried
-    value. records_lost_in_arrays: the driver loses these elements in private and local arrays. rounds: loop iterations
-    of a comparison, on drivers that limit loops.
+    value. records_lost_in_arrays: the driver loses these elements in private and local arrays. iterations: of the
+    loops in a comparison, on drivers that limit loops.
     """
 
     family: ClassVar[str] = "sort"
@@ -53,7 +53,7 @@ class SortProblem(Problem):
     rows: int
     item_bytes: int
     records_lost_in_arrays: bool = False
-    rounds: int = 0
+    iterations: int = 0
 
 
 _MISS = 15.0  # cycles of a branch misprediction
@@ -312,7 +312,7 @@ def _merged(stretch: int, chains: int) -> int:
 
 def _calls(profile: Profile, problem: SortProblem) -> int | None:
     """The maximum comparisons of a work-item on this driver; None: no limit."""
-    return call_budget(profile.loop_limit, problem.rounds, "a comparison by key and less")
+    return call_budget(profile.loop_limit, problem.iterations, "a comparison by key and less")
 
 
 def _lane_iterations(lanes: int, items: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key, integer, unkeyed
+from pydp.algorithms.arguments import by_key, integer
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.transpose.policy import FAMILY, TransposeProblem, TransposeSpec
 from pydp.dtypes import check_supported
@@ -107,11 +107,11 @@ def _cached_choice(
 ) -> Choice | None:
     source, target = (Operand("x", None, 0, shape, steps, dtype) for steps in (strides, to))
     found = transposed_words(source, target) if source.size else None
-    if found is None and (unkeyed(spec) is None or isinstance(unkeyed(spec), SpecProbe)):
+    if found is None and (spec is None or isinstance(spec, SpecProbe)):
         return None
     nbytes, along, across = found or (4, 1, 1)
     problem = TransposeProblem(f"V{nbytes}", size_class(along), size_class(across))
-    choice = choose(FAMILY, device, problem, unkeyed(spec))
+    choice = choose(FAMILY, device, problem, spec)
     return choice if found is not None else None
 
 
