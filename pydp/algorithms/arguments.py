@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -60,9 +59,3 @@ def by_key(value: Any) -> Any:
     except TypeError:  # the algorithm raises the error for this value: it knows the accepted ones
         return Keyed(value, Key((type(value), repr(value))))
     return value
-
-
-def key_alone(value: Any) -> Hashable:
-    """The cache key of `by_key` without the value, which would stay referenced."""
-    found = by_key(value)
-    return found.key if isinstance(found, Keyed) else found  # type: ignore[no-any-return]

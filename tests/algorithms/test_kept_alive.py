@@ -12,11 +12,20 @@ import pyopencl as cl
 import pytest
 
 import pydp
-from pydp.algorithms.arguments import by_key, key_alone
+from pydp.algorithms.arguments import by_key
+from pydp.model.family import Keyed
 from pydp.runtime.bounded import BoundedCache
 from pydp.runtime.drivers import devices
 
 N = 100
+
+
+def key_alone(value: Any) -> Any:
+    """The key of `by_key`."""
+    found = by_key(value)
+    return found.key if isinstance(found, Keyed) else found
+
+
 RECORD = np.dtype([("a", "f4"), ("b", "f4")])
 
 

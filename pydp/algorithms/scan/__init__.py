@@ -10,7 +10,7 @@ from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan import stream
 from pydp.algorithms.scan.plan import Arrays
 from pydp.algorithms.scan.policy import ScanSpec, bank_layout
-from pydp.algorithms.scan.request import Request, copied, place_of_copy, prepare
+from pydp.algorithms.scan.request import Request, prepare, request_of
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.recording import recorded
@@ -73,25 +73,17 @@ def scan(
     Source: D. Merrill and M. Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back (2016); the fallback
     follows T. Smith, R. Levien and J. Owens, Decoupled Fallback (2025).
     """
-    request = Request(op, axis, exclusive, reverse, init, segments, dtype, strategy, spec)
+    request = request_of(op, axis, exclusive, reverse, init, segments, dtype, strategy, spec)
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     if type(x) is np.ndarray and x.nbytes >= stream.ALWAYS_FITS and stream.too_large(x, device, queue, dtype):
-        return stream.scan_in_pieces(_scan, x, request, out, {"device": device, "queue": queue, "wait_for": wait_for})
-    return _scan(x, request, out, device, queue, wait_for)
+        return stream.scan_in_pieces(_scan, x, request, where)
+    return _scan(x, request, where)
 
 
-def _scan(
-    x: Any,
-    request: Request,
-    out: Any = None,
-    device: Any = None,
-    queue: Any = None,
-    wait_for: Any = None,
-    carry: Any = None,
-    total: Any = None,
-) -> Any:
+def _scan(x: Any, request: Request, where: dict[str, Any], carry: Any = None, total: Any = None) -> Any:
     """Scan arrays that fit the device. `carry` (a buffer of one value) replaces init before the first element.
     The last inclusive value is written to the buffer `total`."""
-    ready = prepare(x, request, out, device, queue, wait_for, copied, carry is not None, total is not None)
+    ready = prepare(x, request, where, carry is not None, total is not None)
     call, y, init, heads = ready.call, ready.y, ready.init, ready.heads
     if ready.plan is None:
         return call.finish(y)
@@ -107,11 +99,11 @@ def _scan(
 
 def _explain(given: Given) -> Explanation:
     """Explain ``scan(x, op, ...)`` on this device."""
-    request = Request(
+    request = request_of(
         given.op, given.axis, given.exclusive, given.reverse, given.init, given.segments, given.dtype, given.strategy,
         given.spec,
     )  # fmt: skip
-    ready = prepare(given.x, request, given.out, given.device, given.queue, given.wait_for, place_of_copy)
+    ready = prepare(given.x, request, given.where, run=False)
     device, plan, x = ready.call.device, ready.plan, ready.x
     title = f"scan of {x.shape} {x.dtype} with {ready.operator.name!r} along axis {request.axis} on {device.name}"
     if plan is None:

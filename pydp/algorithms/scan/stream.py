@@ -41,10 +41,10 @@ def _extent(x: np.ndarray) -> int:
     return high - low
 
 
-def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, out: Any, where: dict[str, Any]) -> Any:
-    """Scan a large NumPy array by calling `run` for pieces that fit. `where` holds device=, queue= and wait_for=."""
+def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, where: dict[str, Any]) -> Any:
+    """Scan a large NumPy array by calling `run` for pieces that fit. `where` holds out, device, queue and wait_for."""
     value = arguments.value_dtype(x.dtype.newbyteorder("="), request.dtype, request.op)
-    heads = request.heads
+    heads, out = request.segments[1], where["out"]
     if heads is not None:
         heads = np.asarray(heads)
         if heads.shape != x.shape:
@@ -125,7 +125,7 @@ class _Pieces:
 
     def _begins_anew(self, heads: np.ndarray, axis: int, start: int, stop: int) -> bool:
         """Whether the key changes between this piece and the previous one. The kernel itself handles flags."""
-        if self.request.kind != "keys":
+        if self.request.segments[0] != "keys":
             return False
         line = heads.reshape(-1) if heads.ndim == 1 else np.moveaxis(heads, axis, -1).reshape(-1)
         first, before = (stop - 1, stop) if self.request.reverse else (start, start - 1)
@@ -134,5 +134,5 @@ class _Pieces:
     def _piece(
         self, x: np.ndarray, heads: Any, result: np.ndarray, axis: int, carry: Any = None, total: Any = None
     ) -> None:
-        request = self.request.replaced(axis=axis, heads=heads)
-        self.run(x, request, result, **self.where, carry=carry, total=total)
+        request = self.request._replace(axis=axis, segments=(self.request.segments[0], heads))
+        self.run(x, request, {**self.where, "out": result}, carry, total)
