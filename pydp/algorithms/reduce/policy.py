@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from pydp.model.counts import Counts, Phase, efficiency, spread
-from pydp.model.family import Family, Problem, between, field_error, one_of, power_of_two
+from pydp.model.family import Family, Problem, altered, between, field_error, one_of, power_of_two, variants
 from pydp.runtime.device.profile import Profile
 
 
@@ -155,25 +155,19 @@ def _default(profile: Profile, problem: ReduceProblem) -> ReduceSpec:
 
 def _lane_space(base: ReduceSpec, commutes: bool) -> list[ReduceSpec]:
     """Candidates of mapping "simt": virtual wavefronts for commutative operators, else one or two buffers."""
-    shapes = [(items, waves, 2) for items in (1, 2, 4) for waves in (1, 4, 8)]
-    if not commutes:
-        shapes = [(items, 1, buffers) for items in (1, 2, 4, 8, 16) for buffers in (1, 2)]
-    return [
-        replace(base, lanes=lanes, part=8 * lanes, items=items, waves=waves, buffers=buffers)
-        for lanes in (64, 128, 256, 512)
-        for items, waves, buffers in shapes
-    ]
+    lanes = (64, 128, 256, 512)
+    if commutes:
+        found = variants(base, lanes=lanes, items=(1, 2, 4), waves=(1, 4, 8), buffers=(2,))
+    else:
+        found = variants(base, lanes=lanes, items=(1, 2, 4, 8, 16), waves=(1,), buffers=(1, 2))
+    return [altered(one, part=8 * one.lanes) for one in found]
 
 
 def _space(profile: Profile, problem: ReduceProblem) -> list[ReduceSpec]:
     base = _default(profile, problem)
     if base.mapping == "simt":
         return _lane_space(base, problem.commutes)
-    return [
-        ReduceSpec("vector", width, unroll, 1, 1, base.columns, base.part, base.longest, base.busy)
-        for width in (4, 8, 16)
-        for unroll in (1, 2, 4, 8)
-    ]
+    return variants(base, width=(4, 8, 16), unroll=(1, 2, 4, 8))
 
 
 _ACCEPTED = {

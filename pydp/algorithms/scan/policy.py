@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from pydp.local_memory import Skew, banks_of, skew, skewed
 from pydp.model.counts import Counts, Phase, efficiency, spread
-from pydp.model.family import Family, Problem, between, field_error, one_of
+from pydp.model.family import Family, Problem, between, field_error, one_of, variants
 from pydp.runtime.device.profile import Profile
 
 ORDERS = ("ticket", "reversed", "permuted")
@@ -136,12 +136,8 @@ def _vector_space(profile: Profile, problem: ScanProblem, base: ScanSpec) -> lis
 def _lane_space(base: ScanSpec) -> list[ScanSpec]:
     """Candidates of mapping "simt": all on GPUs, a few for comparison on CPUs."""
     if base.mapping == "simt":
-        found = [dataclasses.replace(base, lanes=lanes) for lanes in (64, 128, 256, 512)]
-        found += [
-            dataclasses.replace(base, lanes=lanes, items=items)
-            for lanes in (128, 256, 512)
-            for items in (3, 5, 7, 9, 11, 15, 19, 23)
-        ]
+        found = variants(base, lanes=(64, 128, 256, 512))
+        found += variants(base, lanes=(128, 256, 512), items=(3, 5, 7, 9, 11, 15, 19, 23))
         found += [dataclasses.replace(base, columns=32), dataclasses.replace(base, barriers="group")]
         return [*found, dataclasses.replace(base, strategy="reduce_then_scan")]
     lanes = dataclasses.replace(base, mapping="simt", vector=0, nontemporal=False, width=1)

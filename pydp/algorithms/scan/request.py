@@ -188,17 +188,16 @@ def _plan(
     heads = None if h is None else (request.segments[0], h.dtype, h.strides)
     options = (request.axis, request.exclusive, request.reverse, request.strategy)
     start = "none" if init is None else "buffer" if type(init) is Operand else "value"
-    return _plan_of(
-        device, options, Keyed(operator, Key(operator.key)), (x.dtype, x.shape, x.strides, y.strides), heads, start, carry,
-        total, x.buffer is y.buffer, by_key(request.spec),
-    )  # fmt: skip
+    arrays = (x.dtype, x.shape, x.strides, y.strides)
+    keyed, in_place = Keyed(operator, Key(operator.key)), x.buffer is y.buffer
+    return _plan_of(device, options, keyed, arrays, heads, start, carry, total, in_place, by_key(request.spec))
 
 
 @cached_plan
 def _plan_of(
     device: Any,
     options: tuple[Any, bool, bool, Any],
-    operator: Operator,
+    operator: Any,
     arrays: tuple[np.dtype, tuple[int, ...], tuple[int, ...], tuple[int, ...]],
     heads: tuple[str, np.dtype, tuple[int, ...]] | None,
     init: str,

@@ -13,7 +13,7 @@ from pydp.algorithms.iteration_budget import call_budget
 from pydp.groups.barrier_plan import Widths
 from pydp.local_memory import Skew, banks_of, skew
 from pydp.model.counts import Counts, Phase, efficiency, spread
-from pydp.model.family import Family, Problem, field_error, power_of_two
+from pydp.model.family import Family, Problem, altered, field_error, power_of_two, variants
 from pydp.runtime.device.profile import Profile
 
 
@@ -270,25 +270,18 @@ def space(profile: Profile, problem: SortProblem) -> list[SortSpec]:
     base = default(profile, problem)
     if base.mapping == "vector":
         return [base, *_vector_space()] if problem.records_lost_in_arrays else _vector_space()
-    found = [
-        SortSpec("simt", lanes * items, items, lanes, items, stretch, 1)
-        for lanes in (64, 128, 256)
-        for items in (2, 4, 8)
-        for stretch in (4, 8, 16, 32)
+    found = variants(base, lanes=(64, 128, 256), items=(2, 4, 8), stretch=(4, 8, 16, 32))
+    return [
+        *(altered(one, run=one.lanes * one.items, small=one.items) for one in found),
+        replace(base, barriers="group"),
     ]
-    return [*found, replace(base, barriers="group")]
 
 
 @lru_cache(maxsize=1)
 def _vector_space() -> list[SortSpec]:
     """Cached: the same for all problems, and the first choice has one millisecond."""
-    return [
-        SortSpec("vector", run, small, 1, 1, stretch, chains)
-        for run in (64, 256, 1024)
-        for small in (8, 16, 32)
-        for stretch in (1024, 4096, 16384)
-        for chains in (1, 2, 4)
-    ]
+    base = SortSpec("vector", 64, 8, 1, 1, 1024, 1)
+    return variants(base, run=(64, 256, 1024), small=(8, 16, 32), stretch=(1024, 4096, 16384), chains=(1, 2, 4))
 
 
 def _iterations(run: int, small: int, chains: int) -> int:

@@ -5,14 +5,14 @@ All functions are pure: they depend only on the device's profile and the problem
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pydp.groups.barrier_plan import build_kernel
 from pydp.model.counts import Counts, Phase, efficiency, spread
-from pydp.model.family import Family, Problem, field_error, one_of, power_of_two
+from pydp.model.family import Family, Problem, field_error, one_of, power_of_two, variants
 from pydp.runtime.arrays.copy_transposed import TransposeTiling, placement, usual
 from pydp.runtime.device.profile import Profile
 from pydp.runtime.programs.program import Kernel
@@ -100,14 +100,9 @@ def _default(profile: Profile, problem: TransposeProblem) -> TransposeSpec:
 def _space(profile: Profile, problem: TransposeProblem) -> list[TransposeSpec]:
     base = _default(profile, problem)
     if base.mapping == "vector":
-        found = [
-            replace(base, block=block, chunk=chunk, streams=streams)
-            for block in (4, 8, 16, 32)
-            for chunk in (1, 8, 64)
-            for streams in (True, False)
-        ]
+        found = variants(base, block=(4, 8, 16, 32), chunk=(1, 8, 64), streams=(True, False))
     else:
-        found = [replace(base, block=block, rows=rows) for block in (16, 32, 64) for rows in (1, 2, 4, 8, 16)]
+        found = variants(base, block=(16, 32, 64), rows=(1, 2, 4, 8, 16))
     return list(dict.fromkeys([base, *found]))
 
 
