@@ -124,6 +124,8 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype, name: str) -> N
 
 def check_writable(out: Any, name: str) -> None:
     """Raise InvalidArgument for a read-only array and for one whose elements share memory."""
+    if isinstance(out, WrappedArray):
+        out = out.given
     if isinstance(out, np.ndarray):
         flags = out.flags
         writable, item = flags.writeable, 0 if flags.forc else out.itemsize

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyopencl as cl
 
+from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.data import Array, FieldData, WrappedArray
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.drivers.devices import Device, from_queue
@@ -432,19 +433,25 @@ def _signature(
             parts += (kind, value)
         elif isinstance(value, FieldData) or kind is Array:
             field = value
-            if kind is Array:
-                field = WrappedArray.wrap(value)
-                queues.append(value.queue)
+            try:
+                if kind is Array:
+                    field = WrappedArray.wrap(value)
+                    queues.append(value.queue)
+                elif value._storage.array is not None:
+                    value._storage.check_alive()
+            except InvalidArgument:
+                return None  # the call itself reports it and names the argument
             storage, owner, start = field._storage, field._storage, 0
             if storage.array is not None:
-                if kind is not Array:
-                    storage.check_alive()
                 owner, start = memory_of(storage.buffer)  # Arrays may be views of one buffer, and of its parts
             if device is None:
                 device = storage.device
             if len(arrays) > len(fields) or storage.device is not device or field.dtype.names is not None:
                 return None
-            same = (owners.index(owner), _position(value, arrays)) if owner in owners else None
+            same: tuple[int | None, ...] | None = None
+            if owner in owners:  # a part of a buffer may start like the buffer, so the memory alone does not suffice
+                buffer_at = _position(storage.buffer, [one._storage.buffer for one in fields])
+                same = (owners.index(owner), buffer_at, _position(value, arrays))
             owners.append(owner)
             arrays.append(value)
             fields.append(field)

@@ -84,6 +84,22 @@ def test_parts_of_one_buffer(device, counted):
     assert counted
 
 
+def test_a_part_and_its_whole_buffer(device, counted):
+    """A recording of two Arrays on one buffer is not repeated if the first is on a shorter part with the same start."""
+    step = max(device.profile.base_alignment, 4) // 4
+    whole = cl.array.to_device(device.queue, np.arange(2 * step, dtype=np.int32)).base_data
+    first = cl.array.Array(device.queue, step, np.int32, data=whole)
+    part = cl.array.Array(device.queue, step, np.int32, data=whole.get_sub_region(0, step * 4))
+    out = cl.array.Array(device.queue, step, np.int32, data=whole, offset=step * 4)
+    for x, repeated in ((first, 1), (part, 1), (part, 1), (part, 2), (first, 3)):
+        while True:
+            pydp.scan(x, out=out)
+            np.testing.assert_array_equal(out.get(), np.cumsum(np.arange(step)))
+            if x is not first or counted:
+                break
+        assert len(counted) == repeated
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_released_arrays_are_refused(device, counted, wrapped):
     for _ in range(4):
@@ -94,3 +110,18 @@ def test_released_arrays_are_refused(device, counted, wrapped):
     with pytest.raises(pydp.InvalidArgument, match="released"):
         pydp.scan(given)
     assert len(counted) == 2
+
+
+def test_errors_name_the_argument_and_its_strides_in_bytes(device):
+    """Errors of an Array are found before the call is recorded, but the call itself reports them."""
+    buffer = cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 1024)
+    x = pydp.field(np.zeros((8, 8), np.int32), device=device)
+    misaligned = cl.array.Array(device.queue, 64, np.int32, data=buffer, offset=2)
+    released = cl.array.zeros(device.queue, 64, np.int32)
+    released.base_data.release()
+    for given, wrong in ((misaligned, "has offset 2"), (released, "released")):
+        with pytest.raises(pydp.InvalidArgument, match=f"argument 0: .* {wrong}"):
+            pydp.forall(64, shift, given, given)
+    overlapping = cl.array.Array(device.queue, (8, 8), np.int32, data=buffer, strides=(4, 4))
+    with pytest.raises(pydp.InvalidArgument, match=r"out has shape \(8, 8\) and strides \(4, 4\)"):
+        pydp.transpose(x, out=overlapping)
