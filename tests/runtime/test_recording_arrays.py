@@ -125,3 +125,9 @@ def test_errors_name_the_argument_and_its_strides_in_bytes(device):
     overlapping = cl.array.Array(device.queue, (8, 8), np.int32, data=buffer, strides=(4, 4))
     with pytest.raises(pydp.InvalidArgument, match=r"out has shape \(8, 8\) and strides \(4, 4\)"):
         pydp.transpose(x, out=overlapping)
+
+
+def test_a_race_between_a_field_and_an_array_of_one_buffer_is_reported(device):
+    x = cl.array.zeros(device.queue, 65, np.int32)
+    with pytest.raises(pydp.VectorError, match="Race"):
+        pydp.forall(64, shift, pydp.Field.wrap(x)[1:], x[:64])

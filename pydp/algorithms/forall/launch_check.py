@@ -35,7 +35,7 @@ def _memory(value: Any) -> int:
     """A key of the memory of an array: equal for arrays that may share elements."""
     if isinstance(value, np.ndarray):
         return id(value if value.base is None else value.base)
-    return id(value._storage) if isinstance(value, Field) else id(value.base_data)
+    return id(value._storage.buffer if isinstance(value, Field) else value.base_data)
 
 
 def _aliases(made: Translation, values: list[Any]) -> dict[str, tuple[str, int, tuple[int, ...]]]:
