@@ -59,9 +59,9 @@ def rank(
 ) -> list[Ranked]:
     """The candidates that can run, best first.
 
-    rates, entry: by default estimated from the table, and derived from the profile; a stored calibration is better. On
-    GPUs, candidates that need more registers than a work-item has go last. The list is empty if no candidate can run.
-    Raises InvalidArgument for a family without counts.
+    rates: by default estimated from the table of architectures; a stored calibration is better. entry: by default
+    chosen by the profile. On GPUs, candidates that need more registers than a work-item has go last. The list is empty
+    if no candidate can run. Raises InvalidArgument for a family without counts.
     """
     if family.counts is None:
         raise InvalidArgument(f"family {family.name!r} has no counts, so its candidates cannot be ranked")

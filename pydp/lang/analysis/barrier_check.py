@@ -1,9 +1,9 @@
 """Checks given barrier widths with the values of a launch: each must divide the group's size and prevent races.
 
 The accesses around the barriers are checked in some groups of the launch. If a launch is not traced, because similar
-ones were, computed widths are still checked: the first lane of each group runs the statements that decide them. It also
-does so if these statements depend on the group. Of more than FIRST_LANES groups (65,536), it runs those at both ends of
-the grid. Widths and accesses that depend on data are left to checked mode.
+ones were, or if computed widths depend on the group, the first lane of each group runs the statements that decide the
+widths. Of more than FIRST_LANES groups (65,536), only groups at both ends of the grid are checked. Widths and accesses
+that depend on data are left to checked mode.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ def check(function: ir.Function) -> StaticFacts:
 
 
 def _is_known(event: Event) -> bool:
-    """Whether the values of a launch have no effect on an event, or it is an access to something else than a local
-    field."""
+    """Whether an event cannot cause a race on local fields that depends on the values of a launch: they have no effect
+    on the event, or it accesses another array."""
     if isinstance(event, BarrierEvent):
         return event.iterations_known and not event.context
     if isinstance(event, SkippedIterations):
