@@ -10,6 +10,7 @@ A call is recorded if its arrays are Fields and pyopencl Arrays of one device, o
 place, and its other arguments are Python and NumPy numbers, strings, dtypes, grids, functions of NumPy and Python,
 specializations, and tuples, lists and dicts of these.
 out=, device= and queue= may be given, but not the name of a device, an out-of-order queue or events in wait_for=.
+Without queue=, all arrays must have the same queue; the queue of a Field is the device's.
 `forall` also takes vector functions and tiles. Calls that enqueue more than kernels are not recorded, and neither are
 calls with an array that is not an argument of kernels (``axis=np.array(0)``). Do not use the decorator for functions
 that read elements or results on the host.
