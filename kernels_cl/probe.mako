@@ -1,4 +1,4 @@
-## The trust probe: does the device run work-groups, barriers, local memory and atomics correctly?
+## The probe: does the device run work-groups, barriers, local memory and atomics correctly?
 ##
 ## mode "group": kernel probe(rows, ticket, wide, real)
 ##   Each work-group takes a ticket (32-bit atomic), mirrors values through local memory (barrier), sums them in a

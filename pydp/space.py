@@ -213,7 +213,8 @@ def index(*places: Any) -> Index:
 
 
 def grid(*sizes: Any, offset: Sequence[int] | int | None = None) -> Grid:
-    """Make a `Grid`: ``grid(4, 6)``, ``grid((4, 6), offset=(1, 1))``, ``grid((4, 6), (1, 1))``, or from an indexable.
+    """Make a `Grid`: ``grid(4, 6)``, ``grid((4, 6), offset=(1, 1))``, ``grid((4, 6), (1, 1))``, or from an
+    array (Field, NumPy array, pyopencl Array) or a tile range.
 
     Raises InvalidArgument for ranks above 6, negative sizes, and an offset of another rank.
     """

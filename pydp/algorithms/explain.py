@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from pydp.algorithms.forall import forall
 from pydp.errors import InvalidArgument
-from pydp.model.explanation import Explanation, Given, given
+from pydp.model.explanation import Explanation, given
 from pydp.model.family import ProblemFound, SpecProbe
 from pydp.model.modelled import model_description
 
@@ -35,22 +34,12 @@ def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
     if describe is None:
         name = getattr(fn, "__name__", None) or repr(fn)
         raise InvalidArgument(f"{name} cannot be explained; an algorithm of pydp or a function for forall is accepted")
-    call = _given(fn, args, kw)
+    call = given(fn, args, kw)
     found = describe(call)
     assert isinstance(found, Explanation)
     if "specialization" in found.facts:
         _add_the_model(found, lambda asking: describe(call.but(spec=asking)))
     return found
-
-
-def _given(fn: Callable[..., Any], args: Sequence[Any], kw: Mapping[str, Any]) -> Given:
-    """The arguments, positional and keyword, by parameter name."""
-    try:
-        return given(fn, args, kw)
-    except TypeError as error:
-        accepted = ", ".join(inspect.signature(fn).parameters)
-        name = getattr(fn, "__name__", repr(fn))
-        raise InvalidArgument(f"invalid arguments for {name}: {error}; {accepted} are accepted") from None
 
 
 def _add_the_model(found: Explanation, described: Callable[[SpecProbe], Explanation]) -> None:

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from pydp.lang import ir
-from pydp.lang.analysis.integer_ranges import fits_32_bits
-from pydp.lang.analysis.integer_widths import narrowed, widened
+from pydp.lang.analysis.integer_widths import fits_32_bits, narrowed, widened
 from pydp.lang.analysis.intervals import limits
 from pydp.lang.barriers.divergent_regions import split_divergent_regions
 from pydp.lang.barriers.uniform import check_barriers

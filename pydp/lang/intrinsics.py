@@ -316,7 +316,7 @@ def _precision(row: Function) -> str:
     kinds = row.exact.split()
     same = f"Results{'' if 'f8' not in kinds else ' of float64'} are the same on all devices"
     others = ", other results are within the rounding of the device" if "f8" in kinds else ""
-    return same + others + ("; some devices take subnormal floats as 0." if "f" in kinds else ".")
+    return same + others + (", except that some devices flush subnormal floats to zero." if "f" in kinds else ".")
 
 
 FOR_PYTHON = {name: _for_python(row) for name, row in FUNCTIONS.items()}

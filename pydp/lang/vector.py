@@ -120,7 +120,9 @@ def private_field(*extents: Any, dtype: Any = None) -> Any:
 
 
 def group_barrier(width: Any = None) -> None:
-    """Wait for all lanes of the group; they then see each other's earlier writes. All of them must reach the barrier.
+    """Wait for all lanes of the group; they then see each other's earlier writes.
+
+    All lanes of the group, or with `width` all lanes of the block, must reach it.
 
     width: the lanes wait in blocks of `width` consecutive lanes; it must divide the size of the group.
     """
@@ -174,7 +176,7 @@ def atomic_xor(array: Any, index: Any, value: Any) -> Any:
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
-    """`yes` if the condition is true, else `no`."""
+    """`yes` if the condition is true, else `no`. `condition` is one value; for arrays, use np.where."""
     return yes if condition else no
 
 

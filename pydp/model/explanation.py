@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from pydp.errors import InvalidArgument
+
 
 @dataclass
 class Explanation:
@@ -67,8 +69,14 @@ class Given(SimpleNamespace):
 
 
 def given(fn: Callable[..., Any], args: Sequence[Any], kw: Mapping[str, Any]) -> Given:
-    """The arguments of a call by parameter name. Raises TypeError if the function does not accept them."""
-    bound = inspect.signature(fn).bind(*args, **kw)
+    """The arguments of a call by parameter name. Raises InvalidArgument if the function does not accept them."""
+    signature = inspect.signature(fn)
+    try:
+        bound = signature.bind(*args, **kw)
+    except TypeError as error:
+        accepted = ", ".join(signature.parameters)
+        name = getattr(fn, "__name__", repr(fn))
+        raise InvalidArgument(f"invalid arguments for {name}: {error}; {accepted} are accepted") from None
     bound.apply_defaults()
     return Given(**bound.arguments)
 

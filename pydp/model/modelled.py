@@ -14,7 +14,7 @@ from pydp.model.calibration import kept
 from pydp.model.explanation import differences
 from pydp.model.family import Choice, Family, Problem
 from pydp.model.parallelism import parallelism, seconds_text
-from pydp.model.ranking import Ranked, predictions, rank, rejected
+from pydp.model.ranking import NEAR, Ranked, predictions, rank, rejected
 from pydp.model.rates import Rates
 from pydp.runtime.drivers.devices import Device
 
@@ -42,7 +42,11 @@ def by_model(family: Family, device: Device, problem: Problem) -> Choice | None:
         return None
     first, among = last[3]
     by = "measured rates" if rates is not None else "the table's rates"
-    return Choice(first.spec, "model", f"the best of {among} by the model with {by}: {first.reason}")
+    if first.seconds > first.best:
+        found = f"the default: within {NEAR - 1:.0%} of the best of {among} predictions by the model with {by}"
+    else:
+        found = f"the best of {among} by the model with {by}"
+    return Choice(first.spec, "model", f"{found}: {first.reason}")
 
 
 def predicted(family: Family, device: Device, problem: Problem, spec: Any) -> float | None:
@@ -75,7 +79,7 @@ def model_description(
     others = [one for one in rank(family, profile, problem, rates, entry) if one.spec != spec]
     lines = [f"ranked {place}: {_differs(one, spec)}" for place, one in enumerate(others[:3], 2)]
     slow = [one for one in reversed(others[3:]) if one.seconds > 1.2 * own.seconds]
-    lines += [f"rejected: {_differs(one, spec)}" for one in slow[:: max(1, len(slow) // 3)][:3]]
+    lines += [f"slower candidate: {_differs(one, spec)}" for one in slow[:: max(1, len(slow) // 3)][:3]]
     lines += [f"cannot run: {why}" for _, why in rejected(family, profile, problem)[:3]]
     return facts, lines
 

@@ -1,4 +1,4 @@
-"""The text of a study of a target: what would run, the compiler's report, and what was rejected and why."""
+"""The text of a study of a target: what would run, the compiler's report, other candidates, and rejected ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ def text_of(title: str, study: Study) -> str:
     head = f"{title} for {study.target.name}, {study.entry.note.partition(';')[0]}"
     lines = [head, "-" * len(head), *_facts(study), "", *_kernels(study)]
     if study.others:
-        lines += ["", "rejected, best prediction first (only the fields that differ from the specialization above)"]
+        lines += [
+            "",
+            "other candidates, best prediction first (only the fields that differ from the specialization above)",
+        ]
         lines += _listed([f"{differences(one.spec, study.runs.spec)}: {one.not_taken}" for one in study.others])
     if study.impossible:
         lines += ["", "rejected because they cannot run on this target"]

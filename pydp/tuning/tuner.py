@@ -244,7 +244,7 @@ class _Search:
             trial = Trial(self.shape, fields, None, str(error))
             if error.stuck:
                 self._write(trial)
-                raise Stuck(f"{spec}: {error} and still runs; start again to continue without it") from None
+                raise Stuck(f"{spec}: {error} and still runs; start the process again to continue without it") from None
             return trial
         except Exception as error:
             return Trial(self.shape, fields, None, _reason(error))
@@ -269,7 +269,7 @@ class _Search:
             self.failures.append(self._write(trial))
             self.ratios.pop(spec, None)
             if isinstance(error, TooLong) and error.stuck:
-                raise Stuck(f"{spec}: {error} at another size and still runs; start again") from None
+                raise Stuck(f"{spec}: {error} at another size and still runs; start the process again") from None
             return False
         return True
 

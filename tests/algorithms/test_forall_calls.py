@@ -356,9 +356,9 @@ def test_static_checks_run_before_anything_else(device):
         a[0] = idx[0]
 
     for where in (None, "host"):
-        with pytest.raises(VectorError, match="Race: lane") as told:
+        with pytest.raises(VectorError, match="race: lane") as told:
             pydp.forall((4,), overwriting, np.zeros(4, np.int32), device=where)
-        with pytest.raises(VectorError, match="Race: lane") as explained:
+        with pytest.raises(VectorError, match="race: lane") as explained:
             pydp.explain(pydp.forall, (4,), overwriting, np.zeros(4, np.int32), device=where)
         assert str(explained.value) == str(told.value)
 

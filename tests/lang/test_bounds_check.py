@@ -54,7 +54,7 @@ def test_numbers_that_lead_outside_are_refused(device, where):
         pydp.forall(32, fn, out, 16, group=16, **where)  # what passed says nothing of other numbers
         assert out.any()
         for n in (17, 30):
-            with pytest.raises(VectorError, match=r"Lane \[\d+\].* (reads s|writes p) at index \d+ .*0 to 15 there"):
+            with pytest.raises(VectorError, match=r"lane \[\d+\].* (reads s|writes p) at index \d+ .*0 to 15 there"):
                 pydp.forall(32, fn, out, n, group=16, **where)
 
 

@@ -35,7 +35,7 @@ def test_races_are_reported_where_an_interpreter_sees_them_and_nowhere_else():
             checked.run(made, made.group, None, [np.zeros(64, np.int32)])
             said = False
         except checked.CheckFailed as error:
-            said = "Race" in str(error)
+            said = "race:" in str(error)
         assert said == real
 
     check()
@@ -196,7 +196,7 @@ def test_views_of_one_memory_race():
 
     data = np.arange(10, dtype=np.int32)
     error = failure(shift, [I1, I1], [data[1:], data[:-1]], (9,))
-    assert "Race" in error.message and "to[" in error.message
+    assert "race:" in error.message and "to[" in error.message
     checked.run(translate(shift, 1, None, [I1, I1]), (5,), None, [data[5:], data[:5]])
     interleaved = np.arange(10, dtype=np.int32)
     checked.run(translate(shift, 1, None, [I1, I1]), (5,), None, [interleaved[::2], interleaved[1::2]])
@@ -218,7 +218,7 @@ def test_different_members_of_one_record_do_not_race():
     data = np.zeros(2, kind)
     checked.run(translate(apart, 1, None, [R]), (4,), None, [data])
     assert data.tolist() == [(1, 2), (1, 2)]
-    assert "Race" in failure(together, [R], [data], (4,)).message
+    assert "race:" in failure(together, [R], [data], (4,)).message
 
 
 def test_equal_values_from_one_statement_do_not_race():
@@ -237,7 +237,7 @@ def test_equal_values_from_one_statement_do_not_race():
         if out[0] == 1:
             x[idx] = 0
 
-    assert "Race" in failure(flag_and_look, [I1, I1], [out, ints(1, 3, 5, 0, 9)], (5,)).message
+    assert "race:" in failure(flag_and_look, [I1, I1], [out, ints(1, 3, 5, 0, 9)], (5,)).message
 
 
 def narrow(width, reach):
@@ -257,7 +257,7 @@ def test_a_barrier_of_narrow_width_orders_its_lanes_only(width, reach, fits):
     if fits:
         checked.run(made, (16,), None, [])
     else:
-        with pytest.raises(checked.CheckFailed, match=f"Race.*s\\[.*width {width} between" if width > 1 else "Race"):
+        with pytest.raises(checked.CheckFailed, match=f"race.*s\\[.*width {width} between" if width > 1 else "race:"):
             checked.run(made, (16,), None, [])
 
 
@@ -278,7 +278,7 @@ def test_forall_in_checked_mode(device):
     field = pydp.field(x, device=device)
     with pydp.checked():
         assert checked.is_checked()
-        with pytest.raises(pydp.InvalidArgument, match="Lane \\[4\\] reads x at index 5"):
+        with pytest.raises(pydp.InvalidArgument, match="lane \\[4\\] reads x at index 5"):
             pydp.forall(5, neighbours, out, x)
         target = pydp.zeros((4,), np.int32, device=device)
         pydp.forall(4, neighbours, target, field)

@@ -18,7 +18,7 @@ def test_an_index_outside_an_array():
         out[idx] = x[idx[0] + 2]
 
     error = failure(f, [I1, I1], [np.zeros(4, np.int32), np.zeros(4, np.int32)], (4,))
-    assert error.message == "Lane [2] reads x at index 4 of axis 0; indexes 0 to 3 are valid"
+    assert error.message == "lane [2] reads x at index 4 of axis 0; indexes 0 to 3 are valid"
     assert error.line == line_of(f, "x[idx[0] + 2]")
 
 
@@ -63,7 +63,7 @@ def test_a_data_dependent_index_outside_a_local_field():
         out[idx] = s[x[idx]]
 
     error = failure(f, [I1, I1], [np.zeros(4, np.int32), ints(0, 1, -1, 2)], (4,), (4,))
-    assert "Lane [2] of group [0] reads s at index -1 of axis 0; indexes 0 to 3" in error.message
+    assert "lane [2] of group [0] reads s at index -1 of axis 0; indexes 0 to 3" in error.message
 
 
 def test_a_data_dependent_read_of_an_uninitialized_element():
@@ -74,7 +74,7 @@ def test_a_data_dependent_read_of_an_uninitialized_element():
         out[idx] = s[idx.local[0]]
 
     error = failure(f, [I1, I1], [np.zeros(4, np.int32), ints(0, 1, 1, 3)], (4,), (4,))
-    assert error.message == "Lane [2] of group [0] reads s[2] before any lane has written it"
+    assert error.message == "lane [2] of group [0] reads s[2] before any lane has written it"
 
     def private(idx, out, x):
         p = pydp.private_field(np.int32, 4)
@@ -82,7 +82,7 @@ def test_a_data_dependent_read_of_an_uninitialized_element():
         out[idx] = p[0]
 
     error = failure(private, [I1, I1], [np.zeros(4, np.int32), ints(0, 0, 0, 2)], (4,))
-    assert error.message == "Lane [3] reads p[0] before any lane has written it"
+    assert error.message == "lane [3] reads p[0] before any lane has written it"
 
 
 # --- items of members and tuples
@@ -145,7 +145,7 @@ def test_items_outside_an_array_member_are_reported(fn, does, line, place):
             checked.run(translate(fn, 1, None, types), (4,), None, arrays)
             continue
         error = failure(fn, types, arrays, (4,))
-        assert error.message.startswith("Lane [2] ")
+        assert error.message.startswith("lane [2] ")
         assert does in error.message
         assert f" at index {place} of its {size} items; indexes 0 to {size - 1} are valid" in error.message
         assert error.where.line == line_of(fn, line)
@@ -159,7 +159,7 @@ def test_a_tuple_of_one_has_only_that_item():
     types = [I1, FieldType(BAG, 1), I1]
     checked.run(translate(one, 1, None, types), (2,), None, [ints(1, 2), np.zeros(2, BAG), ints(1, 1)])
     error = failure(one, types, [ints(1, 2), np.zeros(2, BAG), ints(1, 2)], (2,))
-    assert error.message == "Lane [1] reads a tuple at index 1 of its 1 items; indexes 0 to 0 are valid"
+    assert error.message == "lane [1] reads a tuple at index 1 of its 1 items; indexes 0 to 0 are valid"
     error = failure(one, types, [ints(1, 2), np.zeros(2, BAG), ints(3, 1)], (2,))
     assert "member 'v' at index 3" in error.message
 
@@ -187,5 +187,5 @@ def test_lanes_outside_the_grid_may_use_any_item():
     made = translate(grouped, 1, (4,), [FieldType(np.dtype(np.float32), 1), FieldType(BAG, 1)])
     checked.run(made, (3,), None, [out[:3], data[:3]])
     assert out[:3].tolist() == [0, 4, 8]
-    with pytest.raises(checked.CheckFailed, match=r"Lane \[3\] of group \[0\] reads member 'v' at index 3"):
+    with pytest.raises(checked.CheckFailed, match=r"lane \[3\] of group \[0\] reads member 'v' at index 3"):
         checked.run(made, (6,), None, [out, data])

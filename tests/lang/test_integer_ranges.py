@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pydp.lang import ir
-from pydp.lang.analysis.integer_ranges import fits_32_bits
+from pydp.lang.analysis.integer_widths import fits_32_bits
 from pydp.lang.analysis.intervals import Range
 from pydp.lang.compile import FieldType, NumberType, translate
 

@@ -15,7 +15,7 @@ import pydp
 from pydp.errors import InvalidArgument
 from pydp.lang import ir
 from pydp.lang.analysis import launch_integers
-from pydp.lang.analysis.integer_ranges import fits_32_bits
+from pydp.lang.analysis.integer_widths import fits_32_bits
 from pydp.lang.analysis.intervals import Range, limits
 from pydp.lang.analysis.launch_integers import LaunchRanges, PromotedNumbers
 from pydp.lang.compile import FieldType, NumberType, TupleType, translate

@@ -111,7 +111,7 @@ def test_races_are_found_where_an_interpreter_sees_them_and_nowhere_else():
             LaunchCheck(made, False).check((extent,), (0,), ((SIZE,),), (), {})
             said = False
         except VectorError as error:
-            said = "Race" in str(error)
+            said = "race:" in str(error)
         assert said == real, seed
         found.append(real)
     assert 0.2 < np.mean(found) < 0.9

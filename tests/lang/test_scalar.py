@@ -316,7 +316,7 @@ def test_what_has_no_meaning_is_refused():
         writer.expr(ir.Math(I32, "sqrt", (c(4),)))
     with pytest.raises(InvalidArgument, match="gamma is not a function of the table"):
         writer.expr(ir.Math(F32, "gamma", (c(4.0, F32),)))
-    with pytest.raises(InvalidArgument, match="GridExtent is not known in a function of values"):
+    with pytest.raises(InvalidArgument, match="GridExtent is not known in an operator, key or comparison function"):
         writer.expr(ir.GridExtent(I32, 0))
-    with pytest.raises(InvalidArgument, match="a is an array; a function of values takes numbers"):
+    with pytest.raises(InvalidArgument, match="a is an array; an operator, key or comparison function takes numbers"):
         writer.expr(ir.Load(I32, ir.GlobalArray("a", I32, 1, False, 0), (c(0),)))

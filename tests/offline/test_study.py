@@ -205,12 +205,12 @@ def explained(*words: str) -> str:
     return result.output
 
 
-def test_the_command_names_the_limiter_and_what_was_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_names_the_limiter_and_other_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYDP_DEVICE", "a device that is not there")
     text = explained("--target", "sm_90", "matmul", "4096", "4096", "4096")
     assert "matmul of 4096x4096 float32, 4096x4096 float32 for sm_90, H100" in text
     assert "limiter " in text and "specialization  MatmulSpec(mapping='simt'" in text
-    assert text.partition("rejected")[2].count("\n  - ") >= 3
+    assert text.partition("other candidates")[2].count("\n  - ") >= 3
     if compiler.missing("sm_90") is None:
         assert "matmul_simt: " in text and " registers" in text and "warps resident" in text
     np.save(tmp_path / "x.npy", np.zeros((10, 30), np.float64))

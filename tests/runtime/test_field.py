@@ -199,7 +199,7 @@ def test_reshape(device: Any) -> None:
         (lambda f: pydp.zeros(5, RECORD).astype("f4"), "same dtype"),
         (lambda f: f.astype("no such"), "not a dtype"),
         (lambda f: f.transpose("a", "b"), "takes integers"),
-        (lambda f: f.transpose(0, 2), "do not give an order"),
+        (lambda f: f.transpose(0, 2), "is not a permutation of 2 axes; each axis must occur once"),
         (lambda f: f.read_only.__setitem__(0, 1), "read-only"),
         (lambda f: f.read_only.set(np.zeros((4, 5))), "read-only"),
         (lambda f: f.copy_in(np.zeros((5, 4))), r"the shape of the field, \(4, 5\)"),

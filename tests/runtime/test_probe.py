@@ -1,4 +1,4 @@
-"""The kernels of the trust probe: right on this device, and a driver with a known fault does not pass."""
+"""The kernels of the probe: right on this device, and a driver with a known fault does not pass."""
 
 from __future__ import annotations
 

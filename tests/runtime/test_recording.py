@@ -278,7 +278,7 @@ def test_overlapping_numpy_arrays_take_the_long_way(device):
     for _ in range(4):
         pydp.forall(8, copy, np.zeros(8, np.int32), np.ones(8, np.int32), device=device)
     x = np.arange(16, dtype=np.int32)
-    with pytest.raises(pydp.InvalidArgument, match="Race: lane"):
+    with pytest.raises(pydp.InvalidArgument, match="race: lane"):
         pydp.forall(8, copy, x[1:9], x[:8], device=device)
 
 

@@ -109,12 +109,13 @@ def test_what_cannot_be_tuned(toys: Any) -> None:
         (lambda: tune(toy.double, X, device=toys, spec={"wait": 1}), "spec= is not accepted here"),
         (lambda: tune(toy.double, X[:0], device=toys), "this call of double cannot be tuned"),
         (lambda: tune(toy.unspecialized, X), "unspecialized has no specializations to tune"),
+        (lambda: tune(pydp.forall, 3), "invalid arguments for forall: missing a required argument: 'fn'; grid, fn"),
         (lambda: tune(toy.double, X, device=toys, budget=0), "budget is 0; a positive number"),
         (lambda: tune(toy.double, X, device=toys, budget=True), "budget is True"),
     ):
         with pytest.raises(InvalidArgument, match=match):
             wrong()
-    with pytest.raises(TypeError, match="nonsense"):  # what is wrong with the call itself
+    with pytest.raises(InvalidArgument, match=r"invalid arguments for double: .*'nonsense'.* are accepted"):
         tune(toy.double, X, device=toys, nonsense=1)
     assert (np.arange(10) == X).all()  # and nothing was run
 

@@ -60,7 +60,7 @@ def test_one_that_takes_too_long(toys: Any, monkeypatch: pytest.MonkeyPatch, stu
     monkeypatch.setattr(toy, "SPACE", [ToySpec(8), hanging, ToySpec(4)])
     monkeypatch.setattr(toy, "CLOSED", True)
     if stuck:
-        with pytest.raises(Stuck, match=r"no result within 300 s and still runs; start again"):
+        with pytest.raises(Stuck, match=r"no result within 300 s and still runs; start the process again"):
             tune(toy.double, X, device=toys)
         toy.RELEASED.set()
         for thread in threading.enumerate():

@@ -79,9 +79,9 @@ def forall(
     Python integers from -2**63 to 2**63 - 1 are accepted. Arithmetic on Python integers and indexes is exact in 64
     bits; only a store to a narrower type wraps. A Python integer combined with a 32- or 64-bit integer of an array
     takes that type. With an integer of 8 or 16 bits, only literals and constants from outside `fn` do. Literals,
-    arguments, and their sums, differences and products must fit this type; other values wrap. If a conditional
-    expression, `min`, `max` or a variable combines a Python integer with an array's integer, it keeps the value until
-    arithmetic with an array's integers, a cast or a store converts it.
+    arguments, and their sums, differences and products must fit this type; other values wrap. If `min`, `max`,
+    a conditional expression or a variable may hold either a Python integer or an array's integer, the value stays exact
+    until arithmetic with an array's integer, a cast or a store converts it.
 
     Returns the pyopencl event of the launch. Returns None, after waiting for the results, if `fn` writes NumPy arrays
     or runs on the host.
@@ -93,7 +93,7 @@ def forall(
     >>> a = np.arange(4); pydp.forall(a.shape, double, a); a
     array([0, 2, 4, 6])
 
-    Source: the tile operator's call sites (SPEC S1).
+    Source: the call sites of Ringseth's tile operator.
     """
     ready = _prepared(grid, fn, args, group, device, queue, wait_for, spec)
     call, plan = ready.call, ready.plan

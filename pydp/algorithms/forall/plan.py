@@ -141,8 +141,8 @@ class Translation:
             if dtypes.lost_in_arrays(array.dtype, device):
                 kind = "private" if isinstance(array, ir.PrivateArray) else "local"
                 raise UnsupportedOnDevice(
-                    f"{self.function.name}: the driver of {device.name!r} loses {kind} fields of {array.dtype}; "
-                    "records made with align=True and a size that is a multiple of four bytes are accepted"
+                    f"{self.function.name}: the driver of {device.name!r} does not store {kind} arrays of "
+                    f"{array.dtype} correctly; make the dtype with align=True and a size that is a multiple of 4 bytes"
                 )
         for parameter in self.function.parameters:
             dtypes.check_parameter(parameter.dtype, device, f"{self.function.name}: {parameter.name!r}")

@@ -149,7 +149,7 @@ def _numbers(call: Call) -> Operand:
     """The validated input of histogram."""
     source = call.input("x")
     if source.dtype.kind not in "iufb":
-        raise InvalidArgument(f"x has dtype {source.dtype}; integers and floats are accepted")
+        raise InvalidArgument(f"x has dtype {source.dtype}; bools, integers and floats are accepted")
     check_supported(source.dtype, call.device, "histogram")
     return source
 

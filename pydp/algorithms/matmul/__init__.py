@@ -70,7 +70,7 @@ def matmul(
     (2, 4)
 
     Sources: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), for CPUs; the tiled
-    matrix product of the tile operator (SPEC S1), for GPUs.
+    matrix product with Ringseth's tile operator, for GPUs.
     """
     call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
     plan, left, right, target = _prepare(call, alpha, beta, out, spec)

@@ -238,8 +238,8 @@ def _met(what: str, first: Node, second: Node) -> Type:
     elif widens_to(first if one.width == 1 else second, (one if one.width > 1 else other).name):
         return one if one.width > 1 else other
     raise Refused(
-        f"{what} is given {one} and {other}; two vectors of one type, and a vector with a scalar that ranks no higher "
-        "than its components, are accepted (convert_TYPE converts)"
+        f"{what} is given {one} and {other}; accepted are two vectors of one type, or a vector and a scalar that "
+        "converts to the vector's component type without loss of rank; use convert_TYPE"
     )
 
 

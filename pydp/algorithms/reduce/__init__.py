@@ -56,8 +56,8 @@ def reduce(
     axis: an axis, a tuple of axes, or None for all. keepdims: keep the reduced axes, with size 1.
     init: the first value, left of all elements: a value, or a Field or pyopencl Array of one element that is read on
         the device.
-    dtype: dtype of the fold and the result. The default is the dtype of `x`, or int64 or uint64 for sums and products
-        of smaller integers and bools, as in NumPy.
+    dtype: dtype of the reduction and the result. The default is the dtype of `x`, or int64 or uint64 for sums and
+        products of smaller integers and bools, as in NumPy.
     spec: a ReduceSpec, or a mapping of some of its fields.
     out: output array of the result's shape and dtype. It may overlap `x`.
 

@@ -46,12 +46,12 @@ def scan(
     op: any associative operator, commutative or not: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in a and
     b, a dict of such expressions for the fields of a record, or a Python function. `a` is the earlier one.
     The bracketing depends only on the sizes and the device, therefore float results are bitwise reproducible. The
-    operator only receives elements of `x` and their folds, with one exception. In an in-place scan (out=x), a
+    operator only receives elements of `x` and their reductions, with one exception. In an in-place scan (out=x), a
     work-group that recomputes the aggregate of a late partition may read elements while they are overwritten, and an
     element of more than 8 bytes may mix old and new bytes. The operator must terminate for such values; its result is
     discarded.
 
-    exclusive: element k is the fold of the elements before k. Element 0 is `init`, or the operator's identity (an
+    exclusive: element k is the reduction of the elements before k. Element 0 is `init`, or the operator's identity (an
     operator without a known identity needs init). reverse: the same as ``scan(x[::-1], ...)[::-1]``. init: the first
     value of every scan and of every segment: a value, or a Field or pyopencl Array of one element that is read on the
     device. segments: head flags (bool or uint8; nonzero starts a segment) or keys (other integers; a run of equal keys

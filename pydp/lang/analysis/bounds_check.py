@@ -20,7 +20,7 @@ def check(trace: LaunchTrace) -> None:
     """Raise VectorError if lanes of a launch certainly use an index outside a local or private field."""
     for event in trace.events:
         if isinstance(event, Access) and event.dims is not None and not isinstance(event.array, ir.GlobalArray):
-            lanes_in_bounds(event, lambda lane: trace.sample.name(lane).capitalize())
+            lanes_in_bounds(event, lambda lane: trace.sample.name(lane))
 
 
 def lanes_in_bounds(access: Access, lane_text: Callable[[int], str]) -> np.ndarray | None:

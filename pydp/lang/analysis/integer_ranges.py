@@ -52,14 +52,7 @@ class _TooWideError(Exception):
     """A value that 32 bits do not hold is needed whole."""
 
 
-def fits_32_bits(function: ir.Function | ir.ValueFunction, input_range: InputRange) -> bool:
-    """Whether the function, in the front end's form, gives the same results with its weak integers in 32 bits.
-
-    input_range: returns the range of a parameter, extent or index."""
-    return _IntegerRanges(function, input_range).run()
-
-
-class _IntegerRanges(Forward[VariableRanges]):
+class IntegerRanges(Forward[VariableRanges]):
     """The ranges of integer variables. The final pass raises _TooWideError for a value that 32 bits do not hold."""
 
     def __init__(self, function: ir.Function | ir.ValueFunction, input_range: InputRange) -> None:
@@ -408,19 +401,19 @@ class _IntegerRanges(Forward[VariableRanges]):
         return known
 
 
-_RULES: dict[type, Callable[[_IntegerRanges, Any], Range | None]] = {
-    ir.Const: _IntegerRanges._const,
-    ir.Read: _IntegerRanges._read,
-    ir.Unary: _IntegerRanges._unary,
-    ir.Binary: _IntegerRanges._binary,
-    ir.Compare: _IntegerRanges._compare,
-    ir.Logical: _IntegerRanges._logical,
-    ir.Select: _IntegerRanges._select,
-    ir.Cast: _IntegerRanges._cast,
-    ir.Math: _IntegerRanges._math,
-    ir.Load: _IntegerRanges._load,
-    ir.Member: _IntegerRanges._member,
-    ir.MakeRecord: _IntegerRanges._record,
+_RULES: dict[type, Callable[[IntegerRanges, Any], Range | None]] = {
+    ir.Const: IntegerRanges._const,
+    ir.Read: IntegerRanges._read,
+    ir.Unary: IntegerRanges._unary,
+    ir.Binary: IntegerRanges._binary,
+    ir.Compare: IntegerRanges._compare,
+    ir.Logical: IntegerRanges._logical,
+    ir.Select: IntegerRanges._select,
+    ir.Cast: IntegerRanges._cast,
+    ir.Math: IntegerRanges._math,
+    ir.Load: IntegerRanges._load,
+    ir.Member: IntegerRanges._member,
+    ir.MakeRecord: IntegerRanges._record,
 }
 
 

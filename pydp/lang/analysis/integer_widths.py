@@ -14,10 +14,18 @@ import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.analysis.exact_choices import BY_VALUE, WHOLE_VALUE_OPERATIONS, ExactChoices
+from pydp.lang.analysis.integer_ranges import InputRange, IntegerRanges
 from pydp.lang.ir.rewrite import Rewriter
 from pydp.lang.ir.types import BOOL, INT32, INT64, MIRRORED, UINT64
 
 _Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
+
+
+def fits_32_bits(function: ir.Function | ir.ValueFunction, input_range: InputRange) -> bool:
+    """Whether the function, in the front end's form, gives the same results with its weak integers in 32 bits.
+
+    input_range: returns the range of a parameter, extent or index."""
+    return IntegerRanges(function, input_range).run()
 
 
 def narrowed(function: _Made) -> _Made:

@@ -12,7 +12,8 @@ from pydp.errors import InvalidArgument
 from pydp.lang import ir
 from pydp.lang.analysis import regions
 from pydp.lang.analysis.exact_choices import is_promoted
-from pydp.lang.analysis.integer_ranges import InputRange, fits_32_bits
+from pydp.lang.analysis.integer_ranges import InputRange
+from pydp.lang.analysis.integer_widths import fits_32_bits
 from pydp.lang.analysis.intervals import Range, limits
 from pydp.lang.ir.text import expr_text
 from pydp.runtime.bounded import BoundedCache

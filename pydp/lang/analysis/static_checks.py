@@ -89,7 +89,7 @@ def _is_known(event: Event) -> bool:
 def _locate(access: Access, group: tuple[int, ...]) -> tuple[LocatedAccess, Symbols]:
     """The elements of an access without the symbols of its indexes, and these symbols. Raises VectorError for an index
     that is certainly out of bounds."""
-    inside = lanes_in_bounds(access, lambda lane: f"Lane {lane_index(lane, group)} of a group")
+    inside = lanes_in_bounds(access, lambda lane: f"lane {lane_index(lane, group)} of a group")
     lanes, flat = access.lanes, np.zeros((), np.int64)
     symbols: dict[Any, int] = {}
     for index, extent in zip(access.dims or (), _shape(access.array), strict=True):
@@ -139,7 +139,7 @@ def _follow_writes(
         at = int(np.argmax(missing))
         element = lane_index(int(located.elements[at]), _shape(access.array))
         lane = lane_index(int(located.lanes[at]), group)
-        raise VectorError(f"Lane {lane} of a group reads {name}{element} before any lane has written it", access.where)
+        raise VectorError(f"lane {lane} of a group reads {name}{element} before any lane has written it", access.where)
 
 
 def _reject_races(interval: Intervals, order: LaneOrder, group: tuple[int, ...]) -> None:

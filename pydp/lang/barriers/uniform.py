@@ -82,9 +82,9 @@ def check_barriers(function: ir.Function) -> None:
         return
     for barrier, reason in analyze(function).barriers:
         raise VectorError(
-            f"not all lanes of a group reach this barrier: {_absent(function, barrier)}, because line "
-            f"{reason.where.line} depends on {reason.value}, which differs between lanes. Move the barrier out of the "
-            f"condition, make the condition uniform, or {_advice(barrier)}",
+            f"{_absent(function, barrier)} reach this barrier, because line {reason.where.line} depends on "
+            f"{reason.value}, which differs between lanes. Move the barrier out of the condition, make the condition "
+            f"uniform, or {_advice(barrier)}",
             barrier.where,
         )
 
@@ -99,12 +99,12 @@ def _advice(barrier: ir.Barrier) -> str:
 
 
 def _absent(function: ir.Function, barrier: ir.Barrier) -> str:
-    """The lanes that do not reach a barrier, as text, if they are known before the launch."""
+    """The subject and verb of a sentence on the lanes that do not reach a barrier: "lane [0] does not"."""
     for event in trace_group(function):
         if isinstance(event, BarrierEvent) and event.barrier is barrier and event.absent:
             verb = "does" if len(event.absent) == 1 else "do"
-            return f"{lanes_text(event.absent, function.group or ())} {verb} not reach it"
-    return "some lanes may not reach it"
+            return f"{lanes_text(event.absent, function.group or ())} {verb} not"
+    return "some lanes may not"
 
 
 def _walk(body: Iterable[ir.Stmt], control: _Control, result: Uniformity) -> None:

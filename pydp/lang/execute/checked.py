@@ -173,8 +173,7 @@ class CheckedLanes(HostLanes):
             name = access.name if isinstance(access, ir.ItemBound) else access.array.name
             lane = self.launch.lane(int(self.lane_numbers[lanes[at]]))
             message = (
-                f"{lane.capitalize()} {VERBS[kind]} {name} at index {int(index[at])} of {what}; "
-                f"indexes 0 to {extent - 1} are valid"
+                f"{lane} {VERBS[kind]} {name} at index {int(index[at])} of {what}; indexes 0 to {extent - 1} are valid"
             )
             raise CheckFailed(message, access.where)
 
@@ -199,7 +198,7 @@ class CheckedLanes(HostLanes):
             first = int(np.argmax(missing))
             index = [int(k[first]) for k in at[self.fields[access.array.name] :]]
             lane = self.launch.lane(int(self.lane_numbers[lanes[first]]))
-            message = f"{lane.capitalize()} {VERBS[kind]} {access.array.name}{index} before any lane has written it"
+            message = f"{lane} {VERBS[kind]} {access.array.name}{index} before any lane has written it"
             raise CheckFailed(message, access.where)
 
     def _record(self, kind: str, access: Any, region: Region, units: np.ndarray, lanes: np.ndarray, given: Any) -> None:
@@ -252,7 +251,7 @@ class CheckedLanes(HostLanes):
         index, _ = element_of(self.memory[access.array.name], region, int(units[pair[0], 0]))
         name = f"{access.array.name}{index[self.fields.get(access.array.name, 0) :]}"
         one, other = (f"{self.launch.lane(int(lanes[k]))} writes {value[k]}" for k in pair)
-        return CheckFailed(f"Race: {one} to {name} and {other} to it, in one statement", access.where)
+        return CheckFailed(f"race: {one} to {name} and {other} to it, in one statement", access.where)
 
     # --- synchronization ----------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ class CheckedLaunch:
         why = missing_order(self.lanes > 1, same_group)
         if same_group and within:
             why = f"only a barrier of width {within} between them"
-        return CheckFailed(f"Race: {one} and {two}: {why}", sites[1][1])
+        return CheckFailed(f"race: {one} and {two}: {why}", sites[1][1])
 
 
 def _groups_sharing_memory(memory: dict[str, np.ndarray]) -> list[list[str]]:

@@ -140,7 +140,7 @@ def _of(values: Any, lanes: np.ndarray) -> np.ndarray:
 def race_text(first: Access, lane: str, element: str, second: Access, other_lane: str, other_element: str) -> str:
     """The first part of the error message for two accesses that race."""
     one = f"{lane} {VERBS[first.kind]} {element} in line {first.where.line}"
-    return f"Race: {one} and {other_lane} {VERBS[second.kind]} {other_element} in line {second.where.line}"
+    return f"race: {one} and {other_lane} {VERBS[second.kind]} {other_element} in line {second.where.line}"
 
 
 def missing_order(by_group: bool, same_group: bool) -> str:

@@ -396,7 +396,10 @@ class Expressions(Records):
     def need_group(self, what: str, node: ast.AST) -> tuple[int, ...]:
         """The group's extents; VectorError if the call gave no group."""
         if self.values_only:
-            self.fail(f"{what} is only available in functions run by forall; this is a function of values", node)
+            self.fail(
+                f"{what} is only available in functions run by forall; this is an operator, key or comparison function",
+                node,
+            )
         if self.group is None:
             self.fail(f"{what} needs a group; pass one to forall, for example group={(16,) * self.grid_rank}", node)
         self.uses_group = True

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pydp.errors import InvalidArgument
 from pydp.lang.ir import Where
 
-__all__ = ["VectorError"]
+__all__ = ["VectorError", "excerpt"]
 
 
 class VectorError(InvalidArgument):
-    """A vector function uses something that the language does not support, or is certainly wrong.
+    """A vector function uses something that the language does not support, or contains an error that pydp can prove
+    before the launch.
 
     ``message`` is the message alone. ``where`` is the source location (:class:`pydp.lang.ir.Where`) or None. ``str()``
     gives both, with the source line and a caret under the column.
@@ -19,7 +20,7 @@ class VectorError(InvalidArgument):
         self.message = message
         self.where = where
         self.callers: list[Where] = []
-        super().__init__(message if where is None else f"{message}\n{_excerpt(where)}")
+        super().__init__(message if where is None else f"{message}\n{excerpt(where)}")
 
     def called_at(self, where: Where) -> None:
         """Add a call on the way to the location; the innermost call is added first."""
@@ -35,7 +36,7 @@ class VectorError(InvalidArgument):
         return 0 if self.where is None else self.where.line
 
 
-def _excerpt(where: Where) -> str:
+def excerpt(where: Where) -> str:
     """The location as in a Python traceback, with a caret under the column."""
     head = f'  File "{where.file}", line {where.line}, in {where.function}'
     text = where.text.rstrip()

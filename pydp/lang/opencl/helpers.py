@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pydp.errors import UnsupportedOnDevice
+from pydp.lang.ir import Atomic as AtomicUpdate
 from pydp.lang.ir import Function
+from pydp.lang.ir.diagnostics import excerpt
 from pydp.runtime.device.profile import Profile
 from pydp.runtime.programs import program
 
@@ -29,6 +33,14 @@ class Atomic(NamedTuple):
 def atomic(op: str, space: str, c_type: str) -> Atomic:
     """The description of an atomic update for lane_atomics.mako."""
     return Atomic(op, space, c_type, _WORDS.get(c_type, c_type))
+
+
+def unsupported_atomic(statement: AtomicUpdate, dtype: np.dtype[Any]) -> UnsupportedOnDevice:
+    """The error of an atomic update of a dtype without one, with the user's line."""
+    return UnsupportedOnDevice(
+        f"atomic_{statement.op} does not support {dtype}; integers and floats of 32 and 64 bits are accepted\n"
+        f"{excerpt(statement.where)}"
+    )
 
 
 def check_atomics(function: Function, atomics: Iterable[Atomic], profile: Profile) -> None:

@@ -44,11 +44,16 @@ class ScalarC(Visitor):
 
     def on_other(self, expr: ir.Expr) -> str:
         """The text of a GroupIndex, LocalIndex, GlobalIndex, GridExtent, ArrayExtent or Parameter."""
-        raise InvalidArgument(f"{type(expr).__name__} is not known in a function of values; its arguments are accepted")
+        raise InvalidArgument(
+            f"{type(expr).__name__} is not known in an operator, key or comparison function; expressions of the "
+            "function's own parameters are accepted"
+        )
 
     def load(self, expr: ir.Load, path: tuple[str, ...] = ()) -> str:
         """The text of an element of an array, or of its member at `path`."""
-        raise InvalidArgument(f"{expr.array.name} is an array; a function of values takes numbers and records")
+        raise InvalidArgument(
+            f"{expr.array.name} is an array; an operator, key or comparison function takes numbers and records"
+        )
 
     def variable(self, variable: ir.Variable) -> str:
         return identifier("v_", variable.name)

@@ -302,10 +302,7 @@ class _SimtC(BodyC):
         c_type = dtypes.c_name(dtype)
         bitwise = statement.op in ("and", "or", "xor")
         if dtype == np.bool_ or c_type not in _ATOMIC_TYPES or (bitwise and dtype.kind == "f"):
-            raise UnsupportedOnDevice(
-                f"{statement.where}: atomic {statement.op} of {dtype} values; integers of 32 and 64 bits are accepted, "
-                "and float32 and float64 for add, min and max"
-            )
+            raise helpers.unsupported_atomic(statement, dtype)
         space = "local" if isinstance(array, ir.LocalArray) else "global"
         self.atomics.add(helpers.atomic(statement.op, space, c_type))
         condition = self.store_condition(inside)

@@ -40,14 +40,20 @@ class BodyC(ScalarC):
     # -- hooks of a lowering ------------------------------------------------------------------------------
 
     def on_atomic(self, statement: ir.Atomic) -> None:
-        raise InvalidArgument("a function of values has no atomic updates; it takes numbers and gives one")
+        raise InvalidArgument(
+            "an operator, key or comparison function has no atomic updates; it takes numbers and gives one"
+        )
 
     def on_barrier(self, statement: ir.Barrier) -> None:
-        raise InvalidArgument("a function of values has no barriers; it is called by each lane for itself")
+        raise InvalidArgument(
+            "an operator, key or comparison function has no barriers; it is called by each lane for itself"
+        )
 
     def global_element(self, array: ir.GlobalArray, indices: Sequence[str]) -> tuple[str, str]:
         """(condition that the element is in bounds or "", text of the element)."""
-        raise InvalidArgument(f"{array.name} is an array; a function of values takes numbers and records")
+        raise InvalidArgument(
+            f"{array.name} is an array; an operator, key or comparison function takes numbers and records"
+        )
 
     def store_condition(self, inside: str) -> str:
         """The condition of a write to a global array; `inside`: the condition that the element is in bounds."""

@@ -24,10 +24,14 @@ def _expand(key: Any, rank: int) -> list[Any]:
         plain = item is None or item is Ellipsis or isinstance(item, slice)
         if isinstance(item, (bool, np.bool_)) or not (plain or hasattr(item, "__index__")):
             raise InvalidArgument(
-                f"index {item!r} is not accepted; integers, slices, ... and None are (use .get() for other indexes)"
+                f"index {item!r} is not accepted; integers, slices, Ellipsis and None are accepted. For other indexes, "
+                "index the result of .get()"
             )
         if isinstance(item, np.ndarray) and item.ndim > 0:
-            raise InvalidArgument("an array index is not accepted; integers, slices, ... and None are")
+            raise InvalidArgument(
+                "an array index is not accepted; integers, slices, Ellipsis and None are accepted. For other indexes, "
+                "index the result of .get()"
+            )
     used = sum(item is not None and item is not Ellipsis for item in items)
     dots = [at for at, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:

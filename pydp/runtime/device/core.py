@@ -30,7 +30,7 @@ _MOST_RECORDINGS = 512
 
 
 class DeviceCore:
-    """One OpenCL device, as needed to build and run kernels. `drivers.devices.Device` adds the trust probe."""
+    """One OpenCL device, as needed to build and run kernels. `drivers.devices.Device` adds the probe."""
 
     is_target = False  # whether kernels are only compiled, not run; see pydp.offline.target
 

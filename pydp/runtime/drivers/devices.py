@@ -1,6 +1,6 @@
 """Device selection: list the devices, select one, set the default of a block.
 
-No driver is loaded before the first query. A device is used only after its trust probe passed.
+No driver is loaded before the first query. A device is used only after its probe passed.
 """
 
 from __future__ import annotations
@@ -39,22 +39,24 @@ forks.on_loss(_defaults.clear)  # `device` then raises; `_all` keeps the devices
 
 
 class Device(DeviceCore):
-    """One OpenCL device, with one context and one in-order queue for the whole process.
+    """One OpenCL device, with one context and one in-order queue.
+
+    There is one Device per OpenCL device and process. A context that the caller made has its own Device.
 
     ``name``, ``vendor``, ``platform``, ``driver_version``, ``kind`` ("cpu", "gpu", "accelerator") and ``driver``
     ("pocl", "intel", ...) describe the device. ``cl``, ``context`` and ``queue`` are pyopencl objects. ``profile``
     holds the properties that decide which kernels run. ``uid`` is the same in every process. ``reason`` explains why
-    the device cannot be used; it is None if the trust probe passed.
+    the device cannot be used; it is None if the probe passed.
     """
 
     @property
     def reason(self) -> str | None:
-        """Why the device cannot be used, in one sentence; None if its trust probe passed."""
+        """Why the device cannot be used, in one sentence; None if its probe passed."""
         return probe.verdict(self)
 
     @property
     def usable(self) -> bool:
-        """Whether the trust probe passed."""
+        """Whether the probe passed."""
         return self.reason is None
 
     @property
@@ -94,7 +96,7 @@ def all_devices() -> list[Device]:
 def devices() -> list[Device]:
     """The usable devices, best first: GPUs, then accelerators, then CPUs. Simulators come last.
 
-    A device is usable if a small kernel with barriers, local memory and atomics computed the correct result on it. The
+    A device is usable if small kernels with barriers, local memory and atomics computed correct results on it. The
     command ``pydp devices`` also shows the other devices, with the reason.
     """
     return [device for device in all_devices() if device.usable]

@@ -1,4 +1,4 @@
-"""The trust probe: a device is used only after small kernels computed correct results on it.
+"""The probe: a device is used only after small kernels computed correct results on it.
 
 Some drivers list a device but fail every build on it, or run barriers incorrectly. Such a driver may also crash or
 hang, so the probe runs in a separate process. The result is stored on disk per device, driver version and
@@ -62,7 +62,7 @@ def _apply(device: DeviceCore, found: dict[str, Any]) -> None:
     profile = device.profile
     trusted = tuple(size for size in profile.subgroup_sizes if size in found["subgroups"])
     if trusted != profile.subgroup_sizes:
-        sources = {**profile.sources, "subgroup_sizes": "trust probe: other sizes are not laid out by local id"}
+        sources = {**profile.sources, "subgroup_sizes": "probe: other sizes are not laid out by local id"}
         device._profile = dataclasses.replace(profile, subgroup_sizes=trusted, sources=sources)
 
 
@@ -107,18 +107,18 @@ def _in_process_of_its_own(device: DeviceCore) -> dict[str, Any]:
             command, env=environment, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        return {"reason": f"the trust probe did not finish within {_SECONDS:g} seconds", "subgroups": []}
+        return {"reason": f"the probe did not finish within {_SECONDS:g} seconds", "subgroups": []}
     except OSError as error:
-        log_once(f"cannot start a process for the trust probe ({error}); running it in this process")
+        log_once(f"cannot start a process for the probe ({error}); running it in this process")
         return run(device)
     for line in done.stdout.splitlines():
         if line.startswith(MARK):
             return dict(json.loads(line[len(MARK) :]))
     if done.returncode < 0:
-        reason = f"the driver ended the process (signal {-done.returncode}) during the trust probe"
+        reason = f"the driver ended the process (signal {-done.returncode}) during the probe"
     else:
         last = done.stderr.strip().splitlines()[-1:] or ["no output"]
-        reason = f"the trust probe ended with status {done.returncode}: {last[0]}"
+        reason = f"the probe ended with status {done.returncode}: {last[0]}"
     return {"reason": reason, "subgroups": []}
 
 
@@ -129,7 +129,7 @@ def run(device: DeviceCore) -> dict[str, Any]:
     try:
         reason = _group_probe(device)
     except (cl.Error, PydpError) as error:
-        reason = f"the trust probe failed to run: {str(error).splitlines()[0]}"
+        reason = f"the probe failed to run: {str(error).splitlines()[0]}"
     sizes: list[int] = []
     if reason is None and device.profile.subgroup_sizes:
         try:

@@ -91,7 +91,7 @@ class Field(FieldOperators):
             return self.T
         places = [axis + self.rank if axis < 0 else axis for axis in order]
         if sorted(places) != list(range(self.rank)):
-            raise InvalidArgument(f"axes {order} do not give an order of the {self.rank} axes; name each axis once")
+            raise InvalidArgument(f"axes={order!r} is not a permutation of {self.rank} axes; each axis must occur once")
         shape = tuple(self.shape[axis] for axis in places)
         return self._view((shape, tuple(self.strides[axis] for axis in places), self.offset))
 
@@ -124,7 +124,7 @@ class Field(FieldOperators):
     def copy_in(self, values: Any, blocking: bool = True) -> cl.Event | None:
         """Copy `values` (NumPy array, Field or pyopencl Array of the same shape) into this field.
 
-        A synchronisation point (SPEC S1): when it returns, the copy is complete and `values` may change. With
+        A synchronization point: when it returns, the copy is complete and `values` may change. With
         ``blocking=False`` it returns immediately with the event of the copy (None if the field is empty), and
         `values` must not change before that event completes. Raises InvalidArgument for another shape or a read-only
         field.
@@ -134,7 +134,7 @@ class Field(FieldOperators):
     def copy_out(self, target: Any, blocking: bool = True) -> cl.Event | None:
         """Copy this field into `target`, a writable NumPy array, Field or pyopencl Array of the same shape.
 
-        A synchronisation point (SPEC S1). With ``blocking=False`` it returns immediately with the event of the copy;
+        A synchronization point. With ``blocking=False`` it returns immediately with the event of the copy;
         a NumPy target must then be C-contiguous. Raises InvalidArgument for another shape, another dtype of a NumPy
         target, or a read-only target.
         """

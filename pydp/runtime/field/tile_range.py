@@ -38,7 +38,7 @@ def is_writable(base: Any) -> bool:
 
 
 class TileRange:
-    """An indexable whose elements are tiles; `pydp.tile` creates it.
+    """A range of tiles over an array or over another tile range; `pydp.tile` creates it.
 
     `extent` is the number of tiles per axis. ``range[t]`` is tile number t: a view of the data (a Field or ndarray),
     clipped at the end of the data, or a TileRange if the tiles are tiled again. `base` is the data. `tiles` holds the

@@ -48,12 +48,13 @@ def _indexable(x: Any, what: str) -> Any:
 
 
 def tile(x: Any, extent: Sequence[int] | int, tail: str | Sequence[str] | None = None, fill: Any = None) -> TileRange:
-    """Split an indexable into tiles (SPEC S1). The result has the same rank, and its elements are tiles.
+    """Split an array (Field, NumPy array, pyopencl Array) or a tile range into tiles.
 
-    x: Field, NumPy array, pyopencl Array, or a tile range, whose tiles are tiled again. extent: the sizes of a tile,
-    one per axis, each at least 1. tail: the policy for a last tile that extends beyond the data, or a sequence with one
-    policy per axis. "mask" (the default): reads return `fill`, writes are dropped. "pad": the same as "mask". "exact":
-    InvalidArgument unless the tiles divide the data. If `tail` or `fill` is None, a tile range keeps its own.
+    The result has the same rank, and its elements are tiles. If `x` is a tile range, its tiles are tiled again. extent:
+    the sizes of a tile, one per axis, each at least 1. tail: the policy for a last tile that extends beyond the data,
+    or a sequence with one policy per axis. "mask" (the default): reads return `fill`, writes are dropped. "pad": the
+    same as "mask". "exact": InvalidArgument unless the tiles divide the data. If `tail` or `fill` is None, a tile range
+    keeps its own.
 
     >>> import numpy as np, pydp
     >>> tiled = pydp.tile(np.arange(20).reshape(4, 5), (2, 2))
@@ -64,10 +65,10 @@ def tile(x: Any, extent: Sequence[int] | int, tail: str | Sequence[str] | None =
 
 
 def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | None = None) -> Any:
-    """A view of the part of an indexable that begins at `start` and has size `extent` (None: up to the end).
+    """A view of the part of `x` that begins at `start` and has size `extent` (None: up to the end).
 
-    The rank stays the same. For a tile range, `start` and `extent` count tiles. Raises InvalidArgument if the section
-    is not inside the data.
+    x: an array (Field, NumPy array, pyopencl Array) or a tile range. The rank stays the same. For a tile range, `start`
+    and `extent` count tiles. Raises InvalidArgument if the section is not inside the data.
 
     >>> import numpy as np, pydp
     >>> pydp.section(np.arange(10), 2, 3).tolist()
@@ -77,10 +78,11 @@ def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | No
 
 
 def project(x: Any, axis: int, index: int) -> Any:
-    """A view of an indexable at `index` along `axis`; the result has one axis less.
+    """A view of `x` at `index` along `axis`; the result has one axis less.
 
-    A tile range can be projected only along an axis on which its tiles have size 1. Otherwise, project the data and
-    tile the result. Raises InvalidArgument if `axis` or `index` is out of range.
+    x: an array (Field, NumPy array, pyopencl Array) or a tile range. A tile range can be projected only along an axis
+    on which its tiles have size 1. Otherwise, project the data and tile the result. Raises InvalidArgument if `axis` or
+    `index` is out of range.
 
     >>> import numpy as np, pydp
     >>> pydp.project(np.arange(6).reshape(2, 3), 0, 1).tolist()
@@ -118,7 +120,9 @@ def _one(value: Any, what: str) -> int:
 
 
 def read_only(x: Any) -> Any:
-    """A read-only view of an indexable, for the host and for vector functions.
+    """A read-only view of `x`, for the host and for vector functions.
+
+    x: an array (Field, NumPy array, pyopencl Array) or a tile range.
 
     >>> import numpy as np, pydp
     >>> pydp.read_only(np.zeros(3)).flags.writeable

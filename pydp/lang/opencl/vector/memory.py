@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.c_text import from_memory, private_type, to_memory
@@ -240,7 +239,7 @@ class StripMemory(Addresses):
         elif address.first is not None:
             address = self.element_of_each_lane(address, place)
             address = address._replace(place=self.temporary(address.place))
-        update = self._update(statement.op, place, statement.old is not None)
+        update = self._update(statement, place)
         kind = f"atomic_{statement.op}" if statement.old is None else f"fetch_{statement.op}"
         function, found = self.access(kind, place, address, mask is not None, update=update), []
         for row in range(self.layout.rows):
@@ -255,11 +254,10 @@ class StripMemory(Addresses):
             slot = self.address(statement.old, self.indices(statement.old, (first,)))
             self._store_private(self.place(statement.old, ()), slot, StripValue(tuple(found), None, place.dtype))
 
-    def _update(self, op: str, place: Place, fetched: bool) -> str:
+    def _update(self, statement: ir.Atomic, place: Place) -> str:
+        op, fetched = statement.op, statement.old is not None
         if place.element not in ("int", "uint", "long", "ulong", "float", "double"):
-            raise UnsupportedOnDevice(
-                f"atomic_{op} does not support {place.dtype}; 32 and 64-bit integers and floats are accepted"
-            )
+            raise helpers.unsupported_atomic(statement, place.dtype)
         if place.space == "__global":
             self.kernel.atomics.add(helpers.atomic(op, "global", place.element))
             call = f"lane_atomic_{op}_global_{place.element}(PLACE, VALUE);"
