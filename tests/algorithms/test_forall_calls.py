@@ -406,3 +406,13 @@ def test_explanations(device):
     for wrong in (len, pydp.field, 3):
         with pytest.raises(InvalidArgument, match="cannot be explained; an algorithm of pydp or a function for"):
             pydp.explain(wrong, c)
+
+
+@pytest.mark.parametrize("mapping", ["simt", "vector"])
+def test_atomic_updates_of_small_integers_name_the_line(device, mapping):
+    def count(idx, c):
+        pydp.atomic_add(c, 0, 1)
+
+    said = r"atomic_add does not support int16; integers and floats of 32 and 64 bits are accepted\n  File .*, in count"
+    with pytest.raises(pydp.UnsupportedOnDevice, match=said):
+        pydp.forall(4, count, np.zeros(1, np.int16), device=device, spec={"mapping": mapping})
