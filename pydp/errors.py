@@ -69,5 +69,5 @@ class OutOfResources(PydpError, MemoryError):
 
 
 class NoUsableDevice(PydpError):
-    """No OpenCL device passed the probe, none matches the request, or the process was forked after its
-    parent used OpenCL."""
+    """No OpenCL device passed the probe, none matches the request, or the process was forked after its parent used
+    OpenCL."""

@@ -1,5 +1,7 @@
 """Whether 32 bits are enough for a function's weak integers, from the ranges of a launch's extents and numbers.
 
+`integer_widths.fits_32_bits` runs this analysis.
+
 Weak integers have 64-bit values. Addition, subtraction and multiplication need only the low 32 bits when the
 destination has 32 bits. An index that does not fit 32 bits is out of bounds in both forms. Comparisons, divisions,
 conversions and loop bounds need the whole value, so its range must fit 32 bits.
