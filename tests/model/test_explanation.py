@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, explained_by, given, sources_of
 
 pytestmark = pytest.mark.host
@@ -51,7 +52,7 @@ def test_arguments_by_name() -> None:
     assert isinstance(other, Given) and vars(other) == {"x": 1, "op": "min", "axis": 2, "out": None}
     assert found.op == "max"
     for args, kw in (((), {}), ((1,), {"axes": 2}), ((1, "+", 0), {})):
-        with pytest.raises(TypeError):
+        with pytest.raises(InvalidArgument, match="are accepted"):
             given(_call, args, kw)
 
 
