@@ -6,6 +6,7 @@ part is the time of the call that builds a program. Creating the kernel object a
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import statistics
@@ -63,7 +64,7 @@ def f(idx, out, a):
         d = d * 2
     out[idx] = s[src, l]
 """
-# Constants that are exact in float32. They differ from those of earlier runs, whose kernels are on disk.
+# The functions' constants start at the time, because the kernels of earlier runs are on disk. All are exact in float32.
 _numbers = itertools.count(time.time_ns() % 10**6)
 
 
@@ -120,7 +121,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
             times = []
             for _ in range(3 if quick else 15):
                 function = _function(text, Path(folder))
-                times.append(_measure(lambda f=function, a=arrays, n=grid, g=group: pydp.forall(n, f, *a, group=g)))  # type: ignore[misc]
+                times.append(_measure(functools.partial(pydp.forall, grid, function, *arrays, group=group)))
             ours, driver = (statistics.median(part) for part in zip(*times[1:], strict=True))
             share = {"driver": driver / (ours + driver)}
             rows.append(Row("first_call", name, device.name, ours + driver, ours * 1e3, "ms in pydp", share))

@@ -474,7 +474,7 @@ def loads(some: Iterable[Stmt]) -> Iterator[Load]:
 
 
 def accesses(some: Iterable[Stmt]) -> Iterator[Load | Store | Atomic]:
-    """All accesses to arrays by some statements; those of a statement itself before the loads in its expressions."""
+    """The array accesses of statements, in order. For each statement, its store or atomic comes before its loads."""
     for statement in some:
         if isinstance(statement, Store | Atomic):
             yield statement
