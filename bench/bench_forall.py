@@ -151,7 +151,7 @@ def _products(device: Any, size: int, peak: Any) -> list[Row]:
         rate = 2.0 * size**3 / seconds[name] / 1e9
         peers = ("numpy", "textbook", "two-level") if name == "neighbours" else ("numpy", "textbook")
         ratios = {peer: seconds[peer] / seconds[name] for peer in peers}
-        ratios["FMA peak"] = rate / peak.rate(seconds["peak"])
+        ratios["FMA peak"] = rate / peak.limit
         rows.append(Row("forall", f"{name} product {size}", device.name, seconds[name], rate, "GFLOP/s", ratios))
     return rows
 

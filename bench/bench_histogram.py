@@ -20,6 +20,9 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
     small = rng.integers(0, 256, n).astype(np.uint8)
     wide = rng.integers(0, 1000, few).astype(np.int32)
     real = rng.random(few, dtype=np.float32)
+    shares = rng.random(few, dtype=np.float32)
+    given_shares = pydp.field(shares, device=device)
+    spread = np.logspace(-6, 0, 65)
     edges = np.sort(rng.random(65)).astype(np.float32)
     edges[0], edges[-1] = 0, 1
     cases: list[tuple[str, np.ndarray, Callable[[Any], Any], Callable[[Any], Any]]] = [
@@ -37,11 +40,23 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
             lambda x: pydp.histogram(x, edges)[0],
             lambda x: np.histogram(x, edges)[0],
         ),
+        (
+            f"64 bins with logarithmic edges of {few} float32",
+            real,
+            lambda x: pydp.histogram(x, spread)[0],
+            lambda x: np.histogram(x, spread)[0],
+        ),
+        (
+            f"100 even bins of {few} float32 with float32 weights",
+            real,
+            lambda x: pydp.histogram(x, 100, (0, 1), given_shares)[0],
+            lambda x: np.histogram(x, 100, (0, 1), weights=shares)[0],
+        ),
     ]
     rows = []
     for case, x, ours, theirs in cases:
         field = pydp.field(x, device=device)
-        np.testing.assert_array_equal(ours(field).get(), theirs(x))
+        np.testing.assert_allclose(ours(field).get(), theirs(x), rtol=1e-5 if "weights" in case else 0)
         candidates = {"pydp": partial(_counts, ours, field), "NumPy": partial(theirs, x)}
         seconds = alternating(candidates, repeats=5, budget=5.0)
         spent = seconds["pydp"]

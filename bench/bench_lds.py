@@ -30,8 +30,9 @@ def run(device: Any, quick: bool = False) -> list[Row]:
     ]
 
 
-def _conflicts(device: Any, quick: bool) -> Iterator[Row]:
-    """Dependent reads of local memory at several strides, relative to stride 1, with the model's conflict degree."""
+def bank_conflicts(device: Any, quick: bool = False) -> dict[int, dict[str, float]]:
+    """Dependent reads of local memory, by stride in words: the seconds of a launch, its reads, the time relative to
+    stride 1, and the model's conflict degree."""
     profile = device.profile
     lanes = min(256, profile.max_group_size)
     groups, repeats = (4, 64) if quick else (8 * profile.compute_units, 512)
@@ -46,13 +47,25 @@ def _conflicts(device: Any, quick: bool) -> Iterator[Row]:
         return lambda: made[stride].enqueue(device.queue, (groups * lanes,), (lanes,), [out, np.int32(repeats)]).wait()
 
     seconds = alternating({str(stride): reads(stride) for stride in _STRIDES}, budget=2.0)
-    for stride in _STRIDES:
-        predicted = degree(banks, [4 * stride * lane for lane in range(banks.lanes)])
-        spent = seconds[str(stride)]
-        note = "no banks" if banks.count == 1 else f"conflict degree {predicted} predicted"
+    return {
+        stride: {
+            "seconds": seconds[str(stride)],
+            "reads": groups * lanes * repeats,
+            "time": seconds[str(stride)] / seconds["1"],
+            "degree": degree(banks, [4 * stride * lane for lane in range(banks.lanes)]),
+        }
+        for stride in _STRIDES
+    }
+
+
+def _conflicts(device: Any, quick: bool) -> Iterator[Row]:
+    """Rows of `bank_conflicts`."""
+    for stride, found in bank_conflicts(device, quick).items():
+        spent = found["seconds"]
+        note = "no banks" if device.profile.banks == 1 else f"conflict degree {found['degree']} predicted"
         yield Row(
-            "lds", f"reads {stride} words apart", device.name, spent, groups * lanes * repeats / spent / 1e9, "Gread/s",
-            {"1 word apart": seconds["1"] / spent}, note,
+            "lds", f"reads {stride} words apart", device.name, spent, found["reads"] / spent / 1e9, "Gread/s",
+            {"1 word apart": 1 / found["time"]}, note,
         )  # fmt: skip
 
 

@@ -12,48 +12,73 @@ from pydp.bench.measure import Row, alternating
 import pydp
 from pydp.runtime.programs.program import kernel
 
-SQUARES = [(size, size, size) for size in (512, 1024, 2048, 4096)]
-SKINNY = [(4096, 4096, 64), (64, 4096, 4096), (4096, 64, 4096), (1, 4096, 4096)]  # (m, n, k)
+Size = tuple[int, ...]
+SQUARES: list[Size] = [(size, size, size) for size in (512, 1024, 2048, 4096)]
+SKINNY: list[Size] = [(4096, 4096, 64), (64, 4096, 4096), (4096, 64, 4096), (1, 4096, 4096)]  # (m, n, k)
+SMALL: list[Size] = [(128, 128, 128), (256, 256, 256)]
+BATCHES: list[Size] = [(10_000, 16, 16, 16), (1_000, 64, 64, 64), (100, 256, 256, 256)]  # (batch, m, n, k)
+DIGITS = (797, 3000, 64)  # as in `pydp demo`: b is the transposed view of a contiguous array
 _TEXTBOOK_TILE = 16
 
 
 def run(
     device: Any,
-    sizes: Sequence[tuple[int, int, int]] | None = None,
+    sizes: Sequence[Size] | None = None,
     dtypes: Sequence[str] = ("float32", "float64"),
     quick: bool = False,
 ) -> list[Row]:
-    """One row per dtype and size (m, n, k): rate in GFLOP/s, ratios to NumPy, the textbook kernel and the peak."""
-    chosen = list(sizes) if sizes is not None else SQUARES[:2] if quick else SQUARES + SKINNY
+    """One row per dtype and size, (m, n, k) or (batch, m, n, k); without sizes also complex64 and a transposed b.
+
+    Rates in GFLOP/s, ratios to NumPy, the textbook kernel, the multiply-add peak and, for one row, the read limit.
+    """
+    chosen = list(sizes) if sizes is not None else SQUARES[:2] if quick else SQUARES + SKINNY + SMALL + BATCHES
     rows = []
     for dtype in dtypes:
         if dtype == "float64" and not device.profile.fp64:
             continue
         peak = Limits(device).peak(dtype)
-        rows += [_case(device, dtype, m, n, k, peak) for m, n, k in chosen]
+        rows += [_case(device, dtype, size, peak) for size in chosen]
+        if dtype == "float32" and sizes is None and not quick:
+            rows += [_case(device, dtype, DIGITS, peak, turned=True)]
+            rows += [_case(device, "complex64", (1024, 1024, 1024), peak)]
     return rows
 
 
-def _case(device: Any, dtype: str, m: int, n: int, k: int, peak: Any) -> Row:
+def _random(rng: Any, shape: Size, dtype: str) -> Any:
+    real = rng.standard_normal(shape)
+    return (real + 1j * rng.standard_normal(shape) if dtype == "complex64" else real).astype(dtype)
+
+
+def _case(device: Any, dtype: str, size: Size, peak: Any, turned: bool = False) -> Row:
+    *batch, m, n, k = size
     rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    a, b = _random(rng, (*batch, m, k), dtype), _random(rng, (n, k) if turned else (*batch, k, n), dtype)
     left, right = pydp.field(a, device=device), pydp.field(b, device=device)
-    out, host = pydp.empty((m, n), dtype, device=device), np.empty((m, n), dtype)
+    if turned:
+        b, right = b.T, right.T
+    out, host = pydp.empty((*batch, m, n), dtype, device=device), np.empty((*batch, m, n), dtype)
 
     def ours() -> None:
         pydp.matmul(left, right, out=out).event.wait()
 
     candidates = {"pydp": ours, "numpy": lambda: np.matmul(a, b, out=host), "peak": peak}
-    textbook = _textbook(device, dtype, left, right, m, n, k)
+    textbook = None if batch or turned or dtype == "complex64" else _textbook(device, dtype, left, right, m, n, k)
     if textbook is not None:
         candidates["textbook"] = textbook
+    read = Limits(device).read(b.nbytes) if m == 1 else None
+    if read is not None:
+        candidates["read"] = read
     seconds = alternating(candidates)
     np.testing.assert_allclose(out.get(), host, rtol=0, atol=50 * np.finfo(dtype).eps * np.sqrt(k) * k**0.5)
-    rate = 2.0 * m * n * k / seconds["pydp"] / 1e9
+    work = 2.0 * host.size * k * (4 if dtype == "complex64" else 1)
+    rate = work / seconds["pydp"] / 1e9
     peers = [name for name in ("numpy", "textbook") if name in seconds]
     ratios: dict[str, float] = {name: seconds[name] / seconds["pydp"] for name in peers}
-    ratios["FMA peak"] = rate / peak.rate(seconds["peak"])
-    return Row("matmul", f"{dtype} {m}x{n}x{k}", device.name, seconds["pydp"], rate, "GFLOP/s", ratios)
+    ratios["FMA peak"] = rate / peak.limit
+    if read is not None:
+        ratios["read limit"] = b.nbytes / seconds["pydp"] / 1e9 / read.limit
+    case = f"{dtype} {'x'.join(map(str, size))}{' b transposed' if turned else ''}"
+    return Row("matmul", case, device.name, seconds["pydp"], rate, "GFLOP/s", ratios)
 
 
 def _textbook(device: Any, dtype: str, a: Any, b: Any, m: int, n: int, k: int) -> Any:

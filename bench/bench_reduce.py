@@ -1,10 +1,11 @@
-"""Reductions against NumPy's, as read rates."""
+"""Reductions against NumPy's and the device's read limit, as read rates."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from pydp.bench.limits import Limits
 from pydp.bench.measure import Row, alternating
 
 import pydp
@@ -21,6 +22,9 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         (f"sum of {n} float32", flat, "+", None, np.sum),
         (f"max of {n} float32", flat, "max", None, np.max),
         (f"sum of {n} int32", flat.view(np.int32), "+", None, np.sum),
+        (f"sum of {n} uint8", flat.view(np.uint8)[:n], "+", None, np.sum),
+        (f"sum of {n // 64} float32", flat[: n // 64], "+", None, np.sum),
+        (f"row sums of {n // 64}x16 float32", flat[: n // 4].reshape(-1, 16), "+", 1, np.sum),
         (f"row sums of {side}x{side} float32", square, "+", 1, np.sum),
         (f"column sums of {side}x{side} float32", square, "+", 0, np.sum),
     ]
@@ -35,7 +39,8 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         def on_host(x: Any = x, axis: Any = axis, reference: Any = reference) -> None:
             reference(x, axis=axis)
 
-        seconds = alternating({"pydp": on_device, "NumPy": on_host})
+        read = Limits(device).read(x.nbytes)
+        seconds = alternating({"pydp": on_device, "NumPy": on_host, "read": read})
         rate = x.nbytes / seconds["pydp"] / 1e9
         rows.append(
             Row(
@@ -45,7 +50,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
                 seconds["pydp"],
                 rate,
                 "GB/s",
-                {"NumPy": seconds["NumPy"] / seconds["pydp"]},
+                {"NumPy": seconds["NumPy"] / seconds["pydp"], "read limit": rate / read.rate(seconds["read"])},
             )
         )
     return rows

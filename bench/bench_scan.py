@@ -20,10 +20,17 @@ _FULL = (1 << 16, 1 << 20, 1 << 23, 1 << 26)
 
 
 def run(device: pydp.Device, quick: bool = False, sizes: Sequence[int] | None = None) -> list[Row]:
-    """Flat sums of `sizes` int32 and float32, and at the largest size every strategy, segments and both axes."""
+    """Flat sums of `sizes` int32 and float32; at the largest size every strategy, segments and both axes; columns."""
     sizes = tuple(sizes) if sizes is not None else _QUICK if quick else _FULL
     rows = [_flat(device, dtype, n) for dtype in ("int32", "float32") for n in sizes]
     rows += _variants(device, max(sizes))
+    for shape, in_place in (
+        ((4096, 4096), False),
+        ((1_000_000, 64), False),
+        ((10_000_000, 8), False),
+        ((10_000_000, 8), True),
+    ):
+        rows.append(_columns(device, (shape[0] // 16 if quick else shape[0], shape[1]), in_place))
     return rows
 
 
@@ -61,6 +68,27 @@ def _flat(device: pydp.Device, dtype: str, n: int) -> Row:
     )
     seconds["copy kernel"] *= 2 * x.nbytes / copy.work  # scaled to the bytes that the scan reads and writes
     return _row(device, f"sum of {n} {dtype}", seconds, n)
+
+
+def _columns(device: pydp.Device, shape: tuple[int, int], in_place: bool) -> Row:
+    """Sums down axis 0 against the flat sum of the same elements, NumPy and a copy kernel."""
+    x = np.random.default_rng(2).integers(0, 100, shape).astype(np.int32)
+    field, out = pydp.field(x, device=device), pydp.empty(shape, np.int32, device=device)
+    source = out if in_place else field
+    host = np.empty_like(x)
+    copy = Limits(device).copy(x.nbytes)
+    seconds = alternating(
+        {
+            "pydp": _blocking(device, lambda: pydp.scan(source, axis=0, out=out)),
+            "flat sum": _blocking(device, lambda: pydp.scan(source.reshape(-1), out=out.reshape(-1))),
+            "copy kernel": copy,
+            "NumPy": lambda: np.cumsum(x, axis=0, dtype=np.int32, out=host),
+        },
+        repeats=5,
+    )
+    seconds["copy kernel"] *= 2 * x.nbytes / copy.work
+    case = f"sum over axis 0 of {shape[0]} x {shape[1]} int32" + (", in place" if in_place else "")
+    return _row(device, case, seconds, x.size)
 
 
 def _variants(device: pydp.Device, n: int) -> list[Row]:

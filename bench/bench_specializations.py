@@ -95,6 +95,24 @@ def _case(device: Any, case: Case, earlier: list[dict[str, Any]], end: float) ->
     return {"complete": complete, "candidates": list(kept.values())}
 
 
+def sampled(device: Any, case: Case, count: int, seconds: float) -> Quality:
+    """Measure the model's pick and other candidates, evenly spread over its order: `count` in all, fewer if `seconds`
+    are over before. The fastest ones are then measured again for as many seconds."""
+    order = ranked(device, case)
+    base = _base(device, case, order)
+    end = time.perf_counter() + seconds
+    places = sorted({round(at * (len(order) - 1) / max(1, count - 1)) for at in range(count)})
+    measured: dict[int, dict[str, Any]] = {}
+    for place in places[::2] + places[1::2]:
+        if measured and time.perf_counter() > end:
+            break
+        spec = order[place].spec
+        measured[place] = {"spec": dataclasses.asdict(spec), **_candidate(case, spec, base)}
+    found = [(order[place], measured[place]) for place in sorted(measured)]
+    _again(case, [one for _, one in found], [one for one, _ in found], base, end + seconds)
+    return _quality(case.name, found)
+
+
 def _base(device: Any, case: Case, order: list[Ranked]) -> Any:
     """The default specialization, with which all others alternate."""
     try:
@@ -132,8 +150,8 @@ def _settled(ratios: list[float]) -> bool:
     return high - low < 0.05 * middle**1.5
 
 
-def _again(case: Case, candidates: list[dict[str, Any]], order: list[Ranked], base: Any) -> None:
-    """Measure the fastest few and the model's pick again, alternating: they decide the result."""
+def _again(case: Case, candidates: list[dict[str, Any]], order: list[Ranked], base: Any, end: float = math.inf) -> None:
+    """Measure the fastest few and the model's pick again, alternating, once or until `end`: they decide the result."""
     specs = {json.dumps(dataclasses.asdict(one.spec), sort_keys=True): one.spec for one in order}
     timed = [(one, json.dumps(one["spec"], sort_keys=True)) for one in candidates if "ratio" in one]
     timed = sorted((pair for pair in timed if pair[1] in specs), key=lambda pair: pair[0]["ratio"])
@@ -141,6 +159,8 @@ def _again(case: Case, candidates: list[dict[str, Any]], order: list[Ranked], ba
     chosen = timed[:_FINALISTS] + [pair for pair in timed[_FINALISTS:] if pair[1] == first]
     ratios: dict[str, list[float]] = {key: [] for _, key in chosen}
     for repeat in range(_REPEATS):
+        if repeat and time.perf_counter() > end:
+            break
         reference = _seconds(case, base)
         for _, key in chosen[:: 1 if repeat % 2 else -1]:
             took = _seconds(case, specs[key])
@@ -284,6 +304,18 @@ def spearman(predicted: Sequence[float], measured: Sequence[float]) -> float:
     return float(x @ y) / norm if norm else float("nan")
 
 
+def _quality(name: str, order: Sequence[tuple[Ranked, dict[str, Any]]]) -> Quality:
+    """Predictions beside measurements, in the model's order."""
+    return Quality(
+        name,
+        [one.seconds for one, _ in order],
+        [measured.get("ratio", math.inf) for _, measured in order],
+        [one.limiter for one, _ in order],
+        [one.spec for one, _ in order],
+        tuple(str(measured.get("failure")) for _, measured in order if "ratio" not in measured),
+    )
+
+
 def qualities(device: Any, known: dict[str, Any]) -> list[Quality]:
     """Compare the current model with the measurements."""
     found = []
@@ -298,14 +330,7 @@ def qualities(device: Any, known: dict[str, Any]) -> list[Quality]:
             if (key := json.dumps(dataclasses.asdict(one.spec), sort_keys=True)) in kept
         ]
         if any("ratio" in measured for _, measured in order):
-            found.append(
-                Quality(
-                    case.name, [one.seconds for one, _ in order],
-                    [measured.get("ratio", math.inf) for _, measured in order], [one.limiter for one, _ in order],
-                    [one.spec for one, _ in order],
-                    tuple(str(measured.get("failure")) for _, measured in order if "ratio" not in measured),
-                )
-            )  # fmt: skip
+            found.append(_quality(case.name, order))
     return found
 
 

@@ -7,6 +7,7 @@ limits.measure()              # {"f32 FMA peak": GFLOP/s, "copy": GB/s, "read": 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,15 +21,32 @@ _TYPES = {"float32": "float", "float64": "double"}
 
 
 class Probe:
-    """The kernel of one limit. A call runs it once and waits. `work`: operations or bytes per call."""
+    """The kernel of one limit. A call runs it once and waits. `work`: operations or bytes per call.
 
-    def __init__(self, run: Callable[[], Any], work: float, unit: str) -> None:
+    least: the seconds of the fastest call. A limit is the best rate, not a median: on a busy machine, the median call
+    may have had half of the cores, and longer kernels beside it would exceed it. cores: on a CPU, the cores that a
+    computation keeps busy; a call then takes at most the CPU time of the process divided by them, so a probe that other
+    programs interrupt still finds the limit. 0: only the wall time counts.
+    """
+
+    def __init__(self, run: Callable[[], Any], work: float, unit: str, cores: int = 0) -> None:
         self._run = run
+        self._cores = cores
         self.work = work
         self.unit = unit
+        self.least = float("inf")
 
     def __call__(self) -> None:
+        start, used = time.perf_counter(), time.process_time()
         self._run()
+        self.least = min(self.least, time.perf_counter() - start)
+        if self._cores:
+            self.least = min(self.least, (time.process_time() - used) / self._cores)
+
+    @property
+    def limit(self) -> float:
+        """The best rate of all calls, in units of 1e9."""
+        return self.rate(self.least)
 
     def rate(self, seconds: float) -> float:
         """Operations or bytes per second, in units of 1e9."""
@@ -44,9 +62,11 @@ class Limits:
         self.vector = profile.mapping == "vector"
         self.group = 1 if self.vector else 128
 
-    def _kernel(self, name: str, dtype: str) -> tuple[Any, int]:
+    def _kernel(self, name: str, dtype: str, share: int = 1) -> tuple[Any, int]:
+        """A kernel and its vector width. share: use vectors of 1 / share of the device's width."""
         size = np.dtype(dtype).itemsize
-        width = max(1, self.device.profile.simd_bytes // size) if self.vector else (1 if name == "limit_peak" else 4)
+        full = max(1, self.device.profile.simd_bytes // size)
+        width = max(1, full // share) if self.vector else (1 if name == "limit_peak" else 4)
         params = {
             "type": _TYPES[dtype], "width": width, "chains": 12, "group": self.group,
             "fused": self.device.profile.fma_fast or not self.vector,
@@ -54,8 +74,18 @@ class Limits:
         return kernel(self.device, "bench_limits.mako", name, params), width
 
     def peak(self, dtype: str = "float32", seconds: float = 0.005) -> Probe:
-        """Chains of multiply-adds in registers. A call takes about `seconds`."""
-        made, width = self._kernel("limit_peak", dtype)
+        """Chains of multiply-adds in registers. A call takes about `seconds`.
+
+        On CPUs, the faster of whole and half vectors: some drivers split whole ones, and some processors lower their
+        clock for them.
+        """
+        tried = [self._peak(dtype, seconds, share) for share in ((1, 2) if self.vector else (1,))]
+        if len(tried) > 1:
+            alternating({str(place): probe for place, probe in enumerate(tried)}, repeats=5)
+        return max(tried, key=lambda probe: probe.limit)
+
+    def _peak(self, dtype: str, seconds: float, share: int) -> Probe:
+        made, width = self._kernel("limit_peak", dtype, share)
         profile = self.device.profile
         items = profile.compute_units * (8 if self.vector else 16 * self.group)
         steps = 4 if profile.is_simulator else 20000  # much longer than a launch, even on a busy machine
@@ -66,11 +96,13 @@ class Limits:
             def run() -> None:
                 made.enqueue(self.device.queue, (items,), (self.group,), [out, np.int32(count), scalar]).wait()
 
-            return Probe(run, 2.0 * items * width * 12 * 4 * count, "GFLOP/s")
+            cores = profile.compute_units if profile.kind == "cpu" and not profile.is_simulator else 0
+            return Probe(run, 2.0 * items * width * 12 * 4 * count, "GFLOP/s", cores)
 
         most = 60000 if profile.loop_limit else steps if profile.is_simulator else 5_000_000
-        took = alternating({"peak": probe(steps)}, repeats=3)["peak"]
-        return probe(max(steps, min(most, int(steps * seconds / max(took, 1e-7)))))
+        first = probe(steps)
+        alternating({"peak": first}, repeats=3)
+        return probe(max(steps, min(most, int(steps * seconds / max(first.least, 1e-7)))))
 
     def _stream(self, name: str, nbytes: int) -> Probe:
         made, width = self._kernel(name, "float32")
@@ -101,9 +133,9 @@ class Limits:
         return self._stream("limit_read", nbytes)
 
     def measure(self, repeats: int = 7) -> dict[str, float]:
-        """Measure all limits, alternating: name -> rate."""
+        """Measure all limits, alternating: name -> best rate."""
         probes = {"f32 FMA peak": self.peak("float32"), "copy": self.copy(), "read": self.read()}
         if self.device.profile.fp64:
             probes["f64 FMA peak"] = self.peak("float64")
-        seconds = alternating(probes, repeats=repeats)
-        return {name: probe.rate(seconds[name]) for name, probe in probes.items()}
+        alternating(probes, repeats=repeats)
+        return {name: probe.limit for name, probe in probes.items()}

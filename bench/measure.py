@@ -35,17 +35,37 @@ class Row:
         return asdict(self)
 
 
+def wait_for_idle_threads(limit: float = 0.3) -> None:
+    """Return when no thread of this process computes, at most `limit` seconds later.
+
+    The thread pools of BLAS and OpenMP spin for some time after a call. A candidate timed while another's threads spin
+    shares the cores with them.
+    """
+    end = time.perf_counter() + limit
+    while time.perf_counter() < end:
+        began, used = time.perf_counter(), time.process_time()
+        time.sleep(0.001)
+        if time.process_time() - used < 0.1 * (time.perf_counter() - began):
+            return
+
+
 def alternating(
     candidates: Mapping[str, Callable[[], Any]], repeats: int = 7, budget: float = 6.0, warm: int = 1
 ) -> dict[str, float]:
     """Median seconds of each candidate; candidates alternate.
 
     Each candidate is first called `warm` times without timing. Then at least 3 and at most `repeats` rounds run, until
-    `budget` seconds are over. A candidate must block until its work is done.
+    `budget` seconds are over. Before each timed call the threads of the candidate before it come to rest; a call of
+    less than 10 ms is then made once without timing, because it would measure how fast its own threads wake. A
+    candidate must block until its work is done.
     """
-    for call in candidates.values():
-        for _ in range(warm):
+    short = set()
+    for name, call in candidates.items():
+        for _ in range(max(warm, 1)):
+            start = time.perf_counter()
             call()
+        if time.perf_counter() - start < 0.01:
+            short.add(name)
     times: dict[str, list[float]] = {name: [] for name in candidates}
     began = time.perf_counter()
     enabled = gc.isenabled()
@@ -55,6 +75,9 @@ def alternating(
             if repeat >= 3 and time.perf_counter() - began > budget:
                 break
             for name, call in candidates.items():
+                wait_for_idle_threads()
+                if name in short:
+                    call()
                 start = time.perf_counter()
                 call()
                 times[name].append(time.perf_counter() - start)

@@ -4,7 +4,7 @@
 ## Launch: one work-item per work-group. Dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is
 ##   all axes).
 ## Parameters: name; declarations, functions (C text: record types, helpers); arguments (C declarations), body (C text);
-##   accesses, maps (see strip_functions.mako); int64_atomics (enable the extension).
+##   in_memory, accesses, maps (see strip_functions.mako); int64_atomics (enable the extension).
 <%namespace name="strips" file="strip_functions.mako"/>\
 % if int64_atomics:
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
@@ -20,6 +20,7 @@ ${declarations}
 #endif
 #pragma OPENCL FP_CONTRACT OFF
 ${functions}
+${strips.adjacent(in_memory)}
 ${strips.functions(accesses)}
 ${strips.mapped(maps)}
 // vec_type_hint: the code is vectorized already. Intel's compiler then does not vectorize across work-items, of which a

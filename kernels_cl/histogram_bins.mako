@@ -1,67 +1,61 @@
-## The bin of a value, or of eight adjacent values: b with edges[b] <= v < edges[b + 1]. The last bin includes its right
-## edge. -1 for values outside and for NaN.
-## Parameters of the call: source (C type of v), edge (C type of the edges), guess (C type of a first guess for equal
-## bins, which comparisons then correct; None: binary search). Defines `find_bin`. A guess is (v - first) * scale. For
-## integers (`edge` is long or ulong) it is (v - edges[0] - first) * scale: the first difference is exact.
-<%! whole = lambda edge: edge in ("long", "ulong") %>\
-<%def name="find(source, edge, guess)">
-static long find_bin(const ${source} value, global const ${edge}* restrict edges, const long bins
-                     ${f", const {guess} first, const {guess} scale" if guess else ""}) {
-    const ${edge} v = (${edge}) value;
-    if (!(v >= edges[0] && v <= edges[bins])) return -1;
-% if guess:
-    const ${guess} above = (${guess}) ${"((ulong) v - (ulong) edges[0])" if whole(edge) else "v"} - first;
-    long b = clamp((long) (above * scale), 0L, bins - 1);
-    while (b > 0 && v < edges[b]) --b;
-    while (b < bins - 1 && v >= edges[b + 1]) ++b;
-    return b;
-% else:
-    // The same trip count for every value, and no branch on it: the bin is one of `length` bins from `low`.
-    long low = 0, half_;
-    for (long length = bins; length > 1; length -= half_) {
-        half_ = length / 2;
-        low += v >= edges[low + half_] ? half_ : 0;
-    }
-    return low;
-% endif
-}
+## The slot of a value: the number of thresholds t[0 .. bins] that are <= v. Slot b + 1 is bin b. Slot 0 is below all bins
+## (and NaN), slot bins + 1 above. t[b] is the least value of bin b, t[bins] the least value above the last bin.
+## A multiplication guesses: clamp((v - first) * scale + shift, 0, cells). Equal bins: the guess is the nearest edge, and
+## one comparison with this edge gives the slot. Other bins (`table`): the guess is a cell of a table of least slots; the
+## slot is at most `most` slots above. The host chooses `shift`, table and `most` so that rounding does not matter.
+## For 64-bit integers (`topped`), t[bins] may not exist, because the last edge is the greatest value: `top`, the greatest
+## slot, is then `bins`, else bins + 1.
+## Parameters of the calls: how, a dict of wide (C type in which values are compared), unsigned (its unsigned type for
+## integers, else None), edge (C type of the thresholds), guess (C type of guesses), table, topped (has `top`).
+
+## Parameters of a kernel or function, and the arguments of a call of `find_bin`.
+<%def name="parameters(how)" filter="trim">
+global const ${how["edge"]}* restrict t, const ${how["wide"]} first, const ${how["guess"]} scale, const ${how["guess"]} shift,
+                            const int cells${", const int top" if how["topped"] else ""}${", global const int* restrict least, const int most" if how["table"] else ""}
+</%def>
+<%def name="arguments(how)" filter="trim">
+t, first, scale, shift, cells${", top" if how["topped"] else ""}${", least, most" if how["table"] else ""}
 </%def>
 
-## Sets found_0 ... found_7 (int) to the bins of x[0 .. 7], with the same rules. The eight searches are independent:
-## none waits for the loads of another. Parameters as above. Uses edges, bins (fewer than 2^31), first and scale.
-<%def name="find_eight(source, edge, guess, x)">
-        const ${edge}8 v = convert_${edge}8(vload8(0, ${x}));
-% if guess:
-% if whole(edge):
-        // Clamp values outside to the range: the guess stays close.
-        const ${guess}8 above = convert_${guess}8(as_ulong8(min(max(v, edges[0]), edges[bins])) - (ulong) edges[0]) - first;
+## Declares `name`, the guesses (int) of `v`, which has `lanes` values of type `wide`. A comparison with NaN is false:
+## its guess is 0.
+<%def name="guess(how, v, name, lanes='')">
+            ${how["guess"]}${lanes} ${name}_real =
+% if how["unsigned"]:
+                convert_${how["guess"]}${lanes}(as_${how["unsigned"]}${lanes}(max(${v}, (${how["wide"]}${lanes}) first) - (${how["wide"]}${lanes}) first)) * scale + shift;
 % else:
-        const ${guess}8 above = convert_${guess}8(v) - first;
+                (${v} - first) * scale + shift;
 % endif
-        // fmax turns NaN into 0; the comparisons below still exclude NaN.
-        const int8 guessed = convert_int8(fmin(fmax(above * scale, (${guess}) 0), (${guess}) (bins - 1)));
-% for k in range(8):
-        int found_${k} = min(guessed.s${k}, (int) bins - 1);
-        while (found_${k} > 0 && v.s${k} < edges[found_${k}]) --found_${k};
-        while (found_${k} < (int) bins - 1 && v.s${k} >= edges[found_${k} + 1]) ++found_${k};
-% endfor
+            ${name}_real = ${name}_real > 0 ? ${name}_real : (${how["guess"]}${lanes}) 0;
+            ${name}_real = ${name}_real < (${how["guess"]}) cells ? ${name}_real : (${how["guess"]}${lanes}) (${how["guess"]}) cells;
+            const int${lanes} ${name} = convert_int${lanes}(${name}_real);
+</%def>
+
+## Adds to `slot` how many of the thresholds from t[slot] on are <= v, at most `length` - 1 of them, until `length` is 2.
+<%def name="narrow(slot, v, half)" filter="trim">
+${slot} += ${half} & -(int) (${v} >= t[${slot} + ${half} - 1]);
+</%def>
+
+## The last comparison.
+<%def name="settle(how, slot, v)" filter="trim">
+${slot} += (int) (${v} >= t[${slot}]);${f" {slot} = min({slot}, top);" if how["topped"] else ""}
+</%def>
+
+## Defines `find_bin`: the bin of one value; -1 or the number of bins for values outside.
+<%def name="find(how, source)">
+static int find_bin(const ${source} value, ${parameters(how)}) {
+    const ${how["wide"]} v = (${how["wide"]}) value;
+    ${guess(how, "v", "guessed")}
+% if how["table"]:
+    int slot = least[guessed];
+    for (int length = most + 1, half_; length > 2; length -= half_) {
+        half_ = length / 2;
+        ${narrow("slot", "v", "half_")}
+    }
 % else:
-        // Vector masks: compilers turn selects into branches, which random values mispredict. Few edges are all
-        // compared: this costs less than eight gathered loads.
-        int8 found_ = 0;
-        if (bins <= 96) {
-            for (int e = 1; e < (int) bins; ++e) found_ -= convert_int8(v >= (${edge}8) edges[e]);
-        } else for (int length = (int) bins; length > 1; ) {
-            const int half_ = length / 2;
-            const ${edge}8 middles = (${edge}8)(${", ".join(f"edges[found_.s{k} + half_]" for k in range(8))});
-            found_ += convert_int8(v >= middles) & half_;
-            length -= half_;
-        }
-% for k in range(8):
-        int found_${k} = found_.s${k};
-% endfor
+    int slot = guessed;
 % endif
-% for k in range(8):
-        if (!(v.s${k} >= edges[0] && v.s${k} <= edges[bins])) found_${k} = -1;
-% endfor
+    ${settle(how, "slot", "v")}
+    return slot - 1;
+}
 </%def>

@@ -7,9 +7,8 @@
 ## every lane counts in registers, shared by all wavefronts; for few bins only.
 ## Launch: one work-group of `lanes` per part. Results are stored as (parts, bins).
 ## Parameters: declarations, source (C type), lanes, waves, bins (a constant), counters, sets (a power of two that
-## divides lanes), pad, x (Exchange.params() of the bins; only for "own", else None), direct, edge, guess (see
-## histogram_parts), constants (each lane loads the edges once into registers; few bins only), lowerings, attribute,
-## subgroups.
+## divides lanes), pad, x (Exchange.params() of the bins; only for "own", else None), direct, how (see histogram_parts),
+## constants (each lane loads the thresholds once into registers; few bins only), lowerings, attribute, subgroups.
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%namespace name="find" file="histogram_bins.mako"/>
 <%namespace name="virtual" file="wg_waves.mako"/>
@@ -24,13 +23,13 @@ ${barriers.enable_subgroups()}
 % endif
 ${declarations}
 % if not direct and not constants:
-${find.find(source, edge, guess)}
+${find.find(how, source)}
 % endif
 
 kernel ${attribute} void histogram_local(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
                             const ulong part, global uint* restrict sums
 % if not direct:
-                            , global const ${edge}* restrict edges${f", const {guess} first, const {guess} scale" if guess else ""}
+                            , ${find.parameters(how)}
 % endif
                             ) {
     local uint counts[${size}];
@@ -41,7 +40,7 @@ kernel ${attribute} void histogram_local(global const ${source}* restrict x, con
     for (int b = lane; b < ${size}; b += ${lanes}) counts[b] = 0;
     ${barriers.synchronize("cleared", lowerings, lanes)}
 % if constants and not direct:
-    ${lane_constants.load("edge", edge, bins + 1, "edges")}
+    ${lane_constants.load("edge", how["edge"], bins + 1, "t")}
 % endif
 % if counters == "sets":
     local uint* const own = counts + lane / ${lanes // sets} * ${row};
@@ -56,11 +55,12 @@ kernel ${attribute} void histogram_local(global const ${source}* restrict x, con
 % if direct:
             bin = (int) x[i * step];
 % elif constants:
-            const ${edge} v = (${edge}) x[i * step];
-            if (v >= edge_0 && v <= edge_${bins})
+            const ${how["wide"]} v = (${how["wide"]}) x[i * step];
+            if (v >= edge_0 && !(v >= edge_${bins}${" && top > " + str(bins) if how["topped"] else ""}))
                 bin = ${lane_constants.reached("edge", 1, bins - 1, "v")};
 % else:
-            bin = (int) find_bin(x[i * step], edges, ${bins}${", first, scale" if guess else ""});
+            bin = find_bin(x[i * step], ${find.arguments(how)});
+            bin = bin < ${bins} ? bin : -1;
 % endif
         }
 % if counters == "registers":

@@ -77,19 +77,19 @@ ${_vector_store(kind, types["c"]["type"], work, width)}
 % elif kind == "bool":
 #define VLOAD_${letter}(p, i) convert_${work}${width}(min(vload${width}(0, (p) + (i)), (uchar${width})(1)))
 % elif kind == "complex":
-<% part = type[:-1] %>\
+<% part, half = type[:-1], "" if width == 2 else width // 2 %>\
 static VEC vload_re_${letter}(const __global ${type} *p) {
   const __global ${part} *s = (const __global ${part} *)p;
   VEC r;
-  r.lo = convert_${work}${width // 2}(vload${width}(0, s).even);
-  r.hi = convert_${work}${width // 2}(vload${width}(1, s).even);
+  r.lo = convert_${work}${half}(vload${width}(0, s).even);
+  r.hi = convert_${work}${half}(vload${width}(1, s).even);
   return r;
 }
 static VEC vload_im_${letter}(const __global ${type} *p) {
   const __global ${part} *s = (const __global ${part} *)p;
   VEC r;
-  r.lo = convert_${work}${width // 2}(vload${width}(0, s).odd);
-  r.hi = convert_${work}${width // 2}(vload${width}(1, s).odd);
+  r.lo = convert_${work}${half}(vload${width}(0, s).odd);
+  r.hi = convert_${work}${half}(vload${width}(1, s).odd);
   return r;
 }
 #define VLOAD_${letter}(p, i) vload_re_${letter}((p) + (i))

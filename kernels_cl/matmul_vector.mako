@@ -11,13 +11,11 @@
 ##   block of k: 0 overwrite (C is not read), 1 add, 2 multiply by beta and add.
 <%namespace name="element" file="matmul_element.mako"/>\
 <%namespace name="pack" file="matmul_pack.mako"/>\
+<%namespace name="tile" file="matmul_tile.mako"/>\
 <%
     columns = vectors * width
     planes = ["re", "im"] if is_complex else ["re"]
-    # Results of the same size as the working type are stored from registers. Others are converted in a short loop:
-    # drivers compile a long sequence of narrowing stores slowly.
     counts = sorted({count for count in (1, 2, 4, 8) if count < vectors} | {vectors})
-    plain = is_complex or types["c"]["type"].lstrip("u") == work.lstrip("u")
 %>\
 ${element.declare(types, work, width, is_complex, fused, logical)}
 ${pack.declare(width, rows, columns, is_complex)}
@@ -32,14 +30,7 @@ ${pack.declare(width, rows, columns, is_complex)}
 % for plane in planes:
         const VEC a_${plane} = (VEC)(a[${at * rows + r}${" + a_plane" if plane == "im" else ""}]);
 % endfor
-% for v in range(count):
-        re_${r}_${v} = MADD(a_re, b_re${v}, re_${r}_${v});
-% if is_complex:
-        im_${r}_${v} = MADD(a_re, b_im${v}, im_${r}_${v});
-        re_${r}_${v} = NMADD(a_im, b_im${v}, re_${r}_${v});
-        im_${r}_${v} = MADD(a_im, b_re${v}, im_${r}_${v});
-% endif
-% endfor
+${tile.multiply(r, count, is_complex)}\
       }
 % endfor
 </%def>
@@ -49,9 +40,7 @@ static void tile_${count}(const __global WORK *restrict a, const __global WORK *
                      __global TYPE_c *restrict c, long c_row, long c_col, int valid_rows, int valid_columns,
                      int mode, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im)
 {
-% for r in range(rows):
-  VEC ${", ".join(f"{plane}_{r}_{v} = (VEC)(0)" for plane in planes for v in range(count))};
-% endfor
+${tile.zero(rows, count, planes)}\
 % if is_complex:
   const long a_plane = (long)depth * ${rows}, b_plane = (long)depth * ${columns};
 % endif
@@ -78,71 +67,9 @@ ${step(count, u)}\
 ${step(count, 0)}\
   }
 % endif
-% if scaled:
-  /* Scale the results, not the elements of A: alpha * (a @ b) may be finite when (alpha * a) @ b is not. */
-% for r in range(rows):
-% for v in range(count):
-% if is_complex:
-  {
-    const VEC product = re_${r}_${v} * alpha_re - im_${r}_${v} * alpha_im;
-    im_${r}_${v} = re_${r}_${v} * alpha_im + im_${r}_${v} * alpha_re;
-    re_${r}_${v} = product;
-  }
-% else:
-  re_${r}_${v} *= alpha_re;
-% endif
-% endfor
-% endfor
-% endif
-% if plain:
-  if (valid_rows == ${rows} && valid_columns >= ${count * width} && c_col == 1${" && mode < 2" if is_complex else ""}) {
-    if (mode == 0) {
-% for r in range(rows):
-% for v in range(count):
-      VSTORE_c(c, ${r} * c_row + ${v * width}, re_${r}_${v}, ${f"im_{r}_{v}" if is_complex else "0"});
-% endfor
-% endfor
-    } else {
-% for r in range(rows):
-% for v in range(count):
-<% at = f"{r} * c_row + {v * width}" %>\
-% if is_complex:
-      VSTORE_c(c, ${at}, re_${r}_${v} + VLOAD_c(c, ${at}), im_${r}_${v} + VIMAG_c(c, ${at}));
-% else:
-      VSTORE_c(c, ${at}, re_${r}_${v} + beta_re * VLOAD_c(c, ${at}), 0);
-% endif
-% endfor
-% endfor
-    }
-    return;
-  }
-% endif
-% for plane in planes:
-  WORK out_${plane}[${rows * count * width}];
-% for r in range(rows):
-% for v in range(count):
-  vstore${width}(${plane}_${r}_${v}, ${r * count + v}, out_${plane});
-% endfor
-% endfor
-% endfor
-  for (int r = 0; r < valid_rows; r++) {
-    int j = 0;
-% if not plain:
-    if (c_col == 1 && mode == 0)
-      for (; j + ${width} <= min(valid_columns, ${count * width}); j += ${width})
-        VSTORE_c(c, r * c_row + j, vload${width}(0, out_re + r * ${count * width} + j), 0);
-% endif
-    for (; j < min(valid_columns, ${count * width}); j++) {
-      const long at = r * c_row + j * c_col;
-      WORK re = out_re[r * ${count * width} + j], im = ${f"out_im[r * {count * width} + j]" if is_complex else "0"};
-      if (mode != 0) {
-        const WORK old_re = LOAD_c(c, at), old_im = IMAG_c(c, at);
-        re += ${"mode == 1 ? old_re : beta_re * old_re - beta_im * old_im" if is_complex else "beta_re * old_re"};
-        im += mode == 1 ? old_im : beta_re * old_im + beta_im * old_re;
-      }
-      STORE_c(c, at, re, im);
-    }
-  }
+${tile.store(rows, count, width, is_complex, scaled, types, work,
+             f"valid_rows == {rows} && valid_columns >= {count * width}", "0", "0", "valid_rows",
+             f"min(valid_columns, {count * width})")}\
 }
 % endfor
 

@@ -1,7 +1,30 @@
 ## Common parts of the reduction kernels: arguments, the address of a row, the first value.
 ## The rows have `outer_dims` axes, the last one fastest; each axis has a size and a stride.
+## On CPUs, `operator` has the function `T combine(T, T)` and, with a `width` above 0, `wide_combineW` on vectors of the
+## accumulator's type for the powers of two W from 2 to `width`, and `narrow_combine`; `wide` and `narrow` are vector
+## types. A few elements are combined as `narrow` first: it is wide enough for their sum and narrower than `wide`, or
+## equal to it. narrow_convert, wide_convert: names of the conversions from the source and from `narrow`, or empty.
+<%!
+def pairwise(function, values):
+    """A C expression that combines the values by a tree of calls, in order."""
+    half = len(values) // 2
+    return f"{function}({pairwise(function, values[:half])}, {pairwise(function, values[half:])})" if half else values[0]
+%>
 <%def name="functions(source, accumulator, convert)">
 static ${accumulator} converted(const ${source} x) { return ${convert}; }
+</%def>
+## Vectors of adjacent elements, accessed by pointer: some drivers split vloadn and vstoren into pairs of elements.
+<%def name="vectors(source, accumulator, width)">
+<% w = width %>
+% while w > 1:
+typedef ${source}${w} elements${w} __attribute__((aligned(sizeof(${source}))));
+#define LOAD${w}(p) (*(global const elements${w}*) (p))
+<% w //= 2 %>
+% endwhile
+% if width:
+typedef ${accumulator}${width} results${width} __attribute__((aligned(sizeof(${accumulator}))));
+#define RESULTS${width}(p) (*(global results${width}*) (p))
+% endif
 </%def>
 <%def name="arguments(outer_dims, initial, accumulator)">
 % for d in range(outer_dims):

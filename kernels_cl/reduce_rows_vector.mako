@@ -1,43 +1,236 @@
 ## Folds rows, or parts of rows, with one work-item each (CPU mapping). Elements of a row have stride `step`.
-## Phases: the first elements initialize the accumulators; every later block is combined with them; the accumulators are
-## folded, then the rest of the part. With width 0, the fold is strictly left to right, for any associative operator.
-## With a width, there are `width` * `unroll` interleaved accumulators, for commutative operators and step 1.
-## Launch: one work-item per part of a row; rows vary fastest. Results are stored as (parts, rows).
-## Parameters: declarations, operator (C functions `T combine(T, T)` and, with a width, `wide_combine` on vectors),
-## source, accumulator (C types), convert (C expression of x), width, unroll, wide (vector type), wide_convert (function
-## name or empty), outer_dims (axes of the rows), initial (there is a first value).
+## Phases, for each row: chunks are folded with several accumulators; the chunks' results are combined pairwise, as a
+## binary counter carries (the result of 2^j chunks waits in levels[j]), therefore rounding errors grow with the
+## logarithm of the length; then the rest. With width 0, operands stay in order, for any associative operator. With a
+## width, `unroll` vectors are interleaved in a chunk, for commutative operators and step 1; the vector that is left is
+## halved until it is one element, and every half takes part of the rest. Adjacent rows of a few elements are folded
+## `width` rows at a time: vectors of elements become vectors of results, in order. With width 0, they are one loop,
+## which compilers turn into vectors of rows.
+## With `joins`, the last work-item to end folds the parts of all rows, pairwise and in order: the results do not depend
+## on which work-item it is. Parts are published as tagged words (wg_lookback.mako), and a ticket counts them.
+## Launch: one work-item for a part of `each` rows; rows vary fastest. Results are stored as (parts, rows), or, with
+## `joins`, as (rows).
+## Parameters: declarations, source, accumulator (C types), convert (C expression of x), unroll (accumulators of a
+## chunk, a power of two; 0: no chunks), chain (elements of an accumulator in a chunk), several (`each` is above 1),
+## fixed (the number of elements of adjacent rows, if it is small and the rows are not cut into parts; else 0),
+## outer_dims (axes of the rows), initial (there is a first value), joins (`each` is 1); if so, those of wg_lookback;
+##   operator, width, narrow, narrow_convert, wide, wide_convert (see reduce_parts.mako; width 0: no vectors).
 <%namespace name="parts" file="reduce_parts.mako"/>
+<%namespace name="lookback" file="wg_lookback.mako"/>
+<%
+    held, joined = (wide, f"wide_combine{width}") if width else (accumulator, "combine")
+    accumulators = [f"s{u}" for u in range(unroll)]
+    blocks, place = [], 0  # of adjacent rows: the elements of a row, as powers of two
+    while place < fixed:
+        size = min(1 << (fixed - place).bit_length() - 1, width or 1 << 30)
+        blocks.append((place, size))
+        place += size
+    chunk = parts.module.pairwise(f"narrow_combine{width}" if width else "combine", accumulators) if unroll else ""
+%>
+<%def name="carry(value, type, function)">
+            {
+                ${type} v = ${value};
+                int j = 0;
+                for (++chunks; !(chunks >> j & 1); ++j) v = ${function}(levels[j], v);
+                levels[j] = v;
+            }
+</%def>
+<%def name="total(name, type, function)">
+        int j = 0;
+        while (!(chunks >> j & 1)) ++j;
+        ${type} ${name} = levels[j];
+        for (++j; chunks >> j; ++j)
+            if (chunks >> j & 1) ${name} = ${function}(levels[j], ${name});
+</%def>
+<%def name="vectors(name)">
+            ${name} = ${wide_convert}(${narrow_convert}(LOAD${width}(x)));
+            for (x += ${width}, count -= ${width}; count >= ${width}; x += ${width}, count -= ${width})
+                ${name} = ${joined}(${name}, ${wide_convert}(${narrow_convert}(LOAD${width}(x))));
+</%def>
+<%def name="load(address, size)" buffered="True" filter="trim">
+% if size == 1:
+converted(*(${address}))
+% else:
+${"" if source == accumulator else f"convert_{accumulator}{size}"}(LOAD${size}(${address}))
+% endif
+</%def>
+<%def name="alternate(a, b, first)" buffered="True" filter="trim">
+${", ".join(f"{v}.s{i:x}" for v in (a, b) for i in range(first, width, 2))}
+</%def>
+## Defines b`place`: of `width` adjacent rows, the results of the `size` elements from `place` on (at most `width`, a power
+## of two). Vectors hold whole pieces of rows; each step combines adjacent elements of all pieces. Vectors are made from
+## elements: Oclgrind crashes for vectors made from shorter vectors.
+<%def name="transposed(place, size)">
+<%
+    names = [f"b{place}_{v}" for v in range(size)]
+    piece = f"{accumulator}{'' if size == 1 else size}"
+    elements = [""] if size == 1 else [f".s{i:x}" for i in range(size)]
+%>
+% for row in range(width):
+        const ${piece} r${place}_${row} = ${load(f"x + {row * fixed + place}", size)};
+% endfor
+% for v, name in enumerate(names):
+        const ${wide} ${name} = (${wide}) (${", ".join(f"r{place}_{v * width // size + r}{e}" for r in range(width // size) for e in elements)});
+% endfor
+% while len(names) > 1:
+<% pairs = list(zip(names[::2], names[1::2])); names = [a + "_" for a, _ in pairs] %>
+% for (a, b), name in zip(pairs, names):
+        const ${wide} ${name} = wide_combine${width}((${wide}) (${alternate(a, b, 0)}), (${wide}) (${alternate(a, b, 1)}));
+% endfor
+% endwhile
+        const ${wide} b${place} = ${names[0]};
+</%def>
 ${declarations}
 ${operator}
 ${parts.functions(source, accumulator, convert)}
+${parts.vectors(source, accumulator, width)}
 
-kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
-                        const ulong part, const ulong rows, global ${accumulator}* restrict result
-                        ${parts.arguments(outer_dims, initial, accumulator)}) {
-    const ulong row = get_global_id(0) % rows;
-    const ulong start = get_global_id(0) / rows * part;
-    const long count = (long) min(part, n - start);
-    ${parts.address("row", outer_dims)}
-    x += (long) offset + row_start + (long) start * step;
-    long i = 1;
-    ${accumulator} sum;
-% if width:
-<%  block = width * unroll  %>
-    if (count >= ${block}) {
-        ${wide} s[${unroll}];
-        for (int u = 0; u < ${unroll}; ++u) s[u] = ${wide_convert}(vload${width}(u, x));
-        for (i = ${block}; i + ${block} <= count; i += ${block})
-            for (int u = 0; u < ${unroll}; ++u) s[u] = wide_combine(s[u], ${wide_convert}(vload${width}(u, x + i)));
-        ${accumulator} lanes[${width}];
-% for u in range(1, unroll):
-        s[0] = wide_combine(s[0], s[${u}]);
-% endfor
-        vstore${width}(s[0], 0, lanes);
-        sum = lanes[0];
-        for (int lane = 1; lane < ${width}; ++lane) sum = combine(sum, lanes[lane]);
-    } else
+% if not fixed:
+static ${accumulator} folded(global const ${source}* restrict x, const long step, long count) {
+% if unroll:
+    ${held} levels[48];
+    long chunks = 0;
 % endif
-        sum = converted(x[0]);
-    for (; i < count; ++i) sum = combine(sum, converted(x[i * step]));
-    result[get_global_id(0)] = ${parts.seeded(initial, "sum")};
+% if width:
+    if (count >= ${width}) {
+% if unroll:
+        for (long length; count >= ${width * unroll}; count -= length * ${width * unroll}) {
+            length = min(${chain}L, count / ${width * unroll});
+% for u in range(unroll):
+            ${narrow} s${u} = ${narrow_convert}(LOAD${width}(x + ${u * width}));
+% endfor
+            x += ${width * unroll};
+            for (long i = 1; i < length; ++i, x += ${width * unroll}) {
+% for u in range(unroll):
+                s${u} = narrow_combine${width}(s${u}, ${narrow_convert}(LOAD${width}(x + ${u * width})));
+% endfor
+            }
+            ${carry(f"{wide_convert}({chunk})", held, joined)}
+        }
+        if (count >= ${width}) {
+            ${wide} rest;
+            ${vectors("rest")}
+            ${carry("rest", held, joined)}
+        }
+        ${total(f"v{width}", held, joined)}
+% else:
+        ${wide} v${width};
+        ${vectors(f"v{width}")}
+% endif
+<% half = width // 2 %>
+% while half:
+<%  suffix = "" if half == 1 else half %>
+        ${accumulator}${suffix} v${half} = ${"combine" if half == 1 else f"wide_combine{half}"}(v${2 * half}.lo, v${2 * half}.hi);
+        if (count & ${half}) {
+% if half == 1:
+            v1 = combine(v1, converted(x[0]));
+% else:
+            v${half} = wide_combine${half}(v${half}, convert_${accumulator}${half}(LOAD${half}(x)));
+            x += ${half};
+% endif
+        }
+<%  half //= 2 %>
+% endwhile
+        return v1;
+    }
+% elif unroll:
+    if (count >= ${unroll * chain}) {
+        for (; count >= ${unroll * chain}; count -= ${unroll * chain}, x += ${unroll * chain} * step) {
+% for u in range(unroll):
+            ${accumulator} s${u} = converted(x[${u * chain} * step]);
+% endfor
+            for (int i = 1; i < ${chain}; ++i) {
+% for u in range(unroll):
+                s${u} = combine(s${u}, converted(x[(${u * chain} + i) * step]));
+% endfor
+            }
+            ${carry(chunk, held, joined)}
+        }
+        if (count) {
+            ${accumulator} rest = converted(x[0]);
+            for (long i = 1; i < count; ++i) rest = combine(rest, converted(x[i * step]));
+            ${carry("rest", held, joined)}
+        }
+        ${total("v1", held, joined)}
+        return v1;
+    }
+% endif
+    ${accumulator} sum = converted(x[0]);
+    for (long i = 1; i < count; ++i) sum = combine(sum, converted(x[i * step]));
+    return sum;
+}
+% endif
+
+% if joins:
+${lookback.functions(accumulator)}
+% endif
+kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
+                        const ulong part, const ulong rows, global ${accumulator}* restrict result, const ulong each
+% if joins:
+                        , volatile global uint* state, const uint tag
+% endif
+                        ${parts.arguments(outer_dims, initial, accumulator)}) {
+    const ulong turns = (rows + each - 1) / each;
+    const ulong first = get_global_id(0) % turns * each;
+    const ulong start = get_global_id(0) / turns * part;
+    const long count = (long) min(part, n - start);
+    x += (long) offset + (long) start * step;
+    result += get_global_id(0) / turns * rows;
+% if fixed:
+    x += first * ${fixed};
+    result += first;
+    long left = (long) min(each, rows - first);
+% if width:
+    for (; left >= ${width}; left -= ${width}, x += ${width * fixed}, result += ${width}) {
+% for place, size in blocks:
+        ${transposed(place, size)}
+% endfor
+        ${wide} sum = b${blocks[0][0]};
+% for place, size in blocks[1:]:
+        sum = wide_combine${width}(sum, b${place});
+% endfor
+        RESULTS${width}(result) = ${f"wide_combine{width}(({wide}) (initial[initial_offset]), sum)" if initial else "sum"};
+    }
+% endif
+    for (long row = 0; row < left; ++row) {
+% for place, size in blocks:
+        const ${accumulator} b${place} = ${parts.module.pairwise("combine", [f"converted(x[row * {fixed} + {place + i}])" for i in range(size)])};
+% endfor
+        ${accumulator} sum = b${blocks[0][0]};
+% for place, size in blocks[1:]:
+        sum = combine(sum, b${place});
+% endfor
+        result[row] = ${parts.seeded(initial, "sum")};
+    }
+% else:
+% if several:
+    for (ulong row = first; row < min(first + each, rows); ++row) {
+% else:
+    {
+        const ulong row = first;
+% endif
+        ${parts.address("row", outer_dims)}
+        ${accumulator} sum = folded(x + row_start, step, count);
+% if joins:
+        const int items = (int) get_global_size(0);
+        publish(state, tag, (int) get_global_id(0), AGGREGATE, sum);
+        if (take_partition(state, items) < items - 1) return;
+% else:
+        result[row] = ${parts.seeded(initial, "sum")};
+% endif
+    }
+% if joins:
+    result -= get_global_id(0) / turns * rows;
+    for (int row = 0; row < (int) rows; ++row) {
+        ${accumulator} levels[32], found;
+        int chunks = 0;
+        for (int p = row; p < (int) get_global_size(0); p += (int) rows) {
+            while (!peek_surely(state, tag, p, AGGREGATE, &found)) {}
+            ${carry("found", accumulator, "combine")}
+        }
+        ${total("sum", accumulator, "combine")}
+        result[row] = ${parts.seeded(initial, "sum")};
+    }
+% endif
+% endif
 }

@@ -1,7 +1,7 @@
 ## Scan of one axis, or of many rows, for GPUs: a work-group of lanes stages a partition in local memory.
 ## Phases: take a partition; each row of lanes loads its part with coalesced reads; every lane folds its items; the
-## work-group scans the lanes; lane 0 publishes the aggregate, looks back and publishes the prefix; every lane
-## scans its items; each row stores its part with coalesced writes. Between loads, folds and stores, only lanes of the
+## work-group scans the lanes; lane 0 publishes the aggregate; the first lanes look back together; lane 0 publishes the
+## prefix; every lane scans its items; each row stores its part with coalesced writes. Between loads, folds and stores, only lanes of the
 ## same row exchange elements: those barriers synchronize a row. Barriers around lane 0 synchronize the work-group.
 ## Launch: one work-group of `lanes` work-items per partition of `part` <= lanes * items elements.
 ## Parameters: see scan_common and wg_lookback; phase, exclusive, start_value, total, keeps as in scan_vector; lanes,
@@ -16,6 +16,7 @@
     tile = lanes * items
     padded = tile + (tile // pad if pad else 0)
     has_heads = heads != "none" or rows
+    recomputed = f"recompute({capture(common.input_names)}, back, &found)"
 %>
 % if subgroups:
 ${barriers.enable_subgroups()}
@@ -63,6 +64,9 @@ static long x_at(${common.inputs()}, const long i) {
 </%def>
 % if phase == "single":
 ${lookback.functions("VALUE", keeps)}
+%   if window > 1:
+${lookback.look_back_kinds(window)}
+%   endif
 /* The aggregate of a partition whose owner has not published it, folded in the same order as the work-group's scan.
    Returns 1 if it is the inclusive prefix. Only one work-item computes it, because this is rare. */
 static int recompute(${common.inputs()}, const int p, VALUE* result) {
@@ -125,6 +129,11 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 % endif
 % if phase == "single":
     local int taken;
+    local VALUE group_sum;
+    local uchar group_head;
+%   if window > 1:
+    ${lookback.look_back_memory(window)}
+%   endif
     if (LANE == 0) taken = take_partition(state, parts);
     ${barriers.synchronize("taken", lowerings, lanes)}
     const int p = taken;
@@ -166,59 +175,69 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     ${barriers.synchronize("summed", lowerings, lanes)}
     ${group.rows_inclusive(lanes, columns, "LANE", "active")}
     ${barriers.synchronize("rows", lowerings, lanes)}
+% if phase == "reduce":
     if (LANE == 0) {
         VALUE sum;
         uchar head = 0;
-% if phase == "reduce":
         ${group.group_total(lanes, columns, "active", "sum", "head")}
         aggregates[p] = sum;
         partition_heads[p] = head;
     }
 % else:
+%   if phase == "single":
+    if (LANE == 0 && p < parts - 1) {
+        VALUE sum;
+        uchar head = 0;
+        ${group.group_total(lanes, columns, "active", "sum", "head")}
+        if (p == 0) {
+%     if start != "none":
+            if (!head) sum = combine(START, sum);
+%     endif
+            head = 1;
+        }
+        if (head) {
+            ${lookback.announce("p", "PREFIX", "sum")}
+%     if not chained:
+        } else {
+            ${lookback.announce("p", "AGGREGATE", "sum")}
+%     endif
+        }
+%     if keeps:
+        /* Never true. The condition makes the stores of all lanes wait until the aggregate is kept. */
+        if (keep(state, tag, p, head ? PREFIX : AGGREGATE, sum)) taken = -1;
+%     endif
+        group_sum = sum;
+        group_head = head;
+    }
+%     if window > 1:
+    if (p > 0) {
+        ${lookback.look_back_together("p", recomputed, "LANE", window, lanes, lowerings, keeps)}
+    }
+%     endif
+%   endif
+    if (LANE == 0) {
         VALUE before;
         int have = 0;
-%   if keeps:
-        int later = 0;
-%   endif
 %   if start != "none":
         if (p == 0) { before = START; have = 1; }
 %   endif
 %   if phase == "seeded":
         if (p > 0) { before = seeds[p - 1]; have = 1; }
 %   elif phase == "single":
-        if (p < parts - 1) {
-            ${group.group_total(lanes, columns, "active", "sum", "head")}
-            if (p == 0) {
-%     if start != "none":
-                if (!head) sum = combine(before, sum);
-%     endif
-                head = 1;
-            }
-            if (head) {
-                ${lookback.announce("p", "PREFIX", "sum")}
-%     if not chained:
-            } else {
-                ${lookback.announce("p", "AGGREGATE", "sum")}
-%     endif
-            }
-%     if keeps:
-            later = keep(state, tag, p, head ? PREFIX : AGGREGATE, sum);
-%     endif
-        }
         if (p > 0) {
-            ${lookback.look_back("p", "before", f"recompute({capture(common.input_names)}, back, &found)", keeps)}
+%     if window > 1:
+            before = seen_prefix;
+%     else:
+            ${lookback.look_back("p", "before", recomputed, keeps)}
+%     endif
             have = 1;
-            if (p < parts - 1 && !head) {
-                sum = combine(before, sum);
+            if (p < parts - 1 && !group_head) {
+                const VALUE sum = combine(before, group_sum);
                 ${lookback.announce("p", "PREFIX", "sum")}
             }
         }
 %   endif
         ${group.rows_exclusive(lanes, columns, "active", "before", "have")}
-%   if keeps:
-        /* Never true. The condition makes the stores of all lanes wait until the aggregate is kept. */
-        if (later) taken = -1;
-%   endif
     }
     ${barriers.synchronize("prefixes", lowerings, lanes)}
     if (LANE < active) {

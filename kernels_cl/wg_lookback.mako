@@ -1,4 +1,5 @@
-## Decoupled look-back between work-groups, run by one work-item. Include it in any single-pass algorithm.
+## Decoupled look-back between work-groups, run by one work-item (`look_back`) or by the first lanes of a work-group
+## (`look_back_together`). Include it in any single-pass algorithm.
 ## A partition has two slots, each written once per launch: A (its aggregate) and P (its inclusive prefix). A slot is
 ## one or more atomic words. Every word holds a piece of the value and the tag of the launch that wrote it. Each word
 ## can be checked alone: no fence, no order between words and no clearing is needed.
@@ -22,6 +23,7 @@
 ## polls of a slot before its aggregate is recomputed; 0: never), chained (only P is published), suppress (for tests:
 ## one partition in `suppress` publishes nothing; 0: none), plain_polls (poll with volatile loads instead of atomics).
 ## `keeps`, here and below: the scan is in place.
+<%namespace name="barriers" file="wg_barrier.mako"/>
 <%def name="functions(value, keeps=False)">
 <% piece, word, shift = ("uint", "ulong", 32) if wide_words else ("ushort", "uint", 16) %>
 % if wide_words:
@@ -139,56 +141,183 @@ static int ${name}(volatile global uint* state, const uint tag, const int p, con
 ## of partition `back` to `found`, and returns 1 if it already is the inclusive prefix (it contains a head, or
 ## back == 0). If the owner starts to overwrite the input meanwhile, `recompute` reads some results; its value is then
 ## discarded.
-<%def name="look_back(p, prefix, recompute, keeps=False)">
+## slot: the number of a partition's slots, with $P for the partition, where a partition has the slots of several values.
+## sums: the values are integers and `combine` adds them. Sums of integers need no order, so each slot is read once.
+## value, combine: the type of a slot's value, and its operator. step: the distance to the predecessor of a partition.
+<%def name="look_back(p, prefix, recompute, keeps=False, slot='$P', sums=False, value='VALUE', combine='combine', step='1')">
+<% at = lambda partition: slot.replace("$P", partition) %>
     {
-        int back = ${p} - 1;
+        int back = ${p} - ${step};
         int looks = 0;
-        VALUE found;
+        ${value} found${", sum = 0" if sums else ""};
         for (int at = PREFIX; at == PREFIX;) {
-            if (peek(state, tag, back, PREFIX, &found)) {
+            if (peek(state, tag, ${at('back')}, PREFIX, &found)) {
                 at = AGGREGATE;
-            } else if (peek(state, tag, back, AGGREGATE, &found)) {
-                --back;
+            } else if (peek(state, tag, ${at('back')}, AGGREGATE, &found)) {
+                back -= ${step};
                 looks = 0;
+%   if sums:
+                sum += found;
+%   endif
 % if polls:
             } else if (++looks > ${polls}) {
                 looks = 0;
 %   if plain_polls:
-                int whole = peek_surely(state, tag, back, PREFIX, &found);
-                if (!whole && !peek_surely(state, tag, back, AGGREGATE, &found)) {
-                    ${without_owner(recompute, keeps)}
+                int whole = peek_surely(state, tag, ${at('back')}, PREFIX, &found);
+                if (!whole && !peek_surely(state, tag, ${at('back')}, AGGREGATE, &found)) {
+                    ${without_owner(recompute, keeps, at)}
                 }
 %   else:
                 int whole;
-                ${without_owner(recompute, keeps)}
+                ${without_owner(recompute, keeps, at)}
 %   endif
-                if (whole) at = AGGREGATE; else --back;
+                if (whole) at = AGGREGATE; else { back -= ${step};${" sum += found;" if sums else ""} }
 % endif
             }
         }
-        ${prefix} = found;
+        ${prefix} = found${" + sum" if sums else ""};
+% if not sums:
         /* These aggregates were read above, or published by this work-group. */
-        for (int next = back + 1; next < ${p}; ++next) {
+        for (int next = back + ${step}; next < ${p}; next += ${step}) {
 % if plain_polls:
             if (!peek(state, tag, next, AGGREGATE, &found)) peek_surely(state, tag, next, AGGREGATE, &found);
 % else:
             peek(state, tag, next, AGGREGATE, &found);
 % endif
-            ${prefix} = combine(${prefix}, found);
+            ${prefix} = ${combine}(${prefix}, found);
+        }
+% endif
+    }
+</%def>
+##
+## The same by the first `window` lanes of a work-group, which poll as many predecessors at once: a walk over many
+## aggregates takes one round trip to memory for each window. All lanes call it. Lane 0 folds the values oldest first, so
+## that the window does not change a bit of the result, and stores it in `seen_prefix` for itself (in local memory,
+## because PoCL loses private values of a single lane between these barriers).
+## lane: the index of a lane, as C. lanes: their number. lowerings: of the barrier `looked` of the first `window` lanes.
+## Declare `look_back_memory` at the start of the kernel, and `look_back_kinds` outside.
+<%!
+    PACKED = {8: "ulong", 4: "uint", 2: "ushort", 1: "uchar"}
+
+    def packed(window):
+        """(C type, its bytes) of the words that hold a byte of each lane of the window."""
+        nbytes = next(size for size in PACKED if window % size == 0)
+        return PACKED[nbytes], nbytes
+%>
+<%def name="look_back_kinds(window)">
+<% word, nbytes = packed(window) %>
+#define ONE_KIND (AGGREGATE + 1)
+/* The number of lanes from lane 0 on that have an aggregate. */
+static int leading_aggregates(local const ${word}* kinds) {
+% for k in range(window // nbytes):
+    const ${word} other_${k} = kinds[${k}] ^ (${word}) ${hex(int("01" * nbytes, 16))}${"UL" if nbytes == 8 else ""};
+    if (other_${k}) return ${k * nbytes} + (int) popcount((${word}) ((other_${k} & -other_${k}) - 1)) / 8;
+% endfor
+    return ${window};
+}
+</%def>
+<%def name="look_back_memory(window, value='VALUE')">
+<% word, nbytes = packed(window) %>
+    local ${value} seen[${2 * window}]; /* two halves in turn: one barrier separates stores from loads */
+    local ${word} seen_kinds[${2 * window // nbytes}];
+    local ${value} seen_prefix;
+    local ${value} seen_alone; /* the value that lane 0 computed for a partition, which partition, and its kind */
+    local int seen_at;
+    local uchar seen_kind;
+</%def>
+<%def name="look_back_together(p, recompute, lane, window, lanes, lowerings, keeps=False)">
+<%
+    word, nbytes = packed(window)
+    kind = lowerings["looked"][0]
+    waiting = lanes if kind["kind"] == "group" else max(window, kind["width"])
+    looked = capture(barriers.synchronize, "looked", lowerings, lanes, memory="both").strip()
+    at = lambda partition: partition
+%>
+    ${f"if ({lane} < {waiting}) " if waiting < lanes else ""}{
+        int back = ${p} - 1;
+        int looks = 0, turn = 0, known = 0, whole = 0;
+% if polls:
+        if (${lane} == 0) seen_at = -1;
+% endif
+        while (!whole) {
+            turn ^= 1;
+            if (${lane} < ${window}) {
+                VALUE found;
+                uchar kind = 0;
+                if (${lane} <= back) {
+                    if (peek(state, tag, back - ${lane}, PREFIX, &found)) kind = PREFIX + 1;
+                    else if (peek(state, tag, back - ${lane}, AGGREGATE, &found)) kind = AGGREGATE + 1;
+                }
+% if polls:
+                if (${lane} == 0 && seen_at == back) {
+                    kind = seen_kind;
+                    found = seen_alone;
+                }
+% endif
+                if (kind) seen[turn * ${window} + ${lane}] = found;
+                ((local uchar*) (seen_kinds + turn * ${window // nbytes}))[${lane}] = kind;
+            }
+            ${looked}
+            known = leading_aggregates(seen_kinds + turn * ${window // nbytes});
+            whole = known < ${window}
+                && ((local const uchar*) (seen_kinds + turn * ${window // nbytes}))[known] == PREFIX + 1;
+            looks = known || whole ? 0 : looks + 1;
+            if (!whole) back -= known;
+% if polls:
+            if (looks > ${polls}) {
+                looks = 0;
+                if (${lane} == 0) {
+                    VALUE found;
+%   if plain_polls:
+                    int whole = peek_surely(state, tag, back, PREFIX, &found);
+                    if (!whole && !peek_surely(state, tag, back, AGGREGATE, &found)) {
+                        ${without_owner(recompute, keeps, at)}
+                    }
+%   else:
+                    int whole;
+                    ${without_owner(recompute, keeps, at)}
+%   endif
+                    seen_alone = found;
+                    seen_kind = (whole ? PREFIX : AGGREGATE) + 1;
+                    seen_at = back;
+                }
+            }
+% endif
+        }
+        /* Partition back - known has published its prefix, the next `known` ones aggregates. */
+        if (${lane} == 0) {
+            seen_prefix = seen[turn * ${window} + known];
+            while (known > 0) seen_prefix = combine(seen_prefix, seen[turn * ${window} + --known]);
+        }
+        for (int next = back + 1; next < ${p}; next += ${window}) {
+            const int count = min(${window}, ${p} - next);
+            turn ^= 1;
+            if (${lane} < count) {
+                VALUE found;
+% if plain_polls:
+                if (!peek(state, tag, next + ${lane}, AGGREGATE, &found))
+                    peek_surely(state, tag, next + ${lane}, AGGREGATE, &found);
+% else:
+                peek(state, tag, next + ${lane}, AGGREGATE, &found);
+% endif
+                seen[turn * ${window} + ${lane}] = found;
+            }
+            ${looked}
+            if (${lane} == 0) for (int k = 0; k < count; ++k) seen_prefix = combine(seen_prefix, seen[turn * ${window} + k]);
         }
     }
 </%def>
 ##
 ## Computes and publishes the aggregate of partition `back`, which its owner has not published.
-<%def name="without_owner(recompute, keeps)">
+<%def name="without_owner(recompute, keeps, at)">
 % if keeps:
-                    whole = peek_surely(state, tag, back, KEPT + PREFIX, &found);
-                    if (!whole && !peek_surely(state, tag, back, KEPT + AGGREGATE, &found)) {
+                    whole = peek_surely(state, tag, ${at('back')}, KEPT + PREFIX, &found);
+                    if (!whole && !peek_surely(state, tag, ${at('back')}, KEPT + AGGREGATE, &found)) {
                         whole = ${recompute};
-                        settle(state, tag, back, whole ? PREFIX : AGGREGATE, &found);
+                        settle(state, tag, ${at('back')}, whole ? PREFIX : AGGREGATE, &found);
                     }
 % else:
                     whole = ${recompute};
 % endif
-                    publish(state, tag, back, whole ? PREFIX : AGGREGATE, found);
+                    publish(state, tag, ${at('back')}, whole ? PREFIX : AGGREGATE, found);
 </%def>

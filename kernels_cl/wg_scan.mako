@@ -3,8 +3,10 @@
 ## operator receives only actual data. Every fold is a left fold, so one work-item alone can repeat it bit for bit.
 ## Needs local arrays lane_value[lanes + lanes / columns] and row_value[rows], and uchars lane_head, row_head of the
 ## same lengths. A set head means that a new segment starts there.
+## `sums_exclusive` is the same for sums of integers, without heads; all lanes take part.
 ## Parameters of each def: lanes, columns (lanes of a row); lane: the index of this lane; active: lanes with values.
 ##
+<%namespace name="barriers" file="wg_barrier.mako"/>
 <%def name="slot(lane, columns)">((${lane}) + (${lane}) / ${columns})</%def>
 ##
 ## Sets lane_value to the inclusive fold within its row (needs a barrier of rows before, one of the work-group after).
@@ -70,5 +72,28 @@
             if (${have} && !lane_head[${slot(f"{lane} - 1", columns)}]) ${value} = combine(${value}, v); else ${value} = v;
             ${have} = 1;
         }
+    }
+</%def>
+##
+## Sets `before` to the sum of the values of earlier lanes, and `total` to the sum of all (ints, declared outside).
+## Contains its barriers (lowerings: `summed`, of the lanes of a row); needs one more before the next call.
+<%def name="sums_exclusive(lanes, columns, lane, value, before, total, lowerings)">
+    lane_value[${slot(lane, columns)}] = ${value};
+    ${barriers.synchronize("summed", lowerings, lanes)}
+    if (${lane} % ${columns} == 0) {
+        VALUE sum = 0;
+        for (int other = ${lane}; other < ${lane} + ${columns}; ++other) {
+            const VALUE v = lane_value[${slot("other", columns)}];
+            lane_value[${slot("other", columns)}] = sum;
+            sum += v;
+        }
+        row_value[${lane} / ${columns}] = sum;
+    }
+    ${barriers.group_barrier()}
+    ${before} = lane_value[${slot(lane, columns)}];
+    ${total} = 0;
+    for (int row = 0; row < ${lanes // columns}; ++row) {
+        if (row < ${lane} / ${columns}) ${before} += row_value[row];
+        ${total} += row_value[row];
     }
 </%def>

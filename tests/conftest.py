@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from verify_form import verify
@@ -48,16 +50,43 @@ def device() -> Iterator[object]:
         yield chosen
 
 
+_TELL_ADDRESS = "kernel void tell_address(global ulong *out) { out[0] = (ulong) out; }"
+
+
 def _never_release() -> None:
-    """Keeps every buffer and uses none again: Oclgrind goes by what it knew of the memory, whatever is written."""
+    """Keep every buffer and give each an address that was never used before.
+
+    Oclgrind reports memory as uninitialized, or not, by what stood at its address before. Kernels with constant arrays
+    also free addresses when they end; those are taken by buffers that nothing uses.
+    """
     import pyopencl
 
     from pydp.runtime.memory import scratch
 
-    kept = []
+    kept: list[object] = []
+    newest: dict[pyopencl.Context, int] = {}
+    plain = pyopencl.Buffer
 
-    class Buffer(pyopencl.Buffer):
+    @functools.cache
+    def teller(context: pyopencl.Context) -> tuple[pyopencl.CommandQueue, pyopencl.Kernel]:
+        program = pyopencl.Program(context, _TELL_ADDRESS).build()
+        return pyopencl.CommandQueue(context), pyopencl.Kernel(program, "tell_address")
+
+    def take_used_addresses(context: pyopencl.Context) -> None:
+        queue, tell = teller(context)
+        while True:
+            spare = plain(context, pyopencl.mem_flags.READ_WRITE, 8)
+            address = np.zeros(1, np.uint64)
+            tell(queue, (1,), (1,), spare)
+            pyopencl.enqueue_copy(queue, address, spare)
+            kept.append(spare)
+            if int(address[0]) > newest.get(context, 0):
+                newest[context] = int(address[0])
+                return
+
+    class Buffer(plain):  # type: ignore[misc, valid-type]
         def __init__(self, *arguments: object, **named: object) -> None:
+            take_used_addresses(arguments[0] if arguments else named["context"])
             super().__init__(*arguments, **named)
             kept.append(self)
 

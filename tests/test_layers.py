@@ -15,10 +15,10 @@ ROOT = Path(__file__).parent.parent / "pydp"
 
 # A module imports from its own line or from lines below it.
 LAYERS = {
-    "pydp": ["cli", "compat", "algorithms", "math", "lang", "offline", "tuning", "model", "groups", "runtime",
+    "pydp": ["cli", "verify", "compat", "algorithms", "math", "lang", "offline", "tuning", "model", "groups", "runtime",
              "local_memory", "space", "dtypes", "errors"],
     "pydp.algorithms": ["explain", "forall histogram sort transpose", "matmul reduce", "scan",
-                        "registry", "lookback", "operators", "arguments iteration_budget"],
+                        "registry", "lookback pieces", "operators", "arguments iteration_budget"],
     "pydp.lang": ["operator", "compile", "opencl", "analysis", "barriers", "execute", "frontend", "vector", "source",
                   "ir", "intrinsics", "numpy_math"],
     "pydp.runtime": ["field", "call", "recording", "placement", "arrays", "drivers", "memory", "programs", "device",

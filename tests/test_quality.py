@@ -86,6 +86,22 @@ def test_what_fails_is_no_pick_to_be_proud_of(tmp_path: Path, monkeypatch: pytes
     plot([one], tmp_path / "quality.png")  # a failed candidate is drawn too
 
 
+@pytest.mark.parametrize(
+    "size, seconds, places", [(20, 1e6, [0, 3, 5, 8, 11, 14, 16, 19]), (3, 1e6, [0, 1, 2]), (20, 0, [0])]
+)
+def test_a_sample_is_spread_over_the_models_order(
+    size: int, seconds: float, places: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranking = [SimpleNamespace(spec=Spec(at, "a"), seconds=1.0 + at, limiter="memory") for at in range(size)]
+    monkeypatch.setattr(bench_specializations, "ranked", lambda device, case: ranking)
+    monkeypatch.setattr(bench_specializations, "_base", lambda device, case, order: None)
+    monkeypatch.setattr(bench_specializations, "_candidate", lambda case, spec, base: {"ratio": 1.0 + spec.part})
+    monkeypatch.setattr(bench_specializations, "_again", lambda *_: None)
+    found = bench_specializations.sampled(None, SimpleNamespace(name="scan x"), 8, seconds)
+    assert [one.part for one in found.specs] == places
+    assert found.predicted == found.measured == [1.0 + at for at in places]
+
+
 def test_heat_maps_hold_the_best_of_each_pair() -> None:
     one = _quality("scan int32 2^20", [1.0, 2.0, 3.0], [2.0, 4.0, 1.0])
     columns, rows, cells = heat(one, "part", "strategy")

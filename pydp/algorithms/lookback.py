@@ -71,9 +71,9 @@ def _cleared(device: Device, nbytes: int) -> Any:
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     try:
         return cl.Buffer(device.context, flags, hostbuf=np.zeros(nbytes, np.uint8))
-    except cl.Error as error:
+    except (cl.Error, MemoryError) as error:
         raise OutOfResources(
-            f"{device.name!r} cannot allocate {nbytes} bytes for the descriptors of a scan: {error}"
+            f"{device.name!r} cannot allocate {nbytes} bytes for the descriptors of look-back: {error}"
         ) from error
 
 
@@ -91,13 +91,19 @@ def descriptors(call: Call, partitions: int, itemsize: int, keeps: bool = False)
     word = 8 if profile.int64_atomics else 4
     nbytes = HEADER_BYTES + partitions * (4 if keeps else 2) * words_per_slot(profile, itemsize) * word
     if device.is_target:
-        return call.scratch(nbytes), np.uint32(1)
+        state = call.scratch(nbytes)
+        state.cleared = True
+        return state, np.uint32(1)
     if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
         return _cleared(device, nbytes), np.uint32(1)
     last_tag = (1 << 32) - 1 if profile.int64_atomics else (1 << 16) - 1
 
     def taken(device: Device, queue: Any) -> tuple[Any, np.uint32]:
-        buffer, tag = _state(queue).take(device, nbytes, last_tag)
+        try:
+            buffer, tag = _state(queue).take(device, nbytes, last_tag)
+        except OutOfResources:
+            QueueMemory.drop_all()
+            buffer, tag = _state(queue).take(device, nbytes, last_tag)
         return buffer, np.uint32(tag)
 
     return call.provided(taken)

@@ -180,24 +180,42 @@ def resources_of(
     of the target's driver that clang does not enable by itself. Raises BuildFailed with the compiler's log;
     UnsupportedOnDevice if clang, libclc or the target is missing.
     """
-    tools = toolchain(target)
-    if isinstance(tools, Reason):
-        raise UnsupportedOnDevice(tools)
-    command = _command(tools, target, options, extensions)
+    tools, command = _usable(target, options, extensions)
     given = _given(target)
     words = (*command, *tools.identity, *(assemblers() if vendor_of(target) == "nvidia" else ()))
     content = "\0".join((str(_FORMAT), target, *words, given, source))
     path = cache_dir() / "offline" / f"{hashlib.sha256(content.encode()).hexdigest()}.json"
     kept = _kept(path)
     if kept is None:
-        wanted = re.search(r"\batom_|\bsub_group_barrier", source)
-        kept = _compile(tools, target, given if wanted else "", source, command)
+        kept = _compile(tools, target, _prelude(target, source), source, command)
         data = json.dumps([dataclasses.asdict(one) for one in kept.values()]).encode()
         if atomic_write(path, data):
             disk_bound.written(path, len(data))
     else:
         disk_bound.used(path)
     return kept
+
+
+def compiled(
+    target: str, source: str, options: Sequence[str] = (), extensions: Sequence[str] = ()
+) -> tuple[str, dict[str, Resources]]:
+    """The assembly of OpenCL C (for NVIDIA GPUs: PTX) and the resources of its kernels; as `resources_of`, uncached."""
+    tools, command = _usable(target, options, extensions)
+    assembly = _assembly(tools, target, _prelude(target, source), source, command)
+    return assembly, _resources(tools, target, source, assembly)
+
+
+def _usable(target: str, options: Sequence[str], extensions: Sequence[str]) -> tuple[Toolchain, list[str]]:
+    """The compiler for a target and its command. Raises UnsupportedOnDevice if there is none."""
+    tools = toolchain(target)
+    if isinstance(tools, Reason):
+        raise UnsupportedOnDevice(tools)
+    return tools, _command(tools, target, options, extensions)
+
+
+def _prelude(target: str, source: str) -> str:
+    """The functions that libclc lacks, if a source uses them."""
+    return _given(target) if re.search(r"\batom_|\bsub_group_barrier", source) else ""
 
 
 def _kept(path: Path) -> dict[str, Resources] | None:
@@ -255,7 +273,10 @@ def _known(clang: str, target: str) -> str:
 
 
 def _compile(tools: Toolchain, target: str, given: str, source: str, command: list[str]) -> dict[str, Resources]:
-    assembly = _assembly(tools, target, given, source, command)
+    return _resources(tools, target, source, _assembly(tools, target, given, source, command))
+
+
+def _resources(tools: Toolchain, target: str, source: str, assembly: str) -> dict[str, Resources]:
     if vendor_of(target) == "amd":
         return of_assembly(assembly)
     return _assembled(tools, target, source, assembly) or of_ptx(assembly)

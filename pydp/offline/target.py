@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.offline.compilers import resources_of
@@ -94,11 +95,12 @@ class Target(Device):
 
 @dataclass(frozen=True)
 class Launch:
-    """A recorded launch: its kernel and sizes."""
+    """A recorded launch: its kernel, sizes and arguments (`Absent` in place of buffers)."""
 
     kernel: TargetKernel
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None
+    args: tuple[object, ...] = ()
 
     @property
     def group(self) -> int:
@@ -112,11 +114,30 @@ class Launch:
 
 
 class Recorder:
-    """The queue of a target: records launches during `dry_run`."""
+    """The queue of a target: records launches during `dry_run`.
+
+    outputs: the operands of the results. commands: the number of other commands, such as fills.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.launches: list[Launch] | None = None
+        self.outputs: list[Operand] = []
+        self.commands = 0
+        self._arrays: list[Absent] = []
+
+    def start(self) -> list[Launch]:
+        """Begin a record; returns the list that launches are added to."""
+        self.launches, self.outputs, self.commands, self._arrays = [], [], 0, []
+        return self.launches
+
+    def memory(self, values: np.ndarray) -> Absent:
+        """The memory of an argument; the same for an array that is given twice, for example as input and as `out`."""
+        found = next((one for one in self._arrays if one.values is values), None)
+        if found is None:
+            found = Absent(values.nbytes, values)
+            self._arrays.append(found)
+        return found
 
     def note(self, launch: Launch | None) -> None:
         """Record a launch (None: a command without a kernel). Raises UnsupportedOnDevice outside of `dry_run`."""
@@ -182,15 +203,20 @@ class TargetKernel(Kernel):
     ) -> Any:
         """Record the launch, unless it has no work-items."""
         sizes = tuple(int(size) for size in global_size), local_size and tuple(int(size) for size in local_size)
-        queue.note(None if 0 in sizes[0] else Launch(self, *sizes))
+        queue.note(None if 0 in sizes[0] else Launch(self, *sizes, tuple(args)))
         return None
 
 
 class Absent:
-    """A placeholder for memory of a target."""
+    """A placeholder for memory of a target.
 
-    def __init__(self, size: int) -> None:
+    values: the elements that are there at the start, if any. cleared: whether a launch needs zeros there.
+    """
+
+    def __init__(self, size: int, values: np.ndarray | None = None) -> None:
         self.size = size
+        self.values = values
+        self.cleared = False
 
 
 class TargetCall(Call):
@@ -221,7 +247,7 @@ class TargetCall(Call):
         dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
         even = not any(stride % dtype.itemsize for stride in value.strides)
         strides = tuple(s // dtype.itemsize for s in value.strides) if even else c_strides(value.shape)
-        return Operand(name, Absent(value.nbytes), 0, value.shape, strides, dtype)
+        return Operand(name, self.queue.memory(value), 0, value.shape, strides, dtype)
 
     def inout(self, name: str) -> Operand:
         """Same as `input`."""
@@ -233,13 +259,23 @@ class TargetCall(Call):
         given = self._outs.pop(0) if self._outs else None
         if given is not None:
             check_out(given, shape, dtype, name)
-        memory = Absent(prod(shape) * dtype.itemsize)
+        memory = self.queue.memory(given) if isinstance(given, np.ndarray) else Absent(prod(shape) * dtype.itemsize)
         result = np.broadcast_to(np.zeros((), dtype), shape)
-        return Operand(name, memory, 0, shape, c_strides(shape), dtype, None, result)
+        operand = Operand(name, memory, 0, shape, c_strides(shape), dtype, None, result)
+        self.queue.outputs.append(operand)
+        return operand
 
     def enqueue(self, command: Any, *args: Any, **options: Any) -> Any:
-        """Do nothing; raises UnsupportedOnDevice outside of `dry_run`."""
+        """Note a copy of host data into new memory as its values, and count any other command.
+
+        Raises UnsupportedOnDevice outside of `dry_run`.
+        """
         self.queue.note(None)
+        new = isinstance(args[0], Operand) and args[0].buffer.values is None and not args[0].offset
+        if command is cl.enqueue_copy and new and isinstance(args[1], np.ndarray):
+            args[0].buffer.values = args[1].copy()
+        else:
+            self.queue.commands += 1
 
     def scratch(self, nbytes: int) -> Any:
         """A placeholder for scratch memory."""
@@ -253,9 +289,9 @@ class TargetCall(Call):
 def dry_run(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> list[Launch]:
     """The launches of ``call(*args, device=target, **kw)``; `call` is a public function. Values count as zeros."""
     recorder = target.recorder
-    recorder.launches = []
+    launches = recorder.start()
     try:
         call(*args, device=target, **kw)
-        return recorder.launches
+        return launches
     finally:
-        recorder.launches = None
+        recorder.launches, recorder._arrays = None, []

@@ -334,6 +334,17 @@ class Call:
             self._recorder.provided(buffer, tag, provider)
         return buffer, tag
 
+    def constant(self, values: np.ndarray) -> Operand:
+        """Host values that kernels only read, as an operand. A recording keeps them in memory of its own."""
+        if self._recorder is None:
+            place = self.temporary(values.shape, values.dtype, "constant")
+            self.enqueue(cl.enqueue_copy, place, values, is_blocking=False)
+            return place
+        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
+        buffer = cl.Buffer(self.device.context, flags, hostbuf=np.ascontiguousarray(values))
+        self._recorder.constant(buffer)
+        return Operand("constant", buffer, 0, values.shape, c_strides(values.shape), values.dtype)
+
     def contiguous(self, operand: Operand, dtype: Any = None) -> Operand:
         """The operand itself if it is C-contiguous and has `dtype`, else a converted copy in scratch memory."""
         kind = operand.dtype if dtype is None else np.dtype(dtype)

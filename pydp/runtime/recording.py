@@ -4,16 +4,16 @@
     def scan(x, op="+", *, axis=-1, ...):
 
 The second call with the same array layouts and the same other arguments records what it enqueues: kernels, buffers,
-scratch memory. Later such calls repeat this with their own arrays. A recording holds no arrays.
+scratch memory. Later such calls repeat this with their own arrays. A recording holds no arrays of the caller.
 
 A call is recorded if its arrays are Fields and pyopencl Arrays of one device, or NumPy arrays that kernels use in
 place, and its other arguments are Python and NumPy numbers, strings, dtypes, grids, functions of NumPy and Python,
 specializations, and tuples, lists and dicts of these.
 out=, device= and queue= may be given, but not the name of a device, an out-of-order queue or events in wait_for=.
 Without queue=, all arrays must have the same queue; the queue of a Field is the device's.
-`forall` also takes vector functions and tiles. Calls that enqueue more than kernels are not recorded, and neither are
-calls with an array that is not an argument of kernels (``axis=np.array(0)``). Do not use the decorator for functions
-that read elements or results on the host.
+`forall` also takes vector functions and tiles, `histogram` its edges. Calls that enqueue more than kernels are not
+recorded, and neither are calls with an array that is not an argument of kernels (``axis=np.array(0)``). Do not use the
+decorator for functions that read elements or results on the host.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class Recorder:
         self._slots: dict[int, int] = {}  # by the id of a buffer or number; _kept keeps these alive
         self._kept: list[Any] = []
         self._providers: list[tuple[_Provider, int]] = []
+        self._constants: set[int] = set()
         self._outputs: list[tuple[Operand, int]] = []
         self._written: set[int] = set()
         self._event: Any = None
@@ -138,9 +139,15 @@ class Recorder:
         self._providers.append((provider, self._slot(buffer)))
         self._slot(tag)
 
+    def constant(self, buffer: Any) -> None:
+        """Note a buffer that no kernel writes; the recording holds it."""
+        self._kept.append(buffer)
+        self._constants.add(id(buffer))
+
     def launch(self, kernel: Kernel, global_size: Any, local_size: Any, args: list[Any]) -> None:
         """Note a launch with its arguments."""
-        known = all(id(arg) in self._slots or arg is None or isinstance(arg, _FIXED) for arg in args)
+        places = {*self._slots, *self._constants, id(None)}
+        known = all(id(arg) in places or isinstance(arg, _FIXED) for arg in args)
         self.valid = self.valid and known and 0 not in global_size
         self._launches.append((kernel, global_size, local_size, args))
 

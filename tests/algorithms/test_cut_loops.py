@@ -35,6 +35,12 @@ def test_long_parts_of_reductions(device: Any, spec: dict[str, Any]) -> None:
     assert (told.facts["specialization"].longest == 2**40) == (limit is None)
 
 
+def test_many_parts_of_reductions_in_one_launch(device: Any) -> None:
+    x = np.random.default_rng(3).integers(0, 100, 1 << 17).astype(np.int32)
+    spec = {"mapping": "vector", "part": 2, "busy": 1 << 24, "joined": 1 << 16}
+    assert pydp.reduce(x, spec=spec) == x.sum()
+
+
 def test_large_partitions_of_scans(device: Any) -> None:
     x = np.random.default_rng(1).integers(0, 100, 1 << 20).astype(np.int32)
     spec = {"mapping": "vector", "part": 1 << 17, "vector": 0}
@@ -52,6 +58,32 @@ def test_large_tiles_of_products(device: Any, m: int, k: int, method: str) -> No
     limit = device.profile.loop_limit
     text = f"because the driver ends loops after {limit} iterations"
     assert (text in str(pydp.explain(pydp.matmul, a, b, spec=spec))) == (limit is not None)
+
+
+def test_many_tiles_of_direct_products(device: Any) -> None:
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((7, 16_000), (16_000, 31)))
+    spec = {"mapping": "vector", "method": "direct", "rows": 4, "columns": 16, "width": 4, "unroll": 1}
+    assert np.array_equal(pydp.matmul(a, b, spec=spec), a @ b)
+
+
+@pytest.mark.parametrize("spec", [{"mapping": "vector"}, {"mapping": "simt", "lanes": 1, "sets": 1}])
+def test_weights_of_many_bins(device: Any, spec: dict[str, Any]) -> None:
+    """The second call finds the sums of the first in its scratch memory."""
+    bins = 200_000
+    edges = np.arange(bins + 1, dtype=np.float32)
+    for at in (7, 11):
+        x = np.array([bins - at, at], np.float32)
+        sums, _ = pydp.histogram(x, edges, weights=np.array([2, 3], np.float32), spec=spec)
+        assert np.flatnonzero(sums).tolist() == [at, bins - at] and sums.sum() == 5
+
+
+def test_bins_that_a_kernel_of_their_own_clears(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pydp.algorithms.histogram.plan._CLEARING", 1)
+    for at in (70_007, 80_008):
+        x = np.array([3, at], np.uint32)
+        counts = pydp.bincount(x, minlength=100_000, spec={"mapping": "vector", "copies": 1})
+        assert np.flatnonzero(counts).tolist() == [3, at]
 
 
 def _added_late(a: Any, b: Any) -> Any:

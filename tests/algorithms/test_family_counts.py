@@ -88,6 +88,22 @@ def test_packed_blocks_beyond_the_cache_are_read_again() -> None:
     assert large.read - small.read > 0.9 * -(-1024 // 6) * 4096 * 1024 * 4  # every strip of rows reads all of B
 
 
+def test_products_in_place_read_operands_once_and_overlap_tiles() -> None:
+    spec = MatmulSpec("vector", "direct", 1024, 4096, 64, 4, 64, width=16, unroll=4)
+
+    def phase(batches: int, m: int, n: int) -> Phase:
+        (found,) = _counts(MATMUL, CPU, MatmulProblem("float32", batches, m, n, 64), spec).values()
+        return found
+
+    whole = phase(1 << 20, 64, 64)
+    assert whole.operations == 2 * (1 << 20) * 64**3
+    assert (whole.read, whole.written) == ((1 << 20) * 2 * 64 * 64 * 4, (1 << 20) * 64 * 64 * 4)
+    assert (whole.launches, whole.balance) == (1, 1.0)
+    # 8 cycles for 16 multiply-adds, an eighth of a cycle for the loop, and a tile's 30 + 4 * 16 over 64 steps.
+    assert whole.efficiency == pytest.approx(8 / (8.125 + 94 / 64), rel=0.01)
+    assert phase(1 << 20, 65, 64).efficiency == pytest.approx(whole.efficiency * 65 / 68, rel=0.01)
+
+
 def test_parts_of_k_are_added_up() -> None:
     found = _counts(MATMUL, CPU, MatmulProblem("float32", 1, 96, 64, 1 << 16), dataclasses.replace(PACKED, parts=4))
     assert found["multiply"].groups == 4
@@ -195,9 +211,9 @@ def test_reductions() -> None:
     problem = ReduceProblem("float32", 1 << 24, 1, None, commutes=True)
     spec = REDUCE.default(CPU, problem)
     found = REDUCE.counts(CPU, problem, spec)
-    assert found.phases[0].groups == 16  # four work-items a core
+    assert found.phases[0].groups == 32  # eight work-items a core
     assert found.phases[0].read == 4 << 24
-    assert found.phases[1].operations == 16
+    assert found.phases[1].operations == 32
     slow = REDUCE.counts(CPU, problem, dataclasses.replace(spec, width=4, unroll=1))
     assert slow.phases[0].efficiency < found.phases[0].efficiency / 8
     lanes = REDUCE.counts(GPU, problem, REDUCE.default(GPU, problem))

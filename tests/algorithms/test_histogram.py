@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from made_up import profile
 
 import pydp
-from pydp.algorithms.histogram.edges import reached, thresholds
-from pydp.algorithms.histogram.policy import FAMILY, HistogramProblem
+from pydp.algorithms.histogram.edges import Search, binning, reached, search, thresholds
+from pydp.algorithms.histogram.policy import FAMILY, HistogramProblem, divide
 from pydp.local_memory import GPU, degree
 
 SIMT = {"mapping": "simt", "parts": 3, "lanes": 16, "sets": 4, "pad": 1, "copies": 1, "waves": 2}
@@ -109,6 +109,7 @@ def test_edges_beyond_the_values_type(device: Any) -> None:
     cases: list[tuple[Any, Any, list[int]]] = [
         (np.uint64([0, 1]), [-5, -1], [0]),
         (np.uint64([0, 1, largest]), [-5, -1, 1], [0, 2]),
+        (np.uint64([0, 1, 2**63, largest]), [-9, -5, -3, -1], [0, 0, 0]),
         (np.int64([0, most]), [1e19, 2e19], [0]),
         (np.int64([0, most]), [0, 5, 1e19, 2e19, 3e19], [1, 1, 0, 0]),
         (np.int64([0, most, -most]), [-np.inf, 2, np.inf], [2, 1]),
@@ -230,6 +231,59 @@ def test_weights_and_density(device: Any) -> None:
             pydp.bincount(x, weights)
 
 
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("spec", [VECTOR, {**SIMT, "lanes": 32}], ids=["vector", "simt"])
+def test_weights_of_every_dtype(device: Any, spec: Any) -> None:
+    """Also equal bins next to each other, in one tile of lanes and in several; and bins without elements."""
+    rng = np.random.default_rng(16)
+    kinds = "bBhHiIqQfF" + "dD" * device.profile.fp64
+    for n in (0, 1, 31, 33, 700):
+        x = rng.integers(0, 12, n).astype(np.float32)
+        x[n // 3 : n // 2] = 5
+        for kind in kinds:
+            weights = rng.integers(0, 9, n).astype(kind)
+            if kind in "FD":
+                weights = (weights + 1j * rng.integers(-9, 9, n)).astype(kind)
+            for bins, limits in ((10, (0, 11)), ([0, 0.5, 3, 3, 7, 12], None)):
+                got, _ = pydp.histogram(x, bins, limits, weights, spec=spec)
+                wanted, _ = np.histogram(x, bins, limits, weights=weights)
+                assert got.dtype == wanted.dtype
+                np.testing.assert_array_equal(got, wanted, err_msg=f"{kind} {n} {bins}")
+        for wrong in (np.zeros(n, bool), np.zeros(n, "S3"), np.zeros(n + 1)):
+            with pytest.raises(pydp.InvalidArgument):
+                pydp.histogram(x, 3, (0, 1), wrong, spec=spec)
+
+
+def test_densities_of_complex_weights(device: Any) -> None:
+    x, weights = np.arange(9, dtype=np.float32), (np.arange(9) + 1j * np.arange(9)[::-1]).astype(np.complex64)
+    got, _ = pydp.histogram(x, 4, (0, 8), weights, density=True)
+    np.testing.assert_allclose(got, np.histogram(x, 4, (0, 8), weights=weights, density=True)[0], rtol=1e-6)
+
+
+def test_sums_of_many_small_weights_are_accurate(device: Any) -> None:
+    x = np.zeros(3_000_000, np.float32)
+    weights = np.full(x.size, 0.1, np.float32)
+    got = float(pydp.histogram(x, 2, (0, 1), weights)[0][0])
+    exact = weights.sum(dtype=np.float64)
+    assert abs(got - exact) / exact <= (1e-6 if device.profile.fp64 else 1e-4)
+
+
+def test_weights_of_half_precision(device: Any) -> None:
+    """They are added in a wider type; devices without float16 refuse them."""
+    n = 64 * 3000
+    x, weights = np.arange(n) % 64, np.ones(n, np.float16)
+    spec = {"mapping": "simt", "parts": 1, "lanes": 64, "sets": 1}
+    for call in (
+        lambda: pydp.histogram(x, np.arange(65), weights=weights, spec=spec)[0],
+        lambda: pydp.bincount(x, weights, spec=spec),
+    ):
+        if device.profile.fp16 and device.profile.fp64:
+            assert np.array_equal(call(), np.full(64, 3000))
+        else:
+            with pytest.raises(pydp.UnsupportedOnDevice, match="float"):
+                call()
+
+
 def test_a_bin_for_each_value_of_the_type(device: Any) -> None:
     """The 256 bins of an image's bytes are counted as bincount does; 255 or 256 of other sizes are not."""
     image = np.random.default_rng(5).integers(0, 256, (61, 67)).astype(np.uint8)
@@ -298,9 +352,9 @@ def test_explain(device: Any) -> None:
     x = np.zeros(1000, np.uint8)
     assert "bins" in str(pydp.explain(pydp.histogram, x)) and "bins" in str(pydp.explain(pydp.bincount, x))
     weights = x.astype(np.float32)
-    for spec in (None, {"mapping": "simt"}):
-        (text,) = pydp.explain(pydp.histogram, x, weights=weights, spec=spec).sources.values()
-        assert "w_step" in text and "histogram_parts" in text  # sums of weights are no counts in local memory
+    for spec, name in (({"mapping": "vector"}, "histogram_parts"), ({"mapping": "simt"}, "histogram_weights")):
+        ((kernel, text),) = pydp.explain(pydp.histogram, x, weights=weights, spec=spec).sources.items()
+        assert "w_step" in text and kernel == name  # sums of weights are no counts in local memory
     assert pydp.explain(pydp.bincount, x, None, 300).facts["bins"] == 300
     many = np.zeros(100_000, np.int32)
     for spec, words in ((None, "no atomics"), ({"mapping": "simt"}, "virtual wavefront(s)")):
@@ -385,3 +439,210 @@ def test_greatest_values_that_differ_a_little_share_a_kernel(device: Any) -> Non
     held = device.profile.local_bytes // 2 // 4 // SIMT["sets"] - SIMT["pad"]  # bins: none more have room
     x = np.arange(held, dtype=np.int32)
     assert np.array_equal(pydp.bincount(x, spec=SIMT), np.bincount(x))
+
+
+def exact(x: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Counts by comparisons of values with edges; values and edges must be exact as float64."""
+    values, edges = x.ravel().astype(np.float64), edges.astype(np.float64)
+    values = values[(values >= edges[0]) & (values <= edges[-1])]
+    return np.bincount(
+        np.minimum(np.searchsorted(edges, values, "right") - 1, len(edges) - 2), minlength=len(edges) - 1
+    )
+
+
+def beside(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The edges as values of `dtype`, the values beside them, and values that are special."""
+    if dtype.kind != "f":
+        limits = np.iinfo(dtype)
+        around = [int(edge) + step for edge in edges[np.isfinite(edges)] for step in (-1, 0, 1)]
+        return np.clip(np.array([0, limits.min, limits.max, *around], object), limits.min, limits.max).astype(dtype)
+    with np.errstate(over="ignore"):
+        near = edges.astype(dtype)
+        beyond = [np.nextafter(near, dtype.type(side)) for side in (-np.inf, np.inf)]
+    return np.concatenate([near, *beyond, np.array([0.0, -0.0, np.nan, np.inf, -np.inf], dtype)])
+
+
+LOWERINGS = {"vector": {"mapping": "vector"}, "simt": {"mapping": "simt", "lanes": 16, "sets": 1, "pad": 0}}
+
+
+@pytest.mark.parametrize("spec", LOWERINGS.values(), ids=LOWERINGS)
+@pytest.mark.parametrize("kind", ["f4", "f8", "i1", "u2", "i4", "u4", "i8", "u8"])
+def test_values_beside_edges(device: Any, kind: str, spec: Any) -> None:
+    """For guesses that are right, guesses that a table improves, and edges that no guess separates."""
+    dtype, rng = np.dtype(kind), np.random.default_rng(3)
+    if kind == "f8" and not device.profile.fp64:
+        pytest.skip("the device has no float64")
+    cases: list[tuple[Any, Any]] = [
+        (100, (0, 100)),
+        (100, (-7.3, 90.1)),
+        (256, (0, 1e-3)),
+        (3, (-1e9, 1e9)),
+        (200, (np.float64(1e6), np.float64(1e6 + 3))),  # narrower than the distance of adjacent float32 values
+        (np.sort(rng.standard_normal(65)) * 60, None),
+        (np.logspace(-6, 2, 65), None),
+        (np.concatenate([[-1e4], 50 + np.arange(80) * 1e-5, [1e4]]), None),  # all but two edges in one cell
+        ([-np.inf, 0.0, 1.5, np.inf], None),
+        ([2, 2, 3, 3], None),
+    ]
+    for bins, limits in cases:
+        edges = np.histogram_bin_edges(np.zeros(0, dtype), bins, limits)
+        if kind == "u8" and edges[0] < 0:
+            continue  # see test_edges_beyond_the_values_type
+        x = beside(edges, dtype)
+        if dtype.itemsize == 8 and dtype.kind != "f":
+            x = x[(x < 2**53) & (x.astype(np.float64) > -(2.0**53))]
+        x = np.tile(x, -(-700 // x.size))
+        counts, found = pydp.histogram(x, bins, limits, spec=spec, device=device)
+        np.testing.assert_array_equal(found, edges)
+        np.testing.assert_array_equal(counts, exact(x, edges), err_msg=str((bins, limits)))
+
+
+def test_sizes_beside_the_limits(device: Any) -> None:
+    """Of the blocks of elements, of vectors, and of the sets of bins; of one part, with another stride."""
+    rng = np.random.default_rng(4)
+    one_part = {"mapping": "vector", "parts": 1}
+    edges = np.array([0, 0.1, 0.15, 0.9, 1])
+    for n in (1, 7, 8, 9, 15, 16, 17, 255, 256, 257, 263, 264, 265, 272, 511, 512, 513):
+        base = rng.random(2 * n, dtype=np.float32)
+        for x in (base[:n], base[::2], base[::-2]):
+            weights = rng.integers(0, 9, n).astype(np.float32)
+            for bins, limits in ((10, (0, 1)), (edges, None)):
+                counts = pydp.histogram(x, bins, limits, spec=one_part, device=device)[0]
+                np.testing.assert_array_equal(counts, np.histogram(x, bins, limits)[0])
+                sums = pydp.histogram(x, bins, limits, weights, spec=one_part, device=device)[0]
+                np.testing.assert_array_equal(sums, np.histogram(x, bins, limits, weights=weights)[0])
+        small = rng.integers(0, 50, n).astype(np.int32)
+        np.testing.assert_array_equal(pydp.bincount(small, spec=one_part, device=device), np.bincount(small))
+    x = rng.random(20_000, dtype=np.float32)
+    for bins in (1, 2, 4095, 4096, 4097):
+        for copies in (1, 8):
+            spec = {"mapping": "vector", "copies": copies, "parts": 3}
+            counts = pydp.histogram(x, bins, (0.1, 0.9), spec=spec, device=device)[0]
+            np.testing.assert_array_equal(counts, np.histogram(x, bins, (0.1, 0.9))[0])
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("lanes", [4, 32])
+def test_bins_in_global_memory(device: Any, lanes: int) -> None:
+    """On GPUs: weights, and more bins than local memory holds. Work-groups of lanes, with sums in a fixed order."""
+    spec = {"mapping": "simt", "lanes": lanes, "sets": 1, "pad": 0, "parts": 3}
+    many = device.profile.local_bytes // 8 + 1
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, many, 500).astype(np.int32)
+    np.testing.assert_array_equal(pydp.bincount(x, minlength=many, spec=spec), np.bincount(x, minlength=many))
+    counts = pydp.histogram(x, many, (-3, many + 3), spec=spec)[0]
+    np.testing.assert_array_equal(counts, np.histogram(x, many, (-3, many + 3))[0])
+    assert "counted with atomics" in str(pydp.explain(pydp.bincount, x, minlength=many, spec=spec))
+    x, weights = rng.random(1500, dtype=np.float32), rng.random(1500, dtype=np.float32)
+    weights[::2] = rng.integers(-9, 9, 750)
+    whole = np.round(weights)
+    for bins in (1, 9, np.array([0, 0.2, 0.25, 1])):
+        limits = (0.1, 0.9) if np.ndim(bins) == 0 else None
+        got = pydp.histogram(x, bins, limits, whole, spec=spec)[0]
+        np.testing.assert_array_equal(got, np.histogram(x, bins, limits, weights=whole)[0])
+        runs = {pydp.histogram(x, bins, limits, weights, spec=spec)[0].tobytes() for _ in range(3)}
+        assert len(runs) == 1
+    text = str(pydp.explain(pydp.histogram, x, 9, (0, 1), weights, spec=spec))
+    assert f"each work-group has its own bins in global memory; {lanes} lanes add the weights of equal bins" in text
+
+
+@pytest.mark.host
+def test_divisions() -> None:
+    """All elements are in a part, sets fit into memory, and counters of 32 bits suffice."""
+    profile_of = {"items": "vector", "local": "simt", "shared": "simt", "tiles": "simt"}
+    for place, mapping in profile_of.items():
+        base = FAMILY.default(
+            profile(mapping=mapping, compute_units=8, loop_limit=None), HistogramProblem("float32", 1 << 20, 100)
+        )
+        for n in (1, 31, 1000, 1 << 20, (1 << 33) + 5):
+            for bins in (1, 100, 5000, 1 << 22, 1 << 25):
+                for longest in (1 << 31, 1000):
+                    found = divide(base, place, n, bins, 4, longest)
+                    assert (found.parts - 1) * found.part < n <= found.parts * found.part
+                    assert found.part <= longest * found.lanes
+                    assert found.sets >= (1 if place == "shared" else found.parts)
+                    assert place != "shared" or found.sets << 31 >= n
+                    rows = max(1, 2**26 // (4 * bins))
+                    assert found.sets <= max(rows, -(-n // longest) * (found.sets // found.parts or 1))
+    for bins in (100, 1 << 16, 1 << 20):
+        for place in ("tiles", "shared"):
+            found = divide(base, place, 1 << 24, bins, 4)
+            assert found.lanes * found.parts >= min(1024, 64 * (1 << 24) // bins), "there is work for all compute units"
+
+
+def slots(given: Search, values: np.ndarray, dtype: np.dtype, error: float) -> np.ndarray:
+    """The slots that histogram_bins.mako finds with guesses that are wrong by a relative error."""
+    real = type(given.scale)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype.kind == "f":
+            above = values.astype(given.first.dtype).astype(real) - given.first
+        else:
+            above = np.array([real(max(int(value), int(given.first)) - int(given.first)) for value in values], real)
+        guess = (above * given.scale + given.shift) * real(1 + error)
+        guess = np.minimum(np.where(guess > 0, guess, 0), given.cells).astype(np.int64)
+    t, found = given.thresholds, []
+    for value, start in zip(values, guess, strict=True):
+        slot = int(start if given.least is None else given.least[start])
+        length = given.most + 1
+        while length > 1:
+            half = length // 2
+            slot += half * bool(value >= t[slot + half - 1])
+            length -= half
+        found.append(min(slot, given.top))
+    return np.array(found)
+
+
+@pytest.mark.host
+@given(st.lists(st.floats(allow_nan=False), min_size=2, max_size=12), st.sampled_from(["e", *"fdilL"]))
+def test_searches(given_edges: list[float], kind: str) -> None:
+    """A search finds the slot of every value, also if a device rounds guesses in another way."""
+    dtype = np.dtype(kind)
+    edges = reached(dtype, np.sort(given_edges))
+    assume(len(edges) >= 2)
+    evenly = np.linspace(*np.clip(edges[[0, -1]].astype(np.float64), -1e300, 1e300), 8)
+    for equal, used in ((False, edges), (True, reached(dtype, evenly))):
+        if len(used) < 2:
+            continue
+        values = beside(used, dtype)
+        found = search(used, dtype, equal)
+        low, high = used[0].item(), used[-1].item()
+        inner = [edge.item() for edge in used[1:-1]]
+        for error in (0, 1e-7, -1e-7):
+            for value, slot in zip(values, slots(found, values, dtype, error), strict=True):
+                one = value.item()
+                bin_ = slot - 1 if 1 <= slot < len(used) else None
+                expected = sum(one >= edge for edge in inner) if low <= one <= high else None
+                assert bin_ == expected, (used, one, equal)
+
+
+@pytest.mark.host
+def test_equal_bins_need_no_table() -> None:
+    for dtype, bins, limits, table in (
+        ("f4", 100, (0, 1), False),
+        ("f4", 100_000, (-4, 4), False),
+        ("i4", 1000, (1_700_000_000, 1_700_001_000), False),
+        ("i8", 7, (-(2**62), 2**62), False),
+        ("f8", 100, (1e6, 1e6 + 1e-3), False),
+        ("f4", 1 << 20, (0, 1), True),
+        ("f4", 5, (0, 1e-38), True),
+    ):
+        found = binning(np.zeros(0, dtype), bins, limits)
+        assert found.even is not table, (dtype, bins, limits)
+        assert found is binning(np.zeros(0, dtype), bins, list(limits)) or bins > 4096
+    first = binning(np.zeros(0, "f4"), 100, (0, 1))
+    assert first.key != binning(np.zeros(0, "f4"), 100, (0, np.float64(1))).key  # the edges are float64
+    assert first.key != binning(np.zeros(0, "f4"), [0, 1], None).key
+
+
+def test_edges_are_the_callers_own(device: Any) -> None:
+    """A changed array of edges neither changes later calls nor is missed by them."""
+    x, given_edges = np.arange(10, dtype=np.float32), np.array([0.0, 5.0, 9.0])
+    for turn in range(4):
+        counts, edges = pydp.histogram(x, given_edges, device=device)
+        np.testing.assert_array_equal(counts, np.histogram(x, given_edges)[0])
+        edges[:] = 0
+        _, edges = pydp.histogram(x, 3, (0, 9), device=device)
+        np.testing.assert_array_equal(edges, [0, 3, 6, 9])
+        edges[:] = 0
+        given_edges[1] = 4 - turn
+        np.testing.assert_array_equal(pydp.histogram(x, [0.0, 5.0, 9.0], device=device)[1], [0, 5, 9])

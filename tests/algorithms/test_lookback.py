@@ -17,6 +17,7 @@ from pydp.algorithms import lookback
 from pydp.dtypes import c_name
 from pydp.errors import OutOfResources
 from pydp.runtime.call import Call
+from pydp.runtime.memory import large_pages, scratch
 from pydp.runtime.programs.program import kernel
 from pydp.runtime.programs.template import add_folder
 
@@ -148,4 +149,31 @@ def test_slots_after_an_allocation_that_failed(device: Any, monkeypatch: pytest.
         with pytest.raises(OutOfResources):
             lookback.descriptors(call, 1 << 20, 4)
     assert isinstance(lookback.descriptors(call, 10, 4)[0], cl.Buffer)
+    call.finish()
+
+
+def test_idle_memory_is_released_after_an_allocation_that_failed(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slots of large sorts take as much memory as their keys: scratch memory takes their place, and the reverse."""
+    queue, other = (cl.CommandQueue(device.context, device.cl) for _ in range(2))
+    call = Call.begin({"x": pydp.zeros(3, np.int32)}, queue=queue)
+    lookback.descriptors(call, 10, 4)
+    state, pool = lookback._state(queue), scratch.pool_of(other)
+    new_buffer, cleared = large_pages.new_buffer, lookback._cleared
+
+    def without_slots(*given: Any) -> Any:
+        if state.buffer is not None:
+            raise cl.MemoryError("the device is full")
+        return new_buffer(*given)
+
+    def without_scratch(*given: Any) -> Any:
+        if pool.idle_bytes:
+            raise OutOfResources("the device is full")
+        return cleared(*given)
+
+    monkeypatch.setattr(large_pages, "new_buffer", without_slots)
+    monkeypatch.setattr(lookback, "_cleared", without_scratch)
+    scratch.give(scratch.take(device, other, 5000))
+    assert state.buffer is None and pool.idle_bytes
+    lookback.descriptors(call, 10, 4)
+    assert state.buffer is not None and not pool.idle_bytes
     call.finish()

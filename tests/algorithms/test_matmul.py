@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,8 @@ MAPPINGS = [None, {"mapping": "vector", "method": "packed"}, {"mapping": "simt"}
 # A small register tile is compiled in a fraction of the time, and small blocks make many of them and of k.
 SMALL = {"mapping": "vector", "method": "packed", "rows": 2, "columns": 16, "tile_m": 24, "tile_n": 32, "tile_k": 32}
 LIGHT = [{"mapping": "vector"}, SMALL, {"mapping": "simt"}]
+SMALL_SIMT = {"method": "staged", "tile_m": 16, "tile_n": 16, "tile_k": 8, "rows": 2, "columns": 2}
+SMALL_SIMT |= {"lanes_m": 8, "lanes_n": 8, "width": 1, "unroll": 1, "pad": 0, "parts": 1, "buffers": 1}
 SIZES_M, SIZES_N, SIZES_K = (1, 2, 7, 64, 130), (1, 3, 64, 131), (0, 1, 17, 64, 200)
 
 
@@ -39,6 +42,8 @@ def _supported(device: Any, dtype: Any) -> bool:
 @pytest.mark.parametrize("spec", MAPPINGS, ids=["default", "packed", "simt"])
 @pytest.mark.parametrize("dtype", ["i4", "f4"])
 def test_all_sizes_are_exact_for_integers(device: Any, dtype: str, spec: Any) -> None:
+    if dtype == "i4" and spec == MAPPINGS[2]:
+        spec = {**MAPPINGS[2], **SMALL_SIMT}  # float32 runs the default, whose kernels take long to build
     for m in SIZES_M:
         for n in SIZES_N:
             for k in SIZES_K:
@@ -320,7 +325,7 @@ def test_same_bits_run_after_run(device: Any) -> None:
         ({"out": np.zeros((2, 4), "f8")}, "float64"),
         ({"out": np.broadcast_to(np.float32(0), (2, 4))}, "read-only"),
         ({"spec": {"tile_q": 3}}, "tile_q"),
-        ({"spec": {"mapping": "scalar"}}, "'vector' with 'packed' or 'thin'"),
+        ({"spec": {"mapping": "scalar"}}, "'vector' with 'packed', 'direct' or 'thin'"),
         ({"spec": 5}, "MatmulSpec"),
         ({"spec": {"mapping": "simt", "width": 3}}, "1, 2 or 4"),
         ({"queue": 3}, "CommandQueue"),
@@ -394,6 +399,72 @@ def test_small_products_of_every_kernel(device: Any, spec: Any) -> None:
         assert np.array_equal(pydp.matmul(a, b, beta=1, out=c, spec=spec), expected)
 
 
+DIRECT = {"mapping": "vector", "method": "direct"}
+# Blocks of one or two small register tiles: most tiles are at an edge, and work-groups compute runs of blocks.
+DIRECT_SPECS = [DIRECT, {**DIRECT, "rows": 3, "columns": 8, "width": 4, "tile_m": 6, "tile_n": 8, "unroll": 2}]
+
+
+@pytest.mark.parametrize("spec", DIRECT_SPECS, ids=["default", "small"])
+def test_direct_products(device: Any, spec: Any) -> None:
+    sizes = [(1, 2), (2, 3), *itertools.product((7, 33), (5, 31, 130))]
+    for (m, n), k in itertools.product(sizes, (0, 17)):
+        a, b, c = _integers((m, k), "i4"), _integers((k, n), "i4", 1), _integers((m, n), "i4", 2)
+        expected = _reference(a, b)
+        for left in _layouts(a):
+            assert np.array_equal(pydp.matmul(left, b, spec=spec), expected), (m, n, k, left.strides)
+        for beta in (1, -2):
+            out = c.copy()
+            pydp.matmul(a, b, alpha=3, beta=beta, out=out, spec=spec)
+            assert np.array_equal(out, 3 * expected + beta * c), (m, n, k, beta)
+
+
+@pytest.mark.parametrize("spec", DIRECT_SPECS, ids=["default", "small"])
+def test_direct_batches(device: Any, spec: Any) -> None:
+    a, b = _integers((6, 5, 13, 9), "i4"), _integers((5, 9, 21), "i4", 1)
+    expected = np.matmul(a, b)
+    assert np.array_equal(pydp.matmul(a, b, spec=spec), expected)
+    assert np.array_equal(pydp.matmul(a[::-1, ::2], b[::2], spec=spec), expected[::-1, ::2])
+    outer = _integers((3, 2, 2, 9, 8), "i4", 2)  # more batch axes than one launch has
+    assert np.array_equal(pydp.matmul(a[0, :2], outer, spec=spec), np.matmul(a[0, :2], outer))
+    assert np.array_equal(pydp.matmul(a[0, 0], outer, spec={**spec, "parts": 3}), np.matmul(a[0, 0], outer))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_direct_dtypes(device: Any, dtype: str) -> None:
+    if not _supported(device, dtype):
+        pytest.skip("the device has no float64")
+    a, b = _integers((3, 11, 10), dtype), _integers((3, 10, 37), dtype, 1)
+    if dtype[0] == "c":
+        a, b = (
+            (a + 1j * _integers(a.shape, dtype, 2)).astype(dtype),
+            (b - 1j * _integers(b.shape, dtype, 3)).astype(dtype),
+        )
+    for spec in DIRECT_SPECS:
+        assert np.array_equal(pydp.matmul(a, b, spec=spec), np.matmul(a, b))
+        out = np.full((3, 13, 40), 3).astype(dtype)
+        pydp.matmul(a, b, out=out[:, 1:-1, 2:-1], spec=spec)
+        assert np.array_equal(out[:, 1:-1, 2:-1], np.matmul(a, b))
+        out[:, 1:-1, 2:-1] = 3
+        assert np.all(out == np.full(1, 3).astype(dtype))
+
+
+def test_direct_products_need_rows_of_b(device: Any) -> None:
+    for a, b in [((4, 5), (8, 5)), ((4, 5), (1, 5))]:
+        with pytest.raises(pydp.InvalidArgument, match="method is 'direct'; it is accepted if the rows of b"):
+            pydp.matmul(np.ones(a, "f4"), np.ones(b, "f4").T, spec=DIRECT)
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("spec", DIRECT_SPECS, ids=["default", "small"])
+def test_small_direct_products(device: Any, spec: Any) -> None:
+    for m, n, k in [(5, 6, 7), (13, 19, 4), (7, 35, 3)]:
+        a, b, c = _integers((2, m, k), "i4"), _integers((2, k, n), "i4", 1), _integers((2, m, n), "i4", 2)
+        for beta in (0, 1):
+            out = c.copy()
+            pydp.matmul(a, b, beta=beta, out=out, spec={**spec, "parts": 1 + beta})
+            assert np.array_equal(out, np.matmul(a, b) + beta * c)
+
+
 @pytest.mark.oclgrind
 def test_small_thin_products_and_parts(device: Any) -> None:
     a, b = _integers((2, 40), "i4"), _integers((40, 9), "i4", 1)
@@ -429,3 +500,11 @@ def test_staging_for_banks(device: Any, dtype: str, monkeypatch: pytest.MonkeyPa
             assert np.array_equal(pydp.matmul(left, right, spec={"mapping": "simt"}), a @ b)
         told = str(pydp.explain(pydp.matmul, a, b, spec={"mapping": "simt"}))
         assert "conflict degree 1," in told
+
+
+@pytest.mark.parametrize("method", ["packed", "direct", "thin"])
+def test_vectors_of_two_complex_numbers(device: Any, method: str) -> None:
+    """The default for complex128 on CPUs whose vectors have 16 bytes."""
+    a, b = (_integers(shape, "c8", 1) + 1j * _integers(shape, "c8", 2) for shape in ((3, 8), (8, 9)))
+    spec = {"mapping": "vector", "method": method, "rows": 3, "width": 2, "columns": 4, "tile_n": 4, "unroll": 1}
+    assert np.array_equal(pydp.matmul(a, b, spec=spec), a @ b)

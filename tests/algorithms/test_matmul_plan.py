@@ -16,6 +16,8 @@ from pydp.algorithms.matmul.policy import FAMILY, bank_note, rounded_size
 from pydp.algorithms.matmul.problem import Product, arithmetic, factor, parts_of, product, result_dtype, result_shape
 from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec
 from pydp.errors import InvalidArgument
+from pydp.model.architectures import by_target
+from pydp.model.ranking import rank
 
 pytestmark = pytest.mark.host
 
@@ -127,6 +129,28 @@ def test_register_tiles_fit_the_registers() -> None:
             assert spec.tile_k * spec.tile_n * how.item_bytes <= profile.l2_bytes // 2
 
 
+def test_products_that_fit_the_caches_are_not_packed() -> None:
+    newer, older = (
+        replace(
+            by_target("avx512")[0], compute_units=2, l1_bytes=l1 << 10, l1_ways=ways, l2_bytes=l2 << 20, l2_ways=ways
+        )
+        for l1, l2, ways in ((48, 2, 12), (32, 1, 8))
+    )
+    for profile in (newer, older):
+        for batches, size in [(10_000, 16), (1_000, 64), (100, 256), (1, 256)]:
+            problem = MatmulProblem("float32", rounded_size(batches), size, size, size)
+            spec = rank(FAMILY, profile, problem)[0].spec
+            assert (spec.mapping, spec.method) == ("vector", "direct"), (problem, spec)
+            assert spec.rows * spec.columns // spec.width <= profile.vector_registers - 4
+            strided = replace(problem, strided=True)
+            assert {spec.method for spec in FAMILY.candidates(profile, strided)} == {"packed", "staged"}
+    # B of 512 KiB: a quarter of one L2, half of the other.
+    middle = MatmulProblem("float64", 1, 256, 256, 256)
+    assert [FAMILY.default(profile, middle).method for profile in (newer, older)] == ["direct", "packed"]
+    wide = MatmulProblem("float32", 1, 4096, 2048, 16)  # rows of two pages
+    assert FAMILY.default(newer, wide).method == "packed"
+
+
 def test_constraints_of_single_fields() -> None:
     problem = MatmulProblem("float32", 1, 2, 512, 512, thin=True)
     thin = FAMILY.default(CPU, problem)
@@ -147,6 +171,9 @@ def test_check_names_what_is_wrong() -> None:
         ({"tile_m": 0}, "tile_m is 0"), ({"lanes_m": 64}, "tile_m"), ({"tile_k": 4096}, "local memory"),
         ({"width": 3}, "width is 3"), ({"pad": -1}, "pad is -1"), ({"method": "thin"}, "'staged' are accepted"),
         ({"mapping": "vector", "method": "packed", "width": 5}, "width is 5"),
+        ({"mapping": "vector", "method": "direct", "width": 2, "columns": 32}, "lanes_m and lanes_n"),
+        ({"mapping": "vector", "method": "direct", "width": 2, "columns": 32, "lanes_m": 1, "lanes_n": 1},
+         "at most 8 * width"),
         ({"rows": 2.5}, "rows is 2.5"), ({"buffers": 3}, "buffers is 3"), ({"barriers": "all"}, "barriers is 'all'"),
     ]:  # fmt: skip
         assert words in (FAMILY.check(GPU, problem, replace(good, **change)) or ""), change

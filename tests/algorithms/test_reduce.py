@@ -178,8 +178,10 @@ def test_explain(device: Any) -> None:
     assert "reduce_" in text
     # The passes over parts and over their results are two kernels where types differ.
     x = np.zeros(100_000, np.int32)
-    texts = pydp.explain(pydp.reduce, x, "+").sources
+    texts = pydp.explain(pydp.reduce, x, "+", spec={"joined": 0}).sources
     assert len(texts) == 2 and len({*texts.values()}) == 2
+    joined = pydp.explain(pydp.reduce, x[:4000], "+", spec=JOINED)
+    assert len(joined.sources) == 1 and "the last work-item to end folds the parts' results" in str(joined)
     for wrong in ({"axes": 0}, {"out": x}, {"init": "x"}, {"keepdims": 2}):
         with pytest.raises(pydp.InvalidArgument):
             pydp.explain(pydp.reduce, x, **wrong)
@@ -255,3 +257,171 @@ def test_records_of_any_size_along_any_axis(device: Any, members: str) -> None:
             expected = np.take(view, -1, axis)
             expected["a"] = view["a"].sum(axis=axis)
             assert np.array_equal(pydp.reduce(view, _sum_of_firsts, axis=axis), expected)
+
+
+# --- accuracy, and one element either side of the kernels' limits ---------------------------------------------------
+
+
+def _error(got: Any, x: np.ndarray, axis: Any = None) -> float:
+    exact = x.sum(axis=axis, dtype=np.float64 if x.dtype != np.float64 else np.longdouble)
+    return float(np.max(np.abs((got - exact) / exact)))
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 1 / 7])
+def test_sums_of_floats_are_accurate(device: Any, value: float) -> None:
+    """Rounding errors of equal addends do not cancel: a plain loop has a relative error of 1e-2 here."""
+    x = np.full(10_000_000, value, np.float32)
+    assert _error(pydp.reduce(x), x) <= 2e-7
+    short = device.profile.loop_limit is not None  # parts of 64 elements, folded one by one
+    assert _error(pydp.reduce(x[::-3]), x[::-3]) <= (1e-6 if short else 3e-7)
+    columns = x[: 1 << 23]
+    for shape, axis in (((-1, 8), 0), ((1 << 13, -1), 0), ((-1, 1 << 16), 1), ((4, -1, 32), 1), ((-1, 100_000), 0)):
+        part = columns[: len(columns) // abs(shape[-1]) * abs(shape[-1])].reshape(shape)
+        assert _error(pydp.reduce(part, axis=axis), part, axis) <= 1e-6, (shape, axis)
+
+
+def test_sums_of_other_floats_are_accurate(device: Any) -> None:
+    if device.profile.fp64:
+        x = np.full(3_000_001, 0.1)
+        assert _error(pydp.reduce(x), x) <= 4e-16
+        assert _error(pydp.reduce(x[3:].reshape(-1, 2), axis=0), x[3:].reshape(-1, 2), 0) <= 2e-15
+    if device.profile.fp16:
+        half = np.full(20_000, 0.1, np.float16)  # a plain loop stops growing at 256
+        assert _error(pydp.reduce(half), half) <= 2e-3
+
+
+_LIMITS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 129, 2047, 2048, 2049, 4095, 4096, 4097, 65_537, 131_071)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "u1", "i2", "u2", "i4", "i8", "?"])
+@pytest.mark.parametrize("op", ["+", "max", "a - 0 + b"])
+def test_sizes_either_side_of_every_limit(device: Any, dtype: str, op: str) -> None:
+    if dtype == "f8" and not device.profile.fp64:
+        pytest.skip("the device has no double")
+    rng = np.random.default_rng(11)
+    function = np.max if op == "max" else np.sum
+    for n in _LIMITS[:-2] if "a" in op else _LIMITS:
+        x = rng.integers(0, 2 if dtype == "?" else 90, n).astype(dtype)
+        x[-1] = 1  # the last element counts
+        expected = function(x)
+        got = pydp.reduce(x, op, dtype=None if op == "max" else expected.dtype)
+        assert got == expected and got.dtype == expected.dtype, n
+
+
+def test_extremes_of_small_integers_have_exact_sums(device: Any) -> None:
+    """Partial sums are kept in types of twice the width: at both ends of the range they must not wrap."""
+    for dtype in (np.int8, np.uint8, np.int16, np.uint16):
+        for extreme in (np.iinfo(dtype).min, np.iinfo(dtype).max):
+            x = np.full((300, 1031), extreme, dtype)
+            for axis in (None, 0, 1):
+                assert np.array_equal(pydp.reduce(x, axis=axis), x.sum(axis=axis)), (dtype, extreme, axis)
+            assert pydp.reduce(x, dtype=np.int32) == x.sum(dtype=np.int32)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "i8"])
+def test_short_rows_of_every_length(device: Any, dtype: str) -> None:
+    """Some are folded several at a time: whole vectors of rows and the rest, in order, and with a first value."""
+    rng = np.random.default_rng(17)
+    lengths = (*range(1, 11), 12, 15, 16, 17, 23, 24, 25, 31, 32) if dtype == "u1" else (1, 3, 4, 5, 8, 16, 17, 25)
+    for n in lengths:
+        x = rng.integers(0, 3, (1031, n)).astype(dtype)
+        field = pydp.field(x, device=device)
+        for first in (None, 40):
+            wanted = x.sum(axis=1) + (first or 0)
+            assert np.array_equal(pydp.reduce(field, axis=1, init=first).get(), wanted), n
+        wanted = np.where(x.any(axis=1), x[np.arange(len(x)), (x != 0).argmax(axis=1)], 0)
+        assert np.array_equal(pydp.reduce(field, "a != 0 ? a : b", axis=1, dtype=dtype).get(), wanted), n
+    if dtype == "f4":
+        x[5, 3] = x[1030, 7] = np.nan
+        assert np.array_equal(pydp.reduce(x, "max", axis=1), x.max(axis=1), equal_nan=True)
+
+
+@pytest.mark.parametrize("op", ["+", "min"])
+def test_shapes_either_side_of_every_limit(device: Any, op: str) -> None:
+    rng = np.random.default_rng(12)
+    function = np.sum if op == "+" else np.min
+    lengths = (1, 2, 5, 6, 7, 8, 9, 16, 24, 25, 33)
+    shapes: list[tuple[int, ...]] = [(rows, n) for rows in (1023, 1024, 2051) for n in lengths]
+    shapes += [(n, count) for n in (7, 8, 9, 255, 256, 257, 2730, 2731) for count in (2, 3, 63, 64, 65, 129)]
+    shapes += [(9, 4095), (17, 4097), (3, 30, 5), (40, 9, 17), (2, 4099, 3), (600, 2, 2), (1100, 8, 1), (2, 5000, 16)]
+    for shape in shapes:
+        x = rng.integers(-90, 90, shape).astype(np.int32)
+        field = pydp.field(x, device=device)
+        for axis in range(len(shape)):
+            expected = function(x, axis=axis)
+            assert np.array_equal(pydp.reduce(field, op, axis=axis).get(), expected), (shape, axis)
+            first = -1000 + expected if op == "+" else np.minimum(expected, -50)
+            init = -1000 if op == "+" else -50
+            assert np.array_equal(pydp.reduce(field, op, axis=axis, init=init).get(), first), (shape, axis)
+
+
+def test_nan_anywhere_is_the_maximum(device: Any) -> None:
+    for n in (5, 130, 3000, 70_000):
+        for place in (0, n // 2, n - 1):
+            x = np.zeros(n, np.float32)
+            x[place] = np.nan
+            assert np.isnan(pydp.reduce(x, "max")) and np.isnan(pydp.reduce(x, "min")), (n, place)
+            assert np.isnan(pydp.reduce(np.stack([x, x], 1), "max", axis=0)).all(), (n, place)
+    zeros = np.full(5000, -0.0, np.float32)
+    assert np.signbit(pydp.reduce(zeros)) and not np.signbit(pydp.reduce(zeros, init=0.0))
+
+
+JOINED = {"mapping": "vector", "width": 4, "unroll": 2, "part": 20, "longest": 2**30, "busy": 40, "joined": 100}
+
+
+@pytest.mark.oclgrind
+def test_the_last_work_item_folds_the_parts(device: Any) -> None:
+    """Of whole arrays and of a few rows, in order, with a first value, also again and again on other queues."""
+    rng = np.random.default_rng(14)
+    affine = np.dtype([("p", np.uint32), ("q", np.uint32)])
+    x = rng.integers(-9, 9, (3, 511)).astype(np.int32)
+    pairs = rng.integers(0, 2**32, 1022, np.uint32).view(affine)
+    p, q = 1, 0
+    for pair in pairs:
+        p, q = p * int(pair["p"]) % 2**32, (q * int(pair["p"]) + int(pair["q"])) % 2**32
+    for _ in range(3):
+        assert pydp.reduce(x, spec=JOINED) == x.sum() and pydp.reduce(x[0, :25], "max", spec=JOINED) == x[0, :25].max()
+        assert np.array_equal(pydp.reduce(x, axis=1, spec=JOINED), x.sum(axis=1))
+        assert np.array_equal(pydp.reduce(x, axis=1, spec=JOINED, init=-5), x.sum(axis=1) - 5)
+        assert pydp.reduce(x[0], "a != 0 ? a : b", dtype=np.int32, spec=JOINED, init=0) == x[0][x[0] != 0][0]
+        composed = pydp.reduce(pairs, {"p": "a.p * b.p", "q": "a.q * b.p + b.q"}, spec=JOINED)
+        assert composed.tolist() == (p, q)
+    small = rng.random(900, dtype=np.float32)
+    assert len({pydp.reduce(small, spec=JOINED).tobytes() for _ in range(20)}) == 1
+    words = [np.int64, *([np.float64, np.complex128] if device.profile.fp64 else [])]
+    for dtype in words:  # values of more words than one
+        large = (rng.integers(-9, 9, 300) * 2**33).astype(dtype)
+        assert pydp.reduce(large, spec=JOINED) == large.sum()
+
+
+@pytest.mark.oclgrind
+def test_all_forms_of_the_kernels_of_cpus(device: Any) -> None:
+    """Chunks, rests, blocks of columns, wider rows, short rows: each with small limits."""
+    given = {"mapping": "vector", "width": 4, "unroll": 2, "part": 64, "longest": 2**30, "columns": 16, "busy": 4}
+    x = np.random.default_rng(13).integers(-9, 9, 1031 * 8).astype(np.int32)
+    for shape, axis in (((1031 * 8,), 0), ((1031, 8), 0), ((1031, 8), 1), ((8, 1031), 0), ((8, 1031), 1)):
+        for height in (5, 2**30):
+            spec = {**given, "rows": 4, "height": height}
+            part = x.reshape(shape)
+            for view in (part, part[1:], part[::-2]):
+                assert np.array_equal(pydp.reduce(view, axis=axis, spec=spec), view.sum(axis=axis)), (shape, axis)
+    for n in (7, 11):
+        part = x[: 1029 * n].reshape(1029, n) if n < 9 else x[: 741 * n].reshape(741, n).repeat(2, 0)
+        assert np.array_equal(pydp.reduce(part, axis=1, spec=given), part.sum(axis=1)), n
+    first = pydp.reduce(x[:700], "a != 0 ? a : b", dtype=np.int32, spec={**given, "rows": 4})
+    assert first == x[x != 0][0]
+
+
+def test_fields_of_the_other_mapping_have_no_effect(device: Any) -> None:
+    x = _data((5000,), np.int32)
+    spec = {"mapping": "simt", "lanes": 16, "items": 1, "waves": 1, "part": 64, "joined": 256}
+    assert pydp.reduce(x, spec=spec) == x.sum()
+
+
+def test_short_rows_of_records_larger_than_a_vector(device: Any) -> None:
+    names = [f"n{i}" for i in range(33)]
+    x = np.zeros((1024, 4), [(name, np.int32) for name in names])
+    for i, name in enumerate(names):
+        x[name] = np.random.default_rng(i).integers(-9, 9, x.shape)
+    found = pydp.reduce(x, {name: f"a.{name} + b.{name}" for name in names}, axis=1)
+    assert all(np.array_equal(found[name], x[name].sum(1)) for name in names)

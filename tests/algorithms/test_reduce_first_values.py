@@ -35,3 +35,14 @@ def test_there_is_no_least_of_nothing(device: Any) -> None:
             pydp.reduce(np.zeros((3, 0), np.int32), op, axis=1, device=device)
         assert pydp.reduce(np.zeros((3, 0), np.int32), op, axis=1, init=4, device=device).tolist() == [4, 4, 4]
     assert pydp.reduce(np.zeros(0, np.float32), "logaddexp", device=device) == -np.inf
+
+
+@pytest.mark.parametrize("place", [0, 1500])
+def test_first_values_that_are_elements_of_out(device: Any, place: int) -> None:
+    """Every row reads init, also after other rows have stored their results; also in a recorded call."""
+    x = np.random.default_rng(0).integers(-9, 9, (2000, 3))
+    for values in (x, x[:, :0]):
+        for _ in range(3):
+            out = pydp.field(np.arange(2000) + 7, device=device)
+            pydp.reduce(pydp.field(values, device=device), axis=1, init=out[place : place + 1], out=out)
+            assert np.array_equal(out.get(), values.sum(1) + place + 7)

@@ -264,6 +264,36 @@ def test_foreign_byte_order_and_unaligned_data(device):
 
 
 @pytest.mark.oclgrind
+@pytest.mark.parametrize("lanes, window", [(8, 2), (16, 16), (64, 32)])
+def test_lanes_that_look_back_together(device, lanes, window):
+    """More predecessors than one window holds; segments; records; the order of an operator that does not commute."""
+    skip_where_refused(device, "lookback", SIMT)
+    spec = {"mapping": "simt", "lanes": lanes, "columns": 4, "items": 1, "strategy": "lookback", "window": window}
+    x = integers(lanes * 2 * window + 5, window)
+    flags = x % 101 == 0
+    wanted = np.cumsum(x, dtype=np.int32)
+    assert np.array_equal(pydp.scan(x, spec=spec), wanted)
+    # Published late or not at all: a work-group adds up the aggregates of several windows.
+    assert np.array_equal(pydp.scan(x, spec={**spec, "order": "reversed", "polls": 1}), wanted)
+    field = pydp.field(x)
+    pydp.scan(field, out=field, spec={**spec, "suppress": 1, "polls": 2})
+    assert np.array_equal(field.get(), wanted)
+    start = np.maximum.accumulate(np.where(flags, np.arange(x.size), 0))
+    before = np.concatenate([[0], wanted[:-1]])
+    assert np.array_equal(pydp.scan(x, segments=flags, spec=spec), wanted - before[start])
+    affine = np.zeros(x.size, [("a", np.int32), ("b", np.int32)])
+    affine["a"], affine["b"] = x % 3, x % 5
+    got = pydp.scan(affine, {"a": "a.a * b.a", "b": "a.b * b.a + b.b"}, spec=spec)
+    pairs = list(zip(affine["a"].tolist(), affine["b"].tolist(), strict=True))
+    want = running(pairs, lambda a, b: (_wrapped(a[0] * b[0]), _wrapped(a[1] * b[0] + b[1])))
+    assert got.tolist() == want
+
+
+def _wrapped(value):
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+@pytest.mark.oclgrind
 @pytest.mark.parametrize("dtype", [np.int16, np.int32])
 def test_what_is_put_between_for_banks(device, dtype, monkeypatch):
     """Laid out for 32 banks, with the pads that the model asks for and with others: the results are the same."""

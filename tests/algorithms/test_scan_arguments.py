@@ -10,7 +10,7 @@ import pyopencl.array
 import pytest
 
 import pydp
-from pydp.algorithms.scan import stream as scan_stream
+from pydp.algorithms import pieces
 from pydp.algorithms.scan.policy import ScanSpec
 from pydp.algorithms.scan.request import resolve_aliasing
 from pydp.runtime.call import Call
@@ -145,8 +145,8 @@ def test_explain_tells_the_kernels_of_the_call_and_launches_none(device, monkeyp
 
 @pytest.fixture
 def small_buffers(monkeypatch):
-    monkeypatch.setattr(scan_stream, "ALWAYS_FITS", 0)
-    monkeypatch.setattr(scan_stream, "limit_of", lambda device: 8192)
+    monkeypatch.setattr(pieces, "ALWAYS_FITS", 0)
+    monkeypatch.setattr(pieces, "limit_of", lambda device: 8192)
 
 
 @pytest.mark.parametrize("exclusive", [False, True])

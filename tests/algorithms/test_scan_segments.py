@@ -22,6 +22,8 @@ from pydp.runtime.programs.template import render
 VECTOR = {"mapping": "vector", "part": 24, "vector": 0}
 SIMT = {"mapping": "simt", "lanes": 8, "columns": 4, "items": 3}
 MAPPINGS = pytest.mark.parametrize("mapping", [VECTOR, SIMT], ids=["vector", "simt"])
+TOGETHER = SIMT | {"window": 4}  # lanes look back together
+WAITING = pytest.mark.parametrize("mapping", [VECTOR, SIMT, TOGETHER], ids=["vector", "simt", "together"])
 
 
 def integers(n, seed=0, low=-1000, high=1000, dtype=np.int32):
@@ -269,7 +271,7 @@ TROUBLES = [
 ]
 
 
-@MAPPINGS
+@WAITING
 @pytest.mark.parametrize("strategy, trouble", TROUBLES)
 def test_in_place_when_predecessors_do_not_answer(device, no_copies, mapping, strategy, trouble):
     """They may be about to run, running, or done: with their elements intact, half or all overwritten.
@@ -296,7 +298,7 @@ def test_in_place_when_predecessors_do_not_answer(device, no_copies, mapping, st
     assert np.array_equal(field.get(), want)
 
 
-@MAPPINGS
+@WAITING
 @pytest.mark.parametrize("in_place", [False, True], ids=["apart", "in place"])
 def test_looks_that_never_see_what_is_published(device, monkeypatch, mapping, in_place):
     """Plain loads may be served from a cache that nobody updates."""
@@ -319,7 +321,9 @@ def test_looks_that_never_see_what_is_published(device, monkeypatch, mapping, in
     assert rendered
 
 
-@pytest.mark.parametrize("mapping", [{"part": 512}, SIMT | {"lanes": 32, "items": 5}], ids=["vector", "simt"])
+@pytest.mark.parametrize(
+    "mapping", [{"part": 512}, SIMT | {"lanes": 32, "items": 5}, TOGETHER], ids=["vector", "simt", "together"]
+)
 def test_float_sums_are_the_same_bits_whatever_the_timing(device, mapping):
     """Repeats, other group orders and suppressed publishes: recomputed aggregates have the same bits."""
     skip_where_refused(device, "lookback", mapping)

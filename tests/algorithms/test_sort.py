@@ -14,7 +14,16 @@ import pydp
 from pydp.algorithms.sort.policy import FAMILY, SortProblem, SortSpec
 
 SIMT = {"mapping": "simt", "run": 64, "small": 4, "lanes": 16, "items": 4, "stretch": 8, "chains": 1}
-VECTOR = {"mapping": "vector", "run": 64, "small": 8, "lanes": 1, "items": 1, "stretch": 32, "chains": 4}
+VECTOR = {
+    "mapping": "vector",
+    "strategy": "merge",
+    "run": 64,
+    "small": 8,
+    "lanes": 1,
+    "items": 1,
+    "stretch": 32,
+    "chains": 4,
+}
 
 
 def _same(left: np.ndarray, right: np.ndarray) -> bool:
@@ -34,7 +43,7 @@ def test_every_length(device: Any, spec: Any) -> None:
 @pytest.mark.oclgrind
 @pytest.mark.parametrize("dtype", [np.int16, np.int64])
 def test_runs_in_local_memory_with_banks(device: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Laid out for 32 banks: lanes that walk their own items do not wait for one another, and nothing else differs."""
+    """In the layout for 32 banks, accesses of lanes to their own items have no conflicts; the results are the same."""
     x = np.random.default_rng(7).integers(-99, 99, (2, 301)).astype(dtype)
     with banked(device, monkeypatch):
         for items in (4, 8):
@@ -54,7 +63,7 @@ def test_lengths_around_the_runs(device: Any) -> None:
 
 
 def _stable(x: np.ndarray, descending: bool = False) -> np.ndarray:
-    """Positions by Python's own sort: stable, also when it is turned round."""
+    """Positions by Python's own sort, which is stable, also with reverse=True."""
     return np.array(sorted(range(len(x)), key=x.tolist().__getitem__, reverse=descending), np.int64)
 
 
@@ -106,7 +115,7 @@ def test_by_key_with_values_of_any_type(device: Any) -> None:
 
 @pytest.mark.parametrize("carried", ["u1", "u2", "i4", [("w", "u1", 3)], [("w", "i4", 5)]])
 def test_records_of_any_size_with_values_of_any_size(device: Any, carried: Any) -> None:
-    """What the two take together says nothing of what a driver can keep in arrays."""
+    """Some drivers lose records of some sizes in arrays: keys and values are checked one by one."""
     rng = np.random.default_rng(9)
     values = np.frombuffer(rng.bytes(300 * np.dtype(carried).itemsize), carried)
     for members in ("f4 i2", "i4 u8", "i2 u1", "f4 i2 u8", "i4 i4 i4"):
@@ -167,6 +176,58 @@ def test_names_of_members_order_as_in_numpy(device: Any) -> None:
     assert np.array_equal(pydp.sort_by_key(x, np.arange(700), key=["c", "a"])[1], pydp.argsort(x, key=["c", "a"]))
     field = pydp.sort(pydp.field(x), key="b")
     assert isinstance(field, pydp.Field) and np.array_equal(field.get()["b"], np.sort(x["b"]), equal_nan=True)
+
+
+def _windowed(x: np.ndarray, low: int, end: int, descending: bool) -> np.ndarray:
+    """The indices that sort integers by their bits low .. end - 1 with Python's stable sort; sign bits are flipped."""
+    width = 8 * x.dtype.itemsize
+    flip = 1 << width - 1 if x.dtype.kind == "i" else 0
+    keys = [((value % (1 << width)) ^ flip) >> low & (1 << end - low) - 1 for value in x.tolist()]
+    return np.array(sorted(range(len(x)), key=keys.__getitem__, reverse=descending), np.int64)
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("spec", [SIMT, VECTOR, None], ids=["simt", "vector", "default"])
+def test_windows_of_bits(device: Any, spec: Any) -> None:
+    values = np.arange(150, dtype=np.int16)
+    for place, (dtype, low, end) in enumerate(
+        (("i1", 7, 8), ("u1", 0, 0), ("u2", 9, 16), ("i4", 1, 31), ("u4", 32, 32), ("i8", 32, 64), ("u8", 0, 63))
+    ):
+        x = np.frombuffer(np.random.default_rng(place).bytes(150 * np.dtype(dtype).itemsize), dtype)
+        named: dict[str, Any] = {"bits": (low, end), "descending": bool(place % 2), "spec": spec}
+        order = _windowed(x, low, end, bool(place % 2))
+        for _ in range(3):  # the second call is recorded, the third one repeats it
+            assert np.array_equal(pydp.sort(x, **named), x[order]), (dtype, low, end)
+        if place % 2:
+            assert np.array_equal(pydp.argsort(x, **named), order), (dtype, low, end)
+        else:
+            assert np.array_equal(pydp.sort_by_key(x, values, **named)[1], values[order]), (dtype, low, end)
+
+
+def test_windows_of_bits_along_an_axis_and_in_place(device: Any) -> None:
+    x = np.random.default_rng(3).integers(-(1 << 40), 1 << 40, (7, 90))
+    wanted = np.stack([column[_windowed(column, 32, 64, False)] for column in x.T], 1)
+    field = pydp.field(x)
+    for _ in range(3):
+        assert np.array_equal(pydp.sort(field, axis=0, bits=[32, np.int8(64)]).get(), wanted)
+    assert pydp.sort(field, axis=0, bits=(32, 64), out=field) is field and np.array_equal(field.get(), wanted)
+    for bits, says in (((3, 60), "bits 3 to 59 of the keys are compared"), ((9, 9), "no bits are compared")):
+        assert says in str(pydp.explain(pydp.argsort, x, bits=bits))
+    assert pydp.explain(pydp.sort, x, bits=(0, 64)).sources == pydp.explain(pydp.sort, x).sources
+
+
+def test_wrong_windows_of_bits(device: Any) -> None:
+    x = np.arange(9, dtype=np.uint16)
+    for bits in ((0, 17), (3, 2), (-1, 2), 5, (1,), (1, 2, 3), (1.0, 2), (True, 3), (0, None), "ab"):
+        with pytest.raises(pydp.InvalidArgument, match="0 <= low <= end <= 16 is accepted for uint16 keys"):
+            pydp.sort(x, bits=bits)
+    for function in (pydp.argsort, lambda keys, bits: pydp.sort_by_key(keys, keys, bits=bits)):
+        for other in (np.float32, bool, np.complex64):
+            with pytest.raises(pydp.InvalidArgument, match="accepted for integers only"):
+                function(x.astype(other), bits=(0, 1))
+    for named in ({"key": abs}, {"less": lambda a, b: a < b}):
+        with pytest.raises(pydp.InvalidArgument, match="cannot be combined with key or less"):
+            pydp.sort(x, bits=(0, 1), **named)
 
 
 def _by_three(r: Any) -> Any:
@@ -247,6 +308,10 @@ def test_wrong_arguments(device: Any) -> None:
             pydp.sort(x, **wrong)
     with pytest.raises(pydp.InvalidArgument, match="shape"):
         pydp.sort_by_key(x, x[:2])
+    empty = np.zeros(x.shape, [])  # records without members
+    for call in (lambda: pydp.sort(empty), lambda: pydp.sort_by_key(x, empty), lambda: pydp.transpose(empty)):
+        with pytest.raises(pydp.InvalidArgument, match=r"has dtype \[\]"):
+            call()
     for function in (pydp.sort, lambda values: pydp.sort_by_key(x, values)):
         with pytest.raises(pydp.InvalidArgument, match="is None"):
             function(None)
@@ -258,7 +323,10 @@ def test_explain(device: Any) -> None:
         assert "merge" in str(pydp.explain(function, x))
     assert "run" in str(pydp.explain(pydp.sort_by_key, x, x))
     assert "copied to the result" in str(pydp.explain(pydp.sort, x, axis=0))
-    # However they are given, the values are carried along.
+    for other, axis in ((x[:, ::-1], -1), (x, 0)):
+        assert "values are first copied" in str(pydp.explain(pydp.sort_by_key, x, other, axis=axis))
+    assert "values are first copied" not in str(pydp.explain(pydp.sort_by_key, x[:, ::-1], x))
+    # Values are also found among positional arguments.
     values = x.astype(np.uint8)
     told = [pydp.explain(pydp.sort_by_key, keys=x, values=values), pydp.explain(pydp.sort_by_key, x, values)]
     assert told[0].sources == told[1].sources != pydp.explain(pydp.sort, x).sources
@@ -271,14 +339,14 @@ def test_explain(device: Any) -> None:
 
 
 def test_runs_as_long_as_the_drivers_loops_take(device: Any) -> None:
-    """Where loops are cut short, the longest runs that are accepted are sorted to their end, whatever lies in them."""
+    """On drivers that end long loops, the longest accepted runs are sorted completely, for random and reversed keys."""
     limit = device.profile.loop_limit
     n = 8192
     rng = np.random.default_rng(8)
     arrays = [rng.integers(-(1 << 30), 1 << 30, n).astype(np.int32), np.arange(n, dtype=np.int32)[::-1].copy()]
     refused = 0
     for run, small, chains in ((4096, 1, 1), (4096, 4, 4), (2048, 1, 4), (2048, 1, 16), (2048, 32, 1)):
-        spec = {"mapping": "vector", "run": run, "small": small, "chains": chains}
+        spec = {"mapping": "vector", "strategy": "merge", "run": run, "small": small, "chains": chains}
         for x in arrays:
             try:
                 assert np.array_equal(pydp.sort(x, spec=spec, device=device), np.sort(x)), spec
@@ -290,7 +358,7 @@ def test_runs_as_long_as_the_drivers_loops_take(device: Any) -> None:
 
 @pytest.mark.host
 def test_lanes_sort_no_more_elements_than_the_drivers_loops_take() -> None:
-    """512 elements of a lane trade places in 131,584 rounds, of which llvmpipe makes half."""
+    """The sort of a lane's 512 elements takes 131,584 iterations; llvmpipe ends loops after half of them."""
     short = profile(mapping="vector", loop_limit=65535, local_bytes=32 << 10)
     problem = SortProblem("int32", 4096, 1, 4)
     for items, lanes, right in ((512, 1, False), (512, 8, False), (256, 1, True), (256, 16, True), (16, 256, True)):

@@ -1,13 +1,17 @@
 """Run a command in the lane of one driver: lane.py NAME [VARIABLE=VALUE]... COMMAND [ARGUMENT]...
 
-NAME is pocl, intel, rusticl, oclgrind, offline or pocl7. The lane's environment makes that driver the default device of
-pydp; offline needs a compiler for GPUs and no driver. What is missing is installed (apt as root; pip in a virtual
-environment). If it is still missing, one line says what to install; the status is then 1 in CI, for root, and if an
-installation was tried, else 0: a developer's machine need not have every driver. watch.py ends a command that hangs.
+NAME is pocl, intel, rusticl, oclgrind, offline, pocl7 or gpu. The lane's environment makes that driver the default
+device of pydp; offline needs a compiler for GPUs and no driver. What is missing is installed (apt as root; pip in a
+virtual environment). If it is still missing, one line says what to install; the status is then 1 in CI, for root, and
+if an installation was tried, else 0: a developer's machine need not have every driver. watch.py ends a command that
+hangs.
 
 pocl7 is for a PoCL that distributions do not have yet. The variable POCL7 names the folder that it is installed in (see
 build_pocl.py), and the lane sees no other driver. Where POCL7 is not set, nothing runs and the status is 0; where it
 names a folder without a driver, or one that pydp cannot use, the status is 1.
+
+gpu is for people who have a GPU: its tests run on the best one that pydp can use. Elsewhere nothing runs, one line says
+why, and the status is 0.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ class Lane:
     question: Python that prints "missing: REASON" where it cannot be used. It asks pydp, so that a lane runs where pydp
     finds what the lane needs, and nowhere else; a driver that is listed and fails pydp's probe is as good as none.
     device: pydp's name of the driver, "" for a compiler. installation: the variable that names the folder that the
-    driver is installed in, where a user brings it.
+    driver is installed in, where a user brings it. optional: nothing runs, and nothing fails, where it is missing.
     """
 
     question: str
@@ -36,6 +40,7 @@ class Lane:
     pip: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     installation: str = ""
+    optional: bool = False
 
 
 def _usable(driver: str) -> str:
@@ -46,6 +51,14 @@ if not any(one.usable for one in found):
     print("missing:", *[f"{{one.name}} cannot be used: {{one.reason}}" for one in found] or ["no device of {driver}"])
 """
 
+
+_GPU = """
+from pydp.runtime.drivers.devices import all_devices
+found = [one for one in all_devices() if one.kind == "gpu"]
+if not any(one.usable for one in found):
+    reasons = [f"{one.name} cannot be used: {one.reason}" for one in found]
+    print("missing:", *reasons or ["no OpenCL driver lists a GPU"])
+"""
 
 # A simulator is not probed: that takes long, and its command looks at a log of its own.
 _LISTED = """
@@ -79,6 +92,7 @@ LANES = {
     ),
     "offline": Lane(_COMPILES, apt=("clang-19", "libclc-15")),
     "pocl7": Lane(_usable("pocl"), "pocl", installation="POCL7"),
+    "gpu": Lane(_GPU, "gpu", optional=True),
 }
 
 
@@ -145,6 +159,9 @@ def main(arguments: list[str]) -> int:
     tried = False
     try:
         reason = why_missing(name, lane)
+        if reason and lane.optional:
+            print(f"lane {name}: skipped: {reason}; nothing was run")
+            return 0
         if reason:
             tried = _install(lane)
             reason = why_missing(name, lane)

@@ -40,7 +40,7 @@ def test_a_compilers_lane_names_no_device(monkeypatch: pytest.MonkeyPatch, capfd
 @pytest.mark.parametrize("arguments", [[], ["pocl"], ["nothing", "true"]])
 def test_a_wrong_call_is_told_how(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert lane.main(arguments) == 2
-    assert "usage: lane.py {pocl,intel,rusticl,oclgrind,offline,pocl7}" in capsys.readouterr().err
+    assert "usage: lane.py {pocl,intel,rusticl,oclgrind,offline,pocl7,gpu}" in capsys.readouterr().err
 
 
 MISSING = "print('a word of a driver'); print('missing: no device of toy')"
@@ -119,6 +119,7 @@ def _without(tmp_path: Path, *, path: str = "", vendors: str = "") -> dict[str, 
         ("intel", "no device of intel"),
         ("rusticl", "no device of rusticl"),
         ("oclgrind", "no device of oclgrind"),
+        ("gpu", "no OpenCL driver lists a GPU"),
         ("offline", "clang is not installed, so nothing is compiled for sm_70; install clang 19 to 22 and a libclc"),
     ],
 )
@@ -168,6 +169,15 @@ def test_an_installation_is_all_that_its_lane_sees(tmp_path: Path, monkeypatch: 
     assert ran[0] == ["true"] and os.environ["PYDP_DEVICE"] == "pocl"
     assert os.path.realpath(os.environ["OCL_ICD_VENDORS"]) == os.path.realpath(folder)
     assert os.path.isabs(os.environ["OCL_ICD_VENDORS"])
+
+
+def test_without_a_gpu_its_lane_is_skipped_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lane.os, "environ", {**_without(tmp_path), "CI": "true"})
+    monkeypatch.setattr(lane, "_install", lambda one: pytest.fail("nothing is to be installed"))
+    assert lane.main(["gpu", "true"]) == 0
+    assert capsys.readouterr().out == "lane gpu: skipped: no OpenCL driver lists a GPU; nothing was run\n"
 
 
 def test_an_old_compiler_is_none_to_its_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pydp
 from pydp.groups import barrier_plan
 
 SIMT = {"mapping": "simt", "barriers": "auto"}
-SCAN = {**SIMT, "lanes": 8, "columns": 2, "items": 3, "strategy": "lookback"}
+SCAN = {**SIMT, "lanes": 8, "columns": 2, "items": 3, "window": 2, "strategy": "lookback"}
 SORT = {**SIMT, "run": 16, "small": 2, "lanes": 8, "items": 2, "stretch": 4, "chains": 1}
 REDUCE = {**SIMT, "lanes": 8, "items": 2, "part": 64, "longest": 2**30, "columns": 1, "busy": 1}
 HISTOGRAM = {**SIMT, "parts": 1, "copies": 1, "lanes": 2, "sets": 1, "waves": 1, "pad": 0, "counters": "sets"}

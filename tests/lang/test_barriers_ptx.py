@@ -116,7 +116,7 @@ TEMPLATES = {
     "reduce_rows": (pydp.reduce, (ROWS, "+"), {"axis": 1}, REDUCTION),
 }
 CHOSEN = {  # instructions in the order of a kernel's barriers and their iterations
-    "scan": "group 64 64 group group 64",
+    "scan": "group warp 64 64 group group 64",
     "sort_tile": "group none warp 64 128 warp 64 128 group",
     "reduce_rows": "warp warp 64 128 group",
 }
@@ -147,4 +147,4 @@ def test_templates_compile_with_the_chosen_barriers(name, arch, tmp_path):
 def test_templates_compile_with_every_choice(name, choice, tmp_path):
     found = barriers_of(ptx(planned(name, "sm_90", choice).source, "sm_90", tmp_path))
     assert ("barrier.sync" in found) == (choice == "named")
-    assert ("bar.warp.sync" in found) == (choice == "subgroup" and name != "scan")
+    assert ("bar.warp.sync" in found) == (choice == "subgroup")

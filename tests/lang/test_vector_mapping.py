@@ -39,8 +39,8 @@ from pydp.lang.analysis.regions import split
 from pydp.lang.compile import translate
 from pydp.lang.execute import host
 from pydp.lang.opencl import vector as vector_lowering
+from pydp.lang.opencl.unroll import unroll
 from pydp.lang.opencl.vector.layout import StripLayout, pick_rows, pick_width
-from pydp.lang.opencl.vector.unroll import unroll
 from pydp.lang.opencl.vector.variance import Variance, Variances
 
 BOOL, F64, I64 = np.dtype(np.bool_), np.dtype(np.float64), np.dtype(np.int64)
@@ -358,5 +358,5 @@ def test_what_the_fast_version_of_a_product_does():
     made = translate(case.function, 2, case.group, case.types)
     lowered = vector_lowering.LOWERING.lower(made, _profile(), unit(made))
     text = str(lowered.params["body"])
-    assert "16 rows unrolled" in " ".join(lowered.notes) and "vload16" in text and "v_acc_r15" in text
+    assert "16 rows unrolled" in " ".join(lowered.notes) and "ADJACENT(float16" in text and "v_acc_r15" in text
     assert len(lowered.barriers) == 2 and lowered.local_bytes == 0

@@ -35,11 +35,11 @@ import pydp.lang.vector as pv
 from pydp.lang import ir
 from pydp.lang.analysis.regions import Interval
 from pydp.lang.compile import FieldType, translate
+from pydp.lang.opencl.unroll import unroll
 from pydp.lang.opencl.vector import values
 from pydp.lang.opencl.vector.arrange import Arrangement, arrange
 from pydp.lang.opencl.vector.families import Families, Sibling, without_offset
 from pydp.lang.opencl.vector.layout import StripLayout
-from pydp.lang.opencl.vector.unroll import unroll
 from pydp.lang.opencl.vector.variance import Variances
 
 

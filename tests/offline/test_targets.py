@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import forall_kernels
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import pydp
+from pydp.algorithms.sort.onesweep_policy import STRATEGIES, sweep_default
 from pydp.model.architectures import by_name, by_target
 from pydp.model.ranking import rank
 from pydp.offline.compilers import missing
@@ -56,7 +57,12 @@ def one(
     return Case(call, ((shape, dtype),), options, many)
 
 
+def sums_of_weights(x: np.ndarray, weights: np.ndarray, **options: Any) -> Any:
+    return pydp.histogram(x, weights=weights, **options)
+
+
 LINE, PLANE = (1 << 24,), (4096, 4096)
+BY_KEY = Case(pydp.sort_by_key, ((LINE, "i4"), (LINE, "f8")))
 CASES = [
     product(4096, 4096, 4096, candidates=True),
     product(2048, 2048, 2048, "f8", candidates=True),
@@ -89,10 +95,12 @@ CASES = [
     one(pydp.sort, LINE, "f8", descending=True),
     one(pydp.sort, PLANE, "i2"),
     one(pydp.argsort, LINE),
-    Case(pydp.sort_by_key, ((LINE, "i4"), (LINE, "f8"))),
+    BY_KEY,
     one(pydp.histogram, LINE, many=True, bins=100, range=(0, 1)),
     one(pydp.histogram, LINE, "i4", bins=[0, 10, 100, 1000]),
     one(pydp.histogram, LINE, "f8", bins=100000, range=(0, 1)),
+    Case(sums_of_weights, ((LINE, "f4"), (LINE, "f4")), {"bins": 100, "range": (0, 1)}),
+    Case(sums_of_weights, ((LINE, "i8"), (LINE, "c16")), {"bins": 1 << 20, "range": (0, 1 << 30)}),
     one(pydp.bincount, LINE, "u1"),
     Case(pydp.bincount, ((LINE, "u1"), (LINE, "f4"))),
     one(pydp.transpose, PLANE, many=True),
@@ -133,6 +141,20 @@ def test_what_runs_and_the_default_fit_the_target(case: Case, name: str) -> None
         default = family.default(target.profile, problem)
         if default != choose(family, target, problem).spec:
             assert not faults(compiled(target, case, spec=default)), default
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_radix_sorts_fit_the_target(strategy: str, name: str) -> None:
+    """Whether or not the model chooses them."""
+    target = target_of(name)
+    for case in (one(pydp.sort, LINE, "f8"), one(pydp.argsort, PLANE, "u2"), BY_KEY):
+        found = probed(target, case.call, *[np.zeros(shape, dtype) for shape, dtype in case.arrays])
+        assert found is not None
+        spec = replace(sweep_default(target.profile, found[1]), strategy=strategy)
+        kernels = compiled(target, case, spec=spec)
+        assert {one.name for one in kernels} >= {"sort_count", "sort_places", "sort_pass"}
+        assert not faults(kernels), case
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -54,6 +54,14 @@ def calls(device):
         ),
         "transpose": (lambda x: pydp.transpose(x, device=device), np.transpose),
         "matmul": (lambda x: pydp.matmul(x, x.T, device=device), lambda x: x @ x.T),
+        "histogram": (
+            lambda x: pydp.histogram(x, 7, (0, 300), device=device)[0],
+            lambda x: np.histogram(x, 7, (0, 300))[0],
+        ),
+        "histogram of many edges": (
+            lambda x: pydp.histogram(x, np.arange(0, 400, 3), device=device)[0],
+            lambda x: np.histogram(x, np.arange(0, 400, 3))[0],
+        ),
     }  # fmt: skip
 
 
@@ -72,7 +80,7 @@ def test_repeated_calls(device, counted, name, kind):
         np.testing.assert_array_equal(host(got), reference(x), err_msg=f"call {turn}")
     if kind != "numpy" or device.profile.shares_host_memory:
         assert counted or not recordings(device), name
-    if name in ("scan", "reduce", "sort", "matmul") and kind != "numpy":
+    if name in ("scan", "reduce", "sort", "matmul", "histogram", "histogram of many edges") and kind != "numpy":
         assert len(counted) == 4, "the second call is recorded, four run from it"
 
 
@@ -202,6 +210,20 @@ def test_results_whose_shape_depends_on_elements_are_not_repeated(device, kind):
             np.testing.assert_array_equal(edges, want[1])
 
 
+def test_edges_and_weights_are_part_of_a_recorded_histogram(device, counted):
+    rng = np.random.default_rng(7)
+    for turn in range(5):
+        x, w = rng.random(900, dtype=np.float32), rng.integers(0, 9, 900).astype(np.float32)
+        field, weights = (pydp.field(one, device=device) for one in (x, w))
+        for edges in ([0, 0.5, 1], [0, 0.25, 1], np.linspace(0, 1, 40), np.linspace(0, 1, 40) ** 2):
+            np.testing.assert_array_equal(pydp.histogram(field, edges)[0].get(), np.histogram(x, edges)[0])
+        for limits in ((0, 1), (0, 0.5)):
+            got = pydp.histogram(field, 9, limits, weights)[0].get()
+            np.testing.assert_array_equal(got, np.histogram(x, 9, limits, weights=w)[0], err_msg=str(turn))
+    if device.profile.loop_limit is None:
+        assert len(counted) == 3 * 6
+
+
 def test_devices_given_by_name(device, counted):
     """A call with device="..." is recorded for this device, not for the default device."""
     other = needs.another_device(device)
@@ -227,12 +249,13 @@ def test_an_interrupt_at_any_line_waits_for_the_launches(device, kind):
     x, rounds = np.ones(4096, np.float32), min(20_000, device.profile.loop_limit or 20_000)
     given = [np.zeros(4096, np.float32), x]
     given = [pydp.field(one, device=device) for one in given] if kind == "field" else given
+    pydp.forall(4096, slow, *given, rounds, device=device)
+    want = given[0].copy()  # before the calls are recorded: a new program may evict recordings
     device.recordings.clear()
     for _ in range(3):
         pydp.forall(4096, slow, *given, rounds, device=device)
     if not recordings(device):
         pytest.skip("NumPy's memory is not used in place on this device")
-    want = given[0].copy()
     objects = recordings(device)[0].launches[-1]._idle[-1]
     enqueue, events = objects.enqueue, []
 

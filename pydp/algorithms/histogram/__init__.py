@@ -1,22 +1,26 @@
 """``pydp.histogram`` and ``pydp.bincount``: exact, reproducible counts per bin.
 
-Each part of the input has its own bins. The parts are then added in order: there are no global atomics, and no atomics
-on floats. On CPUs, adjacent elements use different copies of the bins, because repeated updates of one bin would wait
-for each other. On GPUs, a work-group counts in local memory or in registers, which lanes and virtual wavefronts share
-(SPEC S3).
+Each part of the input has its own bins. The parts are then added in order: there are no atomics on floats. On CPUs,
+vectors guess the bins of values, a comparison with the exact edges corrects the guess, and adjacent elements use
+different copies of the bins, because repeated updates of one bin would wait for each other. On GPUs, a work-group
+counts in local memory or in registers, which lanes and virtual wavefronts share (SPEC S3); bins that exceed local
+memory, and sums of weights, are in global memory.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
 from pydp.algorithms.arguments import by_key, integer, switch
-from pydp.algorithms.histogram.edges import are_values, edges_of, ends_of, no_values, reached
+from pydp.algorithms.histogram.edges import Binning, binning, no_values
 from pydp.algorithms.histogram.plan import COUNT, count, division, plan_of, shared_plan
 from pydp.algorithms.histogram.policy import HistogramSpec
+from pydp.algorithms.pieces import after_events, buffer_limit, explaining_pieces, needed, pieces
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.dtypes import check_supported
@@ -28,6 +32,8 @@ from pydp.runtime.call import Call
 from pydp.runtime.field.construct import field
 from pydp.runtime.field.field import Field
 from pydp.runtime.memory.host_memory import host_allocation
+from pydp.runtime.placement import normal_input
+from pydp.runtime.recording import recorded
 from pydp.tuning.reference import Expected, host
 
 __all__ = ["HistogramSpec", "bincount", "histogram"]
@@ -49,8 +55,9 @@ def histogram(
 
     x: integers, bools or floats of any shape. bins: the number of equal bins, or increasing edges. range: (lowest,
     highest) edge of equal bins; the default is the minimum and maximum of x. Values outside are not counted. weights:
-    numbers of the shape of `x`; the result is then the sums of weights, in their dtype, added in a fixed order.
-    density: return a probability density (float64) instead of counts.
+    numbers of the shape of `x`; the result is then the sums of weights, in their dtype. They are added in a fixed
+    order; on CPUs, floats are added as float64. density: return a probability density (float64, or complex128 for
+    complex weights) instead of counts.
 
     The edges are bitwise equal to NumPy's, and values are compared with them exactly. NumPy rounds 64-bit integers to
     float64 before it compares them with float edges (equal bins have float edges) or with 64-bit integer edges of the
@@ -64,37 +71,56 @@ def histogram(
     array([0, 2, 1])
     """
     density = switch(density, "density")
+    x = normal_input("x", x)
+    dtype, named = _accepted(x.dtype), {"device": device, "queue": queue, "wait_for": wait_for}
+    found = binning(no_values(dtype), bins, range)
+    if np.ndim(bins) == 0 and range is None and x.size:
+        ends = [np.asarray(_host(reduce(x, op, **named))) for op in ("min", "max")]
+        found = binning(np.array([end.reshape(()) for end in ends], no_values(dtype).dtype), bins, range)
+    counts, edges = _histogram(x, found, weights, **named, spec=spec), found.edges.copy()
+    if density:
+        with host_allocation():
+            values = np.asarray(counts.get() if hasattr(counts, "get") else counts)
+            values = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+            values = values / np.diff(edges) / values.sum()
+        return _like(counts, values), edges
+    return counts, edges
+
+
+def _content(value: Any) -> tuple[Hashable, tuple[Any, ...]] | None:
+    """The key of the bins in recordings of calls."""
+    return ((Binning, value.key), ()) if type(value) is Binning and value.key is not None else None
+
+
+@recorded(content=_content)
+def _histogram(x: Any, given: Binning, weights: Any, *, device: Any, queue: Any, wait_for: Any, spec: Any) -> Any:
+    """The counts or sums of a histogram."""
+    named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    if needed(named, x, weights):
+        named = after_events(named)
+        return _summed(lambda part, weight: _counts(part, given, weight, **named), x, weights, named)
+    return _counts(x, given, weights, **named)
+
+
+def _counts(x: Any, given: Binning, weights: Any, *, device: Any, queue: Any, wait_for: Any, spec: Any) -> Any:
+    """The counts or sums of a histogram of arrays that fit the device."""
     call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
     source = _numbers(call)
-    given = _weights(call, source)
-    sample = no_values(source.dtype)
-    edges = edges_of(sample, bins, range)
-    if np.ndim(bins) == 0 and range is None and source.size:
-        named = {"device": call.device, "queue": call.queue, "wait_for": wait_for}
-        ends = [np.asarray(_host(reduce(x, op, **named))) for op in ("min", "max")]
-        sample = np.array([end.reshape(()) for end in ends], sample.dtype)
-        edges = edges_of(sample, bins, range)
-    dtype = COUNT if given is None else given.dtype
-    even = None if are_values(source.dtype, edges) else np.ndim(bins) == 0
-    result = call.output((len(edges) - 1,), dtype)
-    within = reached(source.dtype, edges)
-    counted = result if len(within) == len(edges) else call.temporary((len(within) - 1,), dtype)
-    if len(within) > 1:
-        plan = plan_of(call.device, source.dtype, None if given is None else given.dtype, dtype, len(within) - 1, even,
-                     source.size, by_key(spec))  # fmt: skip
-        count(call, plan, source, given, None if even is None else within, counted, ends_of(sample, bins, range))
+    weighed = _weights(call, source)
+    dtype = COUNT if weighed is None else weighed.dtype
+    result = call.output((len(given.edges) - 1,), dtype)
+    bins = len(given.within) - 1
+    counted = result if bins == result.size else call.temporary((max(bins, 0),), dtype)
+    if bins > 0:
+        plan = plan_of(call.device, source.dtype, None if weighed is None else dtype, dtype, bins, given.even,
+                       source.size, by_key(spec))  # fmt: skip
+        count(call, plan, source, weighed, given.search, counted)
     if counted is not result:
         zero = call.temporary((), dtype)
         call.enqueue(cl.enqueue_copy, zero, np.zeros(1, dtype), is_blocking=False)
         call.copy(zero, result)
         call.copy(counted, result.view(counted.shape, result.strides))
-    counts = call.finish(result)
-    if density:
-        with host_allocation():
-            values = np.asarray(counts.get() if hasattr(counts, "get") else counts, np.float64)
-            values = values / np.diff(edges) / values.sum()
-        return _like(counts, values), edges
-    return counts, edges
+    return call.finish(result)
 
 
 def bincount(
@@ -119,27 +145,56 @@ def bincount(
     >>> pydp.bincount(np.array([1, 3, 1]))
     array([0, 2, 0, 1])
     """
-    x = _integers(x)
+    x, least = normal_input("x", _integers(x)), _least(minlength)
+    named = {"device": device, "queue": queue, "wait_for": wait_for}
+    _check_counted(x.shape, x.dtype)
+    few = _few(x.dtype)
+    used = 256 if few else _largest(x, named) + 1
+    counts = _bincount(x, weights, max(used, least), least, **named, spec=spec)
+    if few and weights is None:
+        seen = np.flatnonzero(counts.get() if hasattr(counts, "get") else counts)
+        used = int(seen[-1]) + 1 if seen.size else 0
+    elif few:
+        used = _largest(x, named) + 1
+    wanted = max(used, least)
+    return counts if wanted == counts.size else counts[:wanted]
+
+
+@recorded
+def _bincount(
+    x: Any, weights: Any, bins: int, least: int, *, device: Any, queue: Any, wait_for: Any, spec: Any
+) -> Any:  # fmt: skip
+    """The counts or sums of a bincount, for at least `bins` bins; see `shared_plan`."""
+    named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    if needed(named, x, weights):
+        named = after_events(named)
+        return _summed(lambda part, weight: _occurrences(part, weight, bins, bins, **named), x, weights, named)
+    return _occurrences(x, weights, bins, least, **named)
+
+
+def _occurrences(
+    x: Any, weights: Any, bins: int, least: int, *, device: Any, queue: Any, wait_for: Any, spec: Any
+) -> Any:  # fmt: skip
+    """The counts or sums of a bincount of arrays that fit the device."""
     call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
-    source, least = _counted(call), _least(minlength)
+    source = _counted(call)
     given = _weights(call, source, "biuf")
     dtype = COUNT if given is None else np.dtype(np.float64)
-    few = _few(source.dtype)
-    used = 256 if few else _largest(x, source, call, wait_for) + 1
-    bins = max(used, least)
     if bins * dtype.itemsize > call.device.profile.global_bytes:
         raise OutOfResources(f"{bins} bins of {dtype} do not fit into the memory of {call.device.name}")
     plan = shared_plan(call.device, source, given, dtype, bins, least, spec)
     result = call.output((plan.bins,), dtype)
     count(call, plan, source, given, None, result)
-    counts = call.finish(result)
-    if few and given is None:
-        seen = np.flatnonzero(counts.get() if hasattr(counts, "get") else counts)
-        used = int(seen[-1]) + 1 if seen.size else 0
-    elif few:
-        used = _largest(x, source, call, None) + 1
-    wanted = max(used, least)
-    return counts if wanted == plan.bins else counts[:wanted]
+    return call.finish(result)
+
+
+def _summed(count: Callable[[Any, Any], Any], x: np.ndarray, weights: Any, named: dict[str, Any]) -> np.ndarray:
+    """The sum of the counts of pieces that fit the device, in the order of the pieces."""
+    if weights is not None and weights.shape != x.shape:
+        raise InvalidArgument(f"weights has shape {weights.shape}; numbers of x's shape {x.shape} are accepted")
+    arrays = [np.asarray(one) for one in (x, weights) if one is not None]
+    parts = (count(part[0], part[1] if len(part) > 1 else None) for part in pieces(buffer_limit(named), *arrays))
+    return functools.reduce(np.add, parts)
 
 
 # --- arguments -------------------------------------------------------------------------------------------
@@ -148,20 +203,28 @@ def bincount(
 def _numbers(call: Call) -> Operand:
     """The validated input of histogram."""
     source = call.input("x")
-    if source.dtype.kind not in "iufb":
-        raise InvalidArgument(f"x has dtype {source.dtype}; bools, integers and floats are accepted")
-    check_supported(source.dtype, call.device, "histogram")
+    check_supported(_accepted(source.dtype), call.device, "histogram")
     return source
+
+
+def _accepted(dtype: np.dtype) -> np.dtype:
+    """The validated dtype of the input of histogram, in native byte order."""
+    if dtype.kind not in "iufb":
+        raise InvalidArgument(f"x has dtype {dtype}; bools, integers and floats are accepted")
+    return dtype.newbyteorder("=")
 
 
 def _counted(call: Call) -> Operand:
     """The validated input of bincount."""
     source = call.input("x")
-    if len(source.shape) != 1 or source.dtype.kind not in "iub":
-        raise InvalidArgument(
-            f"x has rank {len(source.shape)} and dtype {source.dtype}; an array of integers of rank 1 is accepted"
-        )
+    _check_counted(source.shape, source.dtype)
     return source
+
+
+def _check_counted(shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Check the input of bincount."""
+    if len(shape) != 1 or dtype.kind not in "iub":
+        raise InvalidArgument(f"x has rank {len(shape)} and dtype {dtype}; an array of integers of rank 1 is accepted")
 
 
 def _integers(x: Any) -> Any:
@@ -185,7 +248,7 @@ def _few(dtype: np.dtype) -> bool:
     return dtype.itemsize == 1 and dtype.kind in "ub"
 
 
-def _weights(call: Call, source: Operand, kinds: str = "iuf") -> Operand | None:
+def _weights(call: Call, source: Operand, kinds: str = "iufc") -> Operand | None:
     if not call.has("weights"):
         return None
     given = call.input("weights")
@@ -196,12 +259,11 @@ def _weights(call: Call, source: Operand, kinds: str = "iuf") -> Operand | None:
     return given
 
 
-def _largest(x: Any, source: Operand, call: Call, wait_for: Any) -> int:
-    """The maximum, or -1 for an empty array; raises InvalidArgument for negative values."""
-    if not source.size:
+def _largest(x: Any, named: dict[str, Any]) -> int:
+    """The maximum, or -1 for an empty array; raises InvalidArgument for negative values. named: where and when."""
+    if not x.size:
         return -1
-    named = {"device": call.device, "queue": call.queue, "wait_for": wait_for}
-    if source.dtype.kind == "i" and int(_host(reduce(x, "min", **named))) < 0:
+    if x.dtype.kind == "i" and int(_host(reduce(x, "min", **named))) < 0:
         raise InvalidArgument("x has negative values; integers of at least 0 are accepted")
     return int(_host(reduce(x, "max", **named)))
 
@@ -235,12 +297,12 @@ def _explain_histogram(given: Given) -> Explanation:
     call = Call.begin(arrays, **given.where)
     source = _numbers(call)
     weights = _weights(call, source)
-    edges = edges_of(no_values(source.dtype), bins, given.range)
-    exact = np.ndim(bins) + (given.range is not None) and are_values(source.dtype, edges)
-    edges = reached(source.dtype, edges)
-    found = _explained("histogram", call, source, weights, None if weights is None else weights.dtype, len(edges) - 1,
-                       None if exact else np.ndim(bins) == 0, given.spec, len(edges) - 1)  # fmt: skip
-    if np.ndim(bins) == 0 and given.range is None and source.size:
+    known = binning(no_values(source.dtype), bins, given.range)
+    ranged = np.ndim(bins) == 0 and given.range is None  # the edges depend on the values
+    used = len(known.within) - 1
+    found = _explained("histogram", call, source, weights, None if weights is None else weights.dtype, used,
+                       True if ranged else known.even, given.spec, used)  # fmt: skip
+    if ranged and source.size:
         found.choices.append("no range given: reductions first find the minimum and the maximum")
     return found
 
@@ -272,14 +334,24 @@ def _explained(
     if plan.kernel is None:
         return Explanation(which, facts, [plan.choice.reason, "nothing to count: all bins are 0"])
     choices = [plan.choice.reason]
-    parts, part, copies = division(plan, source.size)
-    if plan.local:
+    divided = division(plan, source.size)
+    if plan.place == "local":
         choices += [_COUNTED[plan.spec.counters].format(plan.spec.sets), *describe_barriers(plan.kernel)]
         waves = f"{plan.spec.waves} virtual wavefront(s) in each iteration"
         choices.append(waves + ", edges in registers" * plan.spec.constants)
+    elif plan.place == "items":
+        choices.append(f"every part has its own {divided.sets // divided.parts} set(s) of bins: no atomics")
+    elif plan.place == "tiles":
+        choices.append(
+            f"each work-group has its own bins in global memory; {divided.lanes} lanes add the weights of equal bins "
+            "in order: no atomics"
+        )
     else:
-        choices.append(f"every part has its own {copies} set(s) of bins: no atomics")
-    choices.append(f"{parts} part(s) of at most {part} elements; a reduction adds their bins")
+        choices.append(f"bins exceed local memory: {divided.sets} set(s) in global memory, counted with atomics")
+    if plan.search:
+        how = "a product guesses the bin and one comparison corrects it"
+        choices.append(how if even else "a table guesses the bin and comparisons refine it")
+    choices.append(f"{divided.parts} part(s) of at most {divided.part} elements; a reduction adds their bins")
     return Explanation(which, facts, choices, {plan.kernel.name: plan.kernel.source})
 
 
@@ -302,7 +374,7 @@ def _flat(size: Shape) -> list[Shape] | None:
 register(
     Algorithm(
         histogram,
-        _explain_histogram,
+        explaining_pieces(_explain_histogram, "x", "weights"),
         _histogram_reference,
         sizes=("4194304",),
         numbers="spread",
@@ -313,7 +385,7 @@ register(
 register(
     Algorithm(
         bincount,
-        _explain_bincount,
+        explaining_pieces(_explain_bincount, "x", "weights"),
         _bincount_reference,
         sizes=("16777216",),
         shapes=_flat,

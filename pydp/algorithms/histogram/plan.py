@@ -7,15 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyopencl as cl
 
 from pydp.algorithms.arguments import by_key
-from pydp.algorithms.histogram.edges import thresholds
-from pydp.algorithms.histogram.policy import FAMILY, HistogramProblem, HistogramSpec, local_bytes
+from pydp.algorithms.histogram.edges import Search, threshold_dtype, value_dtype
+from pydp.algorithms.histogram.policy import (
+    FAMILY,
+    Division,
+    HistogramProblem,
+    HistogramSpec,
+    divide,
+    place_of,
+    tile_lanes,
+)
+from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce import fold
 from pydp.algorithms.reduce.passes import collapse
 from pydp.dtypes import c_declarations, c_name, check_supported
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, OutOfResources
 from pydp.groups.barrier_plan import build_kernel
 from pydp.local_memory import banks_of, exchange
 from pydp.runtime.arrays.operand import Operand
@@ -26,26 +34,33 @@ from pydp.tuning.shape_class import size_class
 
 COUNT = np.dtype(np.int64)
 _MOST_SHARED = 1 << 15
+_MOST_SEARCHED = (1 << 31) - 2  # slots are 32-bit integers
+_CLEARING = 1 << 10  # work-groups that clear bins, unless a work-item would clear more than _CLEARED
+_CLEARED = 1 << 14
 
 
 @dataclass(frozen=True)
 class Plan:
     """The kernel of a histogram and its parameters.
 
-    value, edge, guess: dtypes of a bin, of the edges, and of the first guess of a bin. local: bins are in local memory.
-    clears: the kernel clears the bins. longest: maximum elements of a part.
+    clear: the kernel that clears the bins; None: `kernel` does. value: dtype of a bin. search: kernels search the bin
+    of a value, else the value is the bin. place: see `place_of`. longest: maximum elements of a work-item.
     """
 
     kernel: Kernel | None
+    clear: Kernel | None
     spec: HistogramSpec
     choice: Choice
     bins: int
     value: np.dtype
-    edge: np.dtype | None
-    guess: np.dtype | None
-    local: bool
-    clears: bool
+    search: bool
+    place: str
     longest: int
+
+    @property
+    def slots(self) -> int:
+        """Bins of a set in memory; on CPUs, values outside are counted, too."""
+        return self.bins + 2 * (self.search and self.place == "items")
 
 
 @cached_plan
@@ -62,48 +77,79 @@ def plan_of(
     """even: all bins have the same size; None: the bin index is the value itself."""
     check_supported(dtype, device, "histogram")
     check_supported(result, device, "histogram")
+    if weights is not None:
+        check_supported(weights, device, "histogram")
     problem = HistogramProblem(
         str(dtype), size_class(n), bins, values=even is None, uneven=even is False, weights=weights is not None
     )
     choice = choose(FAMILY, device, problem, spec)
     chosen: HistogramSpec = choice.spec
-    edge = guess = None
-    if even is not None:
-        # Integers are compared as integers, half precision as float, other dtypes as they are.
-        edge = np.dtype(np.float64 if dtype == np.float64 else np.float32)
-        if dtype.kind != "f":
-            edge = np.dtype(np.uint64 if dtype == np.uint64 else np.int64)
-        # Loops with a data-dependent trip count correct a guess. Drivers that limit loops were seen to end them early.
-        guessed = even and device.profile.loop_limit is None
-        guess = np.dtype(np.float64 if dtype == np.float64 else np.float32) if guessed else None
-    value = np.dtype(np.uint32) if weights is None else result
-    local = chosen.mapping == "simt" and weights is None and local_bytes(device.profile, chosen, bins) is not None
+    search = even is not None
+    if search and bins >= _MOST_SEARCHED:
+        raise OutOfResources(f"{bins} bins; fewer than {_MOST_SEARCHED} bins with edges are accepted")
+    value = np.dtype(np.uint32) if weights is None else _sum_dtype(device, chosen, result)
+    place = place_of(device.profile, chosen, bins, weights is not None)
+    wide, edge = value_dtype(dtype), threshold_dtype(dtype)
+    how: dict[str, object] = {
+        "wide": c_name(wide),
+        "unsigned": None if wide.kind == "f" else c_name(np.dtype(f"u{wide.itemsize}")),
+        "edge": c_name(edge),
+        "guess": "double" if dtype == np.float64 else "float",
+        "table": even is False,
+        "topped": wide.kind != "f" and wide.itemsize == 8,
+    }
+    dtypes = [dtype, value, *([wide, edge] if search else []), *([weights] if weights else [])]
     params: dict[str, object] = {
-        "declarations": c_declarations([dtype, value, *([edge] if edge else []), *([weights] if weights else [])]),
+        "declarations": c_declarations(dtypes),
         "source": c_name(dtype),
-        "direct": even is None,
-        "edge": c_name(edge) if edge else None,
-        "guess": c_name(guess) if guess else None,
+        "direct": not search,
+        "how": how if search else None,
     }
     limit = device.profile.loop_limit
-    clears = limit is None or bins * chosen.copies < limit // 4
     # A part's counters have 32 bits. A driver that limits loops also counts the iterations of a value's bin search.
-    longest = 2**31 if limit is None else max(1, limit // 2 // (2 if even is None else 3 + bins.bit_length()))
+    longest = 2**31 if limit is None else max(1, limit // 2 // (3 + bins.bit_length() if search else 2))
+    if place == "tiles" and limit is not None:
+        longest = max(1, limit // 2 // (3 + bins.bit_length() + tile_lanes(chosen)))
     if n == 0:
-        return Plan(None, chosen, choice, bins, value, edge, guess, local, clears, longest)
-    if local:
+        return Plan(None, None, chosen, choice, bins, value, search, place, longest)
+    params_of_sums = params | {
+        "value": c_name(value),
+        "weights": c_name(weights) if weights else None,
+        "weight": conversion(weights, value, "weights")[0] if weights else None,
+    }
+    clear, clears = None, True
+    if place == "local":
         ready = _local(device, chosen, bins, params)
+    elif place == "tiles":
+        lanes = tile_lanes(chosen)
+        clears = limit is None or bins // lanes < limit // 4
+        params_of_tiles = params_of_sums | {"clears": clears, "lanes": lanes}
+        ready = kernel(device, "histogram_weights.mako", "histogram_weights", params_of_tiles)
+    elif place == "shared":
+        ready, clear = (
+            kernel(device, "histogram_global.mako", f"histogram_{name}", params_of_sums) for name in ("global", "clear")
+        )
     else:
-        params |= {
+        clears = limit is None or bins * chosen.copies < limit // 4
+        vectors = dtype not in (np.float16, np.bool_)
+        params_of_parts = params_of_sums | {
             "clears": clears,
-            "value": c_name(value),
-            "weights": c_name(weights) if weights else None,
-            "copies": chosen.copies if bins <= 4096 else 1,
-            "bytes": even is None and dtype in (np.uint8, np.bool_),
-            "eight": even is not None and dtype not in (np.float16, np.bool_) and bins < 2**31,
+            "bytes": not search and dtype in (np.uint8, np.bool_),
+            "lanes": 64 // wide.itemsize if vectors else 1,
         }
-        ready = kernel(device, "histogram_parts.mako", "histogram_parts", params)
-    return Plan(ready, chosen, choice, bins, value, edge, guess, local, clears, longest)
+        ready = kernel(device, "histogram_parts.mako", "histogram_parts", params_of_parts)
+    if not clears:
+        clear = kernel(device, "histogram_global.mako", "histogram_clear", params_of_sums)
+    return Plan(ready, clear, chosen, choice, bins, value, search, place, longest)
+
+
+def _sum_dtype(device: Any, spec: HistogramSpec, result: np.dtype) -> np.dtype:
+    """The dtype of a part's sums of weights: on CPUs, a part adds many small floats one by one, as float64.
+
+    On GPUs, float64 is slow, and parts are short. float16 is added as float32: adding 1 does not change 2048."""
+    if spec.mapping == "vector" and device.profile.fp64 and result.kind in "fc":
+        return np.dtype(np.float64 if result.kind == "f" else np.complex128)
+    return np.dtype(np.float32) if result == np.float16 else result
 
 
 def shared_plan(
@@ -137,10 +183,9 @@ def _local(device: Any, spec: HistogramSpec, bins: int, params: dict[str, object
 
 
 def count(
-    call: Call, plan: Plan, source: Operand, weights: Operand | None, edges: np.ndarray | None, result: Operand,
-    ends: tuple[int, int] | None = None,
-) -> None:  # fmt: skip
-    """Enqueue the histogram. ends: integers that replace the first and the last edge."""
+    call: Call, plan: Plan, source: Operand, weights: Operand | None, search: Search | None, result: Operand
+) -> None:
+    """Enqueue the histogram."""
     n = source.size
     if plan.kernel is None:
         fold(call, call.temporary((0, plan.bins), plan.value), "+", (0,), result)
@@ -148,35 +193,31 @@ def count(
     x, step = _line(call, source)
     if weights is None and step != 1 and source.dtype.itemsize == 1:
         x, step = call.contiguous(source), 1
-    parts, part, copies = division(plan, n)
-    sums = call.temporary((parts * copies, plan.bins), plan.value)
-    group = plan.spec.lanes if plan.local else 1
-    arguments: list[Any] = [x, np.uint64(x.offset), np.int64(step), np.uint64(n), np.uint64(part), sums]
-    if not plan.local:
-        arguments.append(np.uint64(plan.bins))
+    found = division(plan, n)
+    sums = call.temporary((found.sets, plan.slots), plan.value)
+    arguments: list[Any] = [x, np.uint64(x.offset), np.int64(step), np.uint64(n), np.uint64(found.part), sums]
+    if plan.place != "local":
+        arguments.append(np.uint64(plan.slots))
+    if plan.place in ("items", "shared"):
+        arguments.append(np.uint64(found.sets // found.parts if plan.place == "items" else found.sets))
     if weights is not None:
         w, w_step = _line(call, weights)
         arguments += [w, np.uint64(w.offset), np.int64(w_step)]
-    if edges is not None:
-        arguments += _thresholds(call, plan, edges, ends)
-    if not plan.local and not plan.clears:
-        zero = call.temporary((), plan.value)
-        call.enqueue(cl.enqueue_copy, zero, np.zeros(1, plan.value), is_blocking=False)
-        call.copy(zero, sums)
-    call.launch(plan.kernel, (parts * group,), (group,), *arguments)
+    if search is not None:
+        arguments += _search_arguments(call, source.dtype, search)
+    if plan.clear is not None:
+        length = found.sets * plan.slots
+        groups = max(min(_CLEARING, -(-length // found.lanes)), -(-length // (found.lanes * _CLEARED)))
+        call.launch(plan.clear, (groups * found.lanes,), (found.lanes,), sums, np.uint64(length))
+    call.launch(plan.kernel, (found.parts * found.lanes,), (found.lanes,), *arguments)
+    if plan.slots != plan.bins:
+        sums = sums.view((found.sets, plan.bins), (plan.slots, 1), 1)
     fold(call, sums, "+", (0,), result)
 
 
-def division(plan: Plan, n: int) -> tuple[int, int, int]:
-    """Returns (number of parts, maximum elements of a part, sets of bins of a part in memory).
-
-    The specialized number of parts is reduced if parts have too few elements for their bins or need too much memory,
-    and increased if a part exceeds plan.longest. n: number of elements, at least 1."""
-    copies = 1 if plan.local or plan.bins > 4096 else plan.spec.copies
-    worth = max(1, n // max(1024, plan.bins))
-    most = max(1, 2**26 // max(1, plan.bins * copies * plan.value.itemsize))
-    part = -(-n // max(min(plan.spec.parts, worth, most), -(-n // plan.longest), 1))
-    return -(-n // part), part, copies
+def division(plan: Plan, n: int) -> Division:
+    """How the plan divides `n` elements, at least 1."""
+    return divide(plan.spec, plan.place, n, plan.bins, plan.value.itemsize, plan.longest)
 
 
 def _line(call: Call, operand: Operand) -> tuple[Operand, int]:
@@ -187,19 +228,11 @@ def _line(call: Call, operand: Operand) -> tuple[Operand, int]:
     return call.contiguous(operand), 1
 
 
-def _thresholds(call: Call, plan: Plan, edges: np.ndarray, ends: tuple[int, int] | None) -> list[Any]:
-    """Kernel arguments: the thresholds in device memory, and the coefficients of the first guess."""
-    assert plan.edge is not None
-    values = thresholds(edges, plan.edge)
-    if ends is not None and plan.edge.kind != "f":
-        least, most = int(np.iinfo(plan.edge).min), int(np.iinfo(plan.edge).max)
-        if ends[0] <= most and ends[1] >= least:  # else no value is in range, and the thresholds are already right
-            values[[0, -1]] = max(ends[0], least), min(ends[1], most)
-    place = call.temporary(values.shape, values.dtype)
-    call.enqueue(cl.enqueue_copy, place, values, is_blocking=False)
-    if plan.guess is None:
-        return [place]
-    width = float(edges[-1]) - float(edges[0])
-    first = edges[0] if plan.edge.kind == "f" else float(edges[0]) - int(values[0])
-    with np.errstate(over="ignore"):  # the guess may be infinite: comparisons correct it
-        return [place, plan.guess.type(first), plan.guess.type(plan.bins / width if width else 0.0)]
+def _search_arguments(call: Call, dtype: np.dtype, given: Search) -> list[Any]:
+    """The kernel arguments of a search, in the order of histogram_bins.mako."""
+    found: list[Any] = [call.constant(given.thresholds), given.first, given.scale, given.shift, np.int32(given.cells)]
+    if dtype.kind != "f" and dtype.itemsize == 8:
+        found.append(np.int32(given.top))
+    if given.least is not None:
+        found += [call.constant(given.least), np.int32(given.most)]
+    return found

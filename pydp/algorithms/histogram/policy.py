@@ -57,47 +57,92 @@ class HistogramProblem(Problem):
     weights: bool = False
 
 
-_FIND = 10.0  # cycles to find an element's bin: a guess, and comparisons with the adjacent thresholds
-_ADD = 4.0  # cycles from the store to the next load of the same bin, if adjacent elements are equal
+_MOST_COPIED = 4096  # bins; more do not fit into the cache several times
+_MOST_BYTES = 1 << 26  # of all sets of bins
+_TILE_LANES = 64  # two wavefronts of most GPUs
+_MOST_COUNTED = 1 << 31  # elements of a set: counters have 32 bits
+
+# Cycles of a CPU for an element, and what adds to them.
+_COUNT = 1.6  # the element is its bin
+_FIND = 2.0  # a vector guesses the bin, one comparison corrects
+_TABLE = 1.0  # a table and one more comparison
+_WIDE = 1.2  # elements of 8 bytes: half as many in a vector
+_ADD = 1.6  # from the store to the next load of the same bin, if adjacent elements are equal
+
+
+@dataclass(frozen=True)
+class Division:
+    """How the input is divided: `parts` parts of at most `part` elements, which `lanes` work-items count. sets: sets of
+    bins of all parts together."""
+
+    parts: int
+    part: int
+    sets: int
+    lanes: int
+
+
+def place_of(profile: Profile, spec: HistogramSpec, bins: int, weights: bool) -> str:
+    """Where bins are: "items" (each work-item counts a part), "local" memory of a work-group, "shared" by work-groups
+    in global memory, because local memory is too small, or "tiles" (weights: each work-group has its own in global
+    memory and adds tiles of elements in order).
+    """
+    if spec.mapping == "vector":
+        return "items"
+    if weights:
+        return "tiles"
+    return "shared" if local_bytes(profile, spec, bins) is None else "local"
+
+
+def divide(spec: HistogramSpec, place: str, n: int, bins: int, itemsize: int, longest: int = _MOST_COUNTED) -> Division:
+    """The division of `n` elements, at least 1. itemsize: of a bin. longest: maximum elements of a work-item.
+
+    The specialized number of parts is reduced if parts have too few elements for their bins or need too much memory,
+    and increased if a work-item has too many elements."""
+    bins = max(1, bins)
+    copies = spec.copies if place == "items" and bins <= _MOST_COPIED else 1
+    most = max(1, _MOST_BYTES // (bins * copies * itemsize))
+    worth = max(1, n // max(1024, bins))
+    parts, lanes = min(spec.parts, worth, most), 1 if place == "items" else spec.lanes
+    if place == "shared":
+        parts = min(spec.parts, -(-n // lanes))
+    elif place == "tiles":
+        lanes = tile_lanes(spec)
+        parts = min(spec.parts * (spec.lanes // lanes), worth, most)
+    part = -(-n // max(parts, -(-n // (longest * (1 if place == "local" else lanes)))))
+    parts = -(-n // part)
+    if place == "shared":
+        return Division(parts, part, max(min(parts, worth, most), -(-n // _MOST_COUNTED)), lanes)
+    return Division(parts, part, parts * (copies if place == "items" else 1), lanes)
+
+
+def tile_lanes(spec: HistogramSpec) -> int:
+    """The work-items of a work-group that sums weights: each one compares its bin with those of all others."""
+    return min(spec.lanes, _TILE_LANES)
 
 
 def counts(profile: Profile, problem: HistogramProblem, spec: HistogramSpec) -> Counts:
     """Phases: the counts of all parts, then their sums."""
     n, bins = max(1, problem.n), max(1, problem.bins)
     item = np.dtype(problem.dtype).itemsize
-    copies = spec.copies if spec.mapping == "vector" and bins <= 4096 else 1
-    most = max(1, (1 << 26) // (bins * copies * 4))
-    parts = max(1, min(spec.parts, n // max(1024, bins), most))
-    size = float(n * item)
+    each = 8 if problem.weights else 4  # bytes of a bin
+    place = place_of(profile, spec, bins, problem.weights)
+    found = divide(spec, place, n, bins, each)
+    size = float(n * (item + 4 * problem.weights))
     near = profile.kind == "cpu" and size < 0.75 * profile.l2_bytes * profile.compute_units
     read, cached = (0.0, size) if near else (size, 0.0)
-    sums = float(parts * copies * bins * 4)
-    balance = spread(parts, profile.compute_units)
-    if spec.mapping == "simt" and 4 * bins <= profile.local_bytes // 2:  # else work-items count without barriers
-        local = 4 * {"sets": spec.sets * (bins + spec.pad), "own": spec.lanes * bins}.get(spec.counters, bins)
-        count = Phase(
-            "count",
-            groups=parts,
-            lanes=spec.lanes,
-            operations=8.0 * n + 2.0 * parts * bins,
-            efficiency=0.25,
-            written=sums,
-            balance=balance,
-            barriers=2,
-            local_bytes=local,
-            registers=24,
-            access=item,
-            read=read,
-            cached=cached,
-        )
-    else:
+    sums = float(found.sets * bins * each)
+    balance = spread(found.parts, profile.compute_units)
+    if place == "items":
+        copies = found.sets // found.parts
+        cycles = _COUNT if problem.values else _FIND + _TABLE * problem.uneven
+        cycles *= 1.0 if item < 8 or problem.values else _WIDE
         # Equal adjacent elements wait for each other's store. More sets of bins avoid this while they fit into L1.
-        cycles = _FIND + _ADD / (4.0 * copies)
-        cycles *= 1.0 if bins * copies * 4 < profile.l1_bytes / 2 else 1.5
-        clear = 0.5 * bins * copies * parts / n
+        cycles += _ADD / (4.0 * copies)
+        cycles *= 1.0 if bins * copies * each < profile.l1_bytes / 2 else 1.5
+        clear = 0.5 * bins * found.sets / n
         count = Phase(
             "count",
-            groups=parts,
+            groups=found.parts,
             operations=float(n),
             efficiency=efficiency(profile, problem.dtype, 1.0, cycles + clear),
             written=sums,
@@ -105,8 +150,26 @@ def counts(profile: Profile, problem: HistogramProblem, spec: HistogramSpec) -> 
             read=read,
             cached=cached,
         )
+    else:
+        local = 4 * {"sets": spec.sets * (bins + spec.pad), "own": spec.lanes * bins}.get(spec.counters, bins)
+        inside = place == "local"
+        count = Phase(
+            "count",
+            groups=found.parts,
+            lanes=found.lanes,
+            operations=8.0 * n + 2.0 * found.sets * bins,
+            efficiency=0.25 if inside else 0.05,  # an addition in global memory takes several times as long
+            written=sums,
+            balance=balance,
+            barriers=2 * inside,
+            local_bytes=local * inside,
+            registers=24,
+            access=item,
+            read=read,
+            cached=cached,
+        )
     lanes = min(spec.lanes, bins) if spec.mapping == "simt" else 1
-    return Counts(problem.dtype, (count, _fold(profile, parts * copies, bins, lanes)))
+    return Counts(problem.dtype, (count, _fold(profile, found.sets, bins, lanes)))
 
 
 def _fold(profile: Profile, rows: int, bins: int, lanes: int) -> Phase:
@@ -197,7 +260,7 @@ def _check(profile: Profile, problem: HistogramProblem, spec: HistogramSpec) -> 
         return f"lanes is {spec.lanes} and sets {spec.sets}; at most {most} lanes and at most as many sets are accepted"
     if (spec.counters == "registers" or spec.constants) and problem.bins > _FEW:
         return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.bins}"
-    # If a single set does not fit into local memory, work-items count in global memory without barriers.
+    # If a single set does not fit into local memory, work-groups count in global memory.
     several = spec.mapping == "simt" and (spec.counters == "own" or spec.sets > 1)
     if several and local_bytes(profile, spec, problem.bins) is None:
         of = f"{spec.lanes} lanes" if spec.counters == "own" else f"{spec.sets} sets"

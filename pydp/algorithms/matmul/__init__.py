@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from pydp.algorithms.matmul.problem import (
     result_shape,
 )
 from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec
+from pydp.algorithms.matmul.stream import first_block, multiply_in_pieces
+from pydp.algorithms.pieces import after_events, buffer_limit, delivered, explaining_pieces, needed, on_host, target_of
 from pydp.algorithms.registry import Algorithm, register
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
@@ -29,6 +32,7 @@ from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import c_strides
 from pydp.runtime.call import Call
+from pydp.runtime.memory.host_memory import fresh
 from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, choose
 from pydp.tuning.reference import Expected, eps, host, wide
@@ -72,10 +76,48 @@ def matmul(
     Sources: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), for CPUs; the tiled
     matrix product with Ringseth's tile operator, for GPUs.
     """
-    call = Call.begin({"a": a, "b": b}, device=device, queue=queue, wait_for=wait_for, out=out)
-    plan, left, right, target = _prepare(call, alpha, beta, out, spec)
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    if needed(where, a, b, result=_result_bytes(a, b)):
+        return _in_pieces(a, b, alpha, beta, spec, where)
+    return _matmul(a, b, alpha, beta, spec, where)
+
+
+def _matmul(a: Any, b: Any, alpha: Any, beta: Any, spec: Any, where: dict[str, Any]) -> Any:
+    """Multiply arrays that fit the device."""
+    call = Call.begin({"a": a, "b": b}, **where)
+    plan, left, right, target = _prepare(call, alpha, beta, where["out"], spec)
     plan.run(call, left, right, target)
     return call.finish(target)
+
+
+def _result_bytes(a: Any, b: Any) -> int:
+    """The bytes of the product of NumPy arrays; 0 for others."""
+    if not on_host(a, b):
+        return 0
+    return math.prod(result_shape(a.shape, b.shape)) * result_dtype(a.dtype, b.dtype).itemsize
+
+
+def _empty_result(given: Given) -> np.ndarray:
+    """An array with the shape and dtype of the product of NumPy arrays."""
+    return fresh(result_shape(given.a.shape, given.b.shape), result_dtype(given.a.dtype, given.b.dtype))
+
+
+def _in_pieces(a: np.ndarray, b: np.ndarray, alpha: Any, beta: Any, spec: Any, where: dict[str, Any]) -> np.ndarray:
+    """Multiply NumPy arrays that are larger, or have a larger product, than the device's largest buffer."""
+    dtype, out = result_dtype(a.dtype, b.dtype), where["out"]
+    alpha, beta = factor(alpha, dtype, "alpha"), factor(beta, dtype, "beta")
+    if beta != 0 and out is None:
+        raise InvalidArgument(f"beta is {beta!r}, but out is not given; a nonzero beta needs out=")
+    target, result = target_of(out, result_shape(a.shape, b.shape), dtype, a, b)
+    where, a, b = after_events(where), np.asarray(a), np.asarray(b)
+    if beta != 0 and not np.may_share_memory(target, result):
+        target[...] = result
+
+    def run(left: np.ndarray, right: np.ndarray, place: np.ndarray, beta: Any) -> None:
+        _matmul(left, right, alpha, beta, spec, {**where, "out": place})
+
+    multiply_in_pieces(run, buffer_limit(where), beta, a, b, target)
+    return delivered(target, result)
 
 
 def _prepare(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Plan, Operand, Operand, Operand]:
@@ -147,7 +189,8 @@ def _choose(device: Device, how: Arithmetic, one: Product, spec: Any) -> Choice:
     # The defaults of the other fields depend on these two.
     mapping, method = (str(wanted[name]) if name in wanted else None for name in ("mapping", "method"))
     batches, m, n, k = (rounded_size(size) for size in (one.batches, one.m, one.n, one.k))
-    problem = MatmulProblem(str(how.dtype), batches, m, n, k, thin, thin and one.b.col != 1, mapping, method)
+    strided = one.n < 2 * how.planes or (one.b.col != 1 and one.k > 0)
+    problem = MatmulProblem(str(how.dtype), batches, m, n, k, thin, thin and one.b.col != 1, mapping, method, strided)
     return choose(FAMILY, device, problem, spec)
 
 
@@ -199,6 +242,8 @@ def _method_text(spec: MatmulSpec) -> str:
     return {
         "packed": "one work-item per group packs panels that fit the caches and holds "
         f"{spec.rows} x {spec.columns} results in vector registers",
+        "direct": f"one work-item per group reads a and b in place and holds {spec.rows} x {spec.columns} results in "
+        "vector registers",
         "thin": "few rows: reading the matrix once limits the speed, so nothing is packed",
         "staged": f"groups of {spec.lanes_m} x {spec.lanes_n} work-items stage tiles of depth {spec.tile_k} in local "
         "memory",
@@ -231,7 +276,7 @@ def _shapes(size: Shape) -> list[Shape] | None:
 register(
     Algorithm(
         matmul,
-        _explain,
+        explaining_pieces(_explain, "a", "b", result=_empty_result, first=first_block),
         _reference,
         sizes=("256", "1024", "2048", "4096x64x4096", "64x4096x4096"),
         shapes=_shapes,

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec, even, up
 from pydp.model.counts import Counts, Phase, operations_per_cycle, spread
+from pydp.model.family import altered
 
 if TYPE_CHECKING:
     from pydp.runtime.device.profile import Profile
 
 _LATENCY, _ISSUED = 4.0, 2.0  # latency of a multiply-add in cycles; multiply-adds (and loads) issued per cycle
 _TILE_CYCLES = 30.0  # overhead of a register tile: arguments, loop set-up, latency of the first loads
+_BLOCK_CYCLES = 1000.0  # overhead of a block that is packed: its indices, and edges and set-up of the two packings
 _GROUPS_PER_UNIT = 4  # as in plan.py
 
 
@@ -76,7 +78,7 @@ def _product(profile: Profile, problem: MatmulProblem) -> _Product:
 def counts(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> Counts:
     """Phases of one product: packing, multiplying, and adding the parts of k."""
     size = _Size(_product(profile, problem), spec)
-    phases = {"packed": _packed, "thin": _thin, "staged": _staged}[spec.method](size)
+    phases = {"packed": _packed, "direct": _direct, "thin": _thin, "staged": _staged}[spec.method](size)
     if size.parts > 1:
         phases.append(_combine(size))
     return Counts(problem.dtype, tuple(phases))
@@ -163,6 +165,8 @@ def _multiply(size: _Size, tiles: tuple[int, int, int], groups: int, balance: fl
         fitting = next((c for c in (1, 2, 4, 8) if c < vectors and rest <= c * spec.width), vectors)
         each = k * step_cycles(product, spec, fitting) + depth_blocks * (_TILE_CYCLES + stores * fitting)
         cycles += strips * each
+    blocks = product.batches * -(-m // tile_m) * -(-n // tile_n)
+    cycles += _BLOCK_CYCLES * depth_blocks * blocks
     edge = m % spec.rows * n + (n % spec.width and m)  # results stored one by one
     cycles += 2.0 * depth_blocks * product.batches * edge
     useful = 2.0 * product.multiply_adds
@@ -186,6 +190,42 @@ def _multiply(size: _Size, tiles: tuple[int, int, int], groups: int, balance: fl
         cached=cached + c_near, launches=0,
         registers=int((spec.rows * vectors + vectors) * pieces * product.lanes), groups=groups, balance=balance,
     )  # fmt: skip
+
+
+# --- one work-item per group, operands in place ---------------------------------------------------------------
+
+
+def _direct(size: _Size) -> list[Phase]:
+    """The register tiles. The last ones overlap those before; every strip of tiles reads all of B."""
+    spec, product = size.spec, size.product
+    m, n, k, units = product.m, product.n, product.k, product.profile.compute_units
+    width = min(spec.width, 1 << n.bit_length() - 1)
+    vectors = max(1, min(spec.columns // width, n // width))
+    rows = min(m, spec.rows)
+    blocks_m = -(-m // max(spec.tile_m, rows))
+    blocks = blocks_m * -(-n // spec.tile_n) * size.parts * product.batches
+    strips = product.batches * -(-m // rows)
+    full, rest = divmod(n, vectors * width)
+    deinterleaved = 4.0 * vectors if product.planes == 2 else 0.0  # shuffles per step of k
+    pieces = max(1, width // product.lanes)
+    tile = size.parts * (_TILE_CYCLES + 4.0 * rows * pieces * product.planes * vectors)
+    each = k * (step_cycles(product, altered(spec, rows=rows, width=width), vectors) + deinterleaved) + tile
+    cycles = strips * (full + (rest > 0)) * each
+    useful = 2.0 * product.multiply_adds
+    nbytes = k * n * product.narrow
+    near = product.fits(product.batches * (m + n) * k * product.narrow)
+    beyond = max(0.0, min(1.0, nbytes / max(1, product.profile.l2_bytes) - 0.5))  # of B, which L2 does not keep
+    swept = float(strips * nbytes)
+    return [
+        Phase(
+            "multiply in place", operations=useful, efficiency=product.efficiency(useful, cycles),
+            read=beyond * swept + (0.0 if near else float(product.batches * (m + n) * k * product.narrow)),
+            written=float(product.batches * m * n * size.parts * product.narrow) if not near else 0.0,
+            cached=swept if nbytes > product.profile.l1_bytes / 2 else 0.0,
+            registers=int((rows * vectors + vectors) * pieces * product.lanes),
+            groups=min(blocks, 4 * _GROUPS_PER_UNIT * units), balance=spread(blocks, units),
+        )
+    ]  # fmt: skip
 
 
 # --- few rows: the matrix is read once -----------------------------------------------------------------------

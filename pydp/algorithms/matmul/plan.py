@@ -111,8 +111,9 @@ class Builder:
         spec, limit = self.spec, self.device.profile.loop_limit
         most = max(1, one.k)
         if limit is not None:
-            # Use half the limit for the steps of k. cost: iterations per step of each method, edges included.
-            cost = {"staged": 2, "packed": 2 * spec.width + 4, "thin": spec.width + _SPAN}[spec.method]
+            # Use half the limit for the steps of k. cost: iterations per step of each method, edges included. A block
+            # of "direct" has up to 2 x 4 tiles.
+            cost = {"staged": 2, "packed": 2 * spec.width + 4, "thin": spec.width + _SPAN, "direct": 8}[spec.method]
             most = min(most, max(64, limit // 2 // cost // 64 * 64))
         parts = max(min(spec.parts, max(1, one.k)), -(-one.k // most), 1)
         part_k = -(-one.k // parts)
@@ -162,7 +163,9 @@ class Builder:
         ]
         sizes = [np.int64(x) for x in (one.m, one.n, one.k, one.batch[-1] if one.batch else 1, parts, part_k)]
         factors = [*self.alpha, *beta, np.int32(mode)]
-        launch = {"packed": self._packed, "thin": self._thin, "staged": self._staged}[self.spec.method]
+        launch = {"packed": self._packed, "direct": self._direct, "thin": self._thin, "staged": self._staged}[
+            self.spec.method
+        ]
         launch(one, operands, sizes, factors, c_type, parts, part_k)
 
     def _packed(
@@ -200,6 +203,33 @@ class Builder:
             tiles = [np.int32(x) for x in (tile_m, tile_n, tile_k)]
             args = [*operands, "space", np.int64(space), *sizes, *blocking, *tiles, *factors]
             self.plan.launches.append(Launch(made, min(groups, count), 1, args))
+
+    def _direct(
+        self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
+    ) -> None:
+        spec, profile = self.spec, self.device.profile
+        width = min(spec.width, 1 << one.n.bit_length() - 1)  # a tile is not larger than the product
+        vectors = min(spec.columns // spec.width, one.n // width)
+        rows = -(-one.m // -(-one.m // spec.rows))
+        most_m, most_n = spec.tile_m, spec.tile_n
+        if profile.loop_limit is not None:  # the iteration limit leaves room for one register tile only
+            most_m, most_n = rows, vectors * width
+            self._cut((spec.tile_m, spec.tile_n), (most_m, most_n))
+        # Blocks of whole tiles; the last ones have the remaining rows and columns too.
+        tile_m = even(one.m // rows * rows, most_m, rows)
+        tile_n = even(one.n // width * width, most_n, vectors * width)
+        blocks_m, blocks_n = -(-(one.m // rows * rows) // tile_m), -(-(one.n // width * width) // tile_n)
+        blocks = blocks_m * blocks_n * parts * one.batches
+        most = blocks if profile.loop_limit is not None else 4 * _GROUPS_PER_UNIT * profile.compute_units
+        each = -(-blocks // min(blocks, most))
+        params = {
+            **self._params(c_type), "width": width, "rows": rows, "vectors": vectors, "unroll": spec.unroll,
+            "a_unit": one.a.col == 1,
+        }  # fmt: skip
+        made = kernel(self.device, "matmul_direct.mako", "matmul_direct", params)
+        blocking = [np.int64(x) for x in (blocks_m, blocks_n, 0, blocks, each)]
+        tiles = [np.int32(x) for x in (tile_m, tile_n)]
+        self.plan.launches.append(Launch(made, -(-blocks // each), 1, [*operands, *sizes, *blocking, *tiles, *factors]))
 
     def _cut(self, given: tuple[int, int], most: tuple[int, int]) -> None:
         """Note in `why` that the tiles are smaller than the specialization's."""

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from pydp.algorithms.matmul.counts import counts
 from pydp.algorithms.matmul.problem import Arithmetic
-from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec, packed_space, staged_space, thin_space
+from pydp.algorithms.matmul.spec import (
+    MatmulProblem,
+    MatmulSpec,
+    direct_space,
+    packed_space,
+    staged_space,
+    thin_space,
+)
 from pydp.local_memory import Banks, Layout, Pattern, banks_of, layout, worst
 from pydp.model.family import Family, altered, between, field_error, one_of
 
@@ -16,6 +23,7 @@ if TYPE_CHECKING:
 
 THIN_ROWS = 4  # up to this many rows, reading the matrix once limits the speed, and packing only adds cost
 _WIDE = (2, 4, 8, 16)
+_PAGE_BYTES = 4096
 
 
 def rounded_size(size: int) -> int:
@@ -31,8 +39,21 @@ def _default(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
 
 
 def _vector(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
-    thin = problem.thin and problem.method != "packed"
-    return _thin(profile, problem) if thin else _packed(profile, problem)
+    if problem.method == "direct" and not problem.strided:
+        return _direct(profile, problem)
+    if problem.thin and problem.method != "packed":
+        return _thin(profile, problem)
+    small = not problem.strided and problem.method is None and _in_cache(profile, problem)
+    return _direct(profile, problem) if small else _packed(profile, problem)
+
+
+def _in_cache(profile: Profile, problem: MatmulProblem) -> bool:
+    """Whether B stays in a core's caches while it is read once per register tile.
+
+    Measured: above a quarter of L2, packing pays for itself. A row of B longer than a page needs a TLB entry each.
+    """
+    row = problem.n * problem.arithmetic.item_bytes
+    return row <= _PAGE_BYTES and problem.k * row <= profile.l2_bytes // 4
 
 
 def _width(profile: Profile, how: Arithmetic) -> int:
@@ -65,6 +86,26 @@ def _packed(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
     if blocks and blocks < profile.compute_units and k >= 4 * tile_k:
         parts = min(-(-profile.compute_units // blocks), k // (2 * tile_k))
     return MatmulSpec("vector", "packed", tile_m, tile_n, tile_k, rows, columns, 1, 1, width, parts=parts)
+
+
+def _direct(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
+    """Register tiles of whole vectors that fit the product; blocks for every compute unit."""
+    how = problem.arithmetic
+    batches, m, n, k = problem.batches, max(1, problem.m), max(1, problem.n), problem.k
+    width = max(2 * how.planes, min(_width(profile, how), 1 << n.bit_length() - 1))
+    most = (4 if profile.vector_registers >= 32 else 2) // how.planes
+    vectors = max(1, min(most, n // width))
+    rows = min(m, 4 if vectors == 4 or profile.vector_registers < 32 else 8)
+    tile_m, tile_n = 1024, 4096
+    wanted = 4 * profile.compute_units
+    while batches * -(-m // tile_m) * -(-n // tile_n) < wanted and tile_m >= 4 * rows:
+        tile_m = tile_m // 2 // rows * rows
+    parts = 1
+    if profile.loop_limit is None and batches * -(-m // tile_m) < profile.compute_units and k >= 512:
+        parts = min(profile.compute_units, k // 256)
+    return MatmulSpec(
+        "vector", "direct", tile_m, tile_n, max(k, 1), rows, vectors * width, 1, 1, width, 4, parts=parts
+    )  # fmt: skip
 
 
 def _thin(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
@@ -193,6 +234,10 @@ def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
         return found  # its loops are as long as the driver allows
     if first.method == "packed":
         found = packed_space(profile, problem, first)
+    elif first.method == "direct":
+        found = direct_space(profile, problem, first)
+        if problem.method is None:
+            found += packed_space(profile, problem, _packed(profile, problem))
     elif first.method == "thin":
         found = thin_space(profile, problem, first)
     if first.mapping == "simt" or (problem.mapping, problem.method) == (None, None):
@@ -209,6 +254,7 @@ def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
     return list(dict.fromkeys(found))
 
 
+_METHODS = {("vector", "packed"), ("vector", "direct"), ("vector", "thin"), ("simt", "staged")}
 _ACCEPTED = {
     **{name: between(1, (1 << 31) - 1) for name in ("tile_m", "tile_n", "tile_k", "rows", "columns")},
     **{name: between(1, (1 << 31) - 1) for name in ("lanes_m", "lanes_n", "width", "unroll", "parts")},
@@ -218,10 +264,10 @@ _ACCEPTED = {
 
 
 def _check(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> str | None:
-    if (spec.mapping, spec.method) not in (("vector", "packed"), ("vector", "thin"), ("simt", "staged")):
+    if (spec.mapping, spec.method) not in _METHODS:
         return (
-            f"mapping is {spec.mapping!r} and method {spec.method!r}; 'vector' with 'packed' or 'thin', and 'simt' "
-            "with 'staged' are accepted"
+            f"mapping is {spec.mapping!r} and method {spec.method!r}; 'vector' with 'packed', 'direct' or 'thin', and "
+            "'simt' with 'staged' are accepted"
         )
     error = field_error(spec, _ACCEPTED)
     if error:
@@ -246,6 +292,10 @@ def _check_vector(problem: MatmulProblem, spec: MatmulSpec) -> str | None:
         return f"columns is {spec.columns}; at most 65536 are accepted"
     if spec.method == "thin" and spec.tile_n > spec.columns:
         return f"tile_n is {spec.tile_n}; at most columns={spec.columns} is accepted"
+    if spec.method == "direct" and problem.strided:
+        return "method is 'direct'; it is accepted if the rows of b are contiguous and hold a vector of two numbers"
+    if spec.method == "direct" and spec.columns > 8 * spec.width:
+        return f"columns is {spec.columns}; at most 8 * width is accepted"
     if spec.method == "packed" and (spec.tile_k % 32 or spec.columns > 8 * spec.width):
         return (
             f"tile_k is {spec.tile_k} and columns {spec.columns}; a multiple of 32 and at most 8 * width are accepted"

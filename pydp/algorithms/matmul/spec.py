@@ -21,7 +21,9 @@ class MatmulProblem(Problem):
 
     dtype: the dtype of the result. batches: number of products. m, n: rows and columns of the result. k: products of a
     sum. thin: method "thin" applies. dots: it computes dot products, because the columns of B are contiguous and its
-    rows are not. mapping, method: the caller asks for these values of the specialization's fields.
+    rows are not. mapping, method: the caller asks for these values of the specialization's fields. strided: method
+    "direct" does not apply, because the rows of B are not contiguous or shorter than a vector of two
+    numbers.
     """
 
     family: ClassVar[str] = "matmul"
@@ -33,6 +35,7 @@ class MatmulProblem(Problem):
     dots: bool = False
     mapping: str | None = None
     method: str | None = None
+    strided: bool = False
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -45,7 +48,7 @@ class MatmulSpec:
     """One specialization of matmul.
 
     mapping: "vector" (a work-item is a thread with vector registers) or "simt" (a work-item is a lane).
-    method: "packed" or "thin" (vector), "staged" (simt).
+    method: "packed", "direct" or "thin" (vector), "staged" (simt).
     tile_m, tile_n: largest block of C per group. tile_k: depth staged or packed at a time.
     rows, columns: the register tile of a work-item. lanes_m, lanes_n: work-items of a group along m and n.
     width: vector lanes (vector) or adjacent results per block (simt). unroll: steps of k in the inner loop.
@@ -75,6 +78,7 @@ class MatmulSpec:
 # Register tiles (rows, vectors of columns): from few results, which reload operands often, to more than any processor
 # has registers for.
 _TILES = ((6, 4), (8, 3), (12, 2), (4, 4), (4, 2), (8, 1), (2, 4), (1, 4), (8, 4))
+_DIRECT_TILES = ((6, 4), (8, 2), (4, 4), (4, 2), (8, 1), (4, 1))  # more rows need more registers for addresses
 # (tile_m, tile_n, tile_k, lanes_m, lanes_n) of the staged kernel.
 _STAGED = tuple(
     (tm, tn, tk, lm, ln)
@@ -114,6 +118,19 @@ def packed_space(profile: Profile, problem: MatmulProblem, first: MatmulSpec) ->
         columns = first.columns // first.width * narrow
         found.append(altered(first, width=narrow, columns=columns, tile_n=up(first.tile_n, columns)))
     return _distinct(found, problem.m, problem.n, problem.k)
+
+
+def direct_space(profile: Profile, problem: MatmulProblem, first: MatmulSpec) -> list[MatmulSpec]:
+    """Other register tiles, narrower vectors and other blocks."""
+    found = [first]
+    for rows, vectors in _DIRECT_TILES:
+        found.append(altered(first, rows=rows, columns=vectors * first.width))
+    found += [altered(first, tile_m=tile_m) for tile_m in (32, 64, 256)]
+    found += [altered(first, parts=parts) for parts in (1, 2, 4)]
+    found += [altered(first, unroll=unroll) for unroll in (1, 2, 4)]
+    if first.width > 2:
+        found.append(altered(first, width=first.width // 2, columns=first.columns // 2))
+    return list(dict.fromkeys(found))
 
 
 def thin_space(profile: Profile, problem: MatmulProblem, first: MatmulSpec) -> list[MatmulSpec]:

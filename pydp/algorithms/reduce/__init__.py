@@ -1,22 +1,28 @@
 """``pydp.reduce``: bitwise reproducible reductions over any axes, with any associative operator and dtype.
 
-The elements are folded in C order, in parts of a fixed size. There are no atomics: the result does not depend on
-timing. Named operators commute, and may be interleaved within a part. Other operators always receive their operands in
-order. Operators only receive actual elements (SPEC S2: no padding, no identity needed).
+The elements are folded in C order, in parts of a fixed size. The parts' results are folded in a fixed order, on CPUs by
+the last work-item to end: the result does not depend on timing. Named operators commute, and may be interleaved within
+a part. Other operators always receive their operands in order. Operators only receive actual elements (SPEC S2: no
+padding, no identity needed). On CPUs, sums of floats are as accurate as NumPy's pairwise sums, along every axis.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
 from pydp.algorithms.arguments import axis_of, by_key, switch
+from pydp.algorithms.lookback import descriptors
+from pydp.algorithms.operators import operator_text
 from pydp.algorithms.operators.conversion import conversion
+from pydp.algorithms.pieces import after_events, buffer_limit, explaining_pieces, needed, on_host, unallocated
 from pydp.algorithms.reduce.plan import Plan, result_dtype
 from pydp.algorithms.reduce.plan import plan as plan_of
 from pydp.algorithms.reduce.policy import ReduceSpec
+from pydp.algorithms.reduce.stream import PiecewiseReduction
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan.arguments import host_init, is_device_init
 from pydp.dtypes import is_record, native
@@ -59,7 +65,7 @@ def reduce(
     dtype: dtype of the reduction and the result. The default is the dtype of `x`, or int64 or uint64 for sums and
         products of smaller integers and bools, as in NumPy.
     spec: a ReduceSpec, or a mapping of some of its fields.
-    out: output array of the result's shape and dtype. It may overlap `x`.
+    out: output array of the result's shape and dtype. It may overlap `x` and `init`.
 
     An empty reduction returns `init`, or the value that NumPy returns (0 for a sum). It raises InvalidArgument for
     operators without such a value. Invalid axes, dtypes and operators raise InvalidArgument. Dtypes that the device
@@ -71,13 +77,62 @@ def reduce(
     np.float32(6.0)
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    if needed(where, x, result=_result_bytes(x, op, axis, dtype)):
+        return _in_pieces(x, op, axis, keepdims, init, dtype, spec, where)
+    found = _reduce(x, op, axis, keepdims, init, dtype, spec, where)
+    return found[()] if out is None and isinstance(found, np.ndarray) and not found.ndim else found
+
+
+def _reduce(
+    x: Any, op: Any, axis: Any, keepdims: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
+) -> Any:  # fmt: skip
+    """Reduce an array that fits the device."""
     call, source, axes, kind, plan = _prepare(x, op, axis, init, dtype, spec, where)
     value = _first_value(call, init, plan.dtype)
     result = call.output(_shape(source, axes, keepdims), kind)
     seed = None if init is None else _seed(call, value, plan.dtype)
     _run(call, plan, source, seed, result)
-    found = call.finish(result)
-    return found[()] if out is None and isinstance(found, np.ndarray) and not found.ndim else found
+    return call.finish(result)
+
+
+def _in_pieces(
+    x: np.ndarray, op: Any, axis: Any, keepdims: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
+) -> Any:
+    """Reduce a NumPy array that is larger than the device's largest buffer."""
+    axes, accumulator, where = _axes(axis, x.ndim), _accumulator(x.dtype, op, dtype), after_events(where)
+    if init is not None and is_device_init(init):
+        _check_device_init(init, accumulator)
+    elif init is not None:
+        init = host_init(init, accumulator)
+    in_order = operator_text(op, accumulator).operands_in_order
+
+    def run(piece: np.ndarray, init: Any, target: np.ndarray) -> None:
+        _reduce(piece, op, axes, True, init, accumulator, spec, {**where, "out": target})
+
+    reduction = PiecewiseReduction(run, axes, in_order, accumulator, buffer_limit(where))
+    found = reduction(np.asarray(x), init, switch(keepdims, "keepdims"), where["out"])
+    return found[()] if where["out"] is None and not found.ndim else found
+
+
+def _accumulator(source: np.dtype, op: Any, dtype: Any) -> np.dtype:
+    """The dtype of the fold and its result."""
+    return result_dtype(native(source), op) if dtype is None else native(dtype)
+
+
+def _result_bytes(x: Any, op: Any, axis: Any, dtype: Any) -> int:
+    """The bytes of the reduction of a NumPy array; 0 for other inputs."""
+    if not on_host(x):
+        return 0
+    axes = _axes(axis, x.ndim)
+    kept = math.prod(size for k, size in enumerate(x.shape) if k not in axes)
+    return kept * _accumulator(x.dtype, op, dtype).itemsize
+
+
+def _empty_result(given: Given) -> np.ndarray:
+    """The layout of the result, broadcast to the shape of x."""
+    axes = _axes(given.axis, given.x.ndim)
+    shape = tuple(1 if k in axes else size for k, size in enumerate(given.x.shape))
+    return np.broadcast_to(unallocated(shape, _accumulator(given.x.dtype, given.op, given.dtype)), given.x.shape)
 
 
 def _prepare(
@@ -91,7 +146,7 @@ def _prepare(
     call = Call.begin({"x": x, "init": first}, **where)
     source = call.input("x")
     axes = _axes(axis, len(source.shape))
-    accumulator = result_dtype(source.dtype, op) if dtype is None else native(dtype)
+    accumulator = _accumulator(source.dtype, op, dtype)
     described = (source.dtype, source.shape, source.strides, by_key(op), axes, init is not None, accumulator)
     plan = plan_of(call.device, *described, by_key(spec))
     return call, source, axes, accumulator, plan
@@ -130,12 +185,15 @@ def _run(call: Call, plan: Plan, source: Operand, seed: Operand | None, result: 
         return
     if not plan.steps:
         return
-    direct = result.is_contiguous and result.offset == 0 and not call.overlaps(source, result)
+    inputs = (source,) if seed is None else (source, seed)
+    direct = result.is_contiguous and result.offset == 0 and not any(call.overlaps(one, result) for one in inputs)
     last = result if direct else call.temporary(result.shape, plan.dtype)
     given = source
     for step in plan.steps:
         to = last if step is plan.steps[-1] else call.temporary((step.action.results,), plan.dtype)
-        seeds = (seed, np.uint64(seed.offset)) if seed is not None and step.action.last else ()
+        action = step.action
+        joined = descriptors(call, action.parts * action.rows, plan.dtype.itemsize) if action.joins else ()
+        seeds = (seed, np.uint64(seed.offset)) if seed is not None and action.last else ()
         call.launch(
             step.kernel,
             step.global_size,
@@ -145,6 +203,8 @@ def _run(call: Call, plan: Plan, source: Operand, seed: Operand | None, result: 
             *step.before,
             to,
             *step.after,
+            *joined,
+            *step.dims,
             *seeds,
         )
         given = to
@@ -167,12 +227,17 @@ def _seed(call: Call, value: np.ndarray | None, dtype: np.dtype) -> Operand:
         call.enqueue(cl.enqueue_copy, place, value.reshape(1), is_blocking=False)
         return place
     given = call.input("init")
-    if int(np.prod(given.shape, dtype=object)) != 1:
+    _check_device_init(given, dtype)
+    return call.contiguous(given, dtype)
+
+
+def _check_device_init(given: Any, dtype: np.dtype) -> None:
+    """Check a device array `init`."""
+    if math.prod(given.shape) != 1:
         raise InvalidArgument(f"init has shape {given.shape}; one value of dtype {dtype} is accepted")
     conversion(given.dtype, dtype, "init")
     if not is_record(dtype) and not np.can_cast(given.dtype, dtype, "same_kind"):
         raise InvalidArgument(f"init has dtype {given.dtype}; one value of dtype {dtype} is accepted")
-    return call.contiguous(given, dtype)
 
 
 def _explain(given: Given) -> Explanation:
@@ -197,7 +262,11 @@ def _explain(given: Given) -> Explanation:
         action = step.action
         choices.append(
             f"{action.kernel}: folds {action.n} elements with stride {action.step}, in {action.parts} part(s) of "
-            f"{action.part}, for {action.rows} row(s)" + (f" of {action.columns[0]} columns" if action.columns else "")
+            f"{action.part}, for {action.rows} row(s)"
+            + (f" of {action.columns[0]} columns" if action.columns else "")
+            + (f", {action.each} row(s) by each work-item" if action.each > 1 else "")
+            + (f", then one more element of {action.ragged} columns" if action.ragged else "")
+            + ("; the last work-item to end folds the parts' results" if action.joins else "")
         )
         choices += describe_barriers(step.kernel)
     return Explanation("reduce", facts, choices, sources_of(step.kernel for step in plan.steps))
@@ -219,7 +288,7 @@ def _reference(x: Any, op: Any = "+", *, axis: Any = None, keepdims: bool = Fals
 register(
     Algorithm(
         reduce,
-        _explain,
+        explaining_pieces(_explain, "x", result=_empty_result),
         _reference,
         sizes=("1048576", "16777216", "2048x2048"),
         benchmark="pydp.bench.bench_reduce",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.iteration_budget import call_budget
+from pydp.algorithms.lookback import words_per_slot
 from pydp.algorithms.operators import Operator, operator_text, outgrows
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
@@ -19,10 +20,18 @@ from pydp.runtime.programs.program import Kernel, kernel
 from pydp.tuning.choose import Choice, cached_plan, choose
 from pydp.tuning.shape_class import size_class
 
+_CHAIN = 16  # elements that are added one by one: rounding errors stay below those of NumPy's sums
+_LONG_CHAIN = 1024  # of results that are exact
+_NARROW_SUM = 256  # so many elements of one byte have a sum of two bytes
+_FEW_ELEMENTS = 8  # rows of up to this many adjacent elements are folded by one loop, without vectors
+_MANY_ROWS = 1024  # fewer rows are not worth a kernel for their own number of elements
+
 
 @dataclass(frozen=True)
 class Step:
-    """A pass with its kernel, its launch size and all arguments except the buffers."""
+    """A pass with its kernel, its launch size and all arguments except the buffers, in the kernel's order.
+
+    The arguments of the descriptors of a pass that joins its parts are between `after` and `dims`."""
 
     action: Pass
     kernel: Kernel
@@ -30,6 +39,7 @@ class Step:
     local_size: tuple[int, ...]
     before: tuple[Any, ...]
     after: tuple[Any, ...]
+    dims: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -94,14 +104,14 @@ def plan(
         size_class(count),
         None if accumulator.names is None else accumulator.itemsize,
         commutes=not operator.operands_in_order,
-        columns=by_columns(kept, reduced),
+        columns=by_columns(kept, reduced, device.profile.mapping),
     )
     choice = choose(FAMILY, device, problem, spec)
     steps: list[Step] = []
     given = source
     limit = device.profile.loop_limit
     choice = _within_loops(limit, call_budget(limit, operator.iterations, f"op {operator.title}"), choice)
-    for action in passes(kept, reduced, choice.spec):
+    for action in passes(kept, reduced, choice.spec, not operator.operands_in_order):
         text = convert if not steps else "x"
         steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))
         given = accumulator
@@ -114,10 +124,15 @@ def _within_loops(limit: int | None, calls: int | None, choice: Choice) -> Choic
     if calls is None:
         return choice
     columns = min(spec.columns, 4096, calls // 8)
-    cut = replace(spec, columns=columns, longest=min(spec.longest, -(-calls // 2) // columns))
+    longest = min(spec.longest, -(-calls // 2) // columns)
+    joined = min(spec.joined, calls // 8)  # each part is also polled and carried
+    cut = replace(spec, columns=columns, longest=longest, part=min(spec.part, calls // 2), joined=joined)
     if cut == spec:
         return choice
-    why = f"columns {columns} and longest {cut.longest} stay within the driver's limit of {limit} loop iterations"
+    why = (
+        f"columns {columns}, longest {longest}, part {cut.part} and joined {joined} stay within the driver's limit of "
+        f"{limit} loop iterations"
+    )
     return Choice(cut, choice.source, f"{choice.reason}; {why}")
 
 
@@ -138,62 +153,136 @@ def _step(
     }
     dims = tuple(np.int64(value) if i else np.uint64(value) for dim in outer for i, value in enumerate(dim))
     shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(rows))
+    work = action.parts * rows
+    if spec.mapping == "vector":
+        return _vector_step(device, action, spec, operator, source, params, shared, dims)
+    params["operator"] = operator.function("combine")
     if action.columns:
         count, column_step = action.columns
-        # Several columns need private arrays, and some drivers lose records in private arrays.
-        alone = is_record(accumulator) and not device.profile.unaligned_records
-        width = 1 if alone else _columns(count, spec)
-        work = action.parts * rows * -(-count // width)
-        wide = _wide(spec.width if column_step == 1 and width % 16 == 0 else 0, operator, source)
-        params |= {**wide, "width": width, "unit": column_step == 1}
-        ready = kernel(device, "reduce_columns.mako", "reduce_columns", params)
-        lanes = 1 if spec.mapping == "vector" else spec.lanes
-        after = (np.uint64(count), np.int64(column_step), np.uint64(work), *dims)
-        return Step(action, ready, (-(-work // lanes) * lanes,), (lanes,), shared, after)
-    work = action.parts * rows
-    if spec.mapping == "simt":
-        params |= {
-            "operator": operator.function("combine"),
-            "lanes": spec.lanes,
-            "items": spec.items,
-            "waves": spec.waves,
-            "buffers": spec.buffers,
-            "commutes": not operator.operands_in_order,
-        }
-        ready = build_kernel(
-            device,
-            "reduce_rows_simt.mako",
-            "reduce_rows",
-            params,
-            tree(spec.lanes),
-            lanes=spec.lanes,
-            choice=spec.barriers,
-            subgroup=spec.subgroup,
-        )
-        return Step(action, ready, (work * spec.lanes,), (spec.lanes,), shared, dims)
-    in_order = action.step != 1 or operator.operands_in_order
-    wide = _wide(0 if in_order else spec.width, operator, source)
-    params |= {**wide, "width": wide["lanes"], "unroll": spec.unroll}
-    ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
-    return Step(action, ready, (work,), (1,), shared, dims)
-
-
-def _columns(count: int, spec: ReduceSpec) -> int:
-    """Columns of a work-item, rounded down to one of a few values: this limits the number of kernels."""
-    fitting = [width for width in (1, 16, 128, 1024, spec.columns) if width <= min(count, spec.columns)]
-    return max(fitting)
-
-
-def _wide(width: int, operator: Operator, source: np.dtype) -> dict[str, Any]:
-    """The operator's functions. Includes the vector form if both dtypes have one; otherwise `lanes` is 0."""
-    text = operator.function("combine")
-    plain = all(d.kind in "iuf" and vector_parts(d) is None and not is_record(d) for d in (source, operator.dtype))
-    if not width or not plain or operator.vector_body is None:
-        return {"operator": text, "lanes": 0, "wide": "", "wide_convert": ""}
-    wide = c_name(operator.dtype) + str(width)
-    return {
-        "operator": text + operator.vector_function(width, "wide_combine"),
-        "lanes": width,
-        "wide": wide,
-        "wide_convert": "" if source == operator.dtype else f"convert_{wide}",
+        work *= count
+        ready = kernel(device, "reduce_columns_simt.mako", "reduce_columns", params | {"unit": column_step == 1})
+        after = (np.uint64(count), np.int64(column_step), np.uint64(work))
+        return Step(action, ready, (-(-work // spec.lanes) * spec.lanes,), (spec.lanes,), shared, after, dims)
+    params |= {
+        "lanes": spec.lanes,
+        "items": spec.items,
+        "waves": spec.waves,
+        "buffers": spec.buffers,
+        "commutes": not operator.operands_in_order,
     }
+    ready = build_kernel(
+        device,
+        "reduce_rows_simt.mako",
+        "reduce_rows",
+        params,
+        tree(spec.lanes),
+        lanes=spec.lanes,
+        choice=spec.barriers,
+        subgroup=spec.subgroup,
+    )
+    return Step(action, ready, (work * spec.lanes,), (spec.lanes,), shared, (), dims)
+
+
+def _vector_step(
+    device: Any,
+    action: Pass,
+    spec: ReduceSpec,
+    operator: Operator,
+    source: np.dtype,
+    params: dict[str, object],
+    shared: tuple[Any, ...],
+    dims: tuple[Any, ...],
+) -> Step:
+    """`_step` on CPUs: one work-item per group."""
+    rows = action.rows
+    work = action.parts * -(-rows // action.each)
+    each = np.uint64(action.each)
+    if action.columns:
+        count, column_step = action.columns
+        block = min(spec.columns, count)
+        width = _at_most(spec.width if column_step == 1 else 0, block)
+        params |= _vectors(width, operator, source) | {"unroll": spec.rows, "unit": column_step == 1}
+        ready = kernel(device, "reduce_columns_vector.mako", "reduce_columns", params)
+        after = (np.uint64(count), np.int64(column_step), np.uint64(block), each, np.uint64(action.ragged))
+        return Step(action, ready, (work * -(-count // block),), (1,), shared, after, dims)
+    many = rows >= _MANY_ROWS
+    adjacent = many and action.parts == action.step == 1 and action.outer == ((rows, action.n),)
+    in_order = action.step != 1 or operator.operands_in_order
+    # Few rows, such as the results of parts, use the same kernel for all lengths: it is often built already.
+    width = _at_most(spec.width, action.part) if many else spec.width
+    transposed = adjacent and action.n in _transposed(source, operator.dtype)
+    if transposed:
+        in_order, width = False, _at_most(spec.width, 64 // operator.dtype.itemsize)
+    vectors = _vectors(0 if in_order else width, operator, source)
+    fixed = action.n if adjacent and ((transposed and vectors["width"]) or action.n <= _FEW_ELEMENTS) else 0
+    if fixed and not transposed:
+        vectors = _vectors(0, operator, source)
+    chain = _chain(spec, operator, source) if vectors["width"] else _CHAIN
+    # Some drivers lose records in private arrays: these are folded one by one.
+    chunks = device.profile.unaligned_records or not is_record(operator.dtype)
+    chunks = chunks and not (many and action.part < spec.unroll * (vectors["width"] or chain))
+    params["several"] = action.each > 1
+    params |= {**vectors, "unroll": spec.unroll if chunks else 0, "chain": chain, "fixed": fixed}
+    params["joins"] = action.joins
+    if action.joins:
+        words = words_per_slot(device.profile, operator.dtype.itemsize)
+        params |= {"wide_words": device.profile.int64_atomics, "words": words, "order": "ticket", "plain_polls": False}
+    ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
+    return Step(action, ready, (work,), (1,), shared, (each,), dims)
+
+
+def _transposed(source: np.dtype, accumulator: np.dtype) -> range:
+    """The lengths of adjacent rows that vectors of pieces of rows fold fastest.
+
+    Measured on two compilers: a loop over shorter rows becomes good vectors, but on one of them it is up to 15 times
+    slower at the first of these lengths. Longer rows have a vector of their own.
+    """
+    if source.itemsize >= 8:
+        return range(3, 9)
+    return range(7 if source.itemsize == 4 else 9, 25 if accumulator.itemsize == 8 else 32)
+
+
+def _at_most(width: int, count: int) -> int:
+    """The largest power of two up to both, or 0 if it is 1: no vectors."""
+    found = min(width, 1 << max(count, 1).bit_length() - 1)
+    return found if found > 1 else 0
+
+
+def _vectors(width: int, operator: Operator, source: np.dtype) -> dict[str, Any]:
+    """The operator's functions and the types of vectors, as reduce_parts.mako describes them."""
+    text, own = operator.function("combine"), operator.dtype
+    plain = all(vector_parts(d) is None and not is_record(d) for d in (source, own))
+    plain = plain and own.kind in "iuf" and source.kind in "biuf"
+    if not width or not plain or operator.vector_body is None:
+        return {"operator": text, "width": 0, "narrow": "", "narrow_convert": "", "wide": "", "wide_convert": ""}
+    narrow = _narrow(operator, source)
+    widths = [1 << log for log in range(1, width.bit_length())]
+    text += "".join(operator.vector_function(w, f"wide_combine{w}") for w in widths)
+    if narrow == own:
+        text += f"#define narrow_combine{width} wide_combine{width}\n"
+    else:
+        text += operator_text(operator.name, narrow).vector_function(width, f"narrow_combine{width}")
+    source_c, narrow_c, wide_c = (f"{c_name(dtype)}{width}" for dtype in (source, narrow, own))
+    return {
+        "operator": text,
+        "width": width,
+        "narrow": narrow_c,
+        "narrow_convert": "" if narrow_c == source_c else f"convert_{narrow_c}",
+        "wide": wide_c,
+        "wide_convert": "" if wide_c == narrow_c else f"convert_{wide_c}",
+    }
+
+
+def _chain(spec: ReduceSpec, operator: Operator, source: np.dtype) -> int:
+    """The elements that one accumulator of vectors takes between carries: few if results are rounded."""
+    if operator.dtype.kind in "fc" and operator.name not in ("min", "max"):
+        return _CHAIN
+    return _NARROW_SUM // spec.unroll if _narrow(operator, source).itemsize == 2 else _LONG_CHAIN
+
+
+def _narrow(operator: Operator, source: np.dtype) -> np.dtype:
+    """The dtype of sums of a few elements: twice the bytes of small integers, if the sum has more; else the sum's."""
+    own = operator.dtype
+    if operator.name != "+" or own.kind not in "iu" or source.kind not in "biu" or own.itemsize <= 2 * source.itemsize:
+        return own
+    return np.dtype(f"{'i' if source.kind == 'i' else 'u'}{2 * source.itemsize}")

@@ -14,19 +14,24 @@ from pydp.model.counts import Counts, Phase, efficiency, spread
 from pydp.model.family import Family, Problem, altered, between, field_error, one_of, power_of_two, variants
 from pydp.runtime.device.profile import Profile
 
+_LEAST_OF_A_LANE = 64  # minimum elements of a column per lane: shorter parts cost more than they gain
+
 
 @dataclass(frozen=True)
 class ReduceSpec:
     """One specialization of reduce.
 
     mapping: "vector" (CPUs) or "simt" (GPUs).
-    width, unroll: elements of a vector (0: fold in order) and vectors per iteration, in the rows kernel on CPUs.
+    width, unroll: elements of a vector (0: fold in order) and accumulators of a chunk, in the rows kernel on CPUs.
     lanes, items: work-items of a work-group, and adjacent elements of each, in the rows kernel on GPUs.
     waves: virtual wavefronts that share the lanes' registers (commutative operators).
     buffers: 1 or 2 local buffers (other operators); with 2, wavefronts alternate and need one barrier less each.
-    columns: columns of a work-item in the columns kernel.
+    columns, rows, height: columns of a work-item in the columns kernel; on CPUs also: rows that it combines at a time,
+    and maximum elements of a part of a column.
     part, longest: minimum and maximum elements of a part of a row. busy: rows are cut until there are this many
     work-items.
+    joined: up to this many parts of all rows together are folded by the last work-item to end, in the rows kernel on
+    CPUs; more are folded by another launch.
     barriers, subgroup: synchronization of the lanes in the rows kernel on GPUs (see :mod:`pydp.groups.barrier`). The
     default is the whole work-group: narrower barriers were not faster in measurements.
     """
@@ -40,10 +45,13 @@ class ReduceSpec:
     part: int
     longest: int
     busy: int
+    rows: int
+    height: int
     barriers: str = "group"
     subgroup: int | None = None
     waves: int = 1
     buffers: int = 2
+    joined: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,10 +80,21 @@ def local_bytes(problem: ReduceProblem, spec: ReduceSpec) -> int:
     return spec.lanes * problem.item_bytes * (1 if problem.commutes else spec.buffers)
 
 
+def parts_of(spec: ReduceSpec, n: int, rows: int, columns: int) -> int:
+    """The parts of each of `rows` folds of `n` elements; `columns` adjacent folds count as one row (0: rows kernel)."""
+    items, least, longest = rows * max(1, -(-columns // spec.columns)), spec.part, spec.longest
+    if columns and spec.mapping == "vector":
+        least, longest = max(2, spec.rows, spec.part // min(columns, spec.columns)), min(longest, spec.height)
+    elif columns:  # each lane folds its part of one column alone
+        items, least = -(-items // spec.lanes), max(_LEAST_OF_A_LANE, spec.part // spec.lanes)
+    return max(1, min(-(-spec.busy // max(items, 1)), n // least), -(-n // longest))
+
+
 def counts(profile: Profile, problem: ReduceProblem, spec: ReduceSpec) -> Counts:
     """Phases: the parts of every fold, then the fold of the parts' results."""
     n, folds = max(1, problem.n), max(1, problem.folds)
-    parts = max(1, min(-(-spec.busy // folds), n // spec.part), -(-n // spec.longest))
+    columns = folds if problem.columns and spec.mapping == "vector" else 0
+    parts = parts_of(spec, n, 1 if columns else folds, columns)
     phases = [_pass(profile, problem, spec, n, folds, parts)]
     if parts > 1:
         phases.append(_pass(profile, problem, spec, parts, folds, 1))
@@ -110,21 +129,27 @@ def _pass(profile: Profile, problem: ReduceProblem, spec: ReduceSpec, n: int, fo
             access=item,
         )
     latency = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0
-    if spec.width and problem.commutes:
-        pieces = max(1.0, spec.width * item / profile.simd_bytes)
-        cycles = max(pieces, latency / spec.unroll) / spec.width
-        start = spec.width * spec.unroll * 2.0 + 20.0  # the accumulators are folded one by one at the end
+    pieces = max(1.0, spec.width * item / profile.simd_bytes)
+    groups = work if parts > 1 else -(-work // max(1, min(spec.part // n, folds // spec.busy)))
+    if problem.columns:
+        # An iteration combines `rows` vectors with each other, loads a vector of results and stores it.
+        groups = parts * -(-folds // spec.columns)
+        cycles, start = pieces * (1 + 2.0 / spec.rows) / max(1, spec.width), 10.0
+    elif spec.width and problem.commutes:
+        # After 16 vectors of each accumulator, the accumulators are combined; at the end, the last vector's halves are.
+        cycles = max(pieces, latency / spec.unroll) * (1 + 1 / 16) / spec.width
+        start = 2.0 * spec.unroll + 10.0 * spec.width.bit_length()
     else:
         cycles, start = latency, 10.0
     return Phase(
-        "rows",
-        groups=work,
+        "columns" if problem.columns else "rows",
+        groups=groups,
         operations=float(n * folds),
         efficiency=efficiency(profile, problem.dtype, 1.0, cycles + start / each),
         read=0.0 if near else size,
         cached=size,
         written=float(work * item),
-        balance=spread(work, profile.compute_units),
+        balance=spread(groups, profile.compute_units),
     )
 
 
@@ -133,22 +158,26 @@ def _default(profile: Profile, problem: ReduceProblem) -> ReduceSpec:
     while lanes and 2 * lanes * size > profile.local_bytes:
         lanes //= 2
     if profile.mapping == "vector" or not lanes:  # lanes is 0 if an element is too large for local memory
-        # 4 vectors of the widest OpenCL type (16) hide the operator's latency. A work-item's columns stay in L1.
-        # On drivers that limit loop iterations, a work-item's elements stay well below the limit.
-        longest = 2**40 if profile.loop_limit is None else 64
-        columns = max(16384 // size if profile.loop_limit is None else min(2048 // size, 512), 16)
+        # Up to 8 vectors of the widest OpenCL type (16) hide the operator's latency; they stay in registers. A
+        # work-item's columns stay in L1. Parts of columns of floats are short for their accuracy. Below 256 KB, one
+        # work-item is faster than a second launch. On drivers that limit loop iterations, a work-item's elements stay
+        # well below the limit.
+        unlimited = profile.loop_limit is None
         return ReduceSpec(
             "vector",
-            16,
-            4,
-            1,
-            1,
-            columns,
-            16384 if profile.loop_limit is None else 32,
-            longest,
-            4 * profile.compute_units,
+            width=16,
+            unroll=8 if size <= 4 else 4,
+            lanes=1,
+            items=1,
+            columns=max(16384 // size if unlimited else min(2048 // size, 512), 16),
+            part=max(2, (1 << 18) // size) if unlimited else 32,
+            longest=2**40 if unlimited else 64,
+            busy=8 * profile.compute_units,
+            rows=8,
+            height=256 if "float" in problem.dtype or "complex" in problem.dtype else 2**40,
+            joined=256 if unlimited and problem.record_bytes is None else 0,
         )
-    base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units)
+    base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units, 1, 2**40)
     # With a commutative operator, adjacent lanes read adjacent elements: one virtual wavefront after the other.
     return replace(base, items=1, waves=8) if problem.commutes else base
 
@@ -167,12 +196,14 @@ def _space(profile: Profile, problem: ReduceProblem) -> list[ReduceSpec]:
     base = _default(profile, problem)
     if base.mapping == "simt":
         return _lane_space(base, problem.commutes)
+    if problem.columns:
+        return variants(base, width=(8, 16), rows=(4, 8), columns=(base.columns, 4 * base.columns))
     return variants(base, width=(4, 8, 16), unroll=(1, 2, 4, 8))
 
 
 _ACCEPTED = {
     "width": one_of(0, 2, 4, 8, 16),
-    "unroll": between(1, 32),
+    "unroll": power_of_two(32),
     "lanes": power_of_two(1 << 20),
     "items": between(1, 64),
     "columns": between(1, 1 << 24),
@@ -181,6 +212,9 @@ _ACCEPTED = {
     "busy": between(1, 1 << 24),
     "waves": between(1, 64),
     "buffers": one_of(1, 2),
+    "rows": power_of_two(32),
+    "height": between(2, 1 << 48),
+    "joined": between(0, 1 << 16),
 }
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.pieces import explaining_pieces, needed, on_host, unallocated
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan import stream
+from pydp.algorithms.scan.arguments import segments_of, value_dtype
 from pydp.algorithms.scan.plan import Arrays
 from pydp.algorithms.scan.policy import ScanSpec, bank_layout
 from pydp.algorithms.scan.request import Request, prepare, request_of
@@ -75,7 +77,9 @@ def scan(
     """
     request = request_of(op, axis, exclusive, reverse, init, segments, dtype, strategy, spec)
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
-    if type(x) is np.ndarray and x.nbytes >= stream.ALWAYS_FITS and stream.too_large(x, device, queue, dtype):
+    heads = request.segments[1] if on_host(request.segments[1]) else None
+    result = x.size * value_dtype(x.dtype, dtype, op).itemsize if on_host(x) else 0
+    if needed(where, x, heads, result=result):
         return stream.scan_in_pieces(_scan, x, request, where)
     return _scan(x, request, where)
 
@@ -127,6 +131,19 @@ def _explain(given: Given) -> Explanation:
     return Explanation(title, facts, choices, {name: one.source for name, one in kernels.items()})
 
 
+def _explain_any(given: Given) -> Explanation:
+    """Explain a scan of arrays that may exceed the device's largest buffer."""
+    kind, heads = segments_of(given.segments)
+
+    def explain(part: Given) -> Explanation:
+        return _explain(part if heads is None else part.but(segments=(kind, part.segments)))
+
+    def result(given: Given) -> np.ndarray:
+        return unallocated(given.x.shape, value_dtype(given.x.dtype, given.dtype, given.op))
+
+    return explaining_pieces(explain, "x", "segments", result=result)(given.but(segments=heads))
+
+
 def _why_strategy(profile: Any, spec: ScanSpec) -> str:
     if spec.strategy != "reduce_then_scan":
         if not profile.group_progress:
@@ -154,7 +171,7 @@ def _reference(x: Any, op: Any = "+", *, axis: Any = -1) -> list[Expected] | Non
 register(
     Algorithm(
         scan,
-        _explain,
+        _explain_any,
         _reference,
         sizes=("65536", "1048576", "16777216", "2048x2048"),
         dtype="int32",

@@ -12,7 +12,7 @@ from pydp.algorithms.lookback import descriptors, words_per_slot
 from pydp.algorithms.operators import Operator
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan.layout import Layout
-from pydp.algorithms.scan.policy import ScanSpec, partition
+from pydp.algorithms.scan.policy import ScanSpec, cut_columns, partition
 from pydp.dtypes import c_declarations, c_name
 from pydp.groups.barrier_plan import Widths, build_kernel, describe_barriers
 from pydp.runtime.programs.program import Kernel, kernel
@@ -82,6 +82,22 @@ def _shared(job: Job, wide: int) -> dict[str, object]:
         "vector": wide,
         "combine_vector": operator.vector_function(wide) if wide else "",
         "convert_vector": many.replace("$N", str(wide)),
+        "heads_init": job.heads_init,
+    }
+
+
+def _waiting(profile: Any, job: Job, spec: ScanSpec, phase: str, nbytes: int) -> dict[str, object]:
+    """Template parameters of the look-back for slots of `nbytes`."""
+    return {
+        "phase": phase,
+        "wide_words": profile.int64_atomics,
+        "words": words_per_slot(profile, nbytes),
+        "order": spec.order,
+        "polls": spec.polls,
+        "keeps": phase == "single" and job.in_place and bool(spec.polls),
+        "chained": spec.strategy == "chained",
+        "suppress": spec.suppress,
+        "plain_polls": spec.plain_polls,
     }
 
 
@@ -92,36 +108,31 @@ def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str)
     rows = layout.rows > 1
     simt = template == "scan_simt.mako"
     wide = spec.vector if not simt and units[0] and units[1] and conversion(job.source, job.value)[1] else 0
-    shared = _shared(job, wide) | {
+    shared = _shared(job, wide) | _waiting(profile, job, spec, phase, job.value.itemsize)
+    shared |= {
         "rows": rows,
         "nested": rows and layout.inner > 1,
         "x_unit": units[0],
         "y_unit": units[1],
         "h_unit": units[2] if len(units) > 2 else 1,
-        "heads_init": job.heads_init,
         "start": job.start,
-        "phase": phase,
         "total": job.total and phase != "reduce",
-        "wide_words": profile.int64_atomics,
-        "words": words_per_slot(profile, job.value.itemsize),
-        "order": spec.order,
-        "polls": spec.polls,
-        "keeps": phase == "single" and job.in_place and bool(spec.polls),
-        "chained": spec.strategy == "chained",
-        "suppress": spec.suppress,
-        "plain_polls": spec.plain_polls,
     }
     if simt:
-        return shared | {"lanes": spec.lanes, "columns": spec.columns, "items": spec.items, "pad": spec.pad}
+        lanes = {"lanes": spec.lanes, "columns": spec.columns, "items": spec.items, "pad": spec.pad}
+        return shared | lanes | {"window": spec.window}
     return shared | {
         "identity": job.operator.identity_text or "",
         "nontemporal": spec.nontemporal and bool(wide),
     }
 
 
-def _needs(phase: object, lanes: int, columns: int) -> dict[str, Widths]:
-    """Widths of the barriers in scan_simt.mako: rows of `columns` lanes exchange data, lane 0 serves all lanes."""
+def _needs(phase: object, lanes: int, columns: int, window: int = 1) -> dict[str, Widths]:
+    """Widths of the barriers in scan_simt.mako: rows of `columns` lanes exchange data, lane 0 serves all lanes, the
+    first `window` lanes look back together."""
     needs: dict[str, Widths] = {"taken": lanes} if phase == "single" else {}
+    if phase == "single" and window > 1:
+        needs["looked"] = window
     needs |= {"loaded": columns, "summed": columns, "rows": lanes}
     return needs if phase == "reduce" else needs | {"prefixes": lanes, "scanned": columns}
 
@@ -129,7 +140,9 @@ def _needs(phase: object, lanes: int, columns: int) -> dict[str, Widths]:
 def _built(device: Any, template: str, spec: ScanSpec, params: dict[str, object]) -> Kernel:
     if spec.mapping == "vector":
         return kernel(device, template, "scan", params)
-    needs = _needs(params["phase"], spec.lanes, spec.columns)
+    # Lanes outside the window skip its barriers, unless the driver allows no barrier under such a condition.
+    window = spec.lanes if spec.window > 1 and not device.profile.barriers_under_conditions else spec.window
+    needs = _needs(params["phase"], spec.lanes, spec.columns, window)
     return build_kernel(
         device, template, "scan", params, needs, lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup
     )
@@ -142,24 +155,29 @@ class WalkPlan:
 
     def __init__(self, device: Any, job: Job, spec: ScanSpec) -> None:
         self.job, self.spec = job, spec
-        layout = job.layout
-        self.size = layout.size
-        self.rows = layout.rows > 1
-        self.part = self._part(device)
-        self.parts = -(-self.size // self.part)
-        aligned = self.rows and self.part % layout.n == 0
-        alone = self.parts == 1 or aligned
-        two_pass = spec.strategy == "reduce_then_scan"
-        self.phase = "alone" if alone else "seeded" if two_pass else "single"
-        template = f"scan_{spec.mapping}.mako"
-        self.kernels: dict[str, Kernel] = {}
-        for phase in ("reduce", "seeded") if self.phase == "seeded" else (self.phase,):
-            self.kernels[phase] = _built(device, template, spec, parameters(device, job, spec, phase, template))
-        self.group = (1,) if spec.mapping == "vector" else (spec.lanes,)
-        self.grid = (self.parts * self.group[0],)
+        self.rows = job.layout.rows > 1
+        alone = self._cut(device)
+        self.phase = "alone" if alone else "seeded" if spec.strategy == "reduce_then_scan" else "single"
+        phases = ("reduce", "seeded") if self.phase == "seeded" else (self.phase,)
+        self.kernels = {phase: self._kernel(device, phase) for phase in phases}
         self.tiles = np.int32(self.parts)
         self.between = self._between(device) if self.phase == "seeded" else None
         self._prepare()
+
+    def _cut(self, device: Any) -> bool:
+        """Set the partitions and the launch shape. Returns whether no partition needs a prefix of another one."""
+        job, spec = self.job, self.spec
+        self.size = job.layout.size
+        self.part = self._part(device)
+        self.parts = self.aggregates = -(-self.size // self.part)
+        self.slot_bytes = job.value.itemsize
+        self.group = (1,) if spec.mapping == "vector" else (spec.lanes,)
+        self.grid = (self.parts * self.group[0],)
+        return self.parts == 1 or (self.rows and self.part % job.layout.n == 0)
+
+    def _kernel(self, device: Any, phase: str) -> Kernel:
+        template = f"scan_{self.spec.mapping}.mako"
+        return _built(device, template, self.spec, parameters(device, self.job, self.spec, phase, template))
 
     def _part(self, device: Any) -> int:
         """Elements of a partition: small enough to give all cores work, a multiple of the row length for short rows."""
@@ -171,17 +189,14 @@ class WalkPlan:
         short = n <= part if spec.mapping == "vector" else n * 4 <= part
         return part - part % n if self.rows and short else part
 
-    def _between(self, device: Any) -> WalkPlan:
+    def _between(self, device: Any) -> WalkPlan | ColumnsPlan:
         """The scan of the partitions' aggregates. A partition that contains a head starts a new segment."""
         job = self.job
-        heads = self.rows or job.heads != "none"
-        steps = (1, 1, 1) if heads else (1, 1)
-        none = (0,) * len(steps)
-        layout = Layout(self.parts, steps, 1, 1, none, none, 0, none)
+        heads = self._has_heads()
         inner = replace(
             job,
             source=job.value,
-            layout=layout,
+            layout=self._layout_between(3 if heads else 2),
             heads="flags" if heads else "none",
             head_dtype=np.dtype(np.uint8) if heads else None,
             exclusive=False,
@@ -190,7 +205,15 @@ class WalkPlan:
             total=False,
             in_place=True,
         )
-        return WalkPlan(device, inner, replace(self.spec, nontemporal=False))
+        return make_plan(device, inner, replace(self.spec, nontemporal=False))
+
+    def _has_heads(self) -> bool:
+        return self.rows or self.job.heads != "none"
+
+    def _layout_between(self, arrays: int) -> Layout:
+        """The layout of the aggregates, of their results and of `arrays` - 2 arrays of heads."""
+        none = (0,) * arrays
+        return Layout(self.parts, (1,) * arrays, 1, 1, none, none, 0, none)
 
     def _prepare(self) -> None:
         """Prepare the arguments that are the same in every call, as NumPy scalars."""
@@ -208,13 +231,12 @@ class WalkPlan:
         sizes += [np.int64(layout.n)] if rows else []
         sizes += [np.int64(layout.inner)] if nested else []
         self.sizes = [*sizes, np.int32(self.part)]
-        shift = layout.shift
-        self.shift = (shift[0], shift[1], shift[2] if len(shift) > 2 else 0)
 
     def _inputs(self, arrays: Arrays) -> list[Any]:
-        args = [arrays.x, np.int64(arrays.x_offset + self.shift[0]), *self.x_steps]
+        shift = self.job.layout.shift
+        args = [arrays.x, np.int64(arrays.x_offset + shift[0]), *self.x_steps]
         if self.job.heads != "none":
-            args += [arrays.h, np.int64(arrays.h_offset + self.shift[2]), *self.h_steps]
+            args += [arrays.h, np.int64(arrays.h_offset + shift[2]), *self.h_steps]
         args += self.sizes
         args += _init_arguments(self.job.init, arrays)
         if self.job.start == "carry":
@@ -224,9 +246,9 @@ class WalkPlan:
     def run(self, call: Any, arrays: Arrays) -> None:
         """Enqueue the scan on the call's queue."""
         inputs = self._inputs(arrays)
-        args = [*inputs, arrays.y, np.int64(arrays.y_offset + self.shift[1]), *self.y_steps]
+        args = [*inputs, arrays.y, np.int64(arrays.y_offset + self.job.layout.shift[1]), *self.y_steps]
         if self.phase == "single":
-            state, tag = descriptors(call, self.parts, self.job.value.itemsize, keeps=self.job.in_place)
+            state, tag = descriptors(call, self.parts, self.slot_bytes, keeps=self.job.in_place)
             args += [state, tag, self.tiles]
         elif self.phase == "seeded":
             args.append(self._seeds(call, arrays, inputs))
@@ -236,8 +258,8 @@ class WalkPlan:
 
     def _seeds(self, call: Any, arrays: Arrays, inputs: list[Any]) -> Any:
         """The inclusive prefixes of all partitions: reduce each partition, then scan the aggregates in place."""
-        seeds = call.scratch(self.parts * self.job.value.itemsize)
-        heads = call.scratch(self.parts)
+        seeds = call.scratch(self.aggregates * self.job.value.itemsize)
+        heads = call.scratch(self.aggregates)
         call.launch(self.kernels["reduce"], self.grid, self.group, *inputs, seeds, heads)
         assert self.between is not None
         self.between.run(call, Arrays(seeds, 0, seeds, 0, heads, 0, arrays.init, arrays.carry))
@@ -245,10 +267,8 @@ class WalkPlan:
 
     def describe(self) -> list[str]:
         """Sentences about the launches."""
-        kind = "rows" if self.rows else "elements"
-        count = self.job.layout.rows if self.rows else self.size
         lines = [
-            f"{count} {kind} in {self.parts} partition(s) of {self.part} elements, "
+            f"{self._describe_cut()}, "
             + {
                 "alone": "none needs a prefix of another partition",
                 "single": f"in a single pass ({self.spec.strategy})",
@@ -259,6 +279,11 @@ class WalkPlan:
             lines += self._describe_waiting()
         lines += [f"{phase}: {line}" for phase, one in self.kernels.items() for line in describe_barriers(one)]
         return lines + ([f"prefixes: {line}" for line in self.between.describe()] if self.between else [])
+
+    def _describe_cut(self) -> str:
+        kind = "rows" if self.rows else "elements"
+        count = self.job.layout.rows if self.rows else self.size
+        return f"{count} {kind} in {self.parts} partition(s) of {self.part} elements"
 
     def _describe_waiting(self) -> list[str]:
         polls = self.spec.polls
@@ -277,42 +302,69 @@ class WalkPlan:
         return found
 
 
-class ColumnsPlan:
-    """A scan along adjacent columns: each work-item scans some columns."""
+class ColumnsPlan(WalkPlan):
+    """A scan along adjacent columns: each work-item scans a strip of columns, or a block of its rows."""
 
-    why = ""  # the source of the specialization
-
-    def __init__(self, device: Any, job: Job, spec: ScanSpec) -> None:
-        self.job, self.spec = job, spec
-        layout, width = job.layout, spec.width
-        wide = spec.vector if job.heads == "none" and conversion(job.source, job.value)[1] else 0
-        self.slabs = layout.rows // layout.inner
-        self.items = -(-layout.columns // width) * self.slabs
+    def _cut(self, device: Any) -> bool:
+        job, spec, profile = self.job, self.spec, device.profile
+        layout = job.layout
+        self.vectors = job.heads == "none" and bool(conversion(job.source, job.value)[1])
+        slabs, most = layout.rows // layout.inner, None
+        if profile.loop_limit is not None:  # a block is folded, then scanned
+            most = (profile.loop_limit - 1000) // (3 + 2 * (job.operator.iterations or 0))
+        units = profile.compute_units
+        self.cut = cut_columns(spec, units, layout.n, layout.columns, slabs, self.vectors, most)
+        self.part, self.strips = self.cut.rows, self.cut.chains // slabs
+        self.blocks = -(-layout.n // self.part)
+        self.parts = self.cut.chains * self.blocks
+        self.aggregates = slabs * self.blocks * layout.columns
+        self.slot_bytes = self.cut.pieces * (self.cut.vector or 1) * job.value.itemsize
+        self.head_bytes = 0
+        if job.heads != "none":
+            self.head_bytes = self.cut.pieces + -(self.slot_bytes + self.cut.pieces) % 4
+            self.slot_bytes += self.head_bytes
+        items = -(-self.parts // self.cut.share)
         self.group = (1,) if spec.mapping == "vector" else (min(spec.lanes, 64),)
-        self.grid = (-(-self.items // self.group[0]) * self.group[0],)
-        params = _shared(job, wide) | {"heads_init": job.init != "none", "width": width}
-        self.kernel = kernel(device, "scan_columns.mako", "scan", params)
-        self.steps = [[np.int64(layout.step[i]), np.int64(layout.outer[i])] for i in range(len(layout.step))]
-        self.sizes = [np.int64(self.slabs), np.int64(layout.n), np.int64(layout.columns)]
+        self.grid = (-(-items // self.group[0]) * self.group[0],)
+        return self.blocks == 1
 
-    def run(self, call: Any, arrays: Arrays) -> None:
-        """Enqueue the scan on the call's queue."""
-        shift = self.job.layout.shift
-        args: list[Any] = [arrays.x, np.int64(arrays.x_offset + shift[0]), *self.steps[0]]
-        if self.job.heads != "none":
-            args += [arrays.h, np.int64(arrays.h_offset + shift[2]), *self.steps[2]]
-        args += [arrays.y, np.int64(arrays.y_offset + shift[1]), *self.steps[1], *self.sizes]
-        args += _init_arguments(self.job.init, arrays)
-        call.launch(self.kernel, self.grid, self.group, *args)
+    def _kernel(self, device: Any, phase: str) -> Kernel:
+        job, spec, cut = self.job, self.spec, self.cut
+        whole = job.layout.columns % cut.width == 0
+        y_steps = (job.layout.step[1], job.layout.outer[1])
+        aligned = bool(cut.vector) and all(size % cut.vector == 0 for size in (*y_steps, job.layout.columns))
+        params = _shared(job, cut.vector) | _waiting(device.profile, job, spec, phase, self.slot_bytes)
+        params |= {
+            "pieces": cut.pieces,
+            "width": cut.width,
+            "whole": whole,
+            "nontemporal": spec.nontemporal and aligned,
+            "head_bytes": self.head_bytes,
+        }
+        return kernel(device, "scan_columns.mako", "scan", params)
 
-    def describe(self) -> list[str]:
-        """Sentences about the launch."""
-        layout = self.job.layout
-        return [f"{self.items} work-item(s) scan {self.spec.width} of {layout.columns} adjacent columns each"]
+    def _has_heads(self) -> bool:
+        return self.job.heads != "none"
 
-    def all_kernels(self) -> dict[str, Kernel]:
-        """All kernels by purpose."""
-        return {"columns": self.kernel}
+    def _layout_between(self, arrays: int) -> Layout:
+        columns = self.job.layout.columns
+        slabs = self.cut.chains // self.strips
+        step, outer = (columns,) * arrays, (self.blocks * columns,) * arrays
+        return Layout(self.blocks, step, slabs * columns, columns, outer, (1,) * arrays, columns, (0,) * arrays)
+
+    def _prepare(self) -> None:
+        layout, alone = self.job.layout, self.phase == "alone"
+        steps = [[np.int64(layout.step[i]), np.int64(layout.outer[i])] for i in range(len(layout.step))]
+        self.x_steps, self.y_steps, self.h_steps = steps[0], steps[1], steps[-1]
+        self.sizes = [np.int64(layout.n), np.int64(layout.columns), np.int32(self.strips), np.int32(self.cut.chains)]
+        self.sizes += [np.int64(self.part), np.int32(self.cut.share if alone else self.blocks)]
+
+    def _describe_cut(self) -> str:
+        layout, cut = self.job.layout, self.cut
+        return (
+            f"{self.cut.chains} strip(s) of up to {cut.width} of {layout.columns} adjacent columns, in {self.parts} "
+            f"partition(s) of up to {self.part} of {layout.n} rows"
+        )
 
 
 def _init_arguments(kind: str, arrays: Arrays) -> list[Any]:
@@ -321,19 +373,21 @@ def _init_arguments(kind: str, arrays: Arrays) -> list[Any]:
     return [arrays.init[0], np.int64(arrays.init[1])] if kind == "buffer" else []
 
 
+_MOST_CHAINS = (1 << 31) - (1 << 16)  # the columns kernel counts them as int, also those of the last work-group
+
+
 def down_columns(profile: Any, job: Job, spec: ScanSpec) -> bool:
-    """Whether to use the columns kernel: adjacent columns, enough of them, and few enough loop iterations."""
+    """Whether to use the columns kernel: adjacent columns and, on GPUs, enough of them or short ones."""
     layout = job.layout
-    if not layout.columns:
+    if layout.columns < 2 or layout.rows > _MOST_CHAINS:
         return False
-    if job.calls(profile) is not None:
-        # Each step processes one row of the work-item's columns.
-        iterations = 1 + spec.width * (job.operator.iterations or 0)
-        if layout.n * iterations >= profile.loop_limit - 1000:
-            return False
-    if spec.mapping == "simt":
-        return layout.rows >= 32 * profile.compute_units or layout.n <= 32
-    return layout.columns >= 8 or layout.n <= 4
+    calls = job.calls(profile)
+    if spec.mapping == "vector":
+        return True
+    each = 3 * spec.width if spec.width > 1 else 1  # operators and two loops over the pieces, in each row
+    if calls is not None and layout.n * each >= calls - 1000:
+        return False
+    return layout.rows >= 32 * profile.compute_units or layout.n <= 32
 
 
 def make_plan(device: Any, job: Job, spec: ScanSpec) -> WalkPlan | ColumnsPlan:

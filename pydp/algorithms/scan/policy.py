@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pydp.local_memory import Skew, banks_of, skew, skewed
 from pydp.model.counts import Counts, Phase, efficiency, spread
@@ -24,13 +24,15 @@ class ScanSpec:
 
     mapping: "vector" (one work-item per work-group: CPUs) or "simt" (lanes and local memory: GPUs).
     strategy: "lookback", "chained" (each partition waits for its predecessor's prefix) or "reduce_then_scan".
-    part: maximum elements of a partition (vector). vector: elements of a vector, 0 for scalar code. nontemporal:
+    part: maximum elements of a partition (vector; along adjacent columns, only if there are too few chains to fill the
+    device, see `cut_columns`). vector: elements of a vector, 0 for scalar code. nontemporal:
     results bypass the cache.
     lanes: work-items of a work-group. columns: lanes of a row in the work-group's scan. items: elements of a lane.
-    pad: one unused element of local memory after each `pad` elements, 0 for none. (All simt.)
+    pad: one unused element of local memory after each `pad` elements, 0 for none. window: lanes that look back
+    together, as many predecessors at once. (All simt.)
     barriers, subgroup: synchronization of the lanes (see :mod:`pydp.groups.barrier`; simt).
-    width: columns of a work-item along strided axes. polls: unsuccessful polls of a predecessor before its aggregate is
-    recomputed (0: wait without a limit). plain_polls: poll with volatile loads instead of atomics.
+    width: maximum adjacent columns that a work-item scans together. polls: unsuccessful polls of a predecessor before
+    its aggregate is recomputed (0: wait without a limit). plain_polls: poll with volatile loads instead of atomics.
     order, suppress: for tests only. Partitions are numbered without a ticket, and one partition in `suppress` publishes
     nothing (0: all publish).
     """
@@ -44,6 +46,7 @@ class ScanSpec:
     columns: int = 16
     items: int = 15
     pad: int = 0
+    window: int = 1
     width: int = 16
     polls: int = 20000
     plain_polls: bool = False
@@ -85,6 +88,9 @@ class ScanProblem(Problem):
         return self
 
 
+MOST_COLUMNS = 8192  # of a strip: work-items keep their values in private memory
+_SIGNALLED = 64  # columns of a strip with look-back, whose values are published one word at a time
+WINDOW = 32  # lanes that look back together on GPUs: the lanes of the narrowest subgroups with a barrier of their own
 SMALL = 4096  # partitions are not made smaller than this to give more cores work
 _PARTS = (4096, 16384, 65536, 1 << 18, 1 << 20)
 _STREAMED = 0.6  # cost of a nontemporal store relative to a normal store, which first reads the cache line
@@ -106,9 +112,11 @@ def specializations(profile: Profile, problem: ScanProblem, base: ScanSpec) -> l
         return list(dict.fromkeys(found))
     found = [base]
     if base.mapping == "vector" and _columns(problem, base):
-        # The kernel unrolls the vectors of a row: more than four make it longer but not faster.
-        widths = [(base.vector or 2) * count for count in (1, 2, 4)]
-        found += [dataclasses.replace(base, width=width) for width in widths]
+        widths = [base.width * 2, base.width // 2, base.width // 4, 4 * base.vector]
+        found += [
+            dataclasses.replace(base, width=width) for width in widths if max(base.vector, 1) <= width <= MOST_COLUMNS
+        ]
+        found.append(dataclasses.replace(base, nontemporal=not base.nontemporal and base.vector > 0))
     elif base.mapping == "vector":
         found += _vector_space(profile, problem, base)
     found += _lane_space(base)
@@ -139,6 +147,7 @@ def _lane_space(base: ScanSpec) -> list[ScanSpec]:
         found = variants(base, lanes=(64, 128, 256, 512))
         found += variants(base, lanes=(128, 256, 512), items=(3, 5, 7, 9, 11, 15, 19, 23))
         found += [dataclasses.replace(base, columns=32), dataclasses.replace(base, barriers="group")]
+        found.append(dataclasses.replace(base, window=1))
         return [*found, dataclasses.replace(base, strategy="reduce_then_scan")]
     lanes = dataclasses.replace(base, mapping="simt", vector=0, nontemporal=False, width=1)
     return [
@@ -149,8 +158,75 @@ def _lane_space(base: ScanSpec) -> list[ScanSpec]:
 
 def _columns(problem: ScanProblem, spec: ScanSpec) -> bool:
     """Whether the columns kernel is used; see `plan.down_columns`."""
-    columns = problem.columns
-    return spec.mapping == "vector" and bool(columns) and (columns >= 8 or problem.log_n <= 2)
+    return spec.mapping == "vector" and problem.columns > 1
+
+
+class ColumnCut(NamedTuple):
+    """How a scan along adjacent columns is divided; see scan_columns.mako.
+
+    vector: elements of a piece, 0 for scalars. pieces, width: pieces and columns of a strip. chains: strips of all
+    slabs. rows: rows of a block, at least 2 if a chain has more than one; blocks look back. share: chains of a
+    work-item.
+    """
+
+    vector: int
+    pieces: int
+    width: int
+    chains: int
+    rows: int
+    share: int
+
+
+def _strip(width: int, vector: int, columns: int) -> int:
+    """Columns of a strip, about `width`: whole vectors, or scalars; similar arrays get the same strips and kernels."""
+    width = min(max(width, vector), columns)
+    width = -(-columns // -(-columns // width))  # strips of about the same width
+    few = vector or (1 if width <= 4 else 4)
+    width = -(-width // few) * few
+    if width == vector and columns % vector:
+        return 2 * vector  # the last two strips share their columns: each needs a whole vector
+    return width
+
+
+def cut_columns(
+    spec: ScanSpec, units: int, n: int, columns: int, slabs: int, vectors: bool = True, most: int | None = None
+) -> ColumnCut:
+    """Cut `slabs` arrays of n rows by `columns`, to give all cores work.
+
+    vectors: whether elements can be loaded as vectors. most: the elements and pieces of a block that the driver's limit
+    of loop iterations allows; None: no limit.
+
+    >>> cut_columns(ScanSpec("vector", "lookback", vector=16, width=64), 2, 1 << 20, 8, 1).rows
+    8192
+    """
+    if spec.mapping == "simt":
+        return ColumnCut(0, spec.width, spec.width, -(-columns // spec.width) * slabs, n, 1)
+    vector = min(spec.vector, _power_below(columns)) if vectors else 0
+    narrow = columns & -columns  # nontemporal stores are aligned; vectors below a half waste more than they save
+    if spec.nontemporal and 1 < narrow < vector <= 2 * narrow:
+        vector = narrow
+    most_width = spec.width
+    if most is not None:  # two rows of a strip
+        few = vector or 4
+        most_width = min(most_width, max(few, most // (4 * few) * few))
+    width = _strip(most_width, vector, columns)
+    rows = n
+    if -(-columns // width) * slabs < 2 * units:
+        narrow_strip = _strip(min(width, _SIGNALLED), vector, columns)
+        # A block of a wide strip publishes more values: larger blocks keep their share of the time small.
+        larger = dataclasses.replace(spec, part=spec.part * max(1, min(4, narrow_strip // 16)))
+        least = max(2, partition(larger, n * columns * slabs, units) // narrow_strip)
+        if least < n:
+            width = narrow_strip
+            rows = n if -(-columns // width) * slabs >= 2 * units else least
+    pieces = width // (vector or 1)
+    chains = -(-columns // width) * slabs
+    if most is not None:
+        rows = min(rows, max(2, most // (width + pieces)))
+    rows = min(rows, n)
+    each = -(-SMALL // (n * width))
+    share = max(1, min(each, chains // (4 * units))) if rows == n and most is None else 1
+    return ColumnCut(vector, pieces, width, chains, rows, share)
 
 
 # --- counts --------------------------------------------------------------------------------------------------
@@ -188,7 +264,7 @@ def counts(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> Counts:
     """Phases of one scan: the passes over partitions, and the scan of their aggregates."""
     size = _Size(profile, problem, spec)
     if _columns(problem, spec):
-        return Counts(problem.dtype, (_down(size),))
+        return Counts(problem.dtype, tuple(_down(size)))
     lanes = spec.mapping == "simt"
     if size.parts == 1:
         phases = [_lanes(size, "scan") if lanes else _scanned(size, 1, 1.0)]
@@ -282,19 +358,31 @@ def _lanes(size: _Size, phase: str) -> Phase:
     )  # fmt: skip
 
 
-def _down(size: _Size) -> Phase:
-    """The columns kernel: each work-item scans some columns, one row of vectors after the other."""
-    spec = size.spec
-    items = max(1, -(-size.columns // spec.width) * max(1, size.size // max(1, size.columns << size.problem.log_n)))
-    pieces = max(1.0, (spec.vector or 1) * size.item / size.profile.simd_bytes)
-    vectors = spec.width / (spec.vector or 1)
-    cycles = (max(vectors * pieces * 1.5, size.add) + 2.0) / spec.width
-    row = 1.0 + 64.0 / (spec.width * size.item)  # short pieces of a row waste parts of cache lines
-    return Phase(
-        "columns", groups=items, operations=float(size.size), efficiency=size.efficiency(cycles),
-        read=0.0 if size.near else size.bytes * row, written=0.0 if size.near else size.bytes * row,
-        cached=2 * size.bytes, balance=spread(items, size.units),
+def _down(size: _Size) -> list[Phase]:
+    """The columns kernel: each work-item scans a strip of columns, one row of pieces after the other."""
+    profile, spec, n = size.profile, size.spec, 1 << size.problem.log_n
+    cut = cut_columns(spec, size.units, n, size.columns, max(1, size.size // (n * size.columns)))
+    lanes = cut.vector or 1
+    pieces = max(1.0, lanes * size.item / profile.simd_bytes)
+    cycles = (max(cut.pieces * pieces * 1.5, size.add) + 2.0) / cut.width
+    strip = cut.width * size.item
+    row = 1.0
+    if cut.width < size.columns:  # a strip's row begins and ends inside a cache line and a page
+        row += 64.0 / strip + 0.25 * min(1.0, profile.simd_bytes * 4 / strip)
+    blocks = -(-n // cut.rows)
+    groups = -(-cut.chains // cut.share) * blocks
+    memory = 0.0 if size.near else size.bytes * row
+    scanned = Phase(
+        "columns", groups=groups, operations=float(size.size), efficiency=size.efficiency(cycles), read=memory,
+        written=memory * (_STREAMED if spec.nontemporal and not size.shared else 1.0), cached=2 * size.bytes,
+        balance=spread(groups, size.units),
     )  # fmt: skip
+    if blocks == 1:
+        return [scanned]
+    reduced = scanned._replace(name="reduce", written=0.0, signals=size.looks)
+    if spec.strategy == "reduce_then_scan":
+        return [reduced, *_between(size), scanned]
+    return [reduced, scanned._replace(read=0.0, launches=0)]
 
 
 _LOOP_BOUND_PART = 1024  # two walks and the polls of a few dozen look-backs stay below 65,535 iterations
@@ -312,10 +400,11 @@ def _simt_items(profile: Profile, itemsize: int, lanes: int) -> int:
     return items - 1 if items > 1 and items % 2 == 0 else items
 
 
-def _local_bytes(itemsize: int, lanes: int, columns: int, items: int, pad: int = 0) -> int:
+def _local_bytes(itemsize: int, lanes: int, columns: int, items: int, pad: int = 0, window: int = WINDOW) -> int:
     tile = lanes * items + (lanes * items // pad if pad else 0)
     others = lanes + lanes // columns + lanes // columns
-    return tile * itemsize + others * (itemsize + 1) + lanes * items + 64
+    looked = 2 * window * (itemsize + 1) + 2 * itemsize
+    return tile * itemsize + others * (itemsize + 1) + lanes * items + looked + 64
 
 
 def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
@@ -353,7 +442,8 @@ def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
     if not items:
         return spec  # elements too large for local memory
     return padded(profile, problem, dataclasses.replace(
-        spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, vector=0, nontemporal=False, width=1
+        spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, vector=0, nontemporal=False, width=1,
+        window=min(WINDOW, lanes),
     ))  # fmt: skip
 
 
@@ -370,11 +460,15 @@ def bank_layout(profile: Profile, itemsize: int, spec: ScanSpec) -> Skew:
 
 
 def _width(profile: Profile, problem: ScanProblem, wide: int) -> int:
-    """Columns of a work-item: whole vectors, up to four, or fewer to give all cores work."""
-    if not wide:
-        return 8 if problem.item_bytes <= 64 else 2
-    width = 4 * wide
-    while width > wide and problem.columns < 2 * profile.compute_units * width:
+    """Columns of a strip: up to 16 vectors, which are registers, or fewer to give all cores work without look-back.
+
+    Short columns are faster with 4 vectors (measured on PoCL and Intel: 1.3 to 2 times).
+    Strips are narrower if there is no other way to give all cores work; see `cut_columns`.
+    """
+    width = (4 if problem.log_n <= 4 else 16) * wide or (16 if problem.item_bytes <= 64 else 2)
+    least = min(width, max(wide, _SIGNALLED))
+    slabs = max(1, (1 << problem.log_rows) // max(problem.columns, 1))
+    while width > least and -(-problem.columns // width) * slabs < 4 * profile.compute_units:
         width //= 2
     return width
 
@@ -391,8 +485,9 @@ _ACCEPTED = {
     "polls": between(0, (1 << 31) - 1),
     "suppress": between(0, (1 << 31) - 1),
     "vector": one_of(0, 2, 4, 8, 16),
+    "window": one_of(1, 2, 4, 8, 16, 32, 64),
     "part": between(1, (1 << 30) - 1),
-    "width": between(1, 256),
+    "width": between(1, MOST_COLUMNS),
 }
 
 
@@ -427,7 +522,9 @@ def check(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> str | None:
         )
     if profile.loop_limit is not None and problem.record and itemsize % 4:
         return f"this driver loses records of {itemsize} bytes in local memory; mapping 'vector' is accepted"
-    need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad)
+    if spec.lanes % spec.window:
+        return f"window {spec.window} must divide lanes {spec.lanes}"
+    need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad, spec.window)
     if need > profile.local_bytes:
         return f"the spec needs {need} bytes of local memory; the device has {profile.local_bytes}"
     return None

@@ -8,71 +8,45 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of
+from pydp.algorithms.pieces import (
+    after_events,
+    buffer_limit,
+    contiguous,
+    delivered,
+    device_of,
+    fit,
+    halves,
+    target_of,
+    widest_axis,
+)
 from pydp.algorithms.scan import arguments
 from pydp.errors import InvalidArgument
-from pydp.runtime import placement
-from pydp.runtime.drivers import devices
-from pydp.runtime.memory.host_memory import byte_range, create, fresh, host_allocation
+from pydp.runtime.memory.host_memory import create
 
-ALWAYS_FITS = 1 << 27  # CL_DEVICE_MAX_MEM_ALLOC_SIZE is at least 128 MiB on full-profile devices
 _GRAIN = 1 << 10  # a piece is a multiple of 1024 elements: each piece starts at a cache line
-
-
-def limit_of(device: Any) -> int:
-    """The maximum bytes of a piece: the buffer size that the device guarantees."""
-    return int(device.profile.max_allocation)
-
-
-def _device_of(device: Any, queue: Any) -> Any:
-    if queue is not None and device is None:
-        return devices.from_queue(queue)
-    return devices.device(device)
-
-
-def too_large(x: np.ndarray, device: Any, queue: Any, dtype: Any) -> bool:
-    """Whether x or the result needs a larger buffer than the device allows."""
-    widest = max(_extent(x), x.size * np.dtype(dtype or x.dtype).itemsize)
-    return widest > limit_of(_device_of(device, queue))
-
-
-def _extent(x: np.ndarray) -> int:
-    """The bytes from an array's first element to its last one, inclusive."""
-    low, high = byte_range(x)
-    return high - low
 
 
 def scan_in_pieces(run: Callable[..., Any], x: np.ndarray, request: Any, where: dict[str, Any]) -> Any:
     """Scan a large NumPy array by calling `run` for pieces that fit. `where` holds out, device, queue and wait_for."""
+    where = after_events(where)
     value = arguments.value_dtype(x.dtype.newbyteorder("="), request.dtype, request.op)
-    heads, out = request.segments[1], where["out"]
+    heads = request.segments[1]
     if heads is not None:
         heads = np.asarray(heads)
         if heads.shape != x.shape:
             raise InvalidArgument(f"segments has shape {heads.shape}; it must have the shape of x, {x.shape}")
     if request.axis is None:
-        with host_allocation():
-            x = np.ascontiguousarray(x).reshape(-1)
-            heads = np.ascontiguousarray(heads).reshape(-1) if heads is not None else None
+        x = contiguous(x).reshape(-1)
+        heads = contiguous(heads).reshape(-1) if heads is not None else None
         axis = 0
     else:
         axis = axis_of(request.axis, x.ndim)
-    if out is None:
-        result = fresh(x.shape, value)
-    elif isinstance(out, np.ndarray):
-        placement.check_out(out, x.shape, value, "out")
-        result = out
-    else:
-        raise InvalidArgument(
-            f"x has {x.nbytes} bytes and does not fit into one buffer of the device; out must be a NumPy array"
-        )
-    device = _device_of(where["device"], where["queue"])
-    with host_allocation():
-        if result is not x and np.may_share_memory(result, x):
-            x = x.copy()  # a piece would overwrite elements that later pieces read
-        if heads is not None and np.may_share_memory(result, heads):
-            heads = heads.copy()
-    _Pieces(run, request, device, where, value.itemsize).split(x, heads, result, axis)
-    return result
+    others = [x] if x is not where["out"] else []  # in place is possible
+    others += [heads] if heads is not None else []
+    target, result = target_of(where["out"], x.shape, value, *others)
+    device = device_of(where)
+    _Pieces(run, request, device, where, value.itemsize).split(np.asarray(x), heads, target, axis)
+    return delivered(target, result)
 
 
 class _Pieces:
@@ -83,31 +57,26 @@ class _Pieces:
     ) -> None:
         self.run, self.request, self.device, self.where = run, request, device, where
         self.itemsize = itemsize
-        self.limit = limit_of(device)
-
-    def _fits(self, x: np.ndarray, result: np.ndarray) -> bool:
-        return max(_extent(x), _extent(result)) <= self.limit
+        self.limit = buffer_limit(where)
 
     def split(self, x: np.ndarray, heads: Any, result: np.ndarray, axis: int) -> None:
         """Scan x into result."""
-        if self._fits(x, result):
+        arrays = (x, result) if heads is None else (x, result, heads)
+        if fit(self.limit, *arrays):
             self._piece(x, heads, result, axis)
             return
         others = [k for k, size in enumerate(x.shape) if k != axis and size > 1]
         if not others:
             self._along(x, heads, result, axis)
             return
-        wide = max((x, result), key=_extent)
-        k = max(others, key=lambda one: abs(wide.strides[one]) * (wide.shape[one] - 1))
-        half = x.shape[k] // 2
-        for part in (slice(0, half), slice(half, None)):
-            index = tuple(part if d == k else slice(None) for d in range(x.ndim))
-            self.split(x[index], None if heads is None else heads[index], result[index], axis)
+        for x_half, result_half, *heads_half in halves(widest_axis(arrays, others), *arrays):
+            self.split(x_half, heads_half[0] if heads_half else None, result_half, axis)
 
     def _along(self, x: np.ndarray, heads: Any, result: np.ndarray, axis: int) -> None:
         """Scan one line that is too long for a buffer: pieces in scan order; each passes its last value to the next."""
         n = x.shape[axis]
-        widest = max(self.itemsize, abs(x.strides[axis]), abs(result.strides[axis]), 1)
+        arrays = (x, result) if heads is None else (x, result, heads)
+        widest = max(self.itemsize, *(abs(one.strides[axis]) for one in arrays))
         most = max(self.limit // widest, 1)
         step = most // _GRAIN * _GRAIN or most
         starts = list(range(0, n, step))

@@ -1,7 +1,7 @@
-"""``pydp.sort``, ``pydp.argsort``, ``pydp.sort_by_key``: stable merge sorts of any length and dtype, along any axis.
+"""``pydp.sort``, ``pydp.argsort``, ``pydp.sort_by_key``: stable sorts of any length and dtype, along any axis.
 
-First, a work-item, or a work-group in local memory, sorts each tile. Then passes merge adjacent runs. Each work-item
-writes one stretch of the result, and finds its start by binary search (merge path: Green, McColl, Bader 2012).
+Keys of up to 64 bits are sorted by radix: on CPUs by `radix`, on GPUs by `onesweep`. Other keys, and short rows on
+GPUs, are sorted by merging (`merge`).
 """
 
 from __future__ import annotations
@@ -12,28 +12,34 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key
+from pydp.algorithms.arguments import axis_of, by_key
 from pydp.algorithms.iteration_budget import call_budget
-from pydp.algorithms.registry import Algorithm, register
-from pydp.algorithms.sort.order import Order, order_of, ordering
-from pydp.algorithms.sort.policy import FAMILY, SortProblem, SortSpec, needs, passes, skewed
-from pydp.dtypes import (
-    c_declarations,
-    c_name,
-    check_computed,
-    check_kept_whole,
-    check_supported,
-    dtype_text,
-    is_record,
-    lost_in_arrays,
-    movable,
+from pydp.algorithms.pieces import (
+    after_events,
+    buffer_limit,
+    contiguous,
+    delivered,
+    explaining_pieces,
+    needed,
+    on_host,
+    target_of,
+    unallocated,
 )
+from pydp.algorithms.registry import Algorithm, register
+from pydp.algorithms.sort.merge import Merge, merging
+from pydp.algorithms.sort.onesweep import Onesweep, onesweep
+from pydp.algorithms.sort.onesweep_policy import STRATEGIES
+from pydp.algorithms.sort.order import Order, order_of, ordering
+from pydp.algorithms.sort.policy import FAMILY
+from pydp.algorithms.sort.radix import Radix, element_bytes, radix
+from pydp.algorithms.sort.radix_policy import RADIX_ELEMENTS
+from pydp.algorithms.sort.spec import SortProblem, SortSpec
+from pydp.algorithms.sort.stream import Sorters, scratch_bytes, sort_in_pieces
+from pydp.dtypes import check_computed, check_kept_whole, check_supported, dtype_text, lost_in_arrays, movable, native
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier_plan import build_kernel, describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
-from pydp.runtime.programs.program import Kernel, kernel
 from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, cached_plan, choose
 from pydp.tuning.reference import Expected, host
@@ -52,6 +58,7 @@ def sort(
     key: Any = None,
     less: Any = None,
     descending: bool = False,
+    bits: tuple[int, int] | None = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -69,21 +76,29 @@ def sort(
     must be a strict weak order.
     Without key and less, numbers are sorted as in NumPy (NaN last, complex numbers by real part first), and records are
     compared member by member.
-    descending: reverse the order. out: output array of the result's shape and dtype; may be `x` itself. spec: a
-    SortSpec, or a mapping of some of its fields.
+    descending: reverse the order.
+    bits: (low, end): compare the bits low .. end - 1 of integer keys only, as CUB's begin_bit and end_bit. Bit 0 is the
+    lowest. The highest bit of signed integers is inverted first, so that it orders negative numbers before others.
+    Elements with equal bits keep their order. None: all bits. Keys of other dtypes, key= and less= are not accepted.
+    out: output array of the result's shape and dtype; may be `x` itself.
+    spec: a SortSpec, or a mapping of some of its fields.
 
-    Invalid axes, dtypes and functions raise InvalidArgument. Dtypes that the device does not support raise
+    Invalid axes, dtypes, functions and bits raise InvalidArgument. Dtypes that the device does not support raise
     UnsupportedOnDevice. All errors are raised before anything is enqueued.
 
     >>> pydp.sort(np.array([3, 1, 2]))
     array([1, 2, 3])
     >>> pydp.sort(np.array([13, 21, 11]), key=lambda v: (v % 10, -v))
     array([21, 11, 13])
+    >>> pydp.sort(np.array([0x31, 0x12, 0x21, 0x02]), bits=(0, 4))
+    array([49, 33, 18,  2])
 
-    Source: O. Green, R. McColl and D. Bader, GPU Merge Path (2012).
+    Sources: O. Green, R. McColl and D. Bader, GPU Merge Path (2012); O. Polychroniou and K. Ross, A Comprehensive Study
+    of Main-Memory Partitioning and its Application to Large-Scale Comparison- and Radix-Sort (2014); A. Adinets and
+    D. Merrill, Onesweep: A Faster Least Significant Digit Radix Sort for GPUs (2022).
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
-    return _single(None, x, axis, key, less, descending, spec, where)
+    return _single(None, x, axis, key, less, descending, bits, spec, where)
 
 
 @recorded
@@ -94,6 +109,7 @@ def argsort(
     key: Any = None,
     less: Any = None,
     descending: bool = False,
+    bits: tuple[int, int] | None = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -108,14 +124,24 @@ def argsort(
     array([1, 2, 0])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
-    return _single(_POSITION, x, axis, key, less, descending, spec, where)
+    return _single(_POSITION, x, axis, key, less, descending, bits, spec, where)
 
 
 def _single(
-    carried: np.dtype | None, x: Any, axis: Any, key: Any, less: Any, descending: Any, spec: Any, where: dict[str, Any]
+    carried: np.dtype | None,
+    x: Any,
+    axis: Any,
+    key: Any,
+    less: Any,
+    descending: Any,
+    bits: Any,
+    spec: Any,
+    where: dict[str, Any],
 ) -> Any:
     """Sort `x`, or return the sorting indices if `carried` is their dtype."""
-    call, source, _, plan = _prepare({"x": x}, carried, axis, key, less, descending, spec, where)
+    if on_host(x) and needed(where, x, result=scratch_bytes(x.size, x.dtype, carried, True)):
+        return _in_pieces(x, None, carried is not None, axis, key, less, descending, bits, spec, where)
+    call, source, _, plan = _prepare({"x": x}, carried, axis, key, less, descending, bits, spec, where)
     result = call.output(plan.order.result_shape, carried or source.dtype)
     _run(call, plan, source, None, *((None, result) if carried else (result, None)))
     return call.finish(result)
@@ -130,6 +156,7 @@ def sort_by_key(
     key: Any = None,
     less: Any = None,
     descending: bool = False,
+    bits: tuple[int, int] | None = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -143,13 +170,71 @@ def sort_by_key(
     >>> pydp.sort_by_key(np.array([3, 1, 2]), np.array([30., 10., 20.]))
     (array([1, 2, 3]), array([10., 20., 30.]))
     """
-    arrays, where = {"keys": keys, "values": values}, {"device": device, "queue": queue, "wait_for": wait_for}
-    call, source, carried, plan = _prepare(arrays, None, axis, key, less, descending, spec, where)
+    where = {"device": device, "queue": queue, "wait_for": wait_for}
+    scratch = scratch_bytes(keys.size, keys.dtype, values.dtype, False) if on_host(keys, values) else 0
+    if needed(where, keys, values, result=scratch):
+        return _in_pieces(keys, values, True, axis, key, less, descending, bits, spec, where)
+    return _pairs(keys, values, axis, key, less, descending, bits, spec, where)
+
+
+def _pairs(
+    keys: Any, values: Any, axis: Any, key: Any, less: Any, descending: Any, bits: Any, spec: Any, where: dict[str, Any]
+) -> tuple[Any, Any]:
+    """Sort keys and reorder values that fit the device."""
+    arrays = {"keys": keys, "values": values}
+    call, source, carried, plan = _prepare(arrays, None, axis, key, less, descending, bits, spec, where)
     assert carried is not None
     sorted_keys = call.output(plan.order.result_shape, source.dtype)
     sorted_values = call.output(plan.order.result_shape, carried.dtype)
     _run(call, plan, source, carried, sorted_keys, sorted_values)
     return call.finish(sorted_keys, sorted_values)
+
+
+def _in_pieces(
+    x: np.ndarray,
+    values: np.ndarray | None,
+    moves: bool,
+    axis: Any,
+    key: Any,
+    less: Any,
+    descending: Any,
+    bits: Any,
+    spec: Any,
+    where: dict[str, Any],
+) -> Any:
+    """Sort NumPy arrays that are larger, or have larger results, than the device's largest buffer.
+
+    moves: the values, or the indices without values, are reordered. Only sort_by_key then returns the keys, too.
+    """
+    if values is not None and values.shape != x.shape:
+        raise InvalidArgument(f"values has shape {values.shape}; it must have the shape of keys, {x.shape}")
+    along = -1 if axis is None else axis_of(axis, x.ndim)
+    where, out = after_events(where), where.get("out")
+    in_place = x is out and not moves and axis is not None
+    x, values = np.asarray(x), None if values is None else np.asarray(values)
+    if axis is None:
+        x, values = contiguous(x).reshape(-1), None if values is None else contiguous(values).reshape(-1)
+    dtypes = [native(x.dtype)] if not moves or values is not None else []
+    dtypes += [_POSITION if values is None else native(values.dtype)] if moves else []
+    given = [] if in_place else [x] if values is None else [x, values]
+    targets = [target_of(out, x.shape, dtype, *given) for dtype in dtypes]
+    places = [np.moveaxis(target, along, -1) for target, _ in targets]
+    how = (-1, key, less, descending, bits, spec)
+    sorters = Sorters(
+        lambda part, out: _single(None, part, *how, {**where, "out": out}),
+        lambda part, moved: _pairs(part, moved, *how, where),
+        lambda part, out: _single(_POSITION, part, *how, {**where, "out": out}),
+    )
+    sort_in_pieces(
+        sorters,
+        buffer_limit(where),
+        np.moveaxis(x, along, -1),
+        None if values is None else np.moveaxis(values, along, -1),
+        places[0] if not moves or values is not None else None,
+        places[-1] if moves else None,
+    )
+    found = [delivered(*one) for one in targets]
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 def _prepare(
@@ -159,6 +244,7 @@ def _prepare(
     key: Any,
     less: Any,
     descending: Any,
+    bits: Any,
     spec: Any,
     where: dict[str, Any],
 ) -> tuple[Call, Operand, Operand | None, _Plan]:
@@ -171,9 +257,10 @@ def _prepare(
     values = others[0] if others else None
     if values is not None and values.shape != source.shape:
         raise InvalidArgument(f"values has shape {values.shape}; it must have the shape of keys, {source.shape}")
-    order, functions = order_of(axis, source, key, less, descending)
+    order, functions = order_of(axis, source, key, less, descending, bits)
+    sorts = carried is None
     carried = carried if values is None else values.dtype
-    plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(spec), values is None)
+    plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(spec), values is None, sorts)
     return call, source, values, plan
 
 
@@ -182,11 +269,12 @@ def _prepare(
 
 @dataclass(frozen=True)
 class _Plan:
+    """kernels: None if there is nothing to sort."""
+
     order: Order
     dtype: np.dtype
     carried: np.dtype | None
-    tile: Kernel | None
-    merge: Kernel | None
+    kernels: Merge | Radix | Onesweep | None
     choice: Choice | None
 
 
@@ -200,18 +288,21 @@ def _plan(
     less: Any,
     spec: Any,
     positions: bool,
+    sorts: bool,
 ) -> _Plan:
-    """key, less and spec come from `by_key`. positions: the carried values are the elements' indices, not an array."""
+    """key, less and spec come from `by_key`. positions: the carried values are the elements' indices, not an array.
+    sorts: the sorted keys are a result."""
     check_supported(dtype, device, "sort")
     check_kept_whole(dtype, device)
     if carried is not None:
         check_supported(carried, device, "sort_by_key", storage_only=True)
-    how, used, iterations = ordering(dtype, key, less, order.descending)
+    how, used, iterations = ordering(dtype, key, less, order.descending, order.bits)
     check_computed(used, device, "a comparison by key and less")
     call_budget(device.profile.loop_limit, iterations, "a comparison by key and less")
     if not order.n or not order.rows:
-        return _Plan(order, dtype, carried, None, None, None)
+        return _Plan(order, dtype, carried, None, None)
     words = movable(carried) if carried else None
+    by_bits = key is None and less is None and dtype.kind in "biuf" and order.n * order.rows < RADIX_ELEMENTS
     problem = SortProblem(
         dtype_text(dtype),
         size_class(order.n),
@@ -219,37 +310,15 @@ def _plan(
         dtype.itemsize + (carried.itemsize if carried else 0),
         records_lost_in_arrays=any(one is not None and lost_in_arrays(one, device) for one in (dtype, words)),
         iterations=iterations if iterations and device.profile.loop_limit is not None else 0,
+        element_bytes=element_bytes(dtype, carried, positions) if by_bits else 0,
     )
     choice = choose(FAMILY, device, problem, spec)
-    chosen: SortSpec = choice.spec
-    params: dict[str, object] = {
-        "declarations": c_declarations([*sorted(used, key=str), *([words] if words else [])]),
-        "key": c_name(dtype),
-        "ordering": how,
-        "carried": c_name(words) if words else None,
-        "chains": chosen.chains,
-        "scalar": not is_record(dtype),
-    }
-    tile: dict[str, object] = {**params, "positions": positions}
-    if chosen.mapping == "vector":
-        tile |= {"run": chosen.run, "small": chosen.small}
-        first = kernel(device, "sort_tile_vector.mako", "sort_tile", tile)
-    else:
-        lanes, items = chosen.lanes, chosen.items
-        tile |= {"lanes": lanes, "items": items, "key_skew": skewed(device.profile, chosen, dtype.itemsize).every}
-        tile["carried_skew"] = skewed(device.profile, chosen, carried.itemsize).every if carried else 0
-        first = build_kernel(
-            device,
-            "sort_tile_simt.mako",
-            "sort_tile",
-            tile,
-            needs(lanes, items),
-            lanes=lanes,
-            choice=chosen.barriers,
-            subgroup=chosen.subgroup,
-        )
-    merge = kernel(device, "sort_merge.mako", "sort_merge", params) if order.n > chosen.run else None
-    return _Plan(order, dtype, carried, first, merge, choice)
+    if choice.spec.strategy == "radix":
+        return _Plan(order, dtype, carried, radix(device, choice.spec, dtype, carried, order, positions, sorts), choice)
+    if choice.spec.strategy in STRATEGIES:
+        passes = onesweep(device, choice.spec, dtype, carried, order, positions, sorts)
+        return _Plan(order, dtype, carried, passes, choice)
+    return _Plan(order, dtype, carried, merging(device, choice.spec, dtype, words, order, how, used, positions), choice)
 
 
 # --- launches --------------------------------------------------------------------------------------------
@@ -260,76 +329,30 @@ def _run(
 ) -> None:
     """Write the sorted keys to `result` and the carried values to `moved`. Either may be None."""
     order = plan.order
-    if plan.choice is None or plan.tile is None:
+    if plan.choice is None or plan.kernels is None:
         return
-    spec: SortSpec = plan.choice.spec
-    widths = passes(order.n, spec.run)
-    steps = order.row_step
-    start = source
-    if steps is None:
+    steps, start = order.row_step, source
+    if steps is None or not plan.kernels.reads(steps[0]):
         start, steps = _rows_of(call, source, order), (1, order.n)
-    given = [source, values]
-    keys = _places(call, plan.dtype, len(widths), result, order, given)
-    carried = _places(call, plan.carried, len(widths), moved, order, given) if plan.carried else []
-    taken = [_rows_of(call, values, order)] if values is not None else []
-    offsets = [np.uint64(one.offset) for one in taken]
-    per_row = -(-order.n // spec.run)
-    lanes = spec.lanes
-    call.launch(
-        plan.tile,
-        (per_row * order.rows * lanes,),
-        (lanes,),
-        start,
-        np.uint64(start.offset),
-        np.int64(steps[0]),
-        np.int64(steps[1]),
-        keys[0],
-        np.uint64(order.n),
-        np.uint64(per_row),
-        *taken,
-        *offsets,
-        *carried[:1],
-    )
-    for place, width in enumerate(widths):
-        assert plan.merge is not None
-        stretch = min(spec.stretch, 2 * width)
-        per_row = -(-order.n // stretch)
-        work = per_row * order.rows
-        tail = [carried[place], carried[place + 1]] if carried else []
-        call.launch(
-            plan.merge,
-            (-(-work // lanes) * lanes,),
-            (lanes,),
-            keys[place],
-            keys[place + 1],
-            np.uint64(order.n),
-            np.uint64(width),
-            np.uint64(stretch),
-            np.uint64(per_row),
-            np.uint64(work),
-            *tail,
-        )
-    for target, places in ((result, keys), (moved, carried)):
-        if target is not None and places[-1].buffer is not target.buffer:
+    taken = None if values is None else _rows_of(call, values, order)
+    given = [values] if plan.kernels.reads_first else [source, values]
+    places = [None if target is None else _place(call, target, order, given) for target in (result, moved)]
+    plan.kernels.run(call, plan.choice.spec, order, start, steps, taken, *places)
+    for target, place in zip((result, moved), places, strict=True):
+        if target is not None and place is not None and place.buffer is not target.buffer:
             to = _moved(target, order)
-            call.copy(places[-1].view(to.shape, c_strides(to.shape)), to)
+            call.copy(place.view(to.shape, c_strides(to.shape)), to)
 
 
-def _places(
-    call: Call, dtype: np.dtype, merges: int, result: Operand | None, order: Order, inputs: list[Operand | None]
-) -> list[Operand]:
-    """The buffer that each pass writes. The last one is the result itself if its layout allows it."""
+def _place(call: Call, result: Operand, order: Order, inputs: list[Operand | None]) -> Operand:
+    """The buffer that the kernels write contiguous rows to: the result itself if its layout allows it."""
     direct = (
-        result is not None
-        and order.rows_in_place
+        order.rows_in_place
         and result.is_contiguous
         and result.offset == 0
         and not any(call.overlaps(given, result) for given in inputs if given is not None)
     )
-    shape = (order.rows * order.n,)
-    last = result if direct and result is not None else call.temporary(shape, dtype)
-    other = call.temporary(shape, dtype) if merges else last
-    return [last if (merges - place) % 2 == 0 else other for place in range(merges + 1)]
+    return result if direct else call.temporary((order.rows * order.n,), result.dtype)
 
 
 def _rows_of(call: Call, values: Operand, order: Order) -> Operand:
@@ -350,8 +373,8 @@ def _explain(which: str, given: Given) -> Explanation:
     """Explain a call of the function named `which`."""
     arrays = {name: value for name, value in vars(given).items() if name in ("x", "keys", "values")}
     carried = _POSITION if which == "argsort" else None
-    call, source, _, plan = _prepare(
-        arrays, carried, given.axis, given.key, given.less, given.descending, given.spec, given.where
+    call, source, values, plan = _prepare(
+        arrays, carried, given.axis, given.key, given.less, given.descending, given.bits, given.spec, given.where
     )
     order = plan.order
     if which != "sort_by_key" and given.out is not None:
@@ -362,21 +385,23 @@ def _explain(which: str, given: Given) -> Explanation:
         "elements of a row": order.n,
         "type": str(source.dtype),
     }
-    if plan.choice is None or plan.tile is None:
+    if plan.choice is None or plan.kernels is None:
         return Explanation(which, facts, ["nothing to sort: no kernel"], {})
     chosen = plan.choice.spec
     facts["specialization"] = chosen
-    merges = len(passes(order.n, chosen.run))
-    choices = [plan.choice.reason, f"runs of {chosen.run} are sorted first, then {merges} pass(es) merge them"]
-    if chosen.mapping == "simt":
-        choices.append(f"keys in local memory: {skewed(call.device.profile, chosen, source.dtype.itemsize).reason}")
-    choices += describe_barriers(plan.tile)
+    choices = [plan.choice.reason, *plan.kernels.describe(call.device, chosen, order)]
+    if order.bits is not None:
+        low, end = order.bits
+        choices.append(f"bits {low} to {end - 1} of the keys are compared" if low < end else "no bits are compared")
+    if order.row_step is not None and not plan.kernels.reads(order.row_step[0]):
+        choices.append("the keys of a row are not adjacent: they are first copied to a contiguous array")
     if order.row_step is None:
         choices.append("the rows have no single stride: they are first copied to a contiguous array")
+    if values is not None and not _moved(values, order).is_contiguous:
+        choices.append("the values are first copied to contiguous rows")
     if not order.rows_in_place:
         choices.append("the sorted axis is not the last one: sorted rows are copied to the result")
-    kernels = [plan.tile, *([plan.merge] if plan.merge else [])]
-    return Explanation(which, facts, choices, sources_of(kernels))
+    return Explanation(which, facts, choices, sources_of(plan.kernels.all_kernels()))
 
 
 def _sort_reference(x: Any, *, axis: Any = -1) -> list[Expected]:
@@ -395,10 +420,19 @@ def _sort_by_key_reference(keys: Any, values: Any, *, axis: Any = -1) -> list[Ex
     return [Expected(np.take_along_axis(one, order, axis)) for one in (keys, values)]
 
 
+def _scratch_layout(shape: tuple[int, ...], dtype: np.dtype, carried: np.dtype | None, positions: bool) -> np.ndarray:
+    """The layout of an array of the shape of the keys that is as large as the scratch memory."""
+    return unallocated(shape, np.dtype((np.void, scratch_bytes(1 << 20, dtype, carried, positions) >> 20)))
+
+
 register(
     Algorithm(
         sort,
-        functools.partial(_explain, "sort"),
+        explaining_pieces(
+            functools.partial(_explain, "sort"),
+            "x",
+            result=lambda given: _scratch_layout(given.x.shape, given.x.dtype, None, True),
+        ),
         _sort_reference,
         sizes=("65536", "1048576"),
         dtype="int32",
@@ -409,7 +443,11 @@ register(
 register(
     Algorithm(
         argsort,
-        functools.partial(_explain, "argsort"),
+        explaining_pieces(
+            functools.partial(_explain, "argsort"),
+            "x",
+            result=lambda given: _scratch_layout(given.x.shape, given.x.dtype, _POSITION, True),
+        ),
         _argsort_reference,
         sizes=("1048576",),
         dtype="int32",
@@ -419,7 +457,12 @@ register(
 register(
     Algorithm(
         sort_by_key,
-        functools.partial(_explain, "sort_by_key"),
+        explaining_pieces(
+            functools.partial(_explain, "sort_by_key"),
+            "keys",
+            "values",
+            result=lambda given: _scratch_layout(given.keys.shape, given.keys.dtype, given.values.dtype, False),
+        ),
         _sort_by_key_reference,
         sizes=("1048576",),
         shapes=lambda size: [size, size],

@@ -8,21 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, by_key, switch
+from pydp.algorithms.arguments import axis_of, by_key, integer, switch
 from pydp.algorithms.reduce.passes import collapse
-from pydp.dtypes import c_member, c_name, is_record, vector_parts
+from pydp.dtypes import c_member, c_name, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.operand import Operand
 
 
 @dataclass(frozen=True)
 class Order:
-    """The layout of the rows and the direction of the sort. axis None: all elements are one row."""
+    """The layout of the rows and the order of their elements. axis None: all elements are one row.
+
+    bits: (lowest bit, end) of the integer keys' bits that are compared; None: all."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     axis: int | None
     descending: bool
+    bits: tuple[int, int] | None = None
 
     @property
     def result_shape(self) -> tuple[int, ...]:
@@ -56,10 +59,12 @@ class Order:
         return self.axis is None or self.axis == len(self.shape) - 1 or self.rows == 1
 
 
-def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -> tuple[Order, tuple[Any, Any]]:
+def order_of(
+    axis: Any, source: Operand, key: Any, less: Any, descending: Any, bits: Any
+) -> tuple[Order, tuple[Any, Any]]:
     """Returns (order, (key, less)). key and less come from `by_key`; a key of members is the tuple of their names.
 
-    Raises InvalidArgument for an invalid axis, key or less."""
+    Raises InvalidArgument for an invalid axis, key, less or bits."""
     if axis is not None:
         axis = axis_of(axis, len(source.shape))
     if less is not None and not callable(less):
@@ -70,8 +75,28 @@ def order_of(axis: Any, source: Operand, key: Any, less: Any, descending: Any) -
             raise InvalidArgument(
                 f"less cannot be combined with key {list(key)!r}; with less, key must be a function or None"
             )
-    order = Order(source.shape, source.strides, axis, switch(descending, "descending"))
+    window = None if bits is None else _window(bits, source.dtype, key is not None or less is not None)
+    order = Order(source.shape, source.strides, axis, switch(descending, "descending"), window)
     return order, (by_key(key), by_key(less))
+
+
+def _window(bits: Any, dtype: np.dtype, by_functions: bool) -> tuple[int, int] | None:
+    """The bits of integer keys that are compared; None if these are all bits."""
+    if by_functions:
+        raise InvalidArgument(f"bits={bits!r} cannot be combined with key or less; None is accepted with them")
+    if dtype.kind not in "iu":
+        raise InvalidArgument(f"bits={bits!r} is given for {dtype_text(dtype)} keys; it is accepted for integers only")
+    width = 8 * dtype.itemsize
+    try:
+        low, end = (integer(one) for one in bits)
+    except (TypeError, ValueError):
+        low, end = -1, -1
+    if not 0 <= low <= end <= width:
+        raise InvalidArgument(
+            f"bits is {bits!r}; a pair (low, end) of integers with 0 <= low <= end <= {width} is accepted for "
+            f"{dtype_text(dtype)} keys"
+        )
+    return (low, end) if end - low < width else None
 
 
 def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:
@@ -90,7 +115,7 @@ def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:
 
 
 def ordering(
-    dtype: np.dtype, key: Any, less: Any, descending: bool
+    dtype: np.dtype, key: Any, less: Any, descending: bool, bits: tuple[int, int] | None
 ) -> tuple[dict[str, object], set[np.dtype], int | None]:
     """Returns (parameters of `sort_order.mako`, the dtypes that it uses, loop iterations per comparison or None).
 
@@ -119,7 +144,11 @@ def ordering(
         "function": function,
         "key_function": key_name,
         "compared": c_name(compared),
-        "parts": [] if function else list(_parts("@", compared, key if isinstance(key, tuple) else None)),
+        "parts": [(_bits_of("@", dtype, *bits), False)]
+        if bits
+        else []
+        if function
+        else list(_parts("@", compared, key if isinstance(key, tuple) else None)),
         "descending": descending,
     }
     return values, needed | {compared}, None if None in iterations else sum(one for one in iterations if one)
@@ -134,6 +163,14 @@ def _function(function: Any, dtypes: tuple[np.dtype, ...], result: Any, texts: l
         texts.append(lowered.text)
     needed.update(lowered.dtypes)
     return lowered
+
+
+def _bits_of(expression: str, dtype: np.dtype, low: int, end: int) -> str:
+    """The bits low .. end - 1 of an integer in C, where the sign bit of signed integers is flipped."""
+    kind, suffix = ("ulong", "UL") if dtype.itemsize == 8 else ("uint", "U")
+    flipped = 1 << 8 * dtype.itemsize - 1 if dtype.kind == "i" else 0
+    unsigned = f"({kind}) ({c_name(np.dtype(f'u{dtype.itemsize}'))}) {expression}"
+    return f"(({unsigned} ^ {flipped}{suffix}) >> {low % (8 * dtype.itemsize)} & {(1 << end - low) - 1}{suffix})"
 
 
 def _parts(expression: str, dtype: np.dtype, names: tuple[str, ...] | None = None) -> Any:

@@ -5,64 +5,39 @@ All functions are pure: they depend only on the device's profile and the problem
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import ClassVar
 
 from pydp.algorithms.iteration_budget import call_budget
+from pydp.algorithms.sort.onesweep_policy import (
+    ORDERS,
+    STRATEGIES,
+    sweep_counts,
+    sweep_default,
+    sweep_refused,
+    sweep_space,
+    sweeps,
+)
+from pydp.algorithms.sort.radix_policy import radix_counts, radix_default, radix_space, refused, usable
+from pydp.algorithms.sort.spec import SortProblem, SortSpec
 from pydp.groups.barrier_plan import Widths
 from pydp.local_memory import Skew, banks_of, skew
 from pydp.model.counts import Counts, Phase, efficiency, spread
-from pydp.model.family import Family, Problem, altered, field_error, power_of_two, variants
+from pydp.model.family import Family, altered, between, field_error, one_of, power_of_two, variants
 from pydp.runtime.device.profile import Profile
-
-
-@dataclass(frozen=True)
-class SortSpec:
-    """One specialization of sort.
-
-    mapping: "vector" (CPUs) or "simt" (GPUs). run: elements of a run that the first stage sorts.
-    small: pieces of a run that a work-item sorts by insertion (CPUs; a work-item sorts a run).
-    lanes, items: work-items of a work-group and elements of each (GPUs; a work-group sorts a run of lanes * items).
-    stretch: results of a work-item in a merge pass. chains: independent merges that a work-item interleaves.
-    barriers, subgroup: synchronization of the lanes (see :mod:`pydp.groups.barrier`; GPUs).
-    """
-
-    mapping: str
-    run: int
-    small: int
-    lanes: int
-    items: int
-    stretch: int
-    chains: int
-    barriers: str = "auto"
-    subgroup: int | None = None
-
-
-@dataclass(frozen=True)
-class SortProblem(Problem):
-    """A sort as far as its specialization depends on it.
-
-    dtype: the dtype of the keys. n: elements of a row. rows: number of rows. item_bytes: bytes of a key and its carried
-    value. records_lost_in_arrays: the driver loses these elements in private and local arrays. iterations: of the
-    loops in a comparison, on drivers that limit loops.
-    """
-
-    family: ClassVar[str] = "sort"
-    n: int
-    rows: int
-    item_bytes: int
-    records_lost_in_arrays: bool = False
-    iterations: int = 0
-
 
 _MISS = 15.0  # cycles of a branch misprediction
 _CHAINED = {1: 13.0, 2: 8.0, 4: 5.5}  # cycles per merged element, by the number of interleaved chains
+_SECTOR = 32.0  # bytes of a GPU's cache line that one access moves
 _PROBE = 25.0  # cycles per step of the binary search for the start of a stretch
 
 
 def counts(profile: Profile, problem: SortProblem, spec: SortSpec) -> Counts:
-    """Phases: the sort of the runs, then the merge passes."""
+    """Phases of a merge sort: the sort of the runs, then the merge passes. The radix sorts have their own."""
+    if spec.strategy in STRATEGIES:
+        return sweep_counts(profile, problem, spec)
+    if spec.strategy == "radix":
+        return radix_counts(profile, problem, spec)
     passes = max(0, (-(-_sizes(problem)[0] // spec.run) - 1).bit_length())  # each merges runs of twice the length
     if spec.mapping == "simt":
         merges = [_merge(profile, problem, spec, spec.run << step) for step in range(passes)]
@@ -132,7 +107,9 @@ def _runs(profile: Profile, problem: SortProblem, run: int, small: int, chains: 
 
 
 def _merge(profile: Profile, problem: SortProblem, spec: SortSpec, width: int) -> Phase:
-    """One merge pass of mapping "simt"."""
+    """One merge pass of mapping "simt". On a GPU, adjacent lanes access elements a stretch apart: two keys for each
+    result, the result, and two keys for each step of the search take a sector each. Results go to the second-level
+    cache, which takes a sector in about four times the time of the unit's own cache."""
     n, rows, item = _sizes(problem)
     size = float(n * rows)
     work = rows * -(-n // min(spec.stretch, 2 * width))
@@ -149,7 +126,7 @@ def _merge(profile: Profile, problem: SortProblem, spec: SortSpec, width: int) -
         access=item,
         read=far,
         written=far,
-        cached=near,
+        cached=near if profile.kind == "cpu" else _SECTOR * (6.0 * size + 2.0 * work * (2 * width).bit_length()),
     )
 
 
@@ -234,7 +211,19 @@ def _power_of_two(value: int, least: int, most: int) -> int:
 
 
 def default(profile: Profile, problem: SortProblem) -> SortSpec:
-    """The default specialization, without measurements."""
+    """The default specialization, without measurements: a radix sort where it can run. On GPUs, rows of a few tiles
+    are merged sooner than sorted in passes."""
+    if usable(profile, problem):
+        return radix_default(profile, problem)
+    merge = merge_default(profile, problem)
+    if sweeps(profile, problem) and problem.n > 8 * merge.run:
+        spec = sweep_default(profile, problem)
+        return spec if sweep_refused(profile, problem, spec) is None else merge
+    return merge
+
+
+def merge_default(profile: Profile, problem: SortProblem) -> SortSpec:
+    """The default merge sort."""
     size = problem.item_bytes
     lanes = _power_of_two(profile.max_group_size, 1, 256)
     while lanes and _local_bytes(profile, lanes, size) > profile.local_bytes:
@@ -257,7 +246,9 @@ def default(profile: Profile, problem: SortProblem) -> SortSpec:
             run, stretch = 1, min(stretch, 1024)
         return SortSpec("vector", run, min(run, 16), 1, 1, stretch, chains)
     items = _power_of_two(profile.local_bytes // (2 * lanes * size), 1, 8)
-    return SortSpec("simt", lanes * items, items, lanes, items, min(16, 2 * lanes * items), 1)
+    spec = SortSpec("simt", lanes * items, items, lanes, items, min(16, 2 * lanes * items), 1)
+    # A caller who only asks for another strategy gets its usual digits and polls.
+    return replace(spec, digit=8, plain_polls=profile.kind == "gpu")
 
 
 def _local_bytes(profile: Profile, run: int, size: int) -> int:
@@ -267,11 +258,13 @@ def _local_bytes(profile: Profile, run: int, size: int) -> int:
 
 def space(profile: Profile, problem: SortProblem) -> list[SortSpec]:
     """Candidates for tuning."""
-    base = default(profile, problem)
+    base = merge_default(profile, problem)
     if base.mapping == "vector":
-        return [base, *_vector_space()] if problem.records_lost_in_arrays else _vector_space()
+        found = radix_space(profile, problem) if usable(profile, problem) else []
+        return [*found, base, *_vector_space()] if problem.records_lost_in_arrays else [*found, *_vector_space()]
     found = variants(base, lanes=(64, 128, 256), items=(2, 4, 8), stretch=(4, 8, 16, 32))
     return [
+        *(sweep_space(profile, problem) if sweeps(profile, problem) else []),
         *(altered(one, run=one.lanes * one.items, small=one.items) for one in found),
         replace(base, barriers="group"),
     ]
@@ -317,16 +310,27 @@ def _lane_iterations(lanes: int, items: int) -> int:
 
 
 _ACCEPTED = {
-    **{name: power_of_two(1 << 20) for name in ("run", "small", "lanes", "items", "stretch")},
+    **{name: power_of_two(1 << 20) for name in ("small", "lanes", "stretch")},
+    **{name: between(1, 1 << 20) for name in ("run", "items")},
     "chains": power_of_two(16),
+    "strategy": one_of("merge", "radix", *STRATEGIES),
+    "digit": between(1, 12),
+    "bins": between(1, 16),
+    "chunk": power_of_two(1 << 24),
+    "polls": between(0, (1 << 31) - 1),
+    "suppress": between(0, (1 << 31) - 1),
+    "order": one_of(*ORDERS),
 }
+_MERGED = {**_ACCEPTED, "run": power_of_two(1 << 20), "items": power_of_two(1 << 20)}
 
 
 def check(profile: Profile, problem: SortProblem, spec: SortSpec) -> str | None:
     """One sentence why a specialization cannot run, or None."""
-    error = field_error(spec, _ACCEPTED)
-    if error:
-        return error
+    if spec.strategy in STRATEGIES:
+        return field_error(spec, _ACCEPTED) or sweep_refused(profile, problem, spec)
+    error = field_error(spec, _MERGED)
+    if error or spec.strategy == "radix":
+        return error or refused(profile, problem, spec)
     calls = _calls(profile, problem)
     if calls is not None:
         alone = spec.mapping == "vector"

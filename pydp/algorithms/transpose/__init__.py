@@ -11,6 +11,16 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import by_key, integer
+from pydp.algorithms.pieces import (
+    after_events,
+    buffer_limit,
+    delivered,
+    explaining_pieces,
+    needed,
+    pieces,
+    target_of,
+    unallocated,
+)
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.transpose.policy import FAMILY, TransposeProblem, TransposeSpec
 from pydp.dtypes import check_supported
@@ -55,7 +65,20 @@ def transpose(
     >>> pydp.transpose(np.arange(6).reshape(2, 3)).shape
     (3, 2)
     """
-    call, source = _prepare(x, axes, {"out": out, "device": device, "queue": queue, "wait_for": wait_for})
+    where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
+    if needed(where, x, result=getattr(x, "nbytes", 0)):
+        where = after_events(where)
+        source = np.transpose(np.asarray(x), _order(axes, x.ndim) if axes is not None else None)
+        target, result = target_of(out, source.shape, source.dtype.newbyteorder("="), source)
+        for part, place in pieces(buffer_limit(where), source, target):
+            _transpose(part, range(part.ndim), spec, {**where, "out": place})
+        return delivered(target, result)
+    return _transpose(x, axes, spec, where)
+
+
+def _transpose(x: Any, axes: Any, spec: Any, where: dict[str, Any]) -> Any:
+    """Transpose an array that fits the device."""
+    call, source = _prepare(x, axes, where)
     result = call.output(source.shape, source.dtype)
     if call.overlaps(source, result):
         kept = call.temporary(source.shape, source.dtype)
@@ -148,8 +171,23 @@ def _explain(given: Given) -> Explanation:
     return Explanation("transpose", facts, choices + describe_barriers(kernel), sources)
 
 
+def _empty_result(given: Given) -> np.ndarray:
+    """The layout of the result, with the axes of x."""
+    shape = given.x.shape
+    order = range(len(shape))[::-1] if given.axes is None else _order(given.axes, len(shape))
+    return unallocated([shape[k] for k in order], given.x.dtype).transpose(np.argsort(order))
+
+
 def _reference(x: Any, axes: Any = None) -> list[Expected]:
     return [Expected(np.ascontiguousarray(np.transpose(host(x), axes)))]
 
 
-register(Algorithm(transpose, _explain, _reference, sizes=("2048x2048",), benchmark="pydp.bench.bench_transpose"))
+register(
+    Algorithm(
+        transpose,
+        explaining_pieces(_explain, "x", result=_empty_result),
+        _reference,
+        sizes=("2048x2048",),
+        benchmark="pydp.bench.bench_transpose",
+    )
+)

@@ -20,9 +20,9 @@ from pydp.lang.barriers.lowering import BarrierPlan, plan_barriers
 from pydp.lang.opencl import helpers
 from pydp.lang.opencl.bank_layout import field_bytes, local_layouts
 from pydp.lang.opencl.c_text import Block, identifier
+from pydp.lang.opencl.lane import LaneC
 from pydp.lang.opencl.lowered import Lowered, Slot, argument_names, by_dimension, declaration, dtypes_of, standard_slots
 from pydp.lang.opencl.lowering import Lowering, register
-from pydp.lang.opencl.statements import BodyC
 from pydp.local_memory import Layout
 from pydp.runtime.device.profile import Profile
 
@@ -131,10 +131,9 @@ def _notes(flat: bool, runs: bool, loop_guarded: bool, plan: BarrierPlan) -> lis
     return notes
 
 
-class _SimtC(BodyC):
+class _SimtC(LaneC):
     """Writes the body of a kernel whose work-items are lanes."""
 
-    indexes = True
     private = "PRIVATE_FIELD "  # a macro of the template
 
     def __init__(
@@ -147,14 +146,11 @@ class _SimtC(BodyC):
         layouts: Mapping[str, Layout],
         shared: bool,
     ) -> None:
-        super().__init__(Block(1))
-        self.function, self.group, self.flat, self.unit_strides, self.plan = function, group, flat, unit_strides, plan
-        self.layouts, self.shared = layouts, shared
-        self.names = argument_names(function)
+        masked = bool(group) and bool(ir.barriers(function.body) or function.locals)
+        super().__init__(Block(1), function, argument_names(function), unit_strides, masked)
+        self.group, self.flat, self.plan, self.layouts, self.shared = group, flat, plan, layouts, shared
         self.slots = standard_slots(function, self.names, unit_strides)
         self.atomics: set[helpers.Atomic] = set()
-        self.masks = bool(ir.barriers(function.body) or function.locals)
-        self.index = dtypes.c_name(function.index_dtype)
         self._next_barrier = 0
 
     def guard_loops(self) -> None:
@@ -183,7 +179,7 @@ class _SimtC(BodyC):
             if one["by"] == "iteration":
                 self.block.line(f"int iteration_{one['number']} = 0;")
         self.declare(self.function.variables, self.function.privates)
-        if self.masks or not self.group:
+        if self.masked or not self.group:
             self.statements(self.function.body)
         else:
             self.block.open("if (in_grid)")
@@ -250,47 +246,6 @@ class _SimtC(BodyC):
             whole = self.block.temporary(self.index, rest)
             self.block.line(f"const {self.index} {kind}_{axis} = {whole} % {size};")
             rest = f"{whole} / {size}"
-
-    def on_other(self, expr: ir.Expr) -> str:
-        if isinstance(expr, ir.GroupIndex):
-            return self._index(f"group_{expr.axis}", expr)
-        if isinstance(expr, ir.LocalIndex):
-            return self._index(f"local_{expr.axis}", expr)
-        if isinstance(expr, ir.GlobalIndex):
-            return self._index(f"global_{expr.axis}", expr)
-        if isinstance(expr, ir.GridExtent):
-            return self._index(f"grid_e{expr.axis}", expr)
-        if isinstance(expr, ir.ArrayExtent):
-            return self._index(f"{self.names[expr.array.name, None]}_e{expr.axis}", expr)
-        assert isinstance(expr, ir.Parameter), expr
-        name = self.names[expr.name, expr.item]
-        return f"({name} != 0)" if expr.dtype == np.bool_ else name
-
-    def _index(self, name: str, expr: ir.Expr) -> str:
-        return name if expr.dtype == self.function.index_dtype else f"(({dtypes.c_name(expr.dtype)}){name})"
-
-    # -- arguments --------------------------------------------------------------------------------------------
-
-    def global_element(self, array: ir.GlobalArray, indices: Sequence[str]) -> tuple[str, str]:
-        name = self.names[array.name, None]
-        inside, terms = [], []
-        for axis, index in enumerate(indices):
-            inside.append(self._within(index, f"{name}_e{axis}"))
-            unit = (array.name, axis) in self.unit_strides
-            terms.append(index if unit else f"{index} * {name}_s{axis}")
-        return " && ".join(inside), f"{name}[{' + '.join(terms) or '0'}]"
-
-    def _within(self, index: str, extent: str) -> str:
-        """C condition that an index is in an extent; longs are compared as in the function's own comparisons."""
-        if self.index != "long":
-            return f"{index} >= 0 && {index} < {extent}"
-        place, first, end = (self.helper("order", "long", text) for text in (index, "0L", extent))
-        return f"{place} >= {first} && {place} < {end}"
-
-    def store_condition(self, inside: str) -> str:
-        if not self.masks or not self.group:
-            return inside
-        return f"in_grid && {inside}" if inside else "in_grid"
 
     def on_atomic(self, statement: ir.Atomic) -> None:
         array, dtype = statement.array, statement.array.dtype

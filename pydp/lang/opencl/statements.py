@@ -71,14 +71,14 @@ class BodyC(ScalarC):
     def place(self, array: ir.Array, indices: Sequence[ir.Expr]) -> tuple[str, str]:
         """(condition, text) of an array's element; local and private arrays need no condition."""
         if isinstance(array, ir.GlobalArray):
-            return self.global_element(array, [self._kept(index) for index in indices])
+            return self.global_element(array, [self.kept_index(index) for index in indices])
         texts = [self.expr(index) for index in indices]
         flat = "0"
         for size, text in zip(self.extents(array), texts, strict=True):
             flat = text if flat == "0" else f"({flat} * {size} + {text})"
         return "", f"{self.array_name(array)}[{flat}]"
 
-    def _kept(self, index: ir.Expr) -> str:
+    def kept_index(self, index: ir.Expr) -> str:
         """The text of an index for several uses."""
         text = self.expr(index)
         if isinstance(index, (ir.Const, ir.Read)) or text.isidentifier():
@@ -169,14 +169,14 @@ class BodyC(ScalarC):
         variable = statement.variable
         c_type = private_type(variable.dtype)
         start, counter = self.expr(statement.start), self.block.fresh("c")
-        stop = self._kept(statement.stop)
+        stop = self.kept_index(statement.stop)
         step = constant_step(statement)
         if step is not None:
             sign = "<" if step > 0 else ">"
             self._open_loop(f"{c_type} {counter} = {start}", f"{counter} {sign} {stop}", f"{counter} += {step}")
         else:
             first = self.block.temporary(c_type, start)
-            by = self._kept(statement.step)
+            by = self.kept_index(statement.step)
             trips = self.block.temporary(f"u{c_type}", self.helper("trips", c_type, first, stop, by))
             number = self.block.fresh("n")
             following = f"{counter} = ({c_type})((u{c_type}){counter} + (u{c_type}){by})"

@@ -69,10 +69,11 @@ class _Mapped:
         storage = field._storage
         storage.check_alive()
         low, high = field.span
-        self.mapped, _ = cl.enqueue_map_buffer(
+        self.mapped, complete = cl.enqueue_map_buffer(
             self.queue, storage.buffer, self.flags, low * size, ((high - low) * size,), np.uint8,
             wait_for=storage.waits(self.queue) or None, is_blocking=True,
         )  # fmt: skip
+        complete.wait()  # see `make_visible`
         strides = tuple(stride * size for stride in field.strides)
         start = (field.offset - low) * size
         return np.ndarray(field.shape, field.dtype, self.mapped, start, strides)

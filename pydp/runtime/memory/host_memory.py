@@ -68,10 +68,12 @@ def _check_held(dtype: np.dtype, name: str) -> None:
 
 
 def fits_in_place(array: np.ndarray) -> bool:
-    """Whether kernels can use an array in place: native byte order, aligned, strides of whole elements."""
+    """Whether kernels can use an array in place: native byte order, aligned, elements of at least one byte, strides of
+    whole elements."""
     size = array.itemsize
     return (
-        array.dtype.isnative
+        size > 0
+        and array.dtype.isnative
         and array.__array_interface__["data"][0] % alignment(array.dtype) == 0
         and all(stride % size == 0 for stride in array.strides)
     )
@@ -113,10 +115,13 @@ def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl
 def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> cl.Event:
     """Wait until the device's writes to an in-place buffer are visible to the host; returns the event of the unmap.
 
-    The map command blocks, because one driver knows the address only after it is complete. The unmap of a region that
-    was mapped for reading changes nothing, so it needs no wait.
+    The map command blocks, because one driver knows the address only after it is complete. The same driver may return
+    earlier if another thread uses the queue, so the command's event is waited for too. The unmap of a region that was
+    mapped for reading changes nothing, so it needs no wait.
     """
-    mapped, _ = cl.enqueue_map_buffer(queue, buffer, cl.map_flags.READ, 0, (max(nbytes, 1),), _BYTE, is_blocking=True)
+    size = (max(nbytes, 1),)
+    mapped, complete = cl.enqueue_map_buffer(queue, buffer, cl.map_flags.READ, 0, size, _BYTE, is_blocking=True)
+    complete.wait()
     return mapped.base.release(queue)
 
 

@@ -83,3 +83,12 @@ class QueueMemory:
             if other is not None:
                 other._listed = False
                 other.drop()
+
+    @classmethod
+    def drop_all(cls) -> None:
+        """Release the memory of all queues that no later command will use, after an allocation failed; the caller holds
+        no lock."""
+        for one in list(cls._holders):
+            other = one()
+            if other is not None:
+                other.drop()

@@ -75,7 +75,7 @@ class _Pool(QueueMemory):
                     raise OutOfResources(
                         f"{device.name!r} cannot allocate {size} bytes of scratch memory: {error}"
                     ) from error
-                self.drop()
+                self.drop_all()
         raise AssertionError("unreachable")
 
     def give(self, buffer: cl.Buffer, size: int, event: cl.Event | None) -> None:

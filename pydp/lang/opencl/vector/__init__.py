@@ -22,12 +22,12 @@ from pydp.lang.opencl.c_text import Block, identifier
 from pydp.lang.opencl.lowered import Lowered, declaration, dtypes_of, standard_slots
 from pydp.lang.opencl.lowering import Lowering, register
 from pydp.lang.opencl.scalar import scalar_paths
+from pydp.lang.opencl.unroll import unroll
 from pydp.lang.opencl.vector.arrange import Arrangement
 from pydp.lang.opencl.vector.flow import Flow, loop
 from pydp.lang.opencl.vector.interval import IntervalWriter, private_names, private_uses
 from pydp.lang.opencl.vector.layout import StripLayout, pick_width
 from pydp.lang.opencl.vector.shape import pick_layout_rows, widest
-from pydp.lang.opencl.vector.unroll import unroll
 from pydp.lang.opencl.vector.values import KernelContext, StripValue
 from pydp.runtime.device.profile import Profile
 
@@ -149,12 +149,14 @@ class _VectorC:
 
     def params(self) -> dict[str, object]:
         """The template's parameters."""
+        maps = [made for _, made in sorted(self.kernel.strips.maps.items())]
         return {
             "name": identifier("forall_", self.function.name),
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
             "functions": helpers.text(self.kernel.helpers, self.kernel.atomics),
+            "in_memory": sorted(self.kernel.in_memory | {(one["value"], one["width"]) for one in maps}),
             "accesses": sorted(self.kernel.accesses.values(), key=lambda one: ("by_lane" in one, one["name"])),
-            "maps": [self.kernel.strips.maps[name] for name in sorted(self.kernel.strips.maps)],
+            "maps": maps,
             "arguments": [declaration(slot, self.function) for slot in self.slots],
             "body": str(self.block),
             "int64_atomics": helpers.has_wide(self.kernel.atomics),
@@ -175,20 +177,20 @@ class _VectorC:
         group, block, index = self.layout.group, self.block, self.index
         for axis, size in enumerate(group):
             block.line(f"const {index} groups_{axis} = (grid_e{axis} + {size - 1}) / {size};")
-        rank = len(group)
+        rank, shares = len(group), self._shares_loads()
         if rank and self.flat:
             block.line("long number = (long)get_group_id(0);")
-        elif rank:
-            block.line(
-                "long number = ((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)"
-            )
-            block.line("    + get_group_id(0);")
-        if self._shares_loads():
+        elif rank > 2:
+            block.line("long number = (long)get_group_id(2);")
+        if shares:
             self._number_in_stripes()
-            rank -= 2
-        for axis in reversed(range(rank)):
-            block.line(f"const {index} group_{axis} = ({index})(number % groups_{axis});")
-            block.line(f"number /= groups_{axis};")
+        last = [] if shares else list(range(rank))[-2:]
+        for axis in reversed(range(rank - 2 if shares else rank)):
+            if axis in last and not self.flat:
+                block.line(f"const {index} group_{axis} = ({index})get_group_id({rank - 1 - axis});")
+            else:
+                block.line(f"const {index} group_{axis} = ({index})(number % groups_{axis});")
+                block.line(f"number /= groups_{axis};")
         for axis, size in enumerate(group):
             block.line(f"const {index} base_{axis} = grid_o{axis} + group_{axis} * {size};")
             block.line(f"const {index} end_{axis} = grid_o{axis} + grid_e{axis};")
@@ -206,8 +208,11 @@ class _VectorC:
         block, index, last = self.block, self.index, len(self.layout.group) - 1
         stripe = max(1, _STRIPE_LANES // self.layout.group[-1])
         rows, columns = f"groups_{last - 1}", f"groups_{last}"
-        block.line(f"const long plane = (long){rows} * {columns}, place = number % plane;")
-        block.line("number /= plane;")
+        if self.flat:
+            block.line(f"const long plane = (long){rows} * {columns}, place = number % plane;")
+            block.line("number /= plane;")
+        else:
+            block.line(f"const long place = (long)get_group_id(1) * {columns} + get_group_id(0);")
         block.line(
             f"const long stripe = place / ((long){rows} * {stripe}), inside = place % ((long){rows} * {stripe});"
         )

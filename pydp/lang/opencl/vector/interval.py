@@ -1,7 +1,7 @@
 """One interval between barriers, for all blocks of a group: loops, values that cross barriers, one or two versions.
 
-If all accesses of a block are in bounds (and the block is inside the grid), a fast path without guards and masks runs;
-blocks at the edges run the version with guards.
+If all accesses of a block are in bounds (and the block is inside the grid), a fast path without guards and masks runs.
+Blocks at the edges run a version with guards: of vectors with masks or, if the body is small, lane by lane (`edges`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pydp.lang.analysis import regions
 from pydp.lang.ir import member_dtype
 from pydp.lang.opencl.c_text import Block, identifier, private_type
 from pydp.lang.opencl.scalar import scalar_paths
+from pydp.lang.opencl.vector.edges import EdgeC, run_by_lane
 from pydp.lang.opencl.vector.flow import Flow
 from pydp.lang.opencl.vector.ranges import Ranges
 from pydp.lang.opencl.vector.values import KernelContext, StripValue
@@ -49,6 +50,10 @@ class IntervalWriter:
 
     def write(self) -> None:
         self.block.open("")
+        if self._group_uniform():
+            Flow(self.kernel, self.block, self.scopes).statements(self.body)
+            self.block.close()
+            return
         for name, c_type in self.changed:
             self.block.line(f"const {c_type} o_{name} = {name};")
             self.block.line(f"{c_type} n_{name} = o_{name};")
@@ -70,9 +75,21 @@ class IntervalWriter:
             self.block.line(f"{name} = n_{name};")
         self.block.close()
 
+    def _group_uniform(self) -> bool:
+        """Whether the interval can run once for all blocks: it only assigns group-uniform variables, and no part of
+        their values is an index of a lane or differs between blocks."""
+        variances, inside = self.kernel.variances, list(ir.statements(self.body))
+        if not all(isinstance(s, ir.Assign) and variances.variables[s.variable.name].group_uniform for s in inside):
+            return False
+        indexes = (ir.LocalIndex, ir.GlobalIndex)
+        return all(variances.of(e).group_uniform and not isinstance(e, indexes) for e in ir.parts(inside))
+
     def _open_loops(self) -> int:
         """Open the loops over the blocks of the group; returns their number."""
         layout, index = self.layout, private_type(self.kernel.function.index_dtype)
+        # Copies of a body with two versions take long to build and gain nothing.
+        versions = any(isinstance(access.array, ir.GlobalArray) for access in ir.accesses(ir.statements(self.body)))
+        hint = "__attribute__((opencl_unroll_hint(1))) " if versions and not layout.clipped else ""
         opened = 0
         for axis, (size, step) in enumerate(zip(layout.group, layout.spans, strict=True)):
             name = f"local_{axis}"
@@ -81,7 +98,7 @@ class IntervalWriter:
                 self.block.line(f"const {index} {name} = 0;")
                 continue
             end = f"count_{axis}" if layout.clipped else str(size)
-            self.block.open(f"for ({index} {name} = 0; {name} < {end}; {name} += {step})")
+            self.block.open(f"{hint}for ({index} {name} = 0; {name} < {end}; {name} += {step})")
             opened += 1
         return opened
 
@@ -146,7 +163,10 @@ class IntervalWriter:
         self.block.close()
         if conditions:
             self.block.open("else")
-            self._guarded_version()
+            if not self.privates and run_by_lane(self.kernel, self.body):
+                EdgeC(self.kernel, self.block, masked=not self.layout.clipped and self.stores).write(self.body)
+            else:
+                self._guarded_version()
             self.block.close()
 
     def _body(self, writer: Flow) -> None:

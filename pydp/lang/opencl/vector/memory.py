@@ -122,7 +122,7 @@ class StripMemory(Addresses):
 
     def _vector_load(self, place: Place, address: Address, row: int, mask: str | None, fill: str) -> str:
         if address.form == "unit" and mask is None and not place.member:
-            return f"vload{self.layout.width}(0, {place.pointer(row)} + {address.place.row(row)})"
+            return self._adjacent(place, f"{place.space} const", f"{place.pointer(row)} + {address.place.row(row)}")
         if mask is None and not place.member and _deinterleaves(address):
             address = address._replace(form="deinterleave")
         masked = mask is not None and address.first is None
@@ -198,7 +198,12 @@ class StripMemory(Addresses):
             return line if mask is None else f"if (any({mask})) {line}"
         stored = self.text.store(text, place.dtype)
         if address.form == "unit" and mask is None and not place.member:
-            return f"vstore{self.layout.width}({stored}, 0, {pointer} + {at});"
+            return f"{self._adjacent(place, place.space, f'{pointer} + {at}')} = {stored};"
+        if address.form == "unit" and place.space == "__private":  # no other work-item writes to the masked lanes
+            cell = self._adjacent(place, place.space, f"{pointer} + {self.clamped(address, place).place.row(row)}")
+            assert mask is not None
+            blended = self.text.select(mask, text, self.text.load(cell, place.dtype), place.dtype)
+            return f"{cell} = {self.text.store(blended, place.dtype)};"
         function = self.access("store", place, address, mask is not None)
         rest = "" if mask is None else f", {mask}"
         return f"{function}({pointer}, {address.arguments(row)}, {stored}{rest});"
@@ -220,6 +225,11 @@ class StripMemory(Addresses):
             rest = "" if mask is None else f", {mask.row(row)}"
             pointer = f"({place.element}*){place.pointer(row)}"
             self.block.line(f"{function}({pointer}, {cells.arguments(row)}, {value.row(row)}{rest});")
+
+    def _adjacent(self, place: Place, space: str, pointer: str) -> str:
+        """The strip's elements from `pointer` on, as a vector in memory."""
+        self.kernel.in_memory.add((place.value, self.layout.width))
+        return f"ADJACENT({place.value}{self.layout.width}, {space}, {pointer})"
 
     # -- atomics and access functions -----------------------------------------------------------------------------
 
@@ -291,6 +301,13 @@ class StripMemory(Addresses):
             "update": update,
         }
         self.kernel.accesses.setdefault(name, made | extra)
+        width = self.layout.width
+        self.kernel.in_memory |= {(place.value, width), (index, width), ("int", width)}
+        if address.form == "planes":
+            assert place.order is not None
+            part = width // place.order.interleave_factor
+            if part > 1:
+                self.kernel.in_memory.add((place.value, part))
         return name
 
     def _shuffle(self, kind: str, place: Place, address: Address, masked: bool) -> dict[str, object]:

@@ -72,6 +72,7 @@ class KernelContext:
         self.helpers: set[Helper] = set()
         self.strips = StripText(layout.width, self.helpers)
         self.accesses: dict[str, dict[str, object]] = {}
+        self.in_memory: set[tuple[str, int]] = set()  # the types of vectors in memory: (C type of an element, width)
         self.atomics: set[Atomic] = set()
 
     def variable(self, variable: ir.Variable, path: Path = ()) -> StripValue:

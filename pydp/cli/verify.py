@@ -1,0 +1,174 @@
+"""The command ``pydp verify``: prove pydp on one device, and write a report."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pydp.cli.choice import device_option
+from pydp.errors import PydpError
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_TARGETS = ("sm_80", "sm_90")
+
+
+class _NotUsable(click.ClickException):
+    exit_code = 2  # 1 says that a check failed
+
+
+@click.command()
+@device_option
+@click.option("-m", "--minutes", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True,
+              help="The whole time.")  # fmt: skip
+@click.option("-o", "--out", type=_FILE, default="pydp-verify.json", show_default=True, help="The report file.")
+@click.option("--again", is_flag=True, help="Replace the report file instead of continuing it.")
+@click.option("--compare", nargs=2, type=_FILE, metavar="A.json B.json", help="Compare two reports; nothing runs.")
+@click.option("--pack", "pack", type=_FOLDER, metavar="DIR",
+              help="Compile the kernels for NVIDIA GPUs into a folder; needs clang and no GPU.")  # fmt: skip
+@click.option("--target", "targets", multiple=True,
+              help="With --pack: a GPU to compile for, several times if needed.  [default: sm_80, sm_90]")  # fmt: skip
+@click.option("--use-pack", "used", type=_FOLDER, metavar="DIR",
+              help="Run the kernels of a folder made by --pack through CuPy or cuda-python.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="With --use-pack: check every launch of the folder without a GPU.")
+def verify(
+    which: str | None, minutes: float, out: Path, again: bool, compare: tuple[Path, Path] | None, pack: Path | None,
+    targets: tuple[str, ...], used: Path | None, dry_run: bool,
+) -> None:  # fmt: skip
+    """Prove that pydp is right, safe and fast on a device, in minutes, and write a report file.
+
+    The stages, in this order:
+
+    \b
+    (a) device            doctor, properties of the driver, pydp's profile of the device
+    (b) known answers     every algorithm, vector functions with every kind of barrier,
+                          atomics, records, 64-bit addresses, compared with NumPy
+    (c) forward progress  scans whose work-groups wait for one another: more groups than
+                          fit, other orders of groups, missing publications, in place
+    (d) limits            multiply-adds, copies, reads, local memory banks, launches
+    (e) speeds            products, scan, reduce, sort, histogram, transpose, copy, beside
+                          PyTorch and CuPy where they are installed (on a CPU: NumPy);
+                          results are compared, rates above (d) are noted
+    (f) model             measured times of some candidates beside the cost model's
+    (g) tuning            pydp.tune of the sizes of (e) with the time that is left; the
+                          winners are stored, as by pydp tune
+
+    Each stage has a share of --minutes. Checks run in a process of their own: if one crashes it or does not end, that
+    is recorded as a failure, and a new process goes on with the next check. The report is written after each check. If
+    the command is stopped or killed, or if the time is over, run it again with the same --out to continue. Failed
+    checks run again then, and the report keeps their earlier results.
+
+    Exit status, by (b) and (c) alone: 0 if all checks passed or do not apply to the device, 1 if one failed, 3 if some
+    did not run or need more time. 2 for wrong options, a missing device, or a file that is not usable.
+
+    On a machine that has NVIDIA's CUDA driver but not its OpenCL library, make a folder of compiled kernels elsewhere
+    with --pack, and run it there with --use-pack. The report says which way was taken.
+    """
+    if targets and pack is None:
+        raise click.UsageError("--target needs --pack")
+    if sum(map(bool, (compare, pack, used))) > 1:
+        raise click.UsageError("--compare, --pack and --use-pack exclude one another")
+    if not math.isfinite(minutes):
+        raise click.UsageError(f"--minutes is {minutes}; a finite number is accepted")
+    if which is not None and used is not None:
+        raise click.UsageError(
+            f"--device is {which!r}, but --use-pack runs on CUDA's first GPU; set CUDA_VISIBLE_DEVICES to "
+            "select another"
+        )
+    if dry_run and used is None:
+        raise click.UsageError("--dry-run needs --use-pack")
+    try:
+        if compare:
+            _compare(*compare)
+        elif pack is not None:
+            _pack(pack, targets or _TARGETS)
+        elif dry_run:
+            _dry_run(used)
+        else:
+            _verify(which, minutes, out, again, used)
+    except PydpError as error:
+        raise _NotUsable(str(error)) from error
+    except OSError as error:  # about a file given to the command; other OSErrors have no file name
+        if error.filename is None:
+            raise
+        raise _NotUsable(f"{error.filename}: {error.strerror}") from error
+
+
+def _compare(first: Path, second: Path) -> None:
+    from rich.console import Console
+
+    from pydp.verify.report import load
+    from pydp.verify.text import comparison
+
+    Console().print(comparison(load(first), load(second)))
+
+
+def _pack(folder: Path, targets: tuple[str, ...]) -> None:
+    from pydp.verify.pack.make import make
+
+    for target in targets:
+        faults = 0
+        for name, result, note in make(folder, target):
+            faults += result == "failed"
+            if note:
+                click.echo(f"{target} {name}: {result}: {note}")
+        click.echo(f"{target}: compiled into {folder}, {faults} fault(s)")
+        if faults:
+            raise SystemExit(1)
+
+
+def _dry_run(folder: Path | None) -> None:
+    from pydp.verify.pack.launch import dry_run
+
+    assert folder is not None
+    faults = 0
+    for target, launches, found in dry_run(str(folder)):
+        for fault in found:
+            click.echo(f"{target}: {fault}")
+        faults += len(found)
+        click.echo(f"{target}: {launches} launches checked, {len(found)} fault(s)")
+    if faults:
+        raise SystemExit(1)
+
+
+def _verify(which: str | None, minutes: float, out: Path, again: bool, used: Path | None) -> None:
+    from rich.console import Console
+
+    from pydp.verify.about import about
+    from pydp.verify.report import Report
+    from pydp.verify.run import Run
+    from pydp.verify.stages import STAGES
+    from pydp.verify.text import line, summary, table
+
+    began = time.monotonic()
+    arguments, described = about(which, used)
+    report = Report(out, described, again)
+    click.echo(f"device: {described['device']} ({described['driver']}), {described['way']}; report: {out}")
+    if "note" in described:
+        click.echo(described["note"])
+    titles = {stage.letter: stage.title for stage in STAGES}
+
+    def show(stage: Any, check: Any, result: dict[str, Any]) -> None:
+        text = f"({stage.letter}) {check.name}: {result['status']} {line(result)}"
+        click.echo(f"{time.monotonic() - began:4.0f} s {text}"[:160].rstrip())
+
+    try:
+        status = Run(report, STAGES, 60 * minutes - (time.monotonic() - began), arguments, show).run()
+    except KeyboardInterrupt:
+        click.echo(f"stopped; run the same command again to continue {out}")
+        raise SystemExit(130) from None
+    record = {"about": report.about, "results": report.results}
+    Console().print(table(record))
+    for text in summary(record, titles):
+        click.echo(text)
+    skipped = sum(one["status"] == "skipped" for letter in "bc" for one in report.results.get(letter, {}).values())
+    words = {0: f"all checks of (b) and (c) passed, except {skipped} that do not apply to this device",
+             1: "checks of (b) or (c) failed",
+             3: "some checks of (b) or (c) did not run or did not end; run the command again, with more "
+                "--minutes if the table says so"}  # fmt: skip
+    click.echo(f"{words[status]}; the report is in {out}")
+    raise SystemExit(status)

@@ -1,0 +1,174 @@
+"""The report file of `pydp verify`: one JSON object, replaced as a whole after every step.
+
+A reader therefore always finds a complete file, also if the process was killed while it wrote. The file is not a file
+of the cache: it goes to other people, so it is written where and as the user asks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pydp.errors import InvalidArgument
+from pydp.verify.check import Stage
+
+SCHEMA = "pydp-verify-1"
+MOST_ATTEMPTS = 3  # of a check; a check that takes the whole command with it each time has failed
+_FINAL = ("passed", "failed", "skipped")
+
+
+class Report:
+    """The results of one device, by stage and check.
+
+    A result has a "status": "passed", "failed", "skipped" (the device lacks something), "left" (no time) or "running".
+    "attempts" counts how often the command was killed while the check ran. "ran": the most seconds that the check had
+    without an end. A failed check runs again in the next run of the command; its result of the previous run is then
+    "earlier". about: the device, the versions and the way of launching; a file belongs to one device and one way.
+    """
+
+    def __init__(self, path: Path, about: dict[str, Any], again: bool = False) -> None:
+        self.path = path
+        self.about = about
+        self.results: dict[str, dict[str, dict[str, Any]]] = {}
+        self.runs: list[dict[str, Any]] = []
+        self._ran: set[tuple[str, str]] = set()
+        if path.exists():
+            found = load(path)  # also with `again`: only a report is replaced
+        if path.exists() and not again:
+            if _identity(found["about"]) != _identity(about):
+                raise InvalidArgument(
+                    f"{path} is a report of {_identity(found['about'])}, not of {_identity(about)}; "
+                    "another file for --out, or --again to replace it, is accepted"
+                )
+            self.results, self.runs = found["results"], found["runs"]
+        self.runs.append({"began": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "seconds": 0.0})
+        for stage, checks in self.results.items():
+            for check, result in checks.items():
+                if result["status"] == "running":  # the process ended meanwhile
+                    self.left(stage, check, "the command was killed while this check ran", killed=True)
+        self._ran.clear()
+        self.write()
+
+    def result(self, stage: str, check: str) -> dict[str, Any]:
+        """The result of a check; empty if there is none."""
+        return self.results.get(stage, {}).get(check, {})
+
+    def rates(self) -> dict[str, float]:
+        """The rates that checks measured, by stage and check, as "d copy kernel"."""
+        return {
+            f"{stage} {check}": result["figures"]["rate"]
+            for stage, checks in self.results.items()
+            for check, result in checks.items()
+            if result["status"] == "passed" and "rate" in result.get("figures", {})
+        }
+
+    def is_final(self, stage: str, check: str) -> bool:
+        """Whether a check need not run again in this run."""
+        status = self.result(stage, check).get("status")
+        return status in _FINAL and (status != "failed" or (stage, check) in self._ran)
+
+    def is_suspect(self, stage: str, check: str) -> bool:
+        """Whether a check failed, was killed, or ran for long without an end; such checks run after the others."""
+        found = self.result(stage, check)
+        return found.get("status") == "failed" or found.get("attempts", 0) > 0 or found.get("ran", 0.0) > 0
+
+    def begin(self, stage: str, check: str) -> None:
+        """Record that a check begins."""
+        found = self.result(stage, check)
+        begun: dict[str, Any] = {"status": "running", "attempts": found.get("attempts", 0) + 1}
+        if "ran" in found:
+            begun["ran"] = found["ran"]
+        if found.get("status") == "failed":
+            begun |= {"attempts": 1, "earlier": {key: value for key, value in found.items() if key != "earlier"}}
+        self._ran.add((stage, check))
+        self._put(stage, check, begun)
+
+    def end(self, stage: str, check: str, result: dict[str, Any], seconds: float) -> None:
+        """Record the result of a check."""
+        begun = self.result(stage, check)
+        kept: dict[str, Any] = {key: begun[key] for key in ("attempts", "earlier") if key in begun}
+        self._put(stage, check, {**kept, **result, "seconds": round(seconds, 3)})
+
+    def left(self, stage: str, check: str, note: str, killed: bool = False, ran: float = 0.0) -> dict[str, Any]:
+        """Record that a check did not run or did not end, and return the new result: failed if it failed before.
+
+        killed: whether the command was killed meanwhile. After MOST_ATTEMPTS the check has failed. ran: the seconds
+        that it had without an end; a check that needs more time has not failed, however often it ran.
+        """
+        found = self.result(stage, check)
+        begun = found.get("status") == "running"
+        attempts = found.get("attempts", 0) - (begun and not killed)
+        result = {"status": "left", "note": note, "attempts": attempts}
+        if ran := max(ran, found.get("ran", 0.0)):
+            result["ran"] = round(ran, 1)
+        if killed and attempts >= MOST_ATTEMPTS:
+            result |= {"status": "failed", "note": f"{note}, in each of {attempts} attempts"}
+        if "earlier" in found and begun:
+            result = found["earlier"]
+        self._put(stage, check, found if found.get("status") == "failed" else result)
+        return self.result(stage, check)
+
+    def _put(self, stage: str, check: str, result: dict[str, Any]) -> None:
+        self.results.setdefault(stage, {})[check] = result
+        self.write()
+
+    def write(self) -> None:
+        """Replace the file. Raises InvalidArgument if that is not possible."""
+        record = {"schema": SCHEMA, "about": self.about, "runs": self.runs, "results": self.results}
+        write_whole(self.path, json.dumps(record, indent=1, default=str))
+
+    def status(self, stages: tuple[Stage, ...]) -> int:
+        """The exit status, by the stages that decide: 0 if all their checks passed or do not apply, 1 if one failed,
+        3 if some have not run."""
+        found = [
+            self.result(one.letter, check.name).get("status") for one in stages if one.decides for check in one.checks
+        ]
+        if "failed" in found:
+            return 1
+        return 0 if all(one in ("passed", "skipped") for one in found) else 3
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file as a whole; readers see the old or the new one. Raises InvalidArgument if that is not possible."""
+    name = None
+    try:
+        path.absolute().parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}-")
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError as error:
+        if name is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+        raise InvalidArgument(f"{path} cannot be written ({error.strerror}); a writable path is accepted") from error
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The content of a report file. Raises InvalidArgument if it is not one."""
+    try:
+        found = json.loads(path.read_bytes())
+        right = found["schema"] == SCHEMA and isinstance(found["about"], dict) and isinstance(found["runs"], list)
+        right = right and all(
+            isinstance(one["status"], str) for checks in found["results"].values() for one in checks.values()
+        )
+    except OSError as error:
+        raise InvalidArgument(
+            f"{path} cannot be read: {error.strerror}; a report of pydp verify is accepted"
+        ) from error
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        right = False
+    if not right:
+        raise InvalidArgument(f"{path} is not of the form {SCHEMA}; a report of pydp verify is accepted")
+    return dict(found)
+
+
+def _identity(about: dict[str, Any]) -> str:
+    words = (about.get("device"), about.get("driver"), about.get("way"), f"pydp {about.get('pydp')}")
+    return ", ".join(map(str, words))

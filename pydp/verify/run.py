@@ -1,0 +1,242 @@
+"""Run the stages in order, each check in the worker process under a watchdog, and record every step in the report.
+
+A check that takes longer than the limit of its stage has failed: the worker is killed, and a new one goes on with the
+next check. A crash of the worker is a failed check in the same way. When the time of the stage is over, the running
+check is ended and recorded as left. Checks that are left run when all stages have had their time, and in the next run
+with the same file. Checks that failed before, or had no end within _LONG_SECONDS, run after the others: an endless one
+must not take their time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import queue
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any
+
+from pydp.runtime.drivers.interpreter import python_process
+from pydp.verify.check import Check, Stage
+from pydp.verify.report import Report
+from pydp.verify.worker import MARK
+
+COMMAND = "from pydp.verify.worker import main; main()"
+_EXIT_SECONDS = 5.0
+_START_SECONDS = 180.0  # to import, list the devices and probe one
+_MOST_STARTS = 2  # failed starts in a row
+_START_AND_END = 20.0  # seconds of a run that has one check left, beside the check
+_RESERVE = 5.0  # seconds of the whole time for what comes before and after the stages
+_NO_TIME = "no time was left"
+_LONG_SECONDS = 10.0  # most checks need less
+
+
+class Ended(Exception):
+    """The worker has ended or was killed; the message says why."""
+
+
+class NotStarted(Exception):
+    """The worker does not accept checks; the message says why."""
+
+
+class Worker:
+    """One process that runs checks. command: Python code, so that tests can replace it. began: when it was started."""
+
+    def __init__(self, arguments: dict[str, Any], command: str = COMMAND) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
+        words, environment = python_process(command, json.dumps(arguments))
+        self.began = time.monotonic()
+        self._process = subprocess.Popen(
+            words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+            errors="replace",
+        )  # fmt: skip
+        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self._ready = False
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                if line.startswith(MARK):
+                    self._answers.put(json.loads(line[len(MARK) :]))
+        self._answers.put(None)
+
+    def ready(self, seconds: float) -> None:
+        """Wait until it accepts checks. Raises NotStarted if it ends before, TimeoutError if it takes longer."""
+        if not self._ready:
+            try:
+                self._answer(seconds)
+            except Ended as error:
+                raise NotStarted(str(error)) from None
+            self._ready = True
+
+    def run(self, stage: str, check: str, seconds: float, rates: dict[str, float]) -> dict[str, Any]:
+        """The result of a check. Raises Ended if the process ends, TimeoutError if it takes longer than `seconds`."""
+        assert self._process.stdin is not None
+        request = {"stage": stage, "check": check, "seconds": seconds, "rates": rates}
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise Ended(self._why()) from None
+        return self._answer(seconds)
+
+    def _answer(self, seconds: float) -> dict[str, Any]:
+        try:
+            found = self._answers.get(timeout=seconds)
+        except queue.Empty:
+            raise TimeoutError from None
+        if found is None:
+            raise Ended(self._why())
+        return found
+
+    def _why(self) -> str:
+        try:  # its output ends before a driver has released the device, which may take forever
+            code = self._process.wait(_EXIT_SECONDS)
+            how = f"signal {-code}" if code < 0 else f"status {code}"
+        except subprocess.TimeoutExpired:
+            how = "closed output, but is still running"
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return f"the process of the checks ended with {how}: {lines[-1] if lines else 'no output'}"
+
+    def kill(self) -> None:
+        """End the process. One that the system cannot end (a driver holds it) is left behind."""
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_EXIT_SECONDS)
+        self._listener.join(_EXIT_SECONDS)
+        for stream in (self._process.stdin, self._errors):
+            with contextlib.suppress(OSError):
+                assert stream is not None
+                stream.close()
+
+
+@dataclass
+class Run:
+    """One run of the stages on one device, for at most `seconds`.
+
+    arguments: of the worker (see :mod:`pydp.verify.worker`). on_result: called with the stage, the check and its
+    result after each check. command: of the worker.
+    """
+
+    report: Report
+    stages: tuple[Stage, ...]
+    seconds: float
+    arguments: dict[str, Any]
+    on_result: Callable[[Stage, Check, dict[str, Any]], None]
+    command: str = COMMAND
+    _worker: Worker | None = None
+    _starts_failed: int = 0  # in a row
+
+    def run(self) -> int:
+        """Run every check that has no final result yet; return the exit status."""
+        self._began = time.monotonic()
+        self._end = self._began + self.seconds - _RESERVE
+        *early, last = self.stages
+        try:
+            deadline = self._began
+            for stage in early:
+                deadline += stage.share * self.seconds
+                self._stage(stage, min(deadline, self._end))
+            for stage in early:  # checks that their stage had no time for
+                self._stage(stage, self._end)
+            for stage in early:
+                self._stage(stage, self._end, suspects=True)
+            for suspects in (False, True):
+                self._stage(last, self._end, suspects)
+        finally:
+            if self._worker is not None:
+                self._worker.kill()
+            self.report.runs[-1]["seconds"] = round(time.monotonic() - self._began, 1)
+            self.report.write()
+        return self.report.status(self.stages)
+
+    def _stage(self, stage: Stage, deadline: float, suspects: bool = False) -> None:
+        """Run the checks of a stage that have no final result; suspects: those that may not end, or the others."""
+        for check in stage.checks:
+            name = (stage.letter, check.name)
+            if self.report.is_final(*name) or self.report.is_suspect(*name) != suspects:
+                continue
+            if deadline - time.monotonic() > max(check.least, 0.0):
+                self._check(stage, check, deadline)
+            elif not self.report.result(stage.letter, check.name):
+                self.report.left(stage.letter, check.name, _NO_TIME)
+
+    def _start(self, deadline: float) -> None:
+        """Have a worker that accepts checks. Raises NotStarted; after some failures in a row, without another try."""
+        if self._starts_failed == _MOST_STARTS:
+            raise NotStarted(f"the process of the checks did not start {_MOST_STARTS} times in a row")
+        if self._worker is None:
+            self._worker = Worker(self.arguments, self.command)
+        end = self._worker.began + _START_SECONDS
+        try:
+            self._worker.ready(max(0.0, min(end, deadline) - time.monotonic()))
+        except TimeoutError:
+            spent = time.monotonic() - self._worker.began
+            if end <= deadline:  # else it goes on starting, for the next stage
+                self._starts_failed += 1
+                self._drop()
+            raise NotStarted(f"the process of the checks did not start within {spent:.0f} s") from None
+        except NotStarted:
+            self._starts_failed += 1
+            self._drop()
+            raise
+        self._starts_failed = 0
+
+    def _check(self, stage: Stage, check: Check, deadline: float) -> None:
+        """Run one check and record its result."""
+        began = time.monotonic()
+        try:
+            self._start(deadline)
+            assert self._worker is not None
+            self.report.begin(stage.letter, check.name)
+            began = time.monotonic()
+            seconds = max(0.0, min(stage.limit, deadline - began))
+            result = self._worker.run(stage.letter, check.name, seconds, self.report.rates())
+            if result["status"] == "left":
+                self._left(stage, check, result["note"])
+                return
+            if result["status"] == "failed":  # a fault can leave the driver's context unusable for all later checks
+                self._drop()
+        except NotStarted as error:
+            self._left(stage, check, str(error))
+            return
+        except TimeoutError:
+            self._drop()
+            if stage.limit > deadline - began:
+                self._ended(stage, check, time.monotonic() - began)
+                return
+            result = {"status": "failed", "note": f"no end within {stage.limit:g} s"}
+        except Ended as error:
+            self._drop()
+            result = {"status": "failed", "note": str(error)}
+        except KeyboardInterrupt:
+            self.report.left(stage.letter, check.name, "interrupted")
+            raise
+        self.report.end(stage.letter, check.name, result, time.monotonic() - began)
+        self.on_result(stage, check, result)
+
+    def _left(self, stage: Stage, check: Check, note: str, ran: float = 0.0) -> None:
+        self.on_result(stage, check, self.report.left(stage.letter, check.name, note, ran=ran))
+
+    def _ended(self, stage: Stage, check: Check, seconds: float) -> None:
+        """Record a check that had no end within `seconds`, fewer than the limit of its stage."""
+        if seconds < _LONG_SECONDS:
+            self._left(stage, check, f"the time was over after {seconds:.1f} s")
+            return
+        enough = math.ceil((stage.limit + _START_AND_END) / 60)
+        note = f"it needs more than {seconds:.0f} s: run the command again with --minutes {enough} or more"
+        self._left(stage, check, note, seconds)
+
+    def _drop(self) -> None:
+        assert self._worker is not None
+        self._worker.kill()
+        self._worker = None

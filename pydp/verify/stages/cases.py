@@ -1,0 +1,312 @@
+"""Calls with known answers. The same calls run through OpenCL, and as compiled kernels through CUDA.
+
+A case makes its call for a profile; the reference is NumPy's, computed before the call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import pydp
+from pydp.errors import UnsupportedOnDevice
+from pydp.runtime.device.profile import Profile
+from pydp.tuning.reference import Expected, difference, expected, hosts
+from pydp.verify.check import NotApplicable, Wrong
+from pydp.verify.stages import vector_functions
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a public function and its expected results.
+
+    written: the positions of the arguments that hold the results; empty if the function returns them. may_refuse:
+    whether pydp refuses the call by design on some devices that have all that the case needs.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    want: list[Expected]
+    options: dict[str, Any] = field(default_factory=dict)
+    written: tuple[int, ...] = ()
+    may_refuse: bool = False
+
+    def check(self, device: Any) -> None:
+        """Make the call. Raises Wrong if a result differs from its reference, NotApplicable if pydp may refuse it."""
+        args = tuple(one.copy() if isinstance(one, np.ndarray) else one for one in self.args)
+        with self.refusals():
+            result = self.function(*args, **self.options, device=device)
+        self.compare([args[at] for at in self.written] if self.written else hosts(result))
+
+    @contextlib.contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Raise NotApplicable for UnsupportedOnDevice, if pydp may refuse the call."""
+        try:
+            yield
+        except UnsupportedOnDevice as error:
+            if not self.may_refuse:
+                raise
+            raise NotApplicable(str(error)) from error
+
+    def compare(self, got: list[np.ndarray]) -> None:
+        """Raise Wrong if results on the host differ from the expected ones. Results without one are not compared."""
+        why = difference(got[: len(self.want)], self.want)
+        if why is not None:
+            raise Wrong(why)
+
+
+Case = Callable[[Profile], Call]
+"""Makes a call for a device; raises NotApplicable."""
+
+
+def _known(function: Callable[..., Any], *args: Any, **options: Any) -> Call:
+    """A call whose reference is the one that the function declares."""
+    want = expected(function, args, options)
+    assert want is not None, function
+    return Call(function, args, want, options)
+
+
+def _exact(function: Callable[..., Any], args: tuple[Any, ...], want: np.ndarray, **options: Any) -> Call:
+    return Call(function, args, [Expected(want)], options)
+
+
+def _random(dtype: str, *shape: int, seed: int = 0) -> np.ndarray:
+    """Numbers over the range of an integer type, or normally distributed floats."""
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(dtype)
+    if kind.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(kind)
+    if kind.kind == "f":
+        return rng.standard_normal(shape).astype(kind)
+    limits = np.iinfo(kind)
+    return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
+
+
+def needs(profile: Profile, dtype: str) -> None:
+    """Raise NotApplicable if the device cannot calculate with a type."""
+    real = {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
+    if {"float16": profile.fp16, "float64": profile.fp64}.get(real, True):
+        return
+    raise NotApplicable(f"the device has no {real}")
+
+
+def _typed(dtype: str, make: Callable[[], Call]) -> Case:
+    def made(profile: Profile) -> Call:
+        needs(profile, dtype)
+        return make()
+
+    return made
+
+
+def _summands(dtype: str, *shape: int) -> np.ndarray:
+    """Elements whose sums are exact in any order, also as floats: one missing or added element shows."""
+    if np.dtype(dtype).kind != "f":
+        return _random(dtype, *shape)
+    most = 1 if dtype == "float16" else 9  # float16 holds integers up to 2048 exactly
+    return np.random.default_rng(1).integers(-most, most + 1, shape).astype(dtype)
+
+
+def _scan(dtype: str, *shape: int, op: Any = "+", **options: Any) -> Case:
+    return _typed(dtype, lambda: _known(pydp.scan, _summands(dtype, *shape), op, **options))
+
+
+def _exclusive_reverse(profile: Profile) -> Call:
+    x = _random("int32", 100_003)
+    want = np.cumsum(x[::-1], dtype=np.int32)[::-1] - x
+    return _exact(pydp.scan, (x,), want, exclusive=True, reverse=True)
+
+
+def _reduce(dtype: str, *shape: int, op: Any = "+", **options: Any) -> Case:
+    return _typed(dtype, lambda: _known(pydp.reduce, _summands(dtype, *shape), op, **options))
+
+
+def _matmul(dtype: str, left: tuple[int, ...], right: tuple[int, ...]) -> Case:
+    return _typed(dtype, lambda: _known(pydp.matmul, _random(dtype, *left), _random(dtype, *right, seed=1)))
+
+
+def _exact_float16_product() -> Call:
+    """Small integers: their sums are exact in any order. The rounding bound of float16 would accept zeros."""
+    a, b = (np.random.default_rng(seed).integers(-3, 4, (128, 128)).astype(np.float16) for seed in (10, 11))
+    return _exact(pydp.matmul, (a, b), (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
+
+
+def _sort(function: Any, dtype: str, n: int, few: int = 0) -> Case:
+    """few: the number of different values, so that equal ones show whether the order is stable."""
+
+    def make() -> Call:
+        x = _random(dtype, n)
+        if few:
+            x = (np.abs(x.astype(np.int64)) % few).astype(dtype)
+        if x.dtype.kind == "f":
+            x[::97] = np.nan
+        return (
+            _known(function, x, np.arange(n, dtype=np.int32)) if function is pydp.sort_by_key else _known(function, x)
+        )
+
+    return _typed(dtype, make)
+
+
+def _segments(profile: Profile) -> Call:
+    n = 50_021
+    x = np.random.default_rng(2).integers(-99, 99, n).astype(np.int32)
+    heads = np.arange(n) % 777 == 5
+    totals = np.cumsum(x, dtype=np.int32)
+    starts = np.maximum.accumulate(np.where(heads, np.arange(n), 0))
+    want = totals - np.where(starts > 0, totals[starts - 1], 0)
+    return _exact(pydp.scan, (x,), want.astype(np.int32), segments=heads.astype(np.uint8))
+
+
+def _first_nonzero(profile: Profile) -> Call:
+    """An operator that is not commutative: operands in the wrong order show."""
+    n = 40_009
+    x = np.where(np.arange(n) < n // 2, 0, np.arange(n) + 1).astype(np.int32)
+    return _exact(pydp.scan, (x, "a != 0 ? a : b"), np.where(x, n // 2 + 1, 0).astype(np.int32))
+
+
+def _product_of_matrices(profile: Profile) -> Call:
+    """Records as elements: 2x2 matrices of a group that is not commutative, modulo 2**32."""
+    pair = np.dtype([("a", "u4"), ("b", "u4")])  # x -> a * x + b
+    n = 20_011
+    rng = np.random.default_rng(3)
+    x = np.zeros(n, pair)
+    x["a"], x["b"] = rng.integers(0, 1 << 16, n) * 2 + 1, rng.integers(0, 1 << 16, n)
+    a, b = 1, 0
+    for one in x.tolist():
+        a, b = a * one[0] % 2**32, (b * one[0] + one[1]) % 2**32
+    want = np.array((a, b), pair)
+    return _exact(pydp.reduce, (x, {"a": "a.a * b.a", "b": "a.b * b.a + b.b"}), want)
+
+
+def _sorted_records(profile: Profile) -> Call:
+    pair = np.dtype([("key", "i4"), ("value", "f4")])
+    x = np.zeros(9_001, pair)
+    x["key"], x["value"] = _random("int32", x.size) % 50, np.arange(x.size)
+    return _exact(pydp.sort, (x,), np.sort(x, order="key", kind="stable"), key="key")
+
+
+def _histogram(profile: Profile) -> Call:
+    x = np.random.default_rng(4).random(200_003, np.float32)
+    counts, _ = np.histogram(x, 100, (0.0, 1.0))
+    return _exact(pydp.histogram, (x, 100, (0.0, 1.0)), counts.astype(np.int64))
+
+
+def _bincount(profile: Profile) -> Call:
+    return _known(pydp.bincount, _random("uint8", 200_003))
+
+
+def _transpose(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...] | None) -> Case:
+    return lambda profile: _known(pydp.transpose, _random(dtype, *shape), axes)
+
+
+def _forall(name: str, **spec: Any) -> Case:
+    """A vector function of :mod:`pydp.verify.stages.vector_functions`."""
+
+    def made(profile: Profile) -> Call:
+        if spec.get("mapping") == "vector" and (profile.loop_limit is not None or profile.kind != "cpu"):
+            raise NotApplicable("user functions run in the mapping simt only on this device")
+        example = vector_functions.EXAMPLES[name](profile)
+        options = {"group": example.group, "spec": spec or None}
+        grid = (example.grid, example.function, *example.args)
+        want = [Expected(want) for want in example.want]
+        may_refuse = spec.get("barriers") in ("subgroup", "named")
+        return Call(pydp.forall, grid, want, options, example.written, may_refuse)
+
+    return made
+
+
+ALGORITHMS: dict[str, Case] = {
+    "scan int32": _scan("int32", 100_003),
+    "scan float32": _scan("float32", 100_003),
+    "scan exclusive reverse": _exclusive_reverse,
+    "scan int64": _scan("int64", 50_021),
+    "scan float64": _scan("float64", 50_021),
+    "scan float16": _scan("float16", 1_000),
+    "scan max rows": _scan("int32", 37, 1_009, op="max", axis=1),
+    "scan columns": _scan("int32", 1_009, 37, axis=0),
+    "scan segments": _segments,
+    "scan not commutative": _first_nonzero,
+    "scan reduce_then_scan": _scan("int32", 100_003, strategy="reduce_then_scan"),
+    "reduce int32": _reduce("int32", 200_003),
+    "reduce float32": _reduce("float32", 200_003),
+    "reduce float64 rows": _reduce("float64", 61, 3_001, axis=1),
+    "reduce min columns": _reduce("float32", 3_001, 61, op="min", axis=0),
+    "reduce records": _product_of_matrices,
+    "sort int32": _sort(pydp.sort, "int32", 100_003),
+    "sort float32 with NaN": _sort(pydp.sort, "float32", 30_011),
+    "sort uint8": _sort(pydp.sort, "uint8", 30_011),
+    "sort int64": _sort(pydp.sort, "int64", 30_011),
+    "sort float64": _sort(pydp.sort, "float64", 30_011),
+    "sort records": _sorted_records,
+    "argsort stable": _sort(pydp.argsort, "int32", 30_011, few=50),
+    "sort_by_key stable": _sort(pydp.sort_by_key, "uint32", 30_011, few=50),
+    "matmul float32": _matmul("float32", (193, 301), (301, 257)),
+    "matmul float32 thin": _matmul("float32", (1, 1_000), (1_000, 515)),
+    "matmul float32 batches": _matmul("float32", (3, 65, 64), (3, 64, 33)),
+    "matmul float64": _matmul("float64", (129, 130), (130, 131)),
+    "matmul float16": _typed("float16", _exact_float16_product),
+    "matmul int32": _matmul("int32", (97, 101), (101, 103)),
+    "matmul complex64": _matmul("complex64", (65, 66), (66, 67)),
+    "histogram float32": _histogram,
+    "bincount uint8": _bincount,
+    "transpose float32": _transpose("float32", (301, 517), None),
+    "transpose uint8 last axes": _transpose("uint8", (3, 129, 257), (0, 2, 1)),
+}
+
+BARRIERS = ("auto", "group", "none", "subgroup", "named")
+
+FUNCTIONS: dict[str, Case] = {
+    **{f"forall {name}": _forall(name) for name in vector_functions.EXAMPLES},
+    "forall vectors of lanes": _forall("tiled product", mapping="vector"),
+}
+for _choice in BARRIERS:
+    for _name in vector_functions.WITH_BARRIERS:
+        FUNCTIONS[f"barriers {_choice}: {_name}"] = _forall(_name, mapping="simt", barriers=_choice)
+
+# Every group of these scans waits for others. polls: the groups recompute what others do not publish.
+_GROUPS = 16384  # more than any device runs at once
+
+
+def _waiting(trouble: dict[str, Any], strategy: str = "lookback", in_place: bool = False) -> Case:
+    def made(profile: Profile) -> Call:
+        if profile.loop_limit is not None:
+            raise NotApplicable("the driver ends long loops: scans that wait are refused there")
+        if profile.mapping == "simt":
+            own: dict[str, Any] = {"mapping": "simt", "lanes": 64, "columns": 16, "items": 3}
+            n = 64 * 3 * _GROUPS - 5
+        else:
+            own, n = {"mapping": "vector", "part": 64}, 64 * (_GROUPS // 4) - 5
+        if profile.is_simulator:
+            n = 3_000
+        x = _random("int32", n, seed=5)
+        want = [Expected(np.cumsum(x, dtype=np.int32))]
+        options = {"spec": {**own, **trouble}, "strategy": strategy}
+        function, written = (_scan_in_place, (0,)) if in_place else (pydp.scan, ())
+        return Call(function, (x,), want, options, written)
+
+    return made
+
+
+def _scan_in_place(x: np.ndarray, device: Any, **options: Any) -> None:
+    if device.is_target:  # arguments stay NumPy arrays; nothing runs
+        pydp.scan(x, out=x, device=device, **options)
+        return
+    field = pydp.field(x, device=device)
+    x[...] = pydp.scan(field, out=field, **options).get()
+
+
+PROGRESS: dict[str, Case] = {
+    "look-back without a limit": _waiting({"polls": 0}),
+    "look-back": _waiting({}),
+    "chained": _waiting({}, "chained"),
+    "in place": _waiting({}, in_place=True),
+    "permuted groups": _waiting({"order": "permuted", "polls": 100}),
+    "reversed groups": _waiting({"order": "reversed", "polls": 100}),
+    "nothing is published": _waiting({"suppress": 1, "polls": 100}),
+    "some is not published": _waiting({"suppress": 3, "polls": 100}),
+    "reversed groups in place": _waiting({"order": "reversed", "polls": 100}, in_place=True),
+    "some is not published in place": _waiting({"suppress": 3, "polls": 100}, in_place=True),
+}

@@ -1,0 +1,53 @@
+"""Stage (f): the cost model. A sample of the candidates of each family is measured and compared with predictions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pydp.verify.check import Check, Context, NotApplicable, NoTime, Wrong
+
+_SAMPLE = 8
+# Large enough that a GPU's launch does not hide the differences.
+_CASES = {
+    "matmul": ("matmul float32 square 256", "matmul float32 square 2048"),
+    "scan": ("scan int32 2^20", "scan int32 2^26"),
+    "reduce": ("reduce float32 2^20", "reduce float32 2^24"),
+    "histogram": ("histogram float32 2^20", "histogram float32 2^24"),
+    "sort": ("sort int32 2^16", "sort int32 2^20"),
+    "transpose": ("transpose float32 512", "transpose float32 2048"),
+}
+
+
+def _check_of(family: str) -> Check:
+    def run(context: Context) -> dict[str, Any]:
+        if context.pack is not None:
+            raise NotApplicable("the pack has the kernels of one candidate only")
+        from pydp.bench import bench_specializations as measuring
+        from pydp.bench.specialization_cases import wanted
+
+        device = context.device
+        name = _CASES[family][device.kind == "gpu"]
+        build = dict(wanted(device, (family,))).get(name)
+        if build is None:
+            raise NotApplicable(f"there is no case {name!r} for this device")
+        found = measuring.sampled(device, build(name), _SAMPLE, context.seconds / 4)
+        if len(found.specs) < 3:
+            raise NoTime(f"{len(found.specs)} candidates were measured in the time that was left")
+        if not any(map(math.isfinite, found.measured)):
+            raise Wrong(f"every candidate of {name} failed, the first: {found.failures[0]}")
+        return {
+            "case": name,
+            "candidates": len(found.specs),
+            "Spearman": None if math.isnan(found.rho) else round(found.rho, 3),
+            "pick/best": round(found.first, 3),
+            "failed": len(found.failures),
+            "failures": list(found.failures),
+            "predicted": found.predicted,
+            "measured / default": [one if math.isfinite(one) else None for one in found.measured],
+        }
+
+    return Check(family, run)
+
+
+CHECKS = tuple(_check_of(family) for family in _CASES)

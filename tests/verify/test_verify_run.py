@@ -1,0 +1,392 @@
+"""Runs of toy checks: results, crashes, hangs, the end of the time, and how the next run continues."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata as metadata
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import toy_checks
+from click.testing import CliRunner
+from toy_checks import CLOSES_OUTPUT, COMMAND, HANGS, NEEDS_HEALTH, PASSES, POISONS, STAGES
+
+from pydp.cli import main
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.runtime.drivers.interpreter import python_process
+from pydp.verify import run
+from pydp.verify.check import Check, Context, Stage, Wrong, outcome
+from pydp.verify.report import MOST_ATTEMPTS, Report, load
+from pydp.verify.run import Run
+from pydp.verify.stages import model
+from pydp.verify.stages.cases import ALGORITHMS, Call
+from pydp.verify.stages.facts import versions
+from pydp.verify.text import comparison, line, table
+
+pytestmark = pytest.mark.host
+ABOUT = {"device": "a toy", "driver": "1", "way": "none", "pydp": "0"}
+ARGUMENTS = {"uid": "", "number": 0, "pack": None}
+LONG = 3600.0
+
+
+def ran(
+    path: Path, stages: tuple[Stage, ...] = STAGES, seconds: float = LONG, command: str = COMMAND
+) -> tuple[int, list[str], dict[str, Any]]:
+    """The exit status, the checks that ran, and the results in the file."""
+    reported: list[str] = []
+
+    def tell(stage: Stage, check: Check, result: dict[str, Any]) -> None:
+        reported.append(f"{stage.letter} {check.name} {result['status']}")
+
+    status = Run(Report(path, ABOUT), stages, seconds, ARGUMENTS, tell, command=command).run()
+    return status, reported, load(path)["results"]
+
+
+def test_faults_are_findings_and_the_run_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    status, reported, results = ran(path)
+    assert status == 1
+    assert reported == [
+        "a passes passed", "a lacks skipped",
+        "b passes passed", "b fails failed", "b raises failed", "b crashes failed", "b lacks skipped",
+        "c hangs failed", "c passes passed", "d passes passed",
+    ]  # fmt: skip
+    assert results["a"]["passes"]["figures"] == {"rate": 2.0, "unit": "GB/s"}
+    assert results["a"]["lacks"]["note"] == "the device has no toys"
+    assert results["b"]["fails"]["note"] == "1 instead of 2"
+    assert results["b"]["raises"]["note"] == "ZeroDivisionError: division by zero"
+    assert f"signal {signal.SIGABRT.value}" in results["b"]["crashes"]["note"]
+    assert results["c"]["hangs"]["note"] == "no end within 1 s"
+    again, reported, now = ran(path)
+    assert again == 1 and reported == [
+        "b fails failed", "b raises failed", "b crashes failed", "c hangs failed"
+    ]  # fmt: skip
+    for letter, checks in results.items():
+        for name, before in checks.items():
+            if before["status"] == "failed":
+                assert now[letter][name].pop("earlier") == before
+                assert now[letter][name]["note"] == before["note"]
+            else:
+                assert now[letter][name] == before
+    assert len(load(path)["runs"]) == 2
+
+
+def test_the_status_goes_by_the_stages_that_decide(tmp_path: Path) -> None:
+    fails = Stage("a", "", 1.0, (toy_checks.FAILS,))
+    passes = Stage("b", "", 0.0, (PASSES, toy_checks.LACKS), decides=True)
+    report = Report(tmp_path / "one.json", ABOUT)
+    report.end("a", "fails", {"status": "failed"}, 0)
+    assert report.status((fails, passes)) == 3
+    report.left("b", "passes", "no time")
+    report.end("b", "lacks", {"status": "skipped"}, 0)
+    assert report.status((fails, passes)) == 3
+    report.end("b", "passes", {"status": "passed"}, 0)
+    assert report.status((fails, passes)) == 0
+    report.end("b", "passes", {"status": "failed"}, 0)
+    assert report.status((fails, passes)) == 1
+
+
+def test_without_time_everything_is_left_for_the_next_run(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    status, reported, results = ran(path, seconds=1e-3)
+    assert (status, reported) == (3, [])
+    assert {one["status"] for checks in results.values() for one in checks.values()} == {"left"}
+    assert ran(path)[0] == 1
+
+
+def test_checks_that_their_stage_had_no_time_for_run_after_all_stages(tmp_path: Path) -> None:
+    stages = (Stage("a", "", 0.0, (PASSES,)), Stage("b", "", 1.0, (PASSES,), decides=True), STAGES[3])
+    status, reported, results = ran(tmp_path / "report.json", stages)
+    assert status == 0 and reported == ["b passes passed", "a passes passed", "d passes passed"]
+    assert results["a"]["passes"]["status"] == "passed"
+
+
+def test_the_end_of_the_time_ends_a_check_that_is_no_failure(tmp_path: Path) -> None:
+    """The check hangs until the whole time is over; it is left, not failed, and after a short time no suspect."""
+    path = tmp_path / "report.json"
+    for _ in range(2):
+        status, _, results = ran(path, (Stage("c", "", 1.0, (HANGS,), decides=True, limit=LONG), STAGES[3]), 9.0)
+        assert status == 3
+        assert results["c"]["hangs"]["status"] == "left" and "ran" not in results["c"]["hangs"]
+        assert "the time was over after " in results["c"]["hangs"]["note"]
+
+
+def test_a_check_without_an_end_needs_more_time_until_its_limit_has_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the second run on, it runs after the others. However often the time was too short, it has not failed."""
+    monkeypatch.setattr(run, "_LONG_SECONDS", 0.0)
+    monkeypatch.setattr(run, "_RESERVE", 0.0)
+    path = tmp_path / "report.json"
+    endless = Stage("c", "", 1.0, (HANGS,), decides=True, limit=100.0)
+    assert ran(path, (endless, STAGES[3]), 6.0)[:2] == (3, ["c hangs left"])
+    stages = (endless, Stage("b", "", 0.0, (PASSES,), decides=True), STAGES[3])
+    assert ran(path, stages, 6.0)[:2] == (3, ["b passes passed", "c hangs left"])
+    for _ in range(MOST_ATTEMPTS - 1):
+        status, _, results = ran(path, stages, 6.0)
+        assert (status, results["c"]["hangs"]["status"]) == (3, "left")
+        note = r"it needs more than \d s: run the command again with --minutes 2 or more"
+        assert re.fullmatch(note, line(results["c"]["hangs"]))
+    stages = (dataclasses.replace(endless, limit=1.0), STAGES[3])
+    status, _, results = ran(path, stages)
+    assert (status, results["c"]["hangs"]["note"]) == (1, "no end within 1 s")
+
+
+def test_a_slow_check_passes_once_it_has_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.json"
+    slow = Stage("e", "", 1.0, (toy_checks.IS_SLOW,), decides=True)
+    report = Report(path, ABOUT)
+    for _ in range(2 * MOST_ATTEMPTS):
+        report.begin("e", "is slow")
+        report.left("e", "is slow", "it needs more than 1 s", ran=1.0)
+        report = Report(path, ABOUT)
+        assert report.is_suspect("e", "is slow")
+    assert report.result("e", "is slow") == {
+        "status": "left", "note": "it needs more than 1 s", "attempts": 0, "ran": 1.0
+    }  # fmt: skip
+    status, reported, results = ran(path, (slow, STAGES[3]))
+    assert (status, reported[0]) == (0, "e is slow passed")
+    assert "earlier" not in results["e"]["is slow"] and line(results["e"]["is slow"]) == ""
+
+
+def test_a_failed_check_runs_again_and_its_failure_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    failed = {"status": "failed", "note": "1 instead of 2", "attempts": 1, "seconds": 0.0}
+
+    def failing() -> Report:
+        report = Report(path, ABOUT, again=path.exists())
+        report.begin("b", "passes")
+        report.end("b", "passes", {"status": "failed", "note": "1 instead of 2"}, 0)
+        assert report.is_final("b", "passes")
+        return Report(path, ABOUT)
+
+    report = failing()
+    assert not report.is_final("b", "passes")
+    report.left("b", "passes", "no time")
+    assert report.result("b", "passes") == failed
+    report.begin("b", "passes")
+    assert report.left("b", "passes", "the time was over") == failed
+    report.begin("b", "passes")  # and the process is gone
+    assert Report(path, ABOUT).result("b", "passes") == failed
+    failing()
+    status, reported, results = ran(path, (Stage("b", "", 1.0, (PASSES,), decides=True), STAGES[3]))
+    assert (status, reported[0]) == (0, "b passes passed")
+    assert results["b"]["passes"]["earlier"] == failed
+    assert line(results["b"]["passes"]) == "failed before (1 instead of 2); now 2 GB/s"
+
+
+def test_a_check_whose_command_is_always_killed_has_failed(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    for attempt in range(1, MOST_ATTEMPTS + 1):
+        report = Report(path, ABOUT)
+        report.begin("b", "passes")  # and the process is gone
+        assert load(path)["results"]["b"]["passes"] == {"status": "running", "attempts": attempt}
+    found = Report(path, ABOUT).result("b", "passes")
+    assert found["status"] == "failed"
+    assert found["note"] == "the command was killed while this check ran, in each of 3 attempts"
+
+
+def test_a_killed_run_leaves_a_whole_file_and_the_next_one_continues(tmp_path: Path) -> None:
+    """The process is killed after its first, second, ... check; its worker then ends too."""
+    path = tmp_path / "report.json"
+    program = f"""
+from pathlib import Path
+from test_verify_run import *
+def tell(stage, check, result):
+    print(stage.letter, check.name, flush=True)
+Run(Report(Path({str(path)!r}), ABOUT), (STAGES[0], STAGES[1], STAGES[3]), LONG, ARGUMENTS, tell, command=COMMAND).run()
+"""
+    final = -1
+    for lines in range(1, 10):
+        command, environment = python_process(program)
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        for _ in range(lines):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        statuses = [one["status"] for checks in load(path)["results"].values() for one in checks.values()]
+        now = sum(one in ("passed", "failed", "skipped") for one in statuses)
+        assert now >= final
+        final = now
+        if now == 8:
+            break
+    assert final == 8 and set(statuses) == {"passed", "failed", "skipped"}
+
+
+def test_a_failed_check_does_not_spoil_the_next(tmp_path: Path) -> None:
+    stages = (Stage("e", "", 1.0, (POISONS, NEEDS_HEALTH), decides=True), STAGES[3])
+    assert ran(tmp_path / "report.json", stages)[1][:2] == ["e poisons failed", "e needs health passed"]
+
+
+def test_a_worker_that_closes_its_output_without_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_EXIT_SECONDS", 0.2)
+    stages = (Stage("e", "", 1.0, (CLOSES_OUTPUT, NEEDS_HEALTH)), STAGES[3])
+    results = ran(tmp_path / "report.json", stages)[2]
+    assert "closed output, but is still running" in results["e"]["closes output"]["note"]
+    assert results["e"]["needs health"]["status"] == "passed"
+
+
+def test_a_worker_that_starts_slowly_goes_on_starting_for_the_next_stage(tmp_path: Path) -> None:
+    stages = (Stage("a", "", 1e-9, (PASSES,)), Stage("b", "", 1.0, (PASSES,), decides=True), STAGES[3])
+    found = Run(Report(tmp_path / "r.json", ABOUT), stages, LONG, ARGUMENTS, lambda *_: None, command=COMMAND)
+    found._check(stages[0], PASSES, 0.0)  # its deadline has passed
+    assert "did not start within 0 s" in found.report.result("a", "passes")["note"]
+    starting = found._worker
+    assert starting is not None and found.run() == 0
+    assert found._worker is starting
+
+
+def test_a_worker_that_does_not_start_leaves_its_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.json"
+    stages = (Stage("b", "", 1.0, (PASSES, toy_checks.LACKS, toy_checks.FAILS), decides=True), STAGES[3])
+    status, _, results = ran(path, stages, command="import sys; sys.exit('there is no driver')")
+    assert status == 3
+    assert {one["status"] for checks in results.values() for one in checks.values()} == {"left"}
+    assert results["b"]["passes"].get("attempts", 0) == 0
+    assert "did not start 2 times in a row" in results["b"]["fails"]["note"]
+    monkeypatch.setattr(run, "_MOST_STARTS", 99)
+    results = ran(path, stages, command="import sys; sys.exit('there is no driver')")[2]
+    assert "ended with status 1: there is no driver" in results["b"]["passes"]["note"]
+    monkeypatch.setattr(run, "_START_SECONDS", 0.2)
+    results = ran(path, stages, command="import time; time.sleep(60)")[2]
+    assert results["b"]["passes"]["note"] == "the process of the checks did not start within 0 s"
+
+
+@pytest.mark.parametrize("name", ["scan float16", "matmul float16"])
+def test_zeros_are_not_the_result_of_float16(name: str) -> None:
+    call = ALGORITHMS[name](SimpleNamespace(fp16=True, fp64=True))  # type: ignore[arg-type]
+    call.compare([one.values for one in call.want])
+    with pytest.raises(Wrong, match="elements are wrong"):
+        call.compare([np.zeros_like(one.values) for one in call.want])
+    one = call.want[0].values.copy()
+    one.flat[np.flatnonzero(one == 1)[0]] = 0
+    with pytest.raises(Wrong, match=r"1 of [0-9]+ elements are wrong"):
+        call.compare([one])
+
+
+def test_only_a_refusal_by_design_does_not_apply() -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise UnsupportedOnDevice("the device cannot")
+
+    def found(decides: bool, may_refuse: bool = False) -> Any:
+        call = Call(refuses, (), [], may_refuse=may_refuse)
+        return outcome(Check("x", lambda context: call.check(None) or {}), Context(None, 1.0), decides)["status"]
+
+    assert (found(True), found(False), found(True, may_refuse=True)) == ("failed", "skipped", "skipped")
+
+
+def test_a_missing_case_of_the_model_does_not_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pydp.bench import specialization_cases
+
+    monkeypatch.setattr(specialization_cases, "wanted", lambda device, families: [])
+    found = outcome(model.CHECKS[0], Context(SimpleNamespace(kind="cpu"), 1.0))
+    assert found["status"] == "skipped" and found["note"].startswith("there is no case 'matmul float32")
+
+
+def shown(table: Any) -> list[list[str]]:
+    """The cells of a rich table, by row."""
+    return [list(row) for row in zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True)]
+
+
+def test_checks_with_equal_results_share_a_row() -> None:
+    left = {"status": "left", "note": "no time was left"}
+    banks = {"1": {"time": 1.0, "degree": 1}, "32": {"time": 9.5, "degree": 32}}
+    results = {
+        "b": {"x": {"status": "passed", "figures": {}}, "y": left, "z": left},
+        "d": {"banks": {"status": "passed", "figures": {"by stride": banks}}},
+        "g": {"y": left},
+    }
+    assert shown(table({"results": results})) == [
+        ["(b) y; z", "left", "no time was left"],
+        ["(d) banks", "passed", "time (conflict degree of the model) by stride: 1: 1.00 (1), 32: 9.50 (32)"],
+        ["(g) y", "left", "no time was left"],
+    ]
+
+
+def test_rates_times_and_strides_of_two_reports_are_compared() -> None:
+    def report(factor: float) -> dict[str, Any]:
+        figures: dict[str, Any] = {
+            "rate": {"rate": 10.0 * factor, "unit": "GB/s"},
+            "launch": {"one at a time (us)": 20.0 * factor, "back to back (us)": 3.0 / factor},
+            "banks": {"by stride": {"1": {"time": 1.0, "degree": 1}, "2": {"time": factor, "degree": 2}}},
+            "nothing": {"rate": 0.0, "unit": "GB/s"},
+            "model": {"Spearman": 0.5},
+        }
+        passed = {name: {"status": "passed", "figures": one} for name, one in figures.items()}
+        return {"about": ABOUT, "results": {"d": passed}}
+
+    cells = {row[0]: row[3] for row in shown(comparison(report(1.0), report(2.0)))}
+    assert cells == {
+        "(d) rate": "2.00", "(d) launch": "one at a time (us): 2.00, back to back (us): 0.50",
+        "(d) banks": "1: 1.00, 2: 2.00", "(d) nothing": "", "(d) model": "",
+    }  # fmt: skip
+
+
+def test_versions_of_the_libraries_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(package: str) -> str:
+        if package != "torch":
+            return f"{package} 1"
+        raise metadata.PackageNotFoundError
+
+    known = {"torch": ["torch"], "cuda": ["cuda-bindings", "cuda-core", "cuda-core"], "else": ["else"], "cupy": [None]}
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: known)
+    monkeypatch.setattr(metadata, "version", lambda package: version(str(package)) if package else version("torch"))
+    found = versions()
+    assert list(found) == ["python", "system", "cuda-bindings", "cuda-core"]
+    assert found["cuda-core"] == "cuda-core 1"
+
+
+def test_a_time_that_is_no_number() -> None:
+    done = CliRunner().invoke(main, ["verify", "--minutes", "nan"])
+    assert done.exit_code == 2 and "--minutes is nan; a finite number is accepted" in done.output
+
+
+def test_a_worker_ends_with_the_process_that_started_it() -> None:
+    command, environment = python_process(COMMAND, json.dumps(ARGUMENTS))
+    reading, writing = os.pipe()
+    process = subprocess.Popen(command, env=environment, stdin=reading, stdout=subprocess.PIPE, text=True)
+    os.close(reading)
+    assert process.stdout is not None
+    os.write(writing, b'{"stage": "c", "check": "hangs", "seconds": 1}\n')
+    os.close(writing)
+    assert process.wait(300) == 0
+    process.stdout.close()
+
+
+def test_a_file_belongs_to_one_device(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    Report(path, ABOUT).end("a", "passes", {"status": "passed"}, 1.0)
+    with pytest.raises(InvalidArgument, match="is a report of a toy, 1, none, pydp 0, not of another"):
+        Report(path, {**ABOUT, "device": "another"})
+    assert Report(path, {**ABOUT, "device": "another"}, again=True).results == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"schema": "pydp-verify-1"}', '{"schema": "x", "about": {}, "results": {}}']
+)
+def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(InvalidArgument, match=r"other.json is not of the form pydp-verify-1; a report of pydp verify"):
+        Report(path, ABOUT)
+    with pytest.raises(InvalidArgument, match="is not of the form"):  # --again replaces reports only
+        Report(path, ABOUT, again=True)
+    assert path.read_text() == text
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidArgument, match="cannot be written"):
+        Report(tmp_path / "file" / "report.json", ABOUT)
+    with pytest.raises(InvalidArgument, match="cannot be read"):
+        load(tmp_path / "missing.json")
