@@ -264,7 +264,7 @@ def test_foreign_byte_order_and_unaligned_data(device):
 
 
 @pytest.mark.oclgrind
-@pytest.mark.parametrize("lanes, window", [(8, 2), (16, 16), (64, 32)])
+@pytest.mark.parametrize("lanes, window", [(8, 2), (16, 16), (64, 32), (8, 32), (24, 32)])
 def test_lanes_that_look_back_together(device, lanes, window):
     """More predecessors than one window holds; segments; records; the order of an operator that does not commute."""
     skip_where_refused(device, "lookback", SIMT)

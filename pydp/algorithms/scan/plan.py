@@ -12,7 +12,7 @@ from pydp.algorithms.lookback import descriptors, words_per_slot
 from pydp.algorithms.operators import Operator
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan.layout import Layout
-from pydp.algorithms.scan.policy import ScanSpec, cut_columns, partition
+from pydp.algorithms.scan.policy import ScanSpec, cut_columns, looking, partition
 from pydp.dtypes import c_declarations, c_name
 from pydp.groups.barrier_plan import Widths, build_kernel, describe_barriers
 from pydp.runtime.programs.program import Kernel, kernel
@@ -120,7 +120,7 @@ def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str)
     }
     if simt:
         lanes = {"lanes": spec.lanes, "columns": spec.columns, "items": spec.items, "pad": spec.pad}
-        return shared | lanes | {"window": spec.window}
+        return shared | lanes | {"window": looking(spec)}
     return shared | {
         "identity": job.operator.identity_text or "",
         "nontemporal": spec.nontemporal and bool(wide),
@@ -141,7 +141,9 @@ def _built(device: Any, template: str, spec: ScanSpec, params: dict[str, object]
     if spec.mapping == "vector":
         return kernel(device, template, "scan", params)
     # Lanes outside the window skip its barriers, unless the driver allows no barrier under such a condition.
-    window = spec.lanes if spec.window > 1 and not device.profile.barriers_under_conditions else spec.window
+    window = looking(spec)
+    if window > 1 and not device.profile.barriers_under_conditions:
+        window = spec.lanes
     needs = _needs(params["phase"], spec.lanes, spec.columns, window)
     return build_kernel(
         device, template, "scan", params, needs, lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup

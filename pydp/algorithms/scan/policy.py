@@ -6,6 +6,7 @@ All functions are pure: they depend only on the device's profile and the problem
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -28,8 +29,8 @@ class ScanSpec:
     device, see `cut_columns`). vector: elements of a vector, 0 for scalar code. nontemporal:
     results bypass the cache.
     lanes: work-items of a work-group. columns: lanes of a row in the work-group's scan. items: elements of a lane.
-    pad: one unused element of local memory after each `pad` elements, 0 for none. window: lanes that look back
-    together, as many predecessors at once. (All simt.)
+    pad: one unused element of local memory after each `pad` elements, 0 for none. window: maximum lanes that look back
+    together, as many predecessors at once (see `looking`). (All simt.)
     barriers, subgroup: synchronization of the lanes (see :mod:`pydp.groups.barrier`; simt).
     width: maximum adjacent columns that a work-item scans together. polls: unsuccessful polls of a predecessor before
     its aggregate is recomputed (0: wait without a limit). plain_polls: poll with volatile loads instead of atomics.
@@ -103,6 +104,11 @@ def partition(spec: ScanSpec, size: int, units: int) -> int:
         return spec.lanes * spec.items
     share = -(-size // (4 * units))
     return min(spec.part, max(SMALL, -(-share // 1024) * 1024))
+
+
+def looking(spec: ScanSpec) -> int:
+    """Lanes that look back together: at most `window`, and a divisor of the work-group."""
+    return math.gcd(spec.window, spec.lanes)
 
 
 def specializations(profile: Profile, problem: ScanProblem, base: ScanSpec) -> list[ScanSpec]:
@@ -443,7 +449,7 @@ def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
         return spec  # elements too large for local memory
     return padded(profile, problem, dataclasses.replace(
         spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, vector=0, nontemporal=False, width=1,
-        window=min(WINDOW, lanes),
+        window=WINDOW,
     ))  # fmt: skip
 
 
@@ -522,9 +528,7 @@ def check(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> str | None:
         )
     if profile.loop_limit is not None and problem.record and itemsize % 4:
         return f"this driver loses records of {itemsize} bytes in local memory; mapping 'vector' is accepted"
-    if spec.lanes % spec.window:
-        return f"window {spec.window} must divide lanes {spec.lanes}"
-    need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad, spec.window)
+    need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad, looking(spec))
     if need > profile.local_bytes:
         return f"the spec needs {need} bytes of local memory; the device has {profile.local_bytes}"
     return None
