@@ -1,4 +1,4 @@
-"""pydp.matmul against NumPy, the textbook kernel and the multiply-add peak, alternating in one run."""
+"""pydp.matmul against NumPy, PyTorch, the textbook kernel and the multiply-add peak, alternating in one run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from pydp.bench import peers
 from pydp.bench.limits import Limits
 from pydp.bench.measure import Row, alternating
 
@@ -29,7 +30,8 @@ def run(
 ) -> list[Row]:
     """One row per dtype and size, (m, n, k) or (batch, m, n, k); without sizes also complex64 and a transposed b.
 
-    Rates in GFLOP/s, ratios to NumPy, the textbook kernel, the multiply-add peak and, for one row, the read limit.
+    Rates in GFLOP/s, ratios to NumPy, PyTorch, the same call on NumPy arrays, the textbook kernel, the
+    multiply-add peak and, for one row, the read limit.
     """
     chosen = list(sizes) if sizes is not None else SQUARES[:2] if quick else SQUARES + SKINNY + SMALL + BATCHES
     rows = []
@@ -56,24 +58,26 @@ def _case(device: Any, dtype: str, size: Size, peak: Any, turned: bool = False) 
     left, right = pydp.field(a, device=device), pydp.field(b, device=device)
     if turned:
         b, right = b.T, right.T
-    out, host = pydp.empty((*batch, m, n), dtype, device=device), np.empty((*batch, m, n), dtype)
+    out = pydp.empty((*batch, m, n), dtype, device=device)
+    host, result = (np.empty((*batch, m, n), dtype) for _ in range(2))
 
     def ours() -> None:
         pydp.matmul(left, right, out=out).event.wait()
 
-    candidates = {"pydp": ours, "numpy": lambda: np.matmul(a, b, out=host), "peak": peak}
+    others: peers.Candidates = {
+        "numpy": lambda: np.matmul(a, b, out=host),
+        "NumPy arrays": lambda: pydp.matmul(a, b, out=result, device=device),
+    }
+    others |= peers.torch(device, lambda torch, a, b, out: torch.matmul(a, b, out=out), a, b, np.empty_like(host))
     textbook = None if batch or turned or dtype == "complex64" else _textbook(device, dtype, left, right, m, n, k)
     if textbook is not None:
-        candidates["textbook"] = textbook
+        others["textbook"] = textbook
     read = Limits(device).read(b.nbytes) if m == 1 else None
-    if read is not None:
-        candidates["read"] = read
-    seconds = alternating(candidates)
+    seconds = alternating({"pydp": ours, "peak": peak} | others | ({"read": read} if read else {}), warm=2)
     np.testing.assert_allclose(out.get(), host, rtol=0, atol=50 * np.finfo(dtype).eps * np.sqrt(k) * k**0.5)
     work = 2.0 * host.size * k * (4 if dtype == "complex64" else 1)
     rate = work / seconds["pydp"] / 1e9
-    peers = [name for name in ("numpy", "textbook") if name in seconds]
-    ratios: dict[str, float] = {name: seconds[name] / seconds["pydp"] for name in peers}
+    ratios: dict[str, float] = {name: seconds[name] / seconds["pydp"] for name in others}
     ratios["FMA peak"] = rate / peak.limit
     if read is not None:
         ratios["read limit"] = b.nbytes / seconds["pydp"] / 1e9 / read.limit

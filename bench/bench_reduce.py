@@ -1,10 +1,11 @@
-"""Reductions against NumPy's and the device's read limit, as read rates."""
+"""Reductions against NumPy's, PyTorch's and the device's read limit, as read rates."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from pydp.bench import peers
 from pydp.bench.limits import Limits
 from pydp.bench.measure import Row, alternating
 
@@ -12,7 +13,10 @@ import pydp
 
 
 def run(device: pydp.Device, quick: bool = False) -> list[Row]:
-    """Sums and maxima of whole arrays, rows and columns, on device data and on NumPy arrays."""
+    """Sums and maxima of whole arrays, rows and columns, on device data.
+
+    The ratio to "NumPy arrays" is to the same call of pydp on NumPy arrays.
+    """
     n = 1 << (20 if quick else 26)
     side = 1 << (10 if quick else 13)
     rng = np.random.default_rng(0)
@@ -39,9 +43,18 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         def on_host(x: Any = x, axis: Any = axis, reference: Any = reference) -> None:
             reference(x, axis=axis)
 
+        def in_torch(torch: Any, x: Any, op: str = op, axis: Any = axis) -> None:
+            function = torch.sum if op == "+" else torch.amax
+            function(x) if axis is None else function(x, axis)
+
+        def on_arrays(x: Any = x, op: str = op, axis: Any = axis) -> None:
+            pydp.reduce(x, op, axis=axis, device=device)
+
         read = Limits(device).read(x.nbytes)
-        seconds = alternating({"pydp": on_device, "NumPy": on_host, "read": read})
+        others = {"NumPy": on_host, "NumPy arrays": on_arrays} | peers.torch(device, in_torch, x)
+        seconds = alternating({"pydp": on_device, "read": read} | others, warm=2)
         rate = x.nbytes / seconds["pydp"] / 1e9
+        ratios = {name: seconds[name] / seconds["pydp"] for name in others}
         rows.append(
             Row(
                 "reduce",
@@ -50,7 +63,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
                 seconds["pydp"],
                 rate,
                 "GB/s",
-                {"NumPy": seconds["NumPy"] / seconds["pydp"], "read limit": rate / read.rate(seconds["read"])},
+                ratios | {"read limit": rate / read.rate(seconds["read"])},
             )
         )
     return rows

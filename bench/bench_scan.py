@@ -1,4 +1,4 @@
-"""Inclusive sums against pyopencl's scan, NumPy's cumsum and a copy kernel, in items per second."""
+"""Inclusive sums against pyopencl's scan, the cumsum of NumPy and PyTorch, and a copy kernel, in items per second."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
+from pydp.bench import peers
 from pydp.bench.limits import Limits
 from pydp.bench.measure import Row, alternating
 
@@ -20,7 +21,10 @@ _FULL = (1 << 16, 1 << 20, 1 << 23, 1 << 26)
 
 
 def run(device: pydp.Device, quick: bool = False, sizes: Sequence[int] | None = None) -> list[Row]:
-    """Flat sums of `sizes` int32 and float32; at the largest size every strategy, segments and both axes; columns."""
+    """Flat sums of `sizes` int32 and float32; at the largest size every strategy, segments and both axes; columns.
+
+    The ratio to "NumPy arrays" is to the same call of pydp on NumPy arrays.
+    """
     sizes = tuple(sizes) if sizes is not None else _QUICK if quick else _FULL
     rows = [_flat(device, dtype, n) for dtype in ("int32", "float32") for n in sizes]
     rows += _variants(device, max(sizes))
@@ -56,7 +60,7 @@ def _flat(device: pydp.Device, dtype: str, n: int) -> Row:
     array = cl.array.to_device(device.queue, x)
     target = cl.array.empty_like(array)
     theirs = InclusiveScanKernel(device.context, np.dtype(dtype), "a+b", neutral="0")
-    host = np.empty_like(x)
+    host, ours = np.empty_like(x), np.empty_like(x)
     copy = Limits(device).copy(x.nbytes)
     seconds = alternating(
         {
@@ -64,7 +68,10 @@ def _flat(device: pydp.Device, dtype: str, n: int) -> Row:
             "copy kernel": copy,
             "pyopencl": _blocking(device, lambda: theirs(array, target)),
             "NumPy": lambda: np.cumsum(x, dtype=dtype, out=host),
+            "NumPy arrays": lambda: pydp.scan(x, out=ours, device=device),
         }
+        | peers.torch(device, lambda torch, x, out: torch.cumsum(x, 0, dtype=x.dtype, out=out), x, host),
+        warm=2,
     )
     seconds["copy kernel"] *= 2 * x.nbytes / copy.work  # scaled to the bytes that the scan reads and writes
     return _row(device, f"sum of {n} {dtype}", seconds, n)

@@ -1,4 +1,4 @@
-"""Sorts against NumPy's, and against the merge sort."""
+"""Sorts against those of NumPy, PyTorch and Warp, and against the merge sort."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from pydp.bench import peers
 from pydp.bench.measure import Row, alternating
 
 import pydp
@@ -30,21 +31,23 @@ _CASES: tuple[tuple[str, str, tuple[int, ...], int], ...] = (
     ("argsort", "int32", (1 << 22,), 0),
     ("argsort", "float32", (1 << 22,), 0),
     ("sort_by_key", "int32", (1 << 22,), 0),
+    ("sort_by_key", "int32", (1 << 24,), 0),
 )
 
 
 def run(device: pydp.Device, quick: bool = False) -> list[Row]:
-    """Sorts of random numbers in million elements per second. Peers: np.sort (default kind) or a stable np.argsort, and
-    the merge sort of pydp."""
+    """Sorts of random numbers in million elements per second. Peers: np.sort (default kind) or a stable np.argsort;
+    PyTorch, which always returns the order too; Warp, for pairs; pydp on NumPy arrays, and its merge sort."""
     rng = np.random.default_rng(0)
     return [_row(device, rng, *case) for case in (_CASES[:5] if quick else _CASES)]
 
 
 def _row(device: pydp.Device, rng: Any, name: str, dtype: str, shape: tuple[int, ...], axis: int) -> Row:
     x = _numbers(rng, np.dtype(dtype), shape)
-    field, values = pydp.field(x, device=device), pydp.field(np.zeros(shape, np.int32), device=device)
+    values = np.zeros(shape, np.int32)
+    host = (x, values) if name == "sort_by_key" else (x,)
+    arrays = tuple(pydp.field(one, device=device) for one in host)
     function = getattr(pydp, name)
-    arrays = (field, values) if name == "sort_by_key" else (field,)
     merge = merge_default(device.profile, SortProblem(dtype, shape[axis], x.size // shape[axis], 2 * x.itemsize))
 
     def ours(spec: Any = None) -> None:
@@ -61,10 +64,15 @@ def _row(device: pydp.Device, rng: Any, name: str, dtype: str, shape: tuple[int,
     calls: dict[str, Callable[[], Any]] = {
         "pydp": ours,
         "merge sort": lambda: ours(merge),
+        "NumPy arrays": lambda: function(*host, axis=axis, device=device),
         "NumPy": sorts if name == "sort" else argsorts,
     }
+    if name != "sort_by_key":
+        calls |= peers.torch(device, lambda torch, x: torch.sort(x, axis, stable=name == "argsort"), x)
+    else:
+        calls |= peers.warp_pairs(device, x, values)
     seconds = alternating(calls, budget=8.0, warm=2)  # the second call is recorded
-    ratios = {peer: seconds[peer] / seconds["pydp"] for peer in ("NumPy", "merge sort")}
+    ratios = {peer: seconds[peer] / seconds["pydp"] for peer in calls if peer != "pydp"}
     case = f"{'x'.join(map(str, shape))} {dtype}{' axis 0' if axis == 0 and len(shape) > 1 else ''}"
     return Row(name, case, device.name, seconds["pydp"], x.size / seconds["pydp"] / 1e6, "Mitem/s", ratios)
 

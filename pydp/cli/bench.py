@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _OTHERS = (
     "forall",
+    "vector_functions",
     "barrier",
     "lds",
     "overhead",
@@ -60,10 +61,10 @@ def bench(
 ) -> None:
     """Run each BENCHMARK and compare it with the device's limits, NumPy and other libraries that are installed.
 
-    Without BENCHMARK, it runs all except tuning, which takes half an hour. A BENCHMARK is an algorithm, or barrier
-    (implementations of barriers), lds (bank conflicts of local memory), overhead (the time of a call beyond the
-    driver's own), first_call (the first call of a new function) or tuning (tuned specializations compared with all
-    candidates).
+    Without BENCHMARK, it runs all except tuning, which takes half an hour. A BENCHMARK is an algorithm,
+    vector_functions (kernels of users, compared with Numba), barrier (implementations of barriers), lds (bank conflicts
+    of local memory), overhead (the time of a call beyond the driver's own), first_call (the first call of a new
+    function) or tuning (tuned specializations compared with all candidates).
 
     With --specializations, it measures how well the cost model picks specializations, for families such as matmul and
     scan. Cases that are already in the --json file are not measured again, so a long measurement can be made in parts.
