@@ -68,7 +68,7 @@ def _row(device: pydp.Device, rng: Any, name: str, dtype: str, shape: tuple[int,
         "NumPy": sorts if name == "sort" else argsorts,
     }
     if name != "sort_by_key":
-        calls |= peers.torch(device, lambda torch, x: torch.sort(x, axis, stable=name == "argsort"), x)
+        calls |= peers.torch(device, lambda torch, x: torch.sort(x, dim=axis, stable=name == "argsort"), x)
     else:
         calls |= peers.warp_pairs(device, x, values)
     seconds = alternating(calls, budget=8.0, warm=2)  # the second call is recorded
