@@ -15,6 +15,7 @@ import numpy as np
 import pyopencl as cl
 from pydp.bench.measure import alternating
 
+from pydp.runtime.memory.large_pages import new_buffer
 from pydp.runtime.programs.program import kernel
 
 _TYPES = {"float32": "float", "float64": "double"}
@@ -113,8 +114,8 @@ class Limits:
             each = min(each, profile.loop_limit // 2)
         count = items * each * width * 4
         flags = cl.mem_flags.READ_WRITE
-        source = cl.Buffer(self.device.context, flags, count)
-        target = cl.Buffer(self.device.context, flags, count)
+        # On CPUs, small pages would lower the limit below what pydp's own arrays reach.
+        source, target = (new_buffer(self.device.context, flags, count) for _ in range(2))
         queue = self.device.queue
         cl.enqueue_copy(queue, source, np.zeros(count, np.uint8))
         args = [source, target, np.int32(each), np.int64(1 if self.vector else items)]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+_SHORT = 0.05  # seconds
+
 
 @dataclass
 class Row:
@@ -55,16 +57,16 @@ def alternating(
     """Median seconds of each candidate; candidates alternate.
 
     Each candidate is first called `warm` times without timing. Then at least 3 and at most `repeats` rounds run, until
-    `budget` seconds are over. Before each timed call the threads of the candidate before it come to rest; a call of
-    less than 10 ms is then made once without timing, because it would measure how fast its own threads wake. A
-    candidate must block until its work is done.
+    `budget` seconds are over. Before each timed call the threads of the candidate before it come to rest. A call of
+    less than 50 ms is then made once without timing: the system may wake the threads of a driver on one core, and
+    spreads them over the cores some milliseconds later. A candidate must block until its work is done.
     """
     short = set()
     for name, call in candidates.items():
         for _ in range(max(warm, 1)):
             start = time.perf_counter()
             call()
-        if time.perf_counter() - start < 0.01:
+        if time.perf_counter() - start < _SHORT:
             short.add(name)
     times: dict[str, list[float]] = {name: [] for name in candidates}
     began = time.perf_counter()

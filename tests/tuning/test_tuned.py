@@ -126,7 +126,7 @@ def test_blocks_of_another_shape_leave_no_core_idle(tmp_path: Path, monkeypatch:
         MatmulProblem("float64", 1, 512, 2048, 1024),
         MatmulProblem("float64", 1, 1024, 1024, 1024),
     )
-    spec = dataclasses.replace(FAMILY.default(profile, wide), tile_m=2048)
+    spec = dataclasses.replace(FAMILY.default(profile, wide), tile_m=2048, tile_n=512)
     store_of(device).add([Trial(shape_class(square), fields_of(spec), 0.9)])
     assert predicted(FAMILY, device, wide, spec) is not None
     found = provide(FAMILY, device, wide)  # 300 x 1100 has three such blocks, for two cores

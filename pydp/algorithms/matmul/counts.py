@@ -20,6 +20,7 @@ _LATENCY, _ISSUED = 4.0, 2.0  # latency of a multiply-add in cycles; multiply-ad
 _TILE_CYCLES = 30.0  # overhead of a register tile: arguments, loop set-up, latency of the first loads
 _BLOCK_CYCLES = 1000.0  # overhead of a block that is packed: its indices, and edges and set-up of the two packings
 _GROUPS_PER_UNIT = 4  # as in plan.py
+_LATE = 0.25  # of a block: how much later a product ends if a thread wakes late and others take its blocks
 
 
 class _Product:
@@ -94,7 +95,8 @@ def _packed(size: _Size) -> list[Phase]:
     tile_k = even(size.part_k, spec.tile_k, 32)
     blocks_m, blocks_n = -(-product.m // tile_m), -(-product.n // tile_n)
     blocks = blocks_m * blocks_n * size.parts * product.batches
-    groups, balance = min(blocks, _GROUPS_PER_UNIT * units), spread(blocks, units)
+    groups = min(blocks, _GROUPS_PER_UNIT * units)
+    balance = spread(blocks, units) + _LATE * units / blocks
     return [
         _pack_b(product, spec.width, blocks_m, groups, balance),
         _pack_a(product, (spec.rows, spec.width), blocks_n, groups, balance),
@@ -176,8 +178,8 @@ def _multiply(size: _Size, tiles: tuple[int, int, int], groups: int, balance: fl
     cached = 0.0 if b_block + spec.rows * tile_k * item < 0.8 * l1 else panels
     if (spec.rows + spec.columns) * tile_k * item > 0.9 * l1 and spec.rows * tile_k * item > l1 / 2:
         cached += strips * (full + 1) * k * spec.rows * item  # the panel of A does not stay in L1
-    # The fraction of the panels that L2 does not keep from strip to strip; L2 also holds rows of A and results of C.
-    beyond = max(0.0, min(1.0, (b_block / l2 - 0.35) / 0.65))
+    # The fraction of the panels that L2 does not keep from strip to strip; L3 keeps up with the rest.
+    beyond = max(0.0, min(1.0, (b_block / l2 - 0.75) / 0.25))
     c_bytes = float(product.batches * m * n * product.narrow)
     c_block = min(tile_m, m) * min(tile_n, n) * product.narrow
     near = product.fits(c_bytes) or c_block + b_block < 0.75 * l2  # C stays in L2 between blocks of k

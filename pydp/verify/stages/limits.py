@@ -49,11 +49,12 @@ def _driver_copy(context: Context) -> dict[str, Any]:
     import pyopencl as cl
 
     from pydp.bench.measure import alternating
+    from pydp.runtime.memory.large_pages import new_buffer
 
     device = context.device
     flags = cl.mem_flags.READ_WRITE
     size = _bytes(device)
-    source, target = (cl.Buffer(device.context, flags, size) for _ in range(2))
+    source, target = (new_buffer(device.context, flags, size) for _ in range(2))
     cl.enqueue_copy(device.queue, source, np.zeros(size, np.uint8))
     seconds = alternating({"copy": lambda: cl.enqueue_copy(device.queue, target, source).wait()}, budget=2.0)["copy"]
     return {"rate": 2 * size / seconds / 1e9, "unit": "GB/s", "seconds": seconds}
