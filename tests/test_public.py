@@ -14,9 +14,9 @@ pytestmark = pytest.mark.host
 
 PUBLIC = """
 BuildFailed CheckFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError
-UnsupportedOnDevice VectorError argsort atomic_add atomic_and atomic_max atomic_min atomic_or atomic_sub
-atomic_xor bincount checked device devices empty explain extent field fma forall full grid group_barrier
-histogram index local_field math matmul private_field project read_only record reduce scan section sort sort_by_key
+UnsupportedOnDevice VectorError argsort argwhere atomic_add atomic_and atomic_max atomic_min atomic_or atomic_sub
+atomic_xor bincount checked compress device devices empty explain extent field flatnonzero fma forall full grid group_barrier
+histogram index local_field math matmul nonzero partition private_field project read_only record reduce scan section select sort sort_by_key
 tile transpose tune using vector where zeros
 """.split()
 
