@@ -8,8 +8,9 @@
 ## SOURCE)`), heads, k_unit, e_unit, s_unit (1 or -1: the stride; 0: the stride is an argument), value (C type of the
 ## state), combine (text of its operator), kind (of the state: "count", "lengths", "sums"), elements (kept elements are
 ## stored), word, element_words (C type and number of the words of an element), indexes (their numbers are stored), axes (of the
-## array whose indexes these are; 1: flat), rest (the other elements follow the kept ones), sums, summand (C type of the
-## values), sum (C type of the sums), convert (of a value x), combine_sums (text of the operator of sums), pads (bytes of
+## array whose indexes these are; 1: flat), rest (the other elements follow the kept ones), ranks (the number of heads
+## before the end of each element's run is stored at the index that s has for the element), sums, summand (C type of the
+## values s), sum (C type of the sums), convert (of a value x), combine_sums (text of the operator of sums), pads (bytes of
 ## padding in the state), count_type ("" or the C type of the caller's count).
 <%def name="prelude()">
 #pragma OPENCL FP_CONTRACT OFF
@@ -17,8 +18,10 @@ ${declarations}
 typedef ${source} SOURCE;
 typedef ${value} VALUE;
 typedef ${word} WORD_OF_ELEMENT;
-% if sums:
+% if sums or ranks:
 typedef ${summand} SUMMAND;
+% endif
+% if sums:
 typedef ${sum} SUM;
 ${combine_sums}
 static SUM converted(const SUMMAND x) { return ${convert}; }
@@ -63,7 +66,7 @@ ${array("k", "SOURCE", k_unit).strip()}
 % if elements or rest:
 , ${array("e", "WORD_OF_ELEMENT", e_unit).strip()}
 % endif
-% if sums:
+% if sums or ranks:
 , ${array("s", "SUMMAND", s_unit).strip()}
 % endif
 , const long n, const int part
@@ -74,12 +77,12 @@ ${names("k", k_unit)}
 % if elements or rest:
 , ${names("e", e_unit)}
 % endif
-% if sums:
+% if sums or ranks:
 , ${names("s", s_unit)}
 % endif
 , n, part
 </%def>
-## The results of the kernel that stores. before: see `seeds` in select_vector.
+## The results of the kernel that stores.
 <%def name="outputs(phase)">
 % if elements:
 , global WORD_OF_ELEMENT* elements_out
@@ -97,6 +100,9 @@ ${names("k", k_unit)}
 , global long* lengths_out
 % elif sums:
 , global SUM* sums_out
+% endif
+% if ranks:
+, global long* ranks_out
 % endif
 , global long* total_out
 % if count_type:

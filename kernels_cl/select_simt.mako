@@ -171,6 +171,9 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 %   if rest:
             else places[kept + i - to] = (ushort) i;
 %   endif
+%   if ranks:
+            ranks_out[s[S_AT(begin + i)]] = kept_before + to - 1;
+%   endif
         }
 %   if sums:
         if (begin + first < n && begin + first + ${items} >= n) sums_out[COUNT_OF(sum) - 1] = sum.sum;

@@ -197,6 +197,13 @@ kernel void select_elements(${common.inputs()} ${common.outputs(phase)}) {
     if (end == n && before + count > 0)
         lengths_out[before + count - 1] = n - (count > 0 ? begin + places[count - 1] : last_before);
 % endif
+% if ranks:
+    long rank = before - 1;
+    for (int i = 0; i < size; ++i) {
+        rank += KEEP(begin + i);
+        ranks_out[s[S_AT(begin + i)]] = rank;
+    }
+% endif
     if (end == n) {
         ${common.store_totals("before + count")}
     }

@@ -16,8 +16,8 @@ PUBLIC = """
 BuildFailed CheckFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError
 UnsupportedOnDevice VectorError argsort argwhere atomic_add atomic_and atomic_max atomic_min atomic_or atomic_sub
 atomic_xor bincount checked compress device devices empty explain extent field flatnonzero fma forall full grid group_barrier
-histogram index local_field math matmul nonzero partition private_field project read_only record reduce scan section select sort sort_by_key
-tile transpose tune using vector where zeros
+histogram index local_field math matmul nonzero partition private_field project read_only record reduce reduce_by_key run_length_encode scan section select sort sort_by_key
+tile transpose tune unique using vector where zeros
 """.split()
 
 

@@ -49,7 +49,8 @@ class Job:
 
     n: elements. steps: the strides of the arrays k (condition), e (elements) and s (values of sums). element: bytes of
     a stored element, 0 if none is stored. shape: of the array whose indexes are stored; () for none. lengths: the
-    lengths of runs are stored. rest: the other elements are stored after the kept ones. summand, sums: dtype of the
+    lengths of runs are stored. rest: the other elements are stored after the kept ones. ranks: the number of the run of
+    each element is stored, at the index that s has for the element. summand, sums: dtype of the
     values and operator of reduce_by_key. count: dtype of the caller's count.
     """
 
@@ -60,6 +61,7 @@ class Job:
     shape: tuple[int, ...] = ()
     lengths: bool = False
     rest: bool = False
+    ranks: bool = False
     summand: np.dtype | None = None
     sums: Operator | None = None
     count: np.dtype | None = None
@@ -122,6 +124,7 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "indexes": bool(job.shape),
         "axes": len(job.shape),
         "rest": job.rest,
+        "ranks": job.ranks,
         "sums": sums is not None,
         "summand": "" if job.summand is None else c_name(job.summand),
         "sum": "" if sums is None else c_name(sums.dtype),

@@ -50,3 +50,12 @@ def columns(made: Any, count: Any, *_: Any) -> tuple[Any, ...]:
 def counted(made: Any, count: Any, *_: Any) -> tuple[Any, Any]:
     """(the array, `count`); an int for NumPy arrays."""
     return made, int(count) if isinstance(count, np.ndarray) else count
+
+
+def trimmed_alike(made: Any, count: Any) -> tuple[Any, ...]:
+    """The first `count` elements of several arrays."""
+    if isinstance(made[0], Field):
+        shape = DeferredShape(count)
+        return tuple(one.deferred(shape) for one in made)
+    length = length_of(count)
+    return tuple(part_of(one, length) for one in made)
