@@ -19,7 +19,7 @@ from pydp.algorithms.scan.plan import Job as ScanJob
 from pydp.algorithms.scan.policy import ScanProblem
 from pydp.algorithms.scan.policy import default as default_scan
 from pydp.algorithms.select.policy import FAMILY, SelectProblem, SelectSpec, partition_size
-from pydp.dtypes import c_declarations, c_name, dtype_text, natural_alignment
+from pydp.dtypes import c_declarations, c_name, dtype_text, natural_alignment, vector_parts
 from pydp.groups.barrier_plan import Widths, build_kernel, describe_barriers
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.programs.program import Kernel, kernel
@@ -132,10 +132,12 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "combine_sums": "",
         "pads": pads,
         "count_type": "" if job.count is None else c_name(job.count),
+        **_vector_sums(job),
         "phase": phase,
         "most": most,
         "block": min(spec.block, most),
         "wide": min(wide, 16),
+        "nontemporal": spec.nontemporal,
         "word_bytes": job.word,
         "compress": job.element in (0, job.word) and (job.steps[1] == 1 or not job.element),
         "wide_words": profile.int64_atomics,
@@ -148,6 +150,30 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "lanes": spec.lanes,
         "columns": spec.columns,
         "items": spec.items,
+    }
+
+
+def sums_by_vectors(job: Job) -> bool:
+    """Whether the sums of runs are computed by vectors: the operator and the conversion of values have a vector form."""
+    sums = job.sums
+    if sums is None or job.summand is None or vector_parts(sums.dtype) or sums.dtype.kind == "c":
+        return False
+    forms = sums.vector_body is not None and sums.identity is not None
+    return forms and job.steps[2] == 1 and bool(conversion(job.summand, sums.dtype, "values")[1])
+
+
+def _vector_sums(job: Job) -> dict[str, object]:
+    """Template parameters of sums by vectors."""
+    sums = job.sums
+    if sums is None or not sums_by_vectors(job):
+        return {"sum_bytes": 1, "mask": "", "identity": "", "combine_sums_vector": "", "convert_vector": ""}
+    assert job.summand is not None
+    return {
+        "sum_bytes": sums.dtype.itemsize,
+        "mask": c_name(np.dtype(f"i{sums.dtype.itemsize}")),
+        "identity": sums.identity_text,
+        "combine_sums_vector": sums.vector_function(16, "combine_sums_vector"),
+        "convert_vector": conversion(job.summand, sums.dtype, "values")[1],
     }
 
 
@@ -181,13 +207,14 @@ class SelectPlan:
 
     def _kernel(self, device: Any, phase: str) -> Kernel:
         spec, job = self.spec, self.job
-        params = _parameters(device, job, spec, phase, self.state, min(spec.part, -(-self.part // 64) * 64))
+        params = _parameters(device, job, spec, phase, self.state, spec.part)
         if spec.mapping == "simt":
             return build_kernel(
                 device, "select_simt.mako", "select_elements", params, _needs(phase, spec.lanes, spec.columns),
                 lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup,
             )  # fmt: skip
-        return kernel(device, "runs_vector.mako" if job.sums else "select_vector.mako", "select_elements", params)
+        streams = job.sums is not None and not sums_by_vectors(job)
+        return kernel(device, "runs_vector.mako" if streams else "select_vector.mako", "select_elements", params)
 
     def _between(self, device: Any) -> Any:
         """The inclusive scan of the partitions' states, in place."""
