@@ -112,7 +112,28 @@ def _transposes(spec):
     return pydp.explain(pydp.transpose, x, spec=given)
 
 
+def _selections(function):
+    def run(spec):
+        ends = pydp.device().profile.loop_limit is not None  # where none may wait, there is but one strategy
+        x = np.repeat(np.random.default_rng(6).integers(-9, 9, 700), 3).astype(np.int32)
+        strategy = "reduce_then_scan" if ends or function is pydp.partition else "lookback"
+        given = {"mapping": "simt", "lanes": LANES, "columns": 16, "items": 3, "strategy": strategy, **spec}
+        heads = np.flatnonzero(np.diff(x, prepend=99))
+        if function is pydp.reduce_by_key:
+            got, args = function(x, x, spec=given)[1], (x, x)
+            want = np.add.reduceat(x, heads)
+        else:
+            got, args = function(x, "x > 0", spec=given)[0], (x, "x > 0")
+            want = np.concatenate([x[x > 0], x[x <= 0]])
+        np.testing.assert_array_equal(got, want, err_msg=str(spec))
+        return pydp.explain(function, *args, spec=given)
+
+    return run
+
+
 KERNELS = {
+    "select_simt.mako partition": _selections(pydp.partition),
+    "select_simt.mako reduce_by_key": _selections(pydp.reduce_by_key),
     "scan_simt.mako lookback": _scans("lookback"),
     "scan_simt.mako reduce_then_scan": _scans("reduce_then_scan"),
     "sort_tile_simt.mako": _sorts,

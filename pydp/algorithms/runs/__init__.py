@@ -1,6 +1,6 @@
 """``pydp.unique``, ``run_length_encode`` and ``reduce_by_key``: runs of equal elements.
 
-The heads of runs are selected by the kernels of :mod:`pydp.algorithms.select`: an element is kept if it differs from its
+The kernels of :mod:`pydp.algorithms.select` select the heads of runs: an element is kept if it differs from its
 predecessor. The same pass stores the lengths of the runs, or reduces values within them.
 """
 
@@ -75,16 +75,16 @@ def reduce_by_key(
 
     keys: array of any shape, strides and dtype; elements are compared by ``==`` and taken in C order. values: array of
     the same shape. Both results have rank 1 and the kind of `keys`. op, dtype: the operator and the dtype of the
-    computation and the result, as for `scan`: any associative operator, also one that is not commutative. The bracketing
-    depends only on the sizes and the device, therefore float results are bitwise reproducible.
+    computation and the result, as for `scan`: any associative operator, commutative or not. The bracketing depends only
+    on the sizes and the device, therefore float results are bitwise reproducible.
 
     count, spec, the length of the results, and errors: as for `run_length_encode`.
 
     >>> pydp.reduce_by_key(np.array([7, 7, 3, 7]), np.array([1, 2, 5, 9]))
     (array([7, 3, 7]), array([3, 5, 9]))
 
-    Source: ``cub::DeviceReduce::ReduceByKey``; D. Merrill and M. Garland, Single-pass Parallel Prefix Scan with Decoupled
-    Look-back (2016).
+    Source: ``cub::DeviceReduce::ReduceByKey``; D. Merrill and M. Garland, Single-pass Parallel Prefix Scan with
+    Decoupled Look-back (2016).
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     unique_keys, sums, total = _launched(keys, values, op, dtype, ("values", "sums"), False, count, **where)
@@ -230,9 +230,7 @@ for _function, _explanation, _reference in (
     (run_length_encode, _explain_encode, _encode_reference),
     (unique, _explain_unique, _unique_reference),
 ):
-    register(
-        Algorithm(_function, _explanation, _reference, sizes=("1048576",), dtype="int32", dtypes="biufc")
-    )
+    register(Algorithm(_function, _explanation, _reference, sizes=("1048576",), dtype="int32", dtypes="biufc"))
 register(
     Algorithm(
         reduce_by_key,

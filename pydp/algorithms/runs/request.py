@@ -51,7 +51,6 @@ def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
     if "first values" in request.results:
         dtypes["first values"] = native(request.values.dtype)
     outputs = [call.output((n,), dtypes[name], name) for name in request.results]
-    # The kernel stores ranks after the number of runs is known to it, and its arguments are in the same order.
     outputs.append(call.output((), COUNT, "total"))
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
     ready.plan.run(call, ready.inputs, outputs)
@@ -87,36 +86,31 @@ def prepare(request: Heads, where: dict[str, Any], run: bool = True) -> tuple[Pr
     others = None if others is None else flat_of(call, others, run)
     stored = keys if "values" in results else others if "first values" in results else None
     read = others if "sums" in results or "ranks" in results else None
-    steps = tuple(1 if one is None else one.strides[0] for one in (keys, stored, read))
+    steps = (keys.strides[0], *(1 if one is None else one.strides[0] for one in (stored, read)))
     operator = None if sums is None else Keyed(sums, Key(sums.key))
-    plan = _plan_of(
-        call.device, keys.dtype, keys.size, steps, None if stored is None else stored.dtype.itemsize, results,
-        request.equal_nan, None if read is None else read.dtype, operator, None if count is None else np.dtype(count.dtype),
-        by_key(request.spec),
-    )  # fmt: skip
-    return Prepared(call, plan, (keys, stored, read), keys, shape, None), sums
+    arrays = (keys.dtype, keys.size, stored.dtype.itemsize if stored is not None else 0, steps)
+    summand, counted = None if read is None else read.dtype, None if count is None else np.dtype(count.dtype)
+    how = (results, request.equal_nan, summand, counted)
+    plan = _plan_of(call.device, arrays, how, operator, by_key(request.spec))
+    return Prepared(call, plan, (keys, stored, read), keys, shape), sums
 
 
 @cached_plan
 def _plan_of(
     device: Any,
-    dtype: np.dtype,
-    n: int,
-    steps: tuple[int, int, int],
-    element: int | None,
-    results: tuple[str, ...],
-    equal_nan: bool,
-    summand: np.dtype | None,
+    arrays: tuple[np.dtype, int, int, tuple[int, ...]],
+    how: tuple[tuple[str, ...], bool, np.dtype | None, np.dtype | None],
     sums: Any,
-    count: np.dtype | None,
     spec: Any,
 ) -> SelectPlan:
+    dtype, n, element, steps = arrays
+    results, equal_nan, summand, count = how
     condition = Condition("x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True)
     job = Job(
         condition,
         n,
         steps,
-        element=element or 0,
+        element=element,
         shape=(n,) if "starts" in results else (),
         lengths="lengths" in results,
         ranks="ranks" in results,

@@ -16,11 +16,10 @@ import numpy as np
 from pydp.algorithms.arguments import integer
 from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.algorithms.select.policy import SelectSpec
-from pydp.algorithms.select.request import Request, explained, flat_of, launched
+from pydp.algorithms.select.request import Request, explained, launched
 from pydp.algorithms.select.results import columns, counted, rows, trimmed
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
-from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import Expected, host
 
@@ -80,7 +79,8 @@ def compress(
 ) -> Any:
     """Return the elements of `x`, in C order, where `mask` is not zero, as ``numpy.compress``.
 
-    mask: bool or uint8 array of rank 1, at most as long as `x` has elements; elements of x beyond it are dropped.
+    mask: array of bools or integers of rank 1, at most as long as `x` has elements; elements of x beyond it are
+    dropped.
     axis: None only; anything else raises InvalidArgument. x, count, spec, the length of the result, errors and source:
     see `select`.
 
@@ -211,24 +211,19 @@ def _explain(which: str, given: Given) -> Explanation:
 
 
 def _kept(x: np.ndarray, predicate: Any, mask: Any) -> np.ndarray | None:
-    """Which elements of a flat array are kept; None for a predicate that only a device evaluates."""
+    """Which elements of a flat array are kept; None for a predicate that NumPy does not evaluate."""
     if mask is not None:
         return host(mask).reshape(-1) != 0
-    if isinstance(predicate, str) and predicate in _COMPARED:
-        return np.asarray(_COMPARED[predicate](x))
-    return None
+    return x > 0 if predicate == "x > 0" else None
 
 
-_COMPARED: dict[str, Callable[[np.ndarray], Any]] = {"x > 0": lambda x: x > 0, "x != 0": lambda x: x != 0}
-
-
-def _select_reference(x: Any, predicate: Any = None, *, mask: Any = None) -> list[Expected] | None:
+def _select_reference(x: Any, predicate: Any = "x > 0", *, mask: Any = None) -> list[Expected] | None:
     x = host(x).reshape(-1)
     kept = _kept(x, predicate, mask)
     return None if kept is None else [Expected(x[kept])]
 
 
-def _partition_reference(x: Any, predicate: Any = None, *, mask: Any = None) -> list[Expected] | None:
+def _partition_reference(x: Any, predicate: Any = "x > 0", *, mask: Any = None) -> list[Expected] | None:
     x = host(x).reshape(-1)
     kept = _kept(x, predicate, mask)
     if kept is None:
@@ -277,6 +272,6 @@ register(
         accepted=("N",),
         operands=2,
         dtype="uint8",
-        dtypes="b",
+        dtypes="biu",
     )
 )

@@ -56,7 +56,7 @@ class Job:
 
     condition: Condition
     n: int
-    steps: tuple[int, int, int]
+    steps: tuple[int, ...]
     element: int = 0
     shape: tuple[int, ...] = ()
     lengths: bool = False
@@ -154,7 +154,7 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
 
 
 def sums_by_vectors(job: Job) -> bool:
-    """Whether the sums of runs are computed by vectors: the operator and the conversion of values have a vector form."""
+    """Whether vectors compute the sums of runs: the operator and the conversion of values have a vector form."""
     sums = job.sums
     if sums is None or job.summand is None or vector_parts(sums.dtype) or sums.dtype.kind == "c":
         return False

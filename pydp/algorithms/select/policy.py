@@ -48,10 +48,10 @@ class SelectSpec:
 class SelectProblem(Problem):
     """A selection as far as its specialization depends on it.
 
-    dtype: of the elements whose condition is evaluated. log_n: logarithm of their number, rounded up. item: bytes
-    that are read for an element. stored: bytes that are stored for a kept element. state: bytes of a partition's state. rest: the other elements are stored, too; the
-    number of all kept elements must be known first, therefore only "reduce_then_scan" is possible. sums: values are
-    reduced between heads.
+    dtype: of the elements whose condition is evaluated. log_n: logarithm of their number, rounded up. item: bytes that
+    are read for an element. stored: bytes that are stored for a kept element. state: bytes of a partition's state.
+    rest: the other elements are stored, too; the number of all kept elements must be known first, therefore only
+    "reduce_then_scan" is possible. sums: values are reduced between heads.
     """
 
     family: ClassVar[str] = "select"
@@ -106,7 +106,7 @@ def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
     careful = profile.loop_limit is not None
     safe = profile.group_progress and not careful and not problem.rest
     polls = 256 if careful else 20000 if profile.group_progress else 1000
-    part = _power_below(max(profile.l2_bytes, 1 << 18) // 8 // max(problem.stored, 4))
+    part = _power_below(max(profile.l2_bytes, 1 << 18) // 4 // max(problem.stored, 4))
     part = max(64, min(part, 32768, _LOOP_BOUND_PART if careful else 32768))
     nbytes = problem.stored << problem.log_n
     streamed = nbytes > max(2 * profile.l2_bytes * profile.compute_units, 1 << 23)
@@ -200,7 +200,7 @@ def check(profile: Profile, problem: SelectProblem, spec: SelectSpec) -> str | N
 def _check_vector(profile: Profile, problem: SelectProblem, spec: SelectSpec) -> str | None:
     if profile.loop_limit is not None and spec.part * (4 + problem.stored) > profile.loop_limit:
         return (
-            f"part {spec.part} may take more loop iterations than the {profile.loop_limit} after which this driver ends "
+            f"part {spec.part} may take more than {profile.loop_limit} loop iterations, after which this driver ends "
             "loops; smaller partitions are accepted"
         )
     need = _private_bytes(problem, spec.part)

@@ -42,7 +42,6 @@ class Prepared(NamedTuple):
     inputs: tuple[Operand | None, Operand | None, Operand | None]
     x: Operand
     shape: tuple[int, ...]
-    count: Operand | None
 
 
 def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
@@ -101,7 +100,7 @@ def prepare(request: Request, where: dict[str, Any], run: bool = True) -> Prepar
     stored = None if count is None else np.dtype(count.dtype)
     plan = _plan_of(call.device, which, arrays, Keyed(predicate, Key(predicate.key)), stored, by_key(request.spec))
     inputs = (read, None if which in _INDEXES else x, None)
-    return Prepared(call, plan, inputs, x, shape, None)
+    return Prepared(call, plan, inputs, x, shape)
 
 
 def condition_of(request: Request, x: Operand, mask: Operand | None) -> Predicate:
@@ -129,15 +128,17 @@ def check_count(count: Any) -> None:
         raise InvalidArgument(f"count is {count!r}; a Field or pyopencl Array of one int32 or int64 is accepted")
     if count.dtype not in _COUNTS or count.shape not in ((), (1,)):
         raise InvalidArgument(
-            f"count has shape {count.shape} and dtype {count.dtype}; one int32 or int64, of shape () or (1,), is accepted"
+            f"count has shape {count.shape} and dtype {count.dtype}; one int32 or int64 of shape () or (1,) is accepted"
         )
 
 
 def check_mask(mask: Operand, x: Operand, which: str) -> None:
     """Raise InvalidArgument for a mask of another dtype or shape."""
-    if mask.dtype != np.bool_ and mask.dtype != np.uint8:
-        raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and uint8 are accepted")
+    if which == "compress" and mask.dtype.kind not in "biu":
+        raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and integers are accepted")
     if which != "compress":
+        if mask.dtype != np.bool_ and mask.dtype != np.uint8:
+            raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and uint8 are accepted")
         if mask.shape != x.shape:
             raise InvalidArgument(f"mask has shape {mask.shape}; the shape of x, {x.shape}, is needed")
     elif len(mask.shape) != 1 or mask.size > x.size:

@@ -33,6 +33,8 @@ class FieldData(Strided):
 
     __slots__ = ("_array", "_shape", "_storage", "_writable", "dtype", "offset", "strides")
 
+    _shape: tuple[int, ...] | DeferredShape
+
     __array_ufunc__ = None  # NumPy then leaves mixed arithmetic and comparisons to this class
 
     def __init__(
@@ -101,7 +103,7 @@ class FieldData(Strided):
 
     @shape.setter
     def shape(self, shape: tuple[int, ...]) -> None:
-        self._shape: tuple[int, ...] | DeferredShape = shape
+        self._shape = shape
 
     def deferred(self, shape: DeferredShape) -> Self:
         """This data with a first axis that is as long as a kernel says. The strides stay as they are."""
