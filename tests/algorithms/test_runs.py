@@ -33,8 +33,8 @@ def encoded(x):
 
 def reduced(keys, values, combine):
     """The key and the left fold of the values of each run."""
-    results = []
-    for first, last in zip(heads_of(keys), [*heads_of(keys)[1:], len(keys)], strict=True):
+    results, heads = [], heads_of(keys)
+    for first, last in zip(heads, [*heads[1:], len(keys)][: len(heads)], strict=True):
         found = values[first]
         for value in values[first + 1 : last]:
             found = combine(found, value)

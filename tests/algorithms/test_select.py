@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from selections import DTYPES, LENGTHS, MAPPINGS, SIMT, STRATEGIES, VECTOR, Guarded, integers, skip_where_refused
 
 import pydp
+from pydp.algorithms import pieces
 from pydp.runtime.arrays.deferred import DeferredShape
 
 
@@ -264,6 +265,35 @@ def test_the_count_goes_to_a_device_scalar(device, dtype):
     got = pydp.select(pydp.field(x), "x > 0", count=count)
     count[...] = 7  # the result does not depend on it
     assert len(got) == (x > 0).sum()
+
+
+def test_arrays_beyond_the_largest_buffer(device, monkeypatch):
+    monkeypatch.setattr(pieces, "ALWAYS_FITS", 0)
+    monkeypatch.setattr(pieces, "limit_of", lambda device: 1 << 12)
+    x = integers(60 * 50, 16).reshape(60, 50)
+    kept = x > 0
+    for view in (x, x.T, x[::-1, ::2]):
+        assert np.array_equal(pydp.select(view, "x > 0"), view[view > 0])
+        assert np.array_equal(pydp.flatnonzero(view), np.flatnonzero(view))
+    assert np.array_equal(pydp.select(x, mask=kept), x[kept])
+    assert np.array_equal(pydp.compress(kept.reshape(-1)[:2777], x), np.compress(kept.reshape(-1)[:2777], x))
+    count = pydp.zeros((), np.int64)
+    got, total = pydp.partition(x, "x > 0", count=count)
+    assert total == int(count) == kept.sum() and np.array_equal(got, np.concatenate([x[kept], x[~kept]]))
+    for one, want in zip(pydp.nonzero(x), np.nonzero(x), strict=True):
+        assert np.array_equal(one, want)
+    assert np.array_equal(pydp.argwhere(x), np.argwhere(x))
+    with pytest.raises(pydp.InvalidArgument, match="is given no condition"):
+        pydp.select(x)
+
+
+@pytest.mark.huge
+def test_more_than_2_to_the_31_elements(device):
+    x = np.zeros((1 << 31) + 3, np.uint8)
+    x[::1_000_003] = 1
+    x[-2:] = 2
+    assert np.array_equal(pydp.select(x, "x > 0"), x[x > 0])
+    assert np.array_equal(pydp.flatnonzero(x), np.flatnonzero(x))
 
 
 def test_the_same_bits_every_time(device):

@@ -16,8 +16,9 @@ import numpy as np
 from pydp.algorithms.arguments import integer
 from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.algorithms.select.policy import SelectSpec
-from pydp.algorithms.select.request import Request, explained, launched
+from pydp.algorithms.select.request import Request, check_choice, explained, launched
 from pydp.algorithms.select.results import columns, counted, rows, trimmed
+from pydp.algorithms.select.stream import select_in_pieces, too_large
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.recording import recorded
@@ -63,7 +64,7 @@ def select(
     ``cub::DeviceSelect``.
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return trimmed(*_launched("select", x, mask, predicate, count, **where))
+    return _found(trimmed, "select", x, mask, predicate, count, where)
 
 
 def compress(
@@ -90,7 +91,7 @@ def compress(
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     if axis is not None:
         raise InvalidArgument(f"axis={axis!r} is not supported by compress; None is accepted")
-    return trimmed(*_launched("compress", x, mask, None, count, **where))
+    return _found(trimmed, "compress", x, mask, None, count, where)
 
 
 def flatnonzero(
@@ -105,7 +106,7 @@ def flatnonzero(
     array([1, 3])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return trimmed(*_launched("flatnonzero", x, None, None, count, **where))
+    return _found(trimmed, "flatnonzero", x, None, None, count, where)
 
 
 def nonzero(
@@ -120,7 +121,7 @@ def nonzero(
     (array([0, 1]), array([1, 0]))
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return columns(*_launched("nonzero", x, None, None, count, **where))
+    return _found(columns, "nonzero", x, None, None, count, where)
 
 
 def argwhere(
@@ -136,7 +137,7 @@ def argwhere(
            [1, 0]])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return rows(*_launched("argwhere", x, None, None, count, **where))
+    return _found(rows, "argwhere", x, None, None, count, where)
 
 
 def partition(
@@ -164,7 +165,7 @@ def partition(
     (array([ 3,  4,  5, -1,  0]), 3)
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return counted(*_launched("partition", x, mask, _no_position(predicate), count, **where))
+    return _found(counted, "partition", x, mask, _no_position(predicate), count, where)
 
 
 def _no_position(predicate: Any) -> Any:
@@ -177,6 +178,21 @@ def _no_position(predicate: Any) -> Any:
         f"predicate is {position}; partition at the k-th smallest element is not implemented, a predicate or mask= is "
         "accepted"
     )
+
+
+def _found(
+    finished: Callable[..., Any], which: str, x: Any, mask: Any, predicate: Any, count: Any, where: dict[str, Any]
+) -> Any:
+    """The results of a call. finished: gives them their length."""
+    if not too_large(which, x, mask, where):
+        return finished(*_launched(which, x, mask, predicate, count, **where))
+
+    def run(which: str, part: Any, flags: Any) -> Any:
+        results = _launched(which, part, flags, predicate, None, **{**where, "wait_for": None})
+        return (counted if which == "partition" else trimmed)(*results)
+
+    check_choice(Request(which, x, mask, predicate, count, where["spec"]))
+    return select_in_pieces(run, which, x, mask, count, where)
 
 
 @recorded

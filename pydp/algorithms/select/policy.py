@@ -106,7 +106,7 @@ def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
     careful = profile.loop_limit is not None
     safe = profile.group_progress and not careful and not problem.rest
     polls = 256 if careful else 20000 if profile.group_progress else 1000
-    part = _power_below(max(profile.l2_bytes, 1 << 18) // 4 // max(problem.stored, 4))
+    part = _power_below(max(profile.l2_bytes, 1 << 18) // 8 // max(problem.stored, 4))
     part = max(64, min(part, 32768, _LOOP_BOUND_PART if careful else 32768))
     nbytes = problem.stored << problem.log_n
     streamed = nbytes > max(2 * profile.l2_bytes * profile.compute_units, 1 << 23)

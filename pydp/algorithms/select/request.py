@@ -20,7 +20,7 @@ from pydp.runtime.call import Call
 from pydp.tuning.choose import cached_plan
 
 _COUNTS = (np.dtype(np.int32), np.dtype(np.int64))
-_INDEXES = ("flatnonzero", "nonzero", "argwhere")
+INDEXES = ("flatnonzero", "nonzero", "argwhere")
 
 
 class Request(NamedTuple):
@@ -49,7 +49,7 @@ def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
     ready = prepare(request, where)
     call, n = ready.call, ready.x.size
     steps: Sequence[int] = ()
-    if request.which not in _INDEXES:
+    if request.which not in INDEXES:
         made = call.output((n,), ready.x.dtype, "elements")
     elif request.which == "nonzero":
         made, steps = call.output((len(ready.shape), n), COUNT, "indexes"), (1, n)
@@ -95,11 +95,11 @@ def prepare(request: Request, where: dict[str, Any], run: bool = True) -> Prepar
     if mask is not None:
         read = flat_of(call, mask, run)
         x = x.view((read.size,), x.strides)
-    axes = shape if which in ("nonzero", "argwhere") else (x.size,) if which in _INDEXES else ()
+    axes = shape if which in ("nonzero", "argwhere") else (x.size,) if which in INDEXES else ()
     arrays = (x.dtype, x.size, read.strides[0], x.strides[0], axes)
     stored = None if count is None else np.dtype(count.dtype)
     plan = _plan_of(call.device, which, arrays, Keyed(predicate, Key(predicate.key)), stored, by_key(request.spec))
-    inputs = (read, None if which in _INDEXES else x, None)
+    inputs = (read, None if which in INDEXES else x, None)
     return Prepared(call, plan, inputs, x, shape)
 
 
@@ -107,7 +107,7 @@ def condition_of(request: Request, x: Operand, mask: Operand | None) -> Predicat
     """The predicate on the elements of the array that decides."""
     if mask is not None:
         return nonzero(mask.dtype)
-    return nonzero(x.dtype) if request.which in _INDEXES else predicate_of(request.predicate, x.dtype)
+    return nonzero(x.dtype) if request.which in INDEXES else predicate_of(request.predicate, x.dtype)
 
 
 def check_choice(request: Request) -> None:
@@ -176,7 +176,7 @@ def _plan_of(
     condition = Condition(
         predicate.title, predicate.dtype, predicate.function(), predicate.declarations, False, predicate.iterations
     )
-    stores = which not in _INDEXES
+    stores = which not in INDEXES
     job = Job(
         condition,
         n,
