@@ -16,6 +16,7 @@ from made_up import profile
 
 import pydp
 from pydp.algorithms.scan import plan as scan_plan
+from pydp.algorithms.select import plan as select_plan
 from pydp.algorithms.sort import policy as sort_policy
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups import barrier_plan
@@ -306,6 +307,7 @@ def test_needs_are_those_of_the_templates():
     """A name that a template does not have, or one it has and nobody names, shows here."""
     for template, needs in {
         "scan_simt.mako": scan_plan._needs("single", 8, 2),
+        "select_simt.mako": select_plan._needs("single", 8, 2),
         "sort_tile_simt.mako": sort_policy.needs(8, 2),
         "wg_reduce.mako": barrier_plan.tree(8),
     }.items():

@@ -191,7 +191,10 @@ class SelectPlan:
         self.job, self.spec, self.choice = job, choice.spec, choice
         self.state = job.state()
         spec, profile = self.spec, device.profile
-        calls = call_budget(profile.loop_limit, job.condition.iterations, f"predicate {job.condition.name}")
+        iterations, what = job.condition.iterations, f"predicate {job.condition.name}"
+        if job.sums is not None:
+            iterations, what = job.sums.iterations, f"op {job.sums.title}"
+        calls = call_budget(profile.loop_limit, iterations, what)
         part = partition_size(spec, job.n, profile.compute_units)
         if calls is not None and spec.mapping == "vector":
             part = min(part, max(2, calls // 8))

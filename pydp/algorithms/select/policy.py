@@ -96,6 +96,11 @@ def _private_bytes(problem: SelectProblem, elements: int) -> int:
     return elements * (problem.stored * (2 if problem.rest else 1) + 8)
 
 
+def _iterations(problem: SelectProblem) -> int:
+    """The most loop iterations for an element (vector): loops over its words copy it up to three times."""
+    return 4 + 3 * problem.stored
+
+
 def _local_bytes(problem: SelectProblem, spec: SelectSpec) -> int:
     tile = spec.lanes * spec.items
     return tile * (3 + problem.stored) + 2 * (spec.lanes + spec.lanes // spec.columns) * (problem.state + 1) + 64
@@ -107,7 +112,11 @@ def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
     safe = profile.group_progress and not careful and not problem.rest
     polls = 256 if careful else 20000 if profile.group_progress else 1000
     part = _power_below(max(profile.l2_bytes, 1 << 18) // 8 // max(problem.stored, 4))
-    part = max(64, min(part, 32768, _LOOP_BOUND_PART if careful else 32768))
+    part = max(64, min(part, 32768))
+    if profile.loop_limit is not None:
+        part = max(2, min(part, _LOOP_BOUND_PART, profile.loop_limit // _iterations(problem)))
+    while _private_bytes(problem, part) > _MOST_PRIVATE and part > 64:
+        part //= 2
     nbytes = problem.stored << problem.log_n
     streamed = nbytes > max(2 * profile.l2_bytes * profile.compute_units, 1 << 23)
     spec = SelectSpec(
@@ -198,7 +207,7 @@ def check(profile: Profile, problem: SelectProblem, spec: SelectSpec) -> str | N
 
 
 def _check_vector(profile: Profile, problem: SelectProblem, spec: SelectSpec) -> str | None:
-    if profile.loop_limit is not None and spec.part * (4 + problem.stored) > profile.loop_limit:
+    if profile.loop_limit is not None and spec.part * _iterations(problem) > profile.loop_limit:
         return (
             f"part {spec.part} may take more than {profile.loop_limit} loop iterations, after which this driver ends "
             "loops; smaller partitions are accepted"
