@@ -14,10 +14,11 @@ pytestmark = pytest.mark.host
 
 PUBLIC = """
 BuildFailed CheckFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError
-UnsupportedOnDevice VectorError argsort atomic_add atomic_and atomic_max atomic_min atomic_or atomic_sub
-atomic_xor bincount checked device devices empty explain extent field fma forall full grid group_barrier
-histogram index local_field math matmul private_field project read_only record reduce scan section sort sort_by_key
-tile transpose tune using vector where zeros
+UnsupportedOnDevice VectorError argsort argwhere atomic_add atomic_and atomic_max atomic_min atomic_or atomic_sub
+atomic_xor bincount checked compress device devices empty explain extent field flatnonzero fma forall full grid
+group_barrier histogram index local_field math matmul nonzero partition private_field project read_only record
+reduce reduce_by_key run_length_encode scan section select sort sort_by_key tile transpose tune unique using vector
+where zeros
 """.split()
 
 
@@ -36,7 +37,10 @@ def test_every_name_is_documented() -> None:
 
 
 def test_algorithms_share_their_last_arguments() -> None:
-    for name in ("matmul", "scan", "reduce", "sort", "argsort", "sort_by_key", "transpose", "histogram", "bincount"):
+    names = (
+        "matmul scan reduce sort argsort sort_by_key transpose histogram bincount select compress flatnonzero nonzero"
+    )
+    for name in [*names.split(), "argwhere", "partition", "unique", "run_length_encode", "reduce_by_key"]:
         parameters = list(inspect.signature(getattr(pydp, name)).parameters)
         assert parameters[-4:] == ["device", "queue", "wait_for", "spec"], name
         assert hasattr(getattr(pydp, name), "__pydp_explain__"), name

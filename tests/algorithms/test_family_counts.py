@@ -16,6 +16,8 @@ from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec
 from pydp.algorithms.reduce.policy import ReduceProblem
 from pydp.algorithms.scan.policy import FAMILY as SCAN
 from pydp.algorithms.scan.policy import ScanProblem, ScanSpec, partition, scan_cycles
+from pydp.algorithms.select.policy import FAMILY as SELECT
+from pydp.algorithms.select.policy import SelectProblem, SelectSpec
 from pydp.algorithms.sort import policy as sort_policy
 from pydp.algorithms.sort.policy import SortProblem
 from pydp.algorithms.transpose.policy import TransposeProblem
@@ -276,3 +278,22 @@ def test_transposes_waste_parts_of_lines() -> None:
     assert (spec.block, lines.read) == (16, 4 << 22)
     half = TRANSPOSE.counts(CPU, problem, dataclasses.replace(spec, block=8)).main
     assert half.read == 2 * lines.read
+
+
+# --- select ----------------------------------------------------------------------------------------------------
+
+
+def test_selections() -> None:
+    # 2^24 float32 in 512 partitions, half of them kept.
+    problem = SelectProblem("float32", 24, 4, 4, 8)
+    found = _counts(SELECT, CPU, problem, SelectSpec("vector", "lookback", part=32768))
+    assert list(found) == ["select"] and found["select"].groups == 512
+    assert found["select"].read == 4 * 2**24 and found["select"].written == 2 * 2**24
+    assert found["select"].signals == pytest.approx(512 * 0.05 / 4)
+    found = _counts(SELECT, CPU, problem, SelectSpec("vector", "reduce_then_scan", part=32768))
+    assert list(found) == ["count", "prefixes", "select"] and found["count"].read == 4 * 2**24
+    assert found["select"].signals == 0
+    rest = dataclasses.replace(problem, rest=True)
+    assert "'reduce_then_scan' is accepted" in str(SELECT.check(CPU, rest, SelectSpec("vector", "lookback")))
+    assert SELECT.default(CPU, rest).strategy == "reduce_then_scan"
+    assert SELECT.default(GPU, problem).mapping == "simt"

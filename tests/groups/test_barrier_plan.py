@@ -16,6 +16,7 @@ from made_up import profile
 
 import pydp
 from pydp.algorithms.scan import plan as scan_plan
+from pydp.algorithms.select import plan as select_plan
 from pydp.algorithms.sort import policy as sort_policy
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.groups import barrier_plan
@@ -112,7 +113,28 @@ def _transposes(spec):
     return pydp.explain(pydp.transpose, x, spec=given)
 
 
+def _selections(function):
+    def run(spec):
+        ends = pydp.device().profile.loop_limit is not None  # where none may wait, there is but one strategy
+        x = np.repeat(np.random.default_rng(6).integers(-9, 9, 700), 3).astype(np.int32)
+        strategy = "reduce_then_scan" if ends or function is pydp.partition else "lookback"
+        given = {"mapping": "simt", "lanes": LANES, "columns": 16, "items": 3, "strategy": strategy, **spec}
+        heads = np.flatnonzero(np.diff(x, prepend=99))
+        if function is pydp.reduce_by_key:
+            got, args = function(x, x, spec=given)[1], (x, x)
+            want = np.add.reduceat(x, heads)
+        else:
+            got, args = function(x, "x > 0", spec=given)[0], (x, "x > 0")
+            want = np.concatenate([x[x > 0], x[x <= 0]])
+        np.testing.assert_array_equal(got, want, err_msg=str(spec))
+        return pydp.explain(function, *args, spec=given)
+
+    return run
+
+
 KERNELS = {
+    "select_simt.mako partition": _selections(pydp.partition),
+    "select_simt.mako reduce_by_key": _selections(pydp.reduce_by_key),
     "scan_simt.mako lookback": _scans("lookback"),
     "scan_simt.mako reduce_then_scan": _scans("reduce_then_scan"),
     "sort_tile_simt.mako": _sorts,
@@ -285,6 +307,7 @@ def test_needs_are_those_of_the_templates():
     """A name that a template does not have, or one it has and nobody names, shows here."""
     for template, needs in {
         "scan_simt.mako": scan_plan._needs("single", 8, 2),
+        "select_simt.mako": select_plan._needs("single", 8, 2),
         "sort_tile_simt.mako": sort_policy.needs(8, 2),
         "wg_reduce.mako": barrier_plan.tree(8),
     }.items():

@@ -191,7 +191,7 @@ def _c_text(expressions: Expressions, text: str, dtype: np.dtype, result: np.dty
 
 def _of_expressions(name: str, dtype: np.dtype, body: str, expressions: Expressions) -> Operator:
     used = tuple(np.dtype(kind) for kind, c_type in _OPTIONAL if c_type in expressions.scalars)
-    declarations = _missing_declarations(dtype, used) if used else ""
+    declarations = missing_declarations(dtype, used) if used else ""
     if expressions.helpers:
         from pydp.lang.opencl.helpers import text
 
@@ -249,14 +249,14 @@ def _lowered(op: Any, dtype: np.dtype) -> Operator:
     from pydp.lang.operator import vector_operator
 
     lowered = vector_operator(op, (dtype, dtype), dtype)
-    others = _missing_declarations(dtype, lowered.dtypes)
+    others = missing_declarations(dtype, lowered.dtypes)
     name = getattr(op, "__name__", type(op).__name__)
     body = f"return {lowered.name}(a, b);"
     text = others + lowered.text + "\n"
     return Operator(name, dtype, body, declarations=text, iterations=lowered.iterations, computes=tuple(lowered.dtypes))
 
 
-def _missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:
+def missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:
     """The declarations of `used`, without those that a kernel on `dtype` has anyway."""
     there = set(_STRUCT.split(c_declarations([dtype])))
     return "".join(part for part in _STRUCT.split(c_declarations([dtype, *used])) if part not in there)

@@ -76,15 +76,15 @@ _WHY = {
     "->": "a pointer",
     ";": "the end of a statement",
 }
-_ACCEPTED = "numbers, a, b, their members, operators on values, casts and OpenCL C functions of values are accepted"
+_ACCEPTED = "members of values, operators on values, casts and OpenCL C functions of values are accepted"
 _SHOWN = 100  # characters of an expression that an error message shows
 
 
-def parse(text: str, dtype: np.dtype, what: str) -> Node:
-    """Parse an expression in two values `a` and `b` of `dtype`. Raises InvalidArgument, which names it `what`."""
+def parse(text: str, dtype: np.dtype, what: str, names: tuple[str, ...] = ("a", "b")) -> Node:
+    """Parse an expression in values of `dtype` with these names. Raises InvalidArgument, which names it `what`."""
     if len(text) > LONGEST:
         raise InvalidArgument(f"{what} has {len(text)} characters; expressions of at most {LONGEST} are accepted")
-    return _Parser(text, what, dict.fromkeys(("a", "b"), type_of(dtype))).tree()
+    return _Parser(text, what, dict.fromkeys(names, type_of(dtype))).tree()
 
 
 def refused(text: str, what: str, column: int | None, message: object) -> InvalidArgument:
@@ -113,6 +113,7 @@ class _Open:
 class _Parser:
     def __init__(self, text: str, what: str, values: dict[str, Type]) -> None:
         self.text, self.what, self.values = text, what, values
+        self.accepted = f"numbers, {', '.join(values)}, {_ACCEPTED}"
         self.open: list[_Open] = []
         self.node: Node | None = None  # the operand just read; None while an operand is expected
         self.nodes = self.at = self.brackets = 0
@@ -130,7 +131,7 @@ class _Parser:
                 self._operator(token, self.node)
         end = len(self.text) + 1
         if self.node is None:
-            self._refuse(end, f"the expression ends where a value is expected; {_ACCEPTED}")
+            self._refuse(end, f"the expression ends where a value is expected; {self.accepted}")
         found = self._reduced(CONDITIONAL, self.node)
         if self.open:
             pair = "'?' has no ':'" if self.open[-1].kind == "?" else "the bracket is not closed"
@@ -147,7 +148,9 @@ class _Parser:
             if match is None or match["wrong"]:
                 word = match[0] if match else self.text[position]
                 why = _WHY.get(word[-1] if word[-1] == "=" else word)
-                self._refuse(position + 1, f"{quoted(word)}{f' ({why})' if why else ''} is not accepted; {_ACCEPTED}")
+                self._refuse(
+                    position + 1, f"{quoted(word)}{f' ({why})' if why else ''} is not accepted; {self.accepted}"
+                )
             if match.lastgroup != "space":
                 found.append(match)
             position = match.end()
@@ -184,7 +187,7 @@ class _Parser:
             self._bracket(column)
         else:
             why = " (a pointer)" if word in ("*", "&") else ""
-            self._refuse(column, f"{quoted(word)}{why} is not accepted where a value is expected; {_ACCEPTED}")
+            self._refuse(column, f"{quoted(word)}{why} is not accepted where a value is expected; {self.accepted}")
 
     def _name(self, word: str, column: int) -> None:
         if word in CASTS:
@@ -202,7 +205,7 @@ class _Parser:
         elif word in FUNCTIONS:
             self._refuse(column, f"the function {word!r} has no arguments; {word}(...) is accepted")
         else:
-            self._refuse(column, f"the name {quoted(word)} is unknown; {_ACCEPTED}")
+            self._refuse(column, f"the name {quoted(word)} is unknown; {self.accepted}")
 
     def _bracket(self, column: int) -> None:
         """A cast, the components of a vector, or an expression in brackets."""
@@ -241,7 +244,7 @@ class _Parser:
         elif word in (":", ",", ")"):
             self._after_value(word, column, self._reduced(CONDITIONAL, node))
         else:
-            self._refuse(column, f"{quoted(word)} is not accepted where an operator is expected; {_ACCEPTED}")
+            self._refuse(column, f"{quoted(word)} is not accepted where an operator is expected; {self.accepted}")
 
     def _member(self, column: int, node: Node) -> None:
         if self.vector_end == self.at - 1:  # in C, the member would belong to the last bracket only
@@ -251,7 +254,7 @@ class _Parser:
         name = self.tokens[self.at] if self.at < len(self.tokens) else None
         place = (name.start() if name else len(self.text)) + 1
         if name is None or not name["name"]:
-            self._refuse(place, f"'.' is not followed by a member name; {_ACCEPTED}")
+            self._refuse(place, f"'.' is not followed by a member name; {self.accepted}")
         self.at += 1
         self.node = self._made(place, member, node, name[0])
 
@@ -268,7 +271,7 @@ class _Parser:
             self._refuse(top.column, "'?' has no ':'; condition ? value : value is accepted")
         elif word == ",":
             if top.kind not in ("call", "vector"):
-                self._refuse(column, f"',' is not accepted outside the arguments of a function; {_ACCEPTED}")
+                self._refuse(column, f"',' is not accepted outside the arguments of a function; {self.accepted}")
             top.nodes.append(node)
             self.node = None
         elif not top.kind:

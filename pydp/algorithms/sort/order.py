@@ -148,7 +148,7 @@ def ordering(
         if bits
         else []
         if function
-        else list(_parts("@", compared, key if isinstance(key, tuple) else None)),
+        else list(comparisons("@", compared, key if isinstance(key, tuple) else None)),
         "descending": descending,
     }
     return values, needed | {compared}, None if None in iterations else sum(one for one in iterations if one)
@@ -173,7 +173,7 @@ def _bits_of(expression: str, dtype: np.dtype, low: int, end: int) -> str:
     return f"(({unsigned} ^ {flipped}{suffix}) >> {low % (8 * dtype.itemsize)} & {(1 << end - low) - 1}{suffix})"
 
 
-def _parts(expression: str, dtype: np.dtype, names: tuple[str, ...] | None = None) -> Any:
+def comparisons(expression: str, dtype: np.dtype, names: tuple[str, ...] | None = None) -> Any:
     """Yields (C expression, is a float) for each comparison, in order: the members of a record (in the order of
     `names`), the parts of a complex number (as NumPy: numbers with NaN last), the components of a vector."""
     vector = vector_parts(dtype)
@@ -187,7 +187,7 @@ def _parts(expression: str, dtype: np.dtype, names: tuple[str, ...] | None = Non
             base, shape = member.subdtype if member.subdtype else (member, ())
             for at in np.ndindex(*shape):
                 index = "".join(f"[{i}]" for i in at)
-                yield from _parts(f"{expression}.{c_member(name)}{index}", base)
+                yield from comparisons(f"{expression}.{c_member(name)}{index}", base)
     elif dtype.kind == "c":
         yield f"({expression}.x != {expression}.x)", False
         yield f"({expression}.y != {expression}.y)", False

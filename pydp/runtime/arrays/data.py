@@ -10,6 +10,7 @@ import pyopencl as cl
 import pyopencl.array
 
 from pydp.errors import InvalidArgument
+from pydp.runtime.arrays.deferred import DeferredShape
 from pydp.runtime.arrays.indexing import Layout, index_layout
 from pydp.runtime.arrays.operand import Operand, Strided, c_strides
 from pydp.runtime.drivers.devices import from_context, from_queue
@@ -30,7 +31,9 @@ class FieldData(Strided):
     users get Fields back.
     """
 
-    __slots__ = ("_array", "_storage", "_writable", "dtype", "offset", "shape", "strides")
+    __slots__ = ("_array", "_shape", "_storage", "_writable", "dtype", "offset", "strides")
+
+    _shape: tuple[int, ...] | DeferredShape
 
     __array_ufunc__ = None  # NumPy then leaves mixed arithmetic and comparisons to this class
 
@@ -88,6 +91,24 @@ class FieldData(Strided):
         strides = c_strides(shape) if array.size == 0 else tuple([int(stride) // size for stride in array.strides])
         made = cls(Storage(buffer, home, array=array), dtype, shape, strides, int(array.offset) // size)
         made._array = array
+        return made
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The lengths of the axes. Waits for the length of a result that only the device knows (`deferred`)."""
+        shape = self._shape
+        if not isinstance(shape, tuple):
+            shape = self._shape = shape.wait()
+        return shape
+
+    @shape.setter
+    def shape(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+
+    def deferred(self, shape: DeferredShape) -> Self:
+        """This data with a first axis that is as long as a kernel says. The strides stay as they are."""
+        made = self._view((self.shape, self.strides, self.offset))
+        made._shape = shape
         return made
 
     @property

@@ -1,0 +1,373 @@
+## Select for CPU drivers: one work-item per work-group.
+## A work-item evaluates the condition of a block of elements (a loop that compilers vectorize), then copies the elements
+## to private memory without a branch: each is stored after the kept ones, where the next one overwrites a dropped one.
+## It publishes the number of kept elements, looks up the number before its partition, and stores whole vectors.
+## Blocks without a kept element are skipped.
+## Launch: one work-group of one work-item per partition of `part` <= most elements.
+## Parameters: see select_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass of
+## reduce-then-scan; "alone": one partition), most (elements of a partition), block, wide (words of a vector of a
+## nontemporal store; 0: plain stores), compress (vectors can be compressed if the processor can), word_bytes, sum_bytes, mask (C type of
+## the masks of sums), identity, combine_sums_vector, convert_vector (of sums).
+<%namespace name="common" file="select_common.mako"/>
+<%namespace name="lookback" file="wg_lookback.mako"/>
+<%
+    recomputed = f"recompute({capture(common.input_names)}, back, &found)"
+    digits = "0123456789abcdef"
+    narrow = min([word_bytes] * elements + [sum_bytes] * sums + [8])  # of the vectors that are compressed
+%>
+${common.prelude()}
+#define BLOCK ${block}
+% if compress:
+/* Processors with AVX-512 move the kept lanes of a vector together; compilers for these processors have functions for
+   it. Elements of 8 and 16 bits need VBMI2. */
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)${" && defined(__AVX512VBMI2__)" if narrow < 4 else ""}
+#define COMPRESS
+#define COMPRESS_int(v, mask) __builtin_ia32_compresssi512_mask(v, (int16) (0), mask)
+#define COMPRESS_uint(v, mask) as_uint16(__builtin_ia32_compresssi512_mask(as_int16(v), (int16) (0), mask))
+#define COMPRESS_ulong(v, mask) as_ulong8(__builtin_ia32_compressdi512_mask(as_long8(v), (long8) (0), mask))
+#define COMPRESS_ushort(v, mask) as_ushort16(__builtin_ia32_compresshi256_mask(as_short16(v), (short16) (0), mask))
+#define COMPRESS_uchar(v, mask) as_uchar16(__builtin_ia32_compressqi128_mask(as_char16(v), (char16) (0), mask))
+#endif
+% endif
+
+/* Sets the flags of elements first .. first + count - 1; returns the number of those that are kept. */
+static int mark(${common.inputs()}, const long first, const int count, uchar* flags) {
+    int sum = 0;
+% if heads:
+    int start = 0;
+    if (first == 0) {
+        flags[0] = 1;
+        sum = 1;
+        start = 1;
+    }
+    for (int i = start; i < count; ++i) {
+% else:
+    for (int i = 0; i < count; ++i) {
+% endif
+        const int flag = KEEP_LATER(first + i);
+        flags[i] = (uchar) flag;
+        sum += flag;
+    }
+    return sum;
+}
+
+% if sums:
+typedef ${sum}16 SUMS;
+typedef ${mask}16 MASKS;
+${combine_sums_vector}
+/* Scans the values of elements first .. first + length - 1 from each head on; `open` is the sum of the run before.
+   Returns the sum of the last run. scanned[i + 1] becomes the sum up to element i. */
+static SUM sum_block(${common.inputs()}, const long first, const int length, const uchar* flags, SUM open, SUM* scanned) {
+    int i = 0;
+    scanned[0] = open;
+    for (; i + 16 <= length; i += 16) {
+        SUMS v = ${convert_vector.replace("$X", "vload16(0, s + S_AT(first + i))").replace("$N", "16")}, u;
+        MASKS headed = convert_${mask}16(vload16(0, flags + i)) != (MASKS) (0), g;
+%   for shift in (1, 2, 4, 8):
+        u = v.s${"0" * shift + digits[: 16 - shift]};
+        u.s${digits[:shift]} = (${sum}${shift if shift > 1 else ""}) (${identity});
+        g = headed.s${"0" * shift + digits[: 16 - shift]};
+        g.s${digits[:shift]} = (${mask}${shift if shift > 1 else ""}) (0);
+        v = select(combine_sums_vector(u, v), v, headed);
+        headed |= g;
+%   endfor
+        v = select(combine_sums_vector((SUMS) (open), v), v, headed);
+        open = v.sf;
+        vstore16(v, 0, scanned + 1 + i);
+    }
+    for (; i < length; ++i) {
+        const SUM v = converted(s[S_AT(first + i)]);
+        open = flags[i] ? v : combine_sums(open, v);
+        scanned[1 + i] = open;
+    }
+    return open;
+}
+% endif
+% if phase in ("single", "reduce"):
+/* The state of elements begin .. end - 1. */
+static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
+    uchar flags[BLOCK];
+    long count = 0;
+% if kind == "lengths":
+    long last = 0;
+% elif sums:
+    SUM scanned[BLOCK + 1], open = ${identity};
+% endif
+    for (long first = begin; first < end; first += BLOCK) {
+        const int length = (int) min((long) BLOCK, end - first);
+        const int kept = mark(${common.input_names()}, first, length, flags);
+        count += kept;
+% if kind == "lengths":
+        if (kept) {
+            int i = length - 1;
+            while (!flags[i]) --i;
+            last = first + i;
+        }
+% elif sums:
+        open = sum_block(${common.input_names()}, first, length, flags, open, scanned);
+% endif
+    }
+    return ${{"count": "count", "lengths": "(VALUE) (count, last)", "sums": "state_of(count, open)"}[kind]};
+}
+% endif
+% if phase == "reduce":
+kernel void select_elements(${common.inputs()}, global VALUE* aggregates) {
+    const long p = get_group_id(0);
+    aggregates[p] = aggregate(${common.input_names()}, p * part, min(p * part + part, n));
+}
+% else:
+% if phase == "single":
+${lookback.functions("VALUE")}
+/* The state of a partition whose owner has not published it. Returns 1 if it includes all earlier partitions. */
+static int recompute(${common.inputs()}, const int p, VALUE* result) {
+    const long begin = (long) p * part;
+    *result = aggregate(${common.input_names()}, begin, min(begin + part, n));
+    return p == 0;
+}
+% endif
+##
+## Stores `count` elements of private memory from position `to` on.
+<%def name="store_elements(from_, count, to)">
+    {
+        const long words_before = (${to}) * ${element_words};
+        const int all = (${count}) * ${element_words};
+        int w = 0;
+% if wide:
+        for (; w < all && ((ulong) (elements_out + words_before + w) & (sizeof(WIDE) - 1)); ++w)
+            elements_out[words_before + w] = ${from_}[w];
+        for (; w + ${wide} <= all; w += ${wide})
+            __builtin_nontemporal_store(vload${wide}(0, ${from_} + w), (global WIDE*) (elements_out + words_before + w));
+% endif
+        for (; w < all; ++w) elements_out[words_before + w] = ${from_}[w];
+    }
+</%def>
+% if wide:
+typedef ${word}${wide} WIDE;
+% endif
+##
+## Stores elements first .. count - 1 of a list of longs: eight at once, and one at once.
+<%def name="store_longs(to, first, count, eight, one)">
+    {
+        global long* to = ${to};
+        int j = ${first};
+% if nontemporal:
+        for (; j < ${count} && ((ulong) (to + j) & (sizeof(long8) - 1)); ++j) to[j] = ${one};
+        for (; j + 8 <= ${count}; j += 8) __builtin_nontemporal_store(${eight}, (global long8*) (to + j));
+% else:
+        for (; j + 8 <= ${count}; j += 8) vstore8(${eight}, 0, to + j);
+% endif
+        for (; j < ${count}; ++j) to[j] = ${one};
+    }
+</%def>
+
+kernel void select_elements(${common.inputs()} ${common.outputs(phase)}) {
+% if phase == "single":
+    const int p = take_partition(state, parts);
+% else:
+    const int p = (int) get_group_id(0);
+% endif
+    const long begin = (long) p * part;
+    const long end = min(begin + part, n);
+    const int size = (int) (end - begin);
+    uchar flags[BLOCK];
+% if elements:
+    WORD_OF_ELEMENT kept[${(most + 16) * element_words}]; /* 16 more elements, for stores after the last kept one */
+% endif
+% if rest:
+    WORD_OF_ELEMENT others[${(most + 16) * element_words}];
+% endif
+% if indexes or kind == "lengths":
+    int places[${most + 16}];
+% endif
+% if sums:
+    SUM scanned[BLOCK + 1], ended[${most + 16}], open = ${identity}; /* ended: the sums of the runs before the heads */
+% endif
+    int count = 0;
+    for (int first = 0; first < size; first += BLOCK) {
+        int length = size - first, some;
+        if (length >= BLOCK) {
+            length = BLOCK;
+            some = mark(${common.input_names()}, begin + first, BLOCK, flags);
+        } else {
+            some = mark(${common.input_names()}, begin + first, length, flags);
+        }
+% if sums:
+        open = sum_block(${common.input_names()}, begin + first, length, flags, open, scanned);
+% endif
+% if not rest:
+        if (!some) continue;
+% endif
+        int i = 0;
+        for (; i + 16 <= length; i += 16) { ${sixteen_elements()} }
+        for (; i < length; ++i) {
+            ${one_element("count", "first + i - count", "i")}
+            count += flags[i];
+        }
+    }
+% if phase == "alone":
+    const long before = 0;
+% else:
+    VALUE earlier; /* the state of all earlier partitions, if there are any */
+%   if phase == "seeded":
+    if (p > 0) earlier = seeds[p - 1];
+%   else:
+    const VALUE own = ${{"count": "count", "lengths": "(VALUE) (count, count ? begin + places[count - 1] : 0)", "sums": "state_of(count, open)"}[kind]};
+    if (p == 0) {
+        if (p < parts - 1) {
+            ${lookback.announce("p", "PREFIX", "own")}
+        }
+    } else {
+%     if not chained:
+        if (p < parts - 1) {
+            ${lookback.announce("p", "AGGREGATE", "own")}
+        }
+%     endif
+        ${lookback.look_back("p", "earlier", recomputed)}
+        if (p < parts - 1) {
+            const VALUE sum = combine(earlier, own);
+            ${lookback.announce("p", "PREFIX", "sum")}
+        }
+    }
+%   endif
+    const long before = p > 0 ? COUNT_OF(earlier) : 0;
+% endif
+% if kind == "lengths":
+    const long last_before = ${"0" if phase == "alone" else "p > 0 ? LAST_OF(earlier) : 0"};
+% endif
+% if elements:
+    ${store_elements("kept", "count", "before")}
+% endif
+% if rest:
+    const long others_before = ${"count" if phase == "alone" else "COUNT_OF(seeds[parts - 1])"} + begin - before;
+    ${store_elements("others", "size - count", "others_before")}
+% endif
+% if indexes and axes > 1:
+    for (int j = 0; j < count; ++j) { ${common.store_index("before + j", "begin + places[j]")} }
+% elif indexes:
+    ${store_longs("indexes_out + before", "0", "count", "begin + convert_long8(vload8(0, places + j))", "begin + places[j]")}
+% endif
+% if kind == "lengths":
+    /* A run ends where the next one starts: this partition stores the lengths of the runs before its heads. */
+    if (count > 0 && before > 0) lengths_out[before - 1] = begin + places[0] - last_before;
+    ${store_longs(
+        "lengths_out + before - 1", "1", "count", "convert_long8(vload8(0, places + j) - vload8(0, places + j - 1))",
+        "places[j] - places[j - 1]",
+    )}
+    if (end == n && before + count > 0)
+        lengths_out[before + count - 1] = n - (count > 0 ? begin + places[count - 1] : last_before);
+% elif sums:
+    /* The same for the sums. The first one continues that of the earlier partitions. */
+%   if phase != "alone":
+    if (p > 0 && before > 0) {
+        if (!(KEEP(begin))) {
+            ended[0] = combine_sums(earlier.sum, count > 0 ? ended[0] : open);
+            if (count == 0) open = ended[0];
+        } else {
+            ended[0] = earlier.sum;
+        }
+        if (count > 0) sums_out[before - 1] = ended[0];
+    }
+%   endif
+    for (int j = 1; j < count; ++j) sums_out[before + j - 1] = ended[j];
+    if (end == n && before + count > 0) sums_out[before + count - 1] = open;
+% endif
+% if ranks:
+    long rank = before - 1;
+    for (int i = 0; i < size; ++i) {
+        rank += KEEP(begin + i);
+        ranks_out[s[S_AT(begin + i)]] = rank;
+    }
+% endif
+    if (end == n) {
+        ${common.store_totals("before + count")}
+    }
+}
+% endif
+##
+## Copies element i of the block: to position `to` of the kept elements, and to position `aside` of the others.
+<%def name="one_element(to, aside, i)">
+% if elements or rest:
+    {
+        const long from = E_AT(begin + first + ${i}) * ${element_words};
+%   for name, at in ([("kept", to)] if elements else []) + ([("others", aside)] if rest else []):
+%     if element_words <= 8:
+%       for w in range(element_words):
+        ${name}[(${at}) * ${element_words} + ${w}] = e[from + ${w}];
+%       endfor
+%     else:
+        for (int w = 0; w < ${element_words}; ++w) ${name}[(${at}) * ${element_words} + w] = e[from + w];
+%     endif
+%   endfor
+    }
+% endif
+% if indexes or kind == "lengths":
+    places[${to}] = first + ${i};
+% endif
+% if sums:
+    ended[${to}] = scanned[${i}];
+% endif
+</%def>
+##
+## Copies elements i .. i + 15 of the block. Each element gets the position after the kept ones before it: a product
+## adds up the flags of eight elements in the bytes of a ulong.
+<%def name="sixteen_elements()">
+% if compress:
+#ifdef COMPRESS
+    {
+        const ushort mask = __builtin_ia32_cvtb2mask128(-as_char16(vload16(0, flags + i)));
+        const int some_of_them = popcount((uint) mask);
+%   if elements or rest:
+        global const WORD_OF_ELEMENT* from = e + E_AT(begin + first + i);
+%     if elements:
+        ${compressed("kept + count", "mask")}
+%     endif
+%     if rest:
+        ${compressed("others + (first + i - count)", "~mask")}
+%     endif
+%   endif
+%   if indexes or kind == "lengths":
+        vstore16(COMPRESS_int(first + i + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), mask), 0, places + count);
+%   endif
+%   if sums:
+        ${compressed_sums()}
+%   endif
+        count += some_of_them;
+    }
+#else
+% endif
+    for (int j = i; j < i + 16; j += 8) {
+        const ulong ones = as_ulong(vload8(0, flags + j));
+        const ulong sums = ones * 0x0101010101010101UL, before = sums - ones;
+% for k in range(8):
+        {
+            const int to = count + (int) (before >> ${8 * k} & 255);
+            ${one_element("to", f"first + j + {k} - to", f"j + {k}")}
+        }
+% endfor
+        count += (int) (sums >> 56);
+    }
+% if compress:
+#endif
+% endif
+</%def>
+<%def name="compressed_sums()">
+<% kind_of = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[sum_bytes] %>
+% if sum_bytes == 8:
+        vstore8(as_${sum}8(COMPRESS_ulong(as_ulong8(vload8(0, scanned + i)), (uchar) mask)), 0, ended + count);
+        vstore8(as_${sum}8(COMPRESS_ulong(as_ulong8(vload8(1, scanned + i)), (uchar) (mask >> 8))), 0,
+                ended + count + popcount((uint) mask & 255));
+% else:
+        vstore16(as_${sum}16(COMPRESS_${kind_of}(as_${kind_of}16(vload16(0, scanned + i)), mask)), 0, ended + count);
+% endif
+</%def>
+<%def name="compressed(to, mask)">
+% if word_bytes == 8:
+    {
+        const ushort chosen = (ushort) (${mask});
+        vstore8(COMPRESS_ulong(vload8(0, from), (uchar) chosen), 0, ${to});
+        vstore8(COMPRESS_ulong(vload8(1, from), (uchar) (chosen >> 8)), 0, ${to} + popcount((uint) chosen & 255));
+    }
+% else:
+    vstore16(COMPRESS_${word}(vload16(0, from), (ushort) (${mask})), 0, ${to});
+% endif
+</%def>

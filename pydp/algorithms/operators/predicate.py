@@ -1,0 +1,106 @@
+"""Predicates of select and partition: OpenCL C expressions in ``x``, or Python functions of one argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.operators import missing_declarations
+from pydp.algorithms.operators.grammar import parse, refused
+from pydp.algorithms.operators.text import Expressions
+from pydp.algorithms.operators.tree import Refused, quoted, shown
+from pydp.dtypes import c_name, check_computed, is_record, native, vector_parts
+from pydp.errors import InvalidArgument
+from pydp.runtime.bounded import BoundedCache
+
+_ACCEPTED = "an OpenCL C expression in x, such as 'x > 0', and a Python function of one element are accepted"
+_made = BoundedCache(256)  # by the text, or the content of the function, and the dtype
+_OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
+
+
+@dataclass(frozen=True, eq=False)
+class Predicate:
+    """A condition on one element of `dtype`, as OpenCL C. The fields are those of an Operator; `body` uses ``x``."""
+
+    name: str
+    dtype: np.dtype
+    body: str
+    declarations: str = ""
+    iterations: int | None = 0
+    computes: tuple[np.dtype, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """A key that is unique for each predicate."""
+        return (self.name, c_name(self.dtype), self.dtype.kind, self.body, self.declarations)
+
+    @property
+    def title(self) -> str:
+        """The name for error messages, shortened if it is long."""
+        return quoted(self.name)
+
+    def function(self, name: str = "keep") -> str:
+        """The C source of ``static int name(T x)``, which returns 0 or 1."""
+        return f"static int {name}(const {c_name(self.dtype)} x) {{ {self.body} }}\n"
+
+    def check(self, device: Any) -> None:
+        """Raise UnsupportedOnDevice if `device` lacks a type that the body computes with."""
+        if self.computes:
+            check_computed(self.computes, device, f"predicate {self.title}")
+
+
+def predicate_of(value: Any, dtype: Any) -> Predicate:
+    """The predicate `value` on elements of `dtype`. Raises InvalidArgument if it is not one.
+
+    >>> predicate_of("x > 0", "int32").body
+    'return ((x > 0) != 0);'
+    """
+    dtype = native(dtype)
+    c_name(dtype)
+    if isinstance(value, Predicate):
+        return value
+    if isinstance(value, str):
+        found: Predicate = _made.make((value, dtype), _from_text, value, dtype)
+        return found
+    if callable(value) and not isinstance(value, (np.ufunc, type)):
+        from pydp.lang.source.fingerprint import fingerprint
+
+        found = _made.make((fingerprint(value), dtype), _from_function, value, dtype)
+        return found
+    raise InvalidArgument(f"predicate {shown(value)} is not a condition; {_ACCEPTED}")
+
+
+def nonzero(dtype: np.dtype) -> Predicate:
+    """True for elements that differ from zero; for NaN too, as in NumPy. Raises InvalidArgument for records."""
+    if is_record(dtype) or vector_parts(dtype):
+        raise InvalidArgument(f"elements of {dtype} have no truth value; numbers and bools are accepted")
+    body = "return x.x != 0 || x.y != 0;" if dtype.kind == "c" else "return x != 0;"
+    return Predicate("x != 0", dtype, body, computes=(dtype,) if dtype.kind in "fc" else ())
+
+
+def _from_text(text: str, dtype: np.dtype) -> Predicate:
+    tree = parse(text, dtype, "predicate", ("x",))
+    expressions = Expressions()
+    try:
+        source = expressions.assignable(tree, np.dtype(bool))
+    except Refused as error:
+        raise refused(text, "predicate", 1, error) from None
+    used = [np.dtype(kind) for kind, c_type in _OPTIONAL if c_type in expressions.scalars]
+    declarations = missing_declarations(dtype, used) if used else ""
+    if expressions.helpers:
+        from pydp.lang.opencl.helpers import text as helpers_text
+
+        declarations += helpers_text(expressions.helpers)
+    return Predicate(text, dtype, f"return {source};", declarations, expressions.iterations, tuple(used))
+
+
+def _from_function(function: Any, dtype: np.dtype) -> Predicate:
+    from pydp.lang.operator import vector_operator
+
+    lowered = vector_operator(function, (dtype,), np.bool_)
+    declarations = missing_declarations(dtype, lowered.dtypes) + lowered.text + "\n"
+    name = getattr(function, "__name__", type(function).__name__)
+    body, used = f"return {lowered.name}(x) != 0;", tuple(lowered.dtypes)
+    return Predicate(name, dtype, body, declarations, lowered.iterations, used)

@@ -1,0 +1,244 @@
+"""``pydp.unique``, ``run_length_encode`` and ``reduce_by_key``: runs of equal elements.
+
+The kernels of :mod:`pydp.algorithms.select` select the heads of runs: an element is kept if it differs from its
+predecessor. The same pass stores the lengths of the runs, or reduces values within them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.arguments import switch
+from pydp.algorithms.registry import Algorithm, register
+from pydp.algorithms.runs.request import Heads, explained, launched
+from pydp.algorithms.select.policy import SelectSpec
+from pydp.algorithms.select.results import trimmed_alike
+from pydp.algorithms.sort import argsort, sort
+from pydp.errors import InvalidArgument
+from pydp.model.explanation import Explanation, Given
+from pydp.runtime.placement import normal_input
+from pydp.runtime.recording import recorded
+from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
+
+__all__ = ["SelectSpec", "reduce_by_key", "run_length_encode", "unique"]
+
+
+def run_length_encode(
+    x: Any,
+    *,
+    starts: bool = False,
+    count: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> tuple[Any, ...]:
+    """Return (values, lengths) of the runs of equal adjacent elements of `x`; with `starts`, also their first indexes.
+
+    x: array of any shape, strides and dtype (NumPy, Field or pyopencl Array); its elements are taken in C order. values
+    has the dtype of x, lengths and starts have dtype int64. All have rank 1 and the kind of `x`. Elements are compared
+    by ``==``: each NaN is a run of its own, and 0.0 equals -0.0. The value is the first element of the run.
+
+    count: a device scalar (one int32 or int64) that receives the number of runs. spec: a SelectSpec, or a mapping of
+    some of its fields. The length of the results: see `select`.
+
+    Raises InvalidArgument for invalid arguments and UnsupportedOnDevice for dtypes that the device does not support,
+    both before anything is enqueued.
+
+    >>> pydp.run_length_encode(np.array([7, 7, 3, 3, 3, 7]))
+    (array([7, 3, 7]), array([2, 3, 1]))
+
+    Source: ``cub::DeviceRunLengthEncode``; D. Merrill and M. Garland, Single-pass Parallel Prefix Scan with Decoupled
+    Look-back (2016).
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    results = ("values", "starts", "lengths") if switch(starts, "starts") else ("values", "lengths")
+    values, *found, total = _launched(x, None, None, None, results, False, count, **where)
+    return trimmed_alike([values, *reversed(found)], total)
+
+
+def reduce_by_key(
+    keys: Any,
+    values: Any,
+    op: Any = "+",
+    *,
+    dtype: Any = None,
+    count: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> tuple[Any, Any]:
+    """Reduce `values` within each run of equal adjacent `keys`. Returns (the key of each run, its reduced value).
+
+    keys: array of any shape, strides and dtype; elements are compared by ``==`` and taken in C order. values: array of
+    the same shape. Both results have rank 1 and the kind of `keys`. op, dtype: the operator and the dtype of the
+    computation and the result, as for `scan`: any associative operator, commutative or not. The bracketing depends only
+    on the sizes and the device, therefore float results are bitwise reproducible.
+
+    count, spec, the length of the results, and errors: as for `run_length_encode`.
+
+    >>> pydp.reduce_by_key(np.array([7, 7, 3, 7]), np.array([1, 2, 5, 9]))
+    (array([7, 3, 7]), array([3, 5, 9]))
+
+    Source: ``cub::DeviceReduce::ReduceByKey``; D. Merrill and M. Garland, Single-pass Parallel Prefix Scan with
+    Decoupled Look-back (2016).
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    unique_keys, sums, total = _launched(keys, values, op, dtype, ("values", "sums"), False, count, **where)
+    found: tuple[Any, Any] = trimmed_alike([unique_keys, sums], total)
+    return found
+
+
+def unique(
+    x: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Return the sorted distinct elements of `x`, as ``numpy.unique``.
+
+    x: array of any shape, strides and dtype that `sort` accepts (NumPy, Field or pyopencl Array). The result has rank 1
+    and the kind and dtype of `x`. return_index: also the index of the first occurrence of each value. return_inverse:
+    also the index into the result for each element, in the shape of `x`. return_counts: also the number of occurrences.
+    These have dtype int64, and the result is a tuple in this order. equal_nan: all NaNs count as one value.
+
+    axis: None only; anything else raises InvalidArgument. The length of the results, spec and errors: as for
+    `run_length_encode`. The values are sorted, and the heads of their runs selected; with return_index or
+    return_inverse, their indexes are sorted, too.
+
+    >>> pydp.unique(np.array([3, 1, 3, 2]), return_counts=True)
+    (array([1, 2, 3]), array([1, 1, 2]))
+    """
+    if axis is not None:
+        raise InvalidArgument(f"axis={axis!r} is not supported by unique; None is accepted")
+    index, inverse = switch(return_index, "return_index"), switch(return_inverse, "return_inverse")
+    counts, equal_nan = switch(return_counts, "return_counts"), switch(equal_nan, "equal_nan")
+    x = normal_input("x", x)
+    place = {"device": device, "queue": queue}
+    where = {**place, "wait_for": None, "spec": spec}
+    ordered = sort(x, axis=None, wait_for=wait_for, **place)
+    order = argsort(x, axis=None, wait_for=wait_for, **place) if index or inverse else None
+    results = ("values", "lengths") if counts else ("values",)
+    values, *found, total = _launched(ordered, None, None, None, results, equal_nan, None, **where)
+    if index:
+        firsts, _ = _launched(ordered, order, None, None, ("first values",), equal_nan, None, **where)
+        found.insert(0, firsts)
+    made = list(trimmed_alike([values, *found], total))
+    if inverse:
+        ranks, _ = _launched(ordered, order, None, None, ("ranks",), equal_nan, None, **where)
+        made.insert(1 + index, ranks.reshape(x.shape))
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+@recorded
+def _launched(
+    keys: Any,
+    values: Any,
+    op: Any,
+    dtype: Any,
+    results: tuple[str, ...],
+    equal_nan: bool,
+    count: Any,
+    *,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    spec: Any,
+) -> Any:
+    """The results with space for as many runs as elements, and the number of runs."""
+    where = {"device": device, "queue": queue, "wait_for": wait_for}
+    return launched(Heads(keys, values, op, dtype, results, equal_nan, count, spec), where)
+
+
+# --- explanations and references -----------------------------------------------------------------------------
+
+
+def _explain_encode(given: Given) -> Explanation:
+    results = ("values", "starts", "lengths") if switch(given.starts, "starts") else ("values", "lengths")
+    request = Heads(given.x, None, None, None, results, False, given.count, given.spec)
+    return explained("run_length_encode", request, given.where)
+
+
+def _explain_reduce(given: Given) -> Explanation:
+    results = ("values", "sums")
+    request = Heads(given.keys, given.values, given.op, given.dtype, results, False, given.count, given.spec)
+    return explained("reduce_by_key", request, given.where)
+
+
+def _explain_unique(given: Given) -> Explanation:
+    if given.axis is not None:
+        raise InvalidArgument(f"axis={given.axis!r} is not supported by unique; None is accepted")
+    results = ("values", "lengths") if switch(given.return_counts, "return_counts") else ("values",)
+    equal_nan = switch(given.equal_nan, "equal_nan")
+    request = Heads(given.x, None, None, None, results, equal_nan, None, given.spec)
+    found = explained("unique", request, given.where)
+    found.choices.insert(0, "the elements are sorted first, see the explanation of sort")
+    if given.return_index or given.return_inverse:
+        found.choices.insert(1, "argsort sorts their indexes, too; other passes select the first ones and the inverse")
+    return found
+
+
+def _heads(x: np.ndarray) -> np.ndarray:
+    """The indexes of the heads of runs."""
+    different = np.ones(len(x), bool)
+    different[1:] = x[1:] != x[:-1]
+    return np.flatnonzero(different)
+
+
+def _encode_reference(x: Any, *, starts: Any = False) -> list[Expected]:
+    x = host(x).reshape(-1)
+    heads = _heads(x).astype(np.int64)
+    found = [Expected(x[heads]), Expected(np.diff(heads, append=len(x)).astype(np.int64))]
+    return [*found, Expected(heads)] if starts else found
+
+
+def _reduce_reference(keys: Any, values: Any, op: Any = "+") -> list[Expected] | None:
+    keys, values = host(keys).reshape(-1), host(values).reshape(-1)
+    dtype = np.dtype(np.int64) if values.dtype.kind == "b" and op == "+" else values.dtype
+    heads = _heads(keys)
+    if not len(keys):
+        return [Expected(keys), Expected(values.astype(dtype))]
+    right = UFUNCS[op].reduceat(wide(values.astype(dtype)), heads)
+    if dtype.kind in "fc" and op == "+":
+        return [Expected(keys[heads]), Expected(right.astype(dtype), float(np.max(rounding(values))))]
+    return [Expected(keys[heads]), Expected(right.astype(dtype))]
+
+
+def _unique_reference(
+    x: Any, return_index: Any = False, return_inverse: Any = False, return_counts: Any = False, *, equal_nan: Any = True
+) -> list[Expected]:
+    x = host(x)
+    made = np.unique(x, return_index, return_inverse, return_counts, equal_nan=equal_nan)
+    values, *found = made if isinstance(made, tuple) else (made,)
+    if return_inverse:
+        at = 1 if return_index else 0
+        found[at] = found[at].reshape(x.shape)
+    return [Expected(values), *(Expected(one.astype(np.int64)) for one in found)]
+
+
+for _function, _explanation, _reference in (
+    (run_length_encode, _explain_encode, _encode_reference),
+    (unique, _explain_unique, _unique_reference),
+):
+    register(Algorithm(_function, _explanation, _reference, sizes=("1048576",), dtype="int32", dtypes="biufc"))
+register(
+    Algorithm(
+        reduce_by_key,
+        _explain_reduce,
+        _reduce_reference,
+        sizes=("1048576",),
+        shapes=lambda size: [size, size],
+        operands=2,
+        dtype="int32",
+    )
+)

@@ -1,0 +1,127 @@
+"""Validate the arguments of a call on runs, and find its plan: the call, its operands and the cached plan."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pydp.algorithms.arguments import by_key
+from pydp.algorithms.operators import Operator, operator_text
+from pydp.algorithms.operators.conversion import conversion
+from pydp.algorithms.runs.equality import differ
+from pydp.algorithms.scan.arguments import value_dtype
+from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
+from pydp.algorithms.select.request import Prepared, check_count, check_types, explanation, flat_of, given_count
+from pydp.dtypes import check_kept_whole, check_supported, native
+from pydp.errors import InvalidArgument
+from pydp.model.explanation import Explanation
+from pydp.model.family import Key, Keyed
+from pydp.runtime.call import Call
+from pydp.runtime.placement import normal_input
+from pydp.tuning.choose import cached_plan
+
+
+class Heads(NamedTuple):
+    """A selection of the heads of runs of equal `keys`.
+
+    results: in the order of the kernel's arguments: "values" (the heads), "starts" (their indexes), "lengths" (of the
+    runs), "sums" (of `values` by `op`, in `dtype`), "first values" (the element of `values` at each head), "ranks"
+    (the number of the run of each element i, at index ``values[i]``).
+    """
+
+    keys: Any
+    values: Any
+    op: Any
+    dtype: Any
+    results: tuple[str, ...]
+    equal_nan: bool
+    count: Any
+    spec: Any
+
+
+def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
+    """Enqueue a selection of heads. Returns its results with space for as many runs as elements, and the number of
+    runs."""
+    ready, sums = prepare(request, where)
+    call, n = ready.call, ready.x.size
+    dtypes = {"values": ready.x.dtype, "starts": COUNT, "lengths": COUNT, "ranks": COUNT}
+    if sums is not None:
+        dtypes["sums"] = sums.dtype
+    if "first values" in request.results:
+        dtypes["first values"] = native(request.values.dtype)
+    outputs = [call.output((n,), dtypes[name], name) for name in request.results]
+    outputs.append(call.output((), COUNT, "total"))
+    outputs += [given_count(call, ready, request.count)] if request.count is not None else []
+    ready.plan.run(call, ready.inputs, outputs)
+    results: tuple[Any, ...] = call.finish(*outputs)
+    return results[: len(request.results) + 1]
+
+
+def prepare(request: Heads, where: dict[str, Any], run: bool = True) -> tuple[Prepared, Operator | None]:
+    """Do all steps before the launches. Returns (the selection, the operator of the sums)."""
+    count, results = request.count, request.results
+    if count is not None:
+        check_count(count)
+    out = None if count is None else (*[None] * (len(results) + 1), count)
+    values = request.values
+    sums = None
+    if "sums" in results:
+        values = normal_input("values", values)
+        sums = operator_text(request.op, value_dtype(native(values.dtype), request.dtype, request.op))
+        conversion(native(values.dtype), sums.dtype, "values")
+    call = Call.begin({"keys": request.keys, "values": values}, out=out, outputs=len(results) + 2, **where)
+    keys = call.input("keys")
+    check_types(call, keys.dtype, False)
+    others = call.input("values") if call.has("values") else None
+    if others is not None and others.shape != keys.shape:
+        raise InvalidArgument(f"values has shape {others.shape}; the shape of keys, {keys.shape}, is needed")
+    if sums is not None and others is not None:
+        sums.check(call.device)
+        for dtype in (others.dtype, sums.dtype):
+            check_supported(dtype, call.device, "values")
+            check_kept_whole(dtype, call.device)
+    shape = keys.shape
+    keys = flat_of(call, keys, run)
+    others = None if others is None else flat_of(call, others, run)
+    stored = keys if "values" in results else others if "first values" in results else None
+    read = others if "sums" in results or "ranks" in results else None
+    steps = (keys.strides[0], *(1 if one is None else one.strides[0] for one in (stored, read)))
+    operator = None if sums is None else Keyed(sums, Key(sums.key))
+    arrays = (keys.dtype, keys.size, stored.dtype.itemsize if stored is not None else 0, steps)
+    summand, counted = None if read is None else read.dtype, None if count is None else np.dtype(count.dtype)
+    how = (results, request.equal_nan, summand, counted)
+    plan = _plan_of(call.device, arrays, how, operator, by_key(request.spec))
+    return Prepared(call, plan, (keys, stored, read), keys, shape), sums
+
+
+@cached_plan
+def _plan_of(
+    device: Any,
+    arrays: tuple[np.dtype, int, int, tuple[int, ...]],
+    how: tuple[tuple[str, ...], bool, np.dtype | None, np.dtype | None],
+    sums: Any,
+    spec: Any,
+) -> SelectPlan:
+    dtype, n, element, steps = arrays
+    results, equal_nan, summand, count = how
+    condition = Condition("x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True)
+    job = Job(
+        condition,
+        n,
+        steps,
+        element=element,
+        shape=(n,) if "starts" in results else (),
+        lengths="lengths" in results,
+        ranks="ranks" in results,
+        summand=summand,
+        sums=sums,
+        count=count,
+    )
+    return select_plan(device, job, spec)
+
+
+def explained(which: str, request: Heads, where: dict[str, Any]) -> Explanation:
+    """Describe a call without enqueuing anything."""
+    ready, _ = prepare(request, where, run=False)
+    return explanation(which, ready.call.device, ready.plan, f"{ready.shape} {ready.x.dtype}")

@@ -1,0 +1,293 @@
+"""``pydp.select``, ``compress``, ``flatnonzero``, ``nonzero``, ``argwhere`` and ``partition``: the elements of an array
+that meet a condition, or their indexes, in order.
+
+All are one kernel with other hooks: which elements are kept (a predicate, a mask, nonzero elements), and what is stored
+for a kept element. Only the device knows how many elements are kept; see `results`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.arguments import integer
+from pydp.algorithms.registry import Algorithm, Shape, register
+from pydp.algorithms.select.policy import SelectSpec
+from pydp.algorithms.select.request import Request, check_choice, explained, launched
+from pydp.algorithms.select.results import columns, counted, rows, trimmed
+from pydp.algorithms.select.stream import select_in_pieces, too_large
+from pydp.errors import InvalidArgument
+from pydp.model.explanation import Explanation, Given
+from pydp.runtime.recording import recorded
+from pydp.tuning.reference import Expected, host
+
+__all__ = ["SelectSpec", "argwhere", "compress", "flatnonzero", "nonzero", "partition", "select"]
+
+
+def select(
+    x: Any,
+    predicate: Any = None,
+    *,
+    mask: Any = None,
+    count: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Return the elements of `x` that meet a condition, in order, as an array of rank 1.
+
+    x: NumPy array, Field or pyopencl Array of any shape, strides and dtype; its elements are taken in C order, as in
+    ``x[x > 0]``. The result has the same kind and dtype.
+
+    predicate: an OpenCL C expression in the element ``x``, such as ``"x > 0"`` or ``"x.key % 2 == 0"``, or a Python
+    function of one element. mask: instead of a predicate, a bool or uint8 array of the shape of x; elements where it is
+    not zero are kept.
+
+    The call does not wait. The length of a Field is known when it is asked for: ``len(r)``, ``r.shape``, ``r.get()``
+    and the use of `r` in another call wait for it. A Field keeps the memory of as many elements as `x` has. Calls on
+    NumPy arrays and pyopencl Arrays wait and return arrays of the exact length.
+
+    count: a device scalar (Field or pyopencl Array of one int32 or int64) that receives the number of kept elements.
+    spec: a SelectSpec, or a mapping of some of its fields.
+
+    Raises InvalidArgument for an invalid predicate, mask and count and UnsupportedOnDevice for dtypes that the device
+    does not support, both before anything is enqueued.
+
+    >>> pydp.select(np.array([3, -1, 4, 0, 5]), "x > 0")
+    array([3, 4, 5])
+
+    Source: D. Merrill and M. Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back (2016), section 5;
+    ``cub::DeviceSelect``.
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    return _found(trimmed, "select", x, mask, predicate, count, where)
+
+
+def compress(
+    mask: Any,
+    x: Any,
+    axis: int | None = None,
+    *,
+    count: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Return the elements of `x`, in C order, where `mask` is not zero, as ``numpy.compress``.
+
+    mask: array of bools or integers of rank 1, at most as long as `x` has elements; elements of x beyond it are
+    dropped.
+    axis: None only; anything else raises InvalidArgument. x, count, spec, the length of the result, errors and source:
+    see `select`.
+
+    >>> pydp.compress(np.array([True, False, True]), np.array([3, 1, 4]))
+    array([3, 4])
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    if axis is not None:
+        raise InvalidArgument(f"axis={axis!r} is not supported by compress; None is accepted")
+    return _found(trimmed, "compress", x, mask, None, count, where)
+
+
+def flatnonzero(
+    x: Any, *, count: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
+) -> Any:
+    """Return the indexes (int64) of the elements of `x` in C order that are not zero, as ``numpy.flatnonzero``.
+
+    x: array of numbers or bools of any shape; NaN is not zero. Other arguments, the length of the result, errors and
+    source: see `select`.
+
+    >>> pydp.flatnonzero(np.array([0, 7, 0, 9]))
+    array([1, 3])
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    return _found(trimmed, "flatnonzero", x, None, None, count, where)
+
+
+def nonzero(
+    x: Any, *, count: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
+) -> tuple[Any, ...]:
+    """Return the indexes of the elements of `x` that are not zero, one array (int64) per axis, as ``numpy.nonzero``.
+
+    x: array of numbers or bools of rank 1 or more; the elements are visited in C order. Other arguments, the length of
+    the results, errors and source: see `select`.
+
+    >>> pydp.nonzero(np.array([[0, 7], [9, 0]]))
+    (array([0, 1]), array([1, 0]))
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    return _found(columns, "nonzero", x, None, None, count, where)
+
+
+def argwhere(
+    x: Any, *, count: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
+) -> Any:
+    """Return the indexes of the elements of `x` that are not zero as rows (int64) of a matrix, as ``numpy.argwhere``.
+
+    x: array of numbers or bools of rank 1 or more. Other arguments, the number of rows, errors and source: see
+    `select`.
+
+    >>> pydp.argwhere(np.array([[0, 7], [9, 0]]))
+    array([[0, 1],
+           [1, 0]])
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    return _found(rows, "argwhere", x, None, None, count, where)
+
+
+def partition(
+    x: Any,
+    predicate: Any = None,
+    *,
+    mask: Any = None,
+    count: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> tuple[Any, Any]:
+    """Return (the elements of `x` that meet a condition, followed by the others; the number of the former).
+
+    Both parts keep their order (``cub::DevicePartition`` reverses the second one). The array has rank 1 and the size,
+    kind and dtype of `x`. The number is an int for NumPy arrays, else a Field or pyopencl Array of rank 0 and dtype
+    int64; the call then does not wait.
+
+    The arguments and errors are as for `select`. The position of the other elements depends on the number of kept ones,
+    therefore the elements are read twice. An integer instead of a predicate, the position of an element in the sorted
+    array as in ``numpy.partition``, raises InvalidArgument.
+
+    >>> pydp.partition(np.array([3, -1, 4, 0, 5]), "x > 0")
+    (array([ 3,  4,  5, -1,  0]), 3)
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    return _found(counted, "partition", x, mask, _no_position(predicate), count, where)
+
+
+def _no_position(predicate: Any) -> Any:
+    """`predicate`; raises InvalidArgument if it is an integer, the argument of ``numpy.partition``."""
+    try:
+        position = integer(predicate)
+    except TypeError:
+        return predicate
+    raise InvalidArgument(
+        f"predicate is {position}; partition at the k-th smallest element is not implemented, a predicate or mask= is "
+        "accepted"
+    )
+
+
+def _found(
+    finished: Callable[..., Any], which: str, x: Any, mask: Any, predicate: Any, count: Any, where: dict[str, Any]
+) -> Any:
+    """The results of a call. finished: gives them their length."""
+    if not too_large(which, x, mask, where):
+        return finished(*_launched(which, x, mask, predicate, count, **where))
+
+    def run(which: str, part: Any, flags: Any) -> Any:
+        results = _launched(which, part, flags, predicate, None, **{**where, "wait_for": None})
+        return (counted if which == "partition" else trimmed)(*results)
+
+    check_choice(Request(which, x, mask, predicate, count, where["spec"]))
+    return select_in_pieces(run, which, x, mask, count, where)
+
+
+@recorded
+def _launched(
+    which: str,
+    x: Any,
+    mask: Any,
+    predicate: Any,
+    count: Any,
+    *,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    spec: Any,
+) -> Any:
+    """The results of a call with space for all elements, and the number of kept elements."""
+    where = {"device": device, "queue": queue, "wait_for": wait_for}
+    return launched(Request(which, x, mask, predicate, count, spec), where)
+
+
+# --- explanations and references -----------------------------------------------------------------------------
+
+
+def _explain(which: str, given: Given) -> Explanation:
+    predicate = getattr(given, "predicate", None)
+    if which == "partition":
+        predicate = _no_position(predicate)
+    if getattr(given, "axis", None) is not None:
+        raise InvalidArgument(f"axis={given.axis!r} is not supported by compress; None is accepted")
+    request = Request(which, given.x, getattr(given, "mask", None), predicate, given.count, given.spec)
+    return explained(request, given.where)
+
+
+def _kept(x: np.ndarray, predicate: Any, mask: Any) -> np.ndarray | None:
+    """Which elements of a flat array are kept; None for a predicate that NumPy does not evaluate."""
+    if mask is not None:
+        return host(mask).reshape(-1) != 0
+    return x > 0 if predicate == "x > 0" else None
+
+
+def _select_reference(x: Any, predicate: Any = "x > 0", *, mask: Any = None) -> list[Expected] | None:
+    x = host(x).reshape(-1)
+    kept = _kept(x, predicate, mask)
+    return None if kept is None else [Expected(x[kept])]
+
+
+def _partition_reference(x: Any, predicate: Any = "x > 0", *, mask: Any = None) -> list[Expected] | None:
+    x = host(x).reshape(-1)
+    kept = _kept(x, predicate, mask)
+    if kept is None:
+        return None
+    return [Expected(np.concatenate([x[kept], x[~kept]])), Expected(np.array(np.count_nonzero(kept)))]
+
+
+def _compress_reference(mask: Any, x: Any, axis: Any = None) -> list[Expected]:
+    return [Expected(np.compress(host(mask).reshape(-1) != 0, host(x), axis))]
+
+
+def _indexes_reference(function: Callable[[np.ndarray], Any], x: Any) -> list[Expected]:
+    found = function(host(x))
+    return [Expected(one.astype(np.int64)) for one in (found if isinstance(found, tuple) else (found,))]
+
+
+def _masked(size: Shape) -> list[Shape] | None:
+    return [size, size] if len(size) == 1 else None
+
+
+for _function, _reference, _options in (
+    (select, _select_reference, {"predicate": "x > 0"}),
+    (partition, _partition_reference, {"predicate": "x > 0"}),
+    (flatnonzero, functools.partial(_indexes_reference, np.flatnonzero), {}),
+    (nonzero, functools.partial(_indexes_reference, np.nonzero), {}),
+    (argwhere, functools.partial(_indexes_reference, np.argwhere), {}),
+):
+    register(
+        Algorithm(
+            _function,
+            functools.partial(_explain, _function.__name__),
+            _reference,
+            sizes=("65536", "1048576", "16777216") if _function is select else ("1048576",),
+            dtypes="biuf" if _options else "biufc",
+            options=_options,
+            benchmark="pydp.bench.bench_select" if _function is select else "",
+        )
+    )
+register(
+    Algorithm(
+        compress,
+        functools.partial(_explain, "compress"),
+        _compress_reference,
+        sizes=("1048576",),
+        shapes=_masked,
+        accepted=("N",),
+        operands=2,
+        dtype="uint8",
+        dtypes="biu",
+    )
+)

@@ -1,0 +1,217 @@
+"""Validate a selection's arguments, and find its plan: the call, its operands, the condition and the cached plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pydp.algorithms.arguments import by_key
+from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of
+from pydp.algorithms.reduce.passes import collapse
+from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
+from pydp.dtypes import check_kept_whole, check_supported
+from pydp.errors import InvalidArgument
+from pydp.model.explanation import Explanation
+from pydp.model.family import Key, Keyed
+from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.call import Call
+from pydp.tuning.choose import cached_plan
+
+_COUNTS = (np.dtype(np.int32), np.dtype(np.int64))
+INDEXES = ("flatnonzero", "nonzero", "argwhere")
+
+
+class Request(NamedTuple):
+    """The arguments of a call of the function named `which`, other than the device."""
+
+    which: str
+    x: Any
+    mask: Any
+    predicate: Any
+    count: Any
+    spec: Any
+
+
+class Prepared(NamedTuple):
+    """A selection that is ready to run. inputs: k, e and s of the plan. x: the elements in C order."""
+
+    call: Call
+    plan: SelectPlan
+    inputs: tuple[Operand | None, Operand | None, Operand | None]
+    x: Operand
+    shape: tuple[int, ...]
+
+
+def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
+    """Enqueue a selection. Returns (the result with space for all elements, the number of kept elements)."""
+    ready = prepare(request, where)
+    call, n = ready.call, ready.x.size
+    steps: Sequence[int] = ()
+    if request.which not in INDEXES:
+        made = call.output((n,), ready.x.dtype, "elements")
+    elif request.which == "nonzero":
+        made, steps = call.output((len(ready.shape), n), COUNT, "indexes"), (1, n)
+    elif request.which == "argwhere":
+        made, steps = call.output((n, len(ready.shape)), COUNT, "indexes"), (len(ready.shape), 1)
+    else:
+        made = call.output((n,), COUNT, "indexes")
+    outputs = [made, call.output((), COUNT, "total")]
+    outputs += [given_count(call, ready, request.count)] if request.count is not None else []
+    ready.plan.run(call, ready.inputs, outputs, steps)
+    results: tuple[Any, ...] = call.finish(*outputs)
+    return results
+
+
+def given_count(call: Call, ready: Prepared, count: Any) -> Operand:
+    """The operand of the caller's count. Raises InvalidArgument if it shares memory with an input."""
+    found = call.output(count.shape, count.dtype, "count")
+    if any(one is not None and call.overlaps(one, found) for one in ready.inputs):
+        raise InvalidArgument("count shares memory with an array that the call reads; a separate array is needed")
+    return found
+
+
+def prepare(request: Request, where: dict[str, Any], run: bool = True) -> Prepared:
+    """Do all steps before the launches. run: enqueue the contiguous copies that are needed; False for explanations."""
+    which, count = request.which, request.count
+    check_choice(request)
+    if count is not None:
+        check_count(count)
+    out = None if count is None else (None, None, count)
+    call = Call.begin({"x": request.x, "mask": request.mask}, out=out, outputs=3, **where)
+    x = call.input("x")
+    shape = x.shape
+    if which in ("nonzero", "argwhere") and not shape:
+        raise InvalidArgument(f"{which} is given an array of rank 0; arrays of rank 1 and more are accepted")
+    mask = call.input("mask") if call.has("mask") else None
+    if mask is not None:
+        check_mask(mask, x, which)
+    check_types(call, x.dtype, request.predicate is None)
+    predicate = condition_of(request, x, mask)
+    predicate.check(call.device)
+    x = flat_of(call, x, run)
+    read = x
+    if mask is not None:
+        read = flat_of(call, mask, run)
+        x = x.view((read.size,), x.strides)
+    axes = shape if which in ("nonzero", "argwhere") else (x.size,) if which in INDEXES else ()
+    arrays = (x.dtype, x.size, read.strides[0], x.strides[0], axes)
+    stored = None if count is None else np.dtype(count.dtype)
+    plan = _plan_of(call.device, which, arrays, Keyed(predicate, Key(predicate.key)), stored, by_key(request.spec))
+    inputs = (read, None if which in INDEXES else x, None)
+    return Prepared(call, plan, inputs, x, shape)
+
+
+def condition_of(request: Request, x: Operand, mask: Operand | None) -> Predicate:
+    """The predicate on the elements of the array that decides."""
+    if mask is not None:
+        return nonzero(mask.dtype)
+    return nonzero(x.dtype) if request.which in INDEXES else predicate_of(request.predicate, x.dtype)
+
+
+def check_choice(request: Request) -> None:
+    """Raise InvalidArgument unless select and partition get a predicate or a mask, and not both."""
+    if request.which not in ("select", "partition"):
+        return
+    if request.predicate is None and request.mask is None:
+        raise InvalidArgument(
+            f"{request.which} is given no condition; a predicate, such as 'x > 0', or mask= is needed"
+        )
+    if request.predicate is not None and request.mask is not None:
+        raise InvalidArgument(f"{request.which} is given both a predicate and mask; one of them is accepted")
+
+
+def check_count(count: Any) -> None:
+    """Raise InvalidArgument unless `count` is an array of one int32 or int64."""
+    if not hasattr(count, "dtype") or not hasattr(count, "shape") or isinstance(count, np.generic):
+        raise InvalidArgument(f"count is {count!r}; a Field or pyopencl Array of one int32 or int64 is accepted")
+    if count.dtype not in _COUNTS or count.shape not in ((), (1,)):
+        raise InvalidArgument(
+            f"count has shape {count.shape} and dtype {count.dtype}; one int32 or int64 of shape () or (1,) is accepted"
+        )
+
+
+def check_mask(mask: Operand, x: Operand, which: str) -> None:
+    """Raise InvalidArgument for a mask of another dtype or shape."""
+    if which == "compress" and mask.dtype.kind not in "biu":
+        raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and integers are accepted")
+    if which != "compress":
+        if mask.dtype != np.bool_ and mask.dtype != np.uint8:
+            raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and uint8 are accepted")
+        if mask.shape != x.shape:
+            raise InvalidArgument(f"mask has shape {mask.shape}; the shape of x, {x.shape}, is needed")
+    elif len(mask.shape) != 1 or mask.size > x.size:
+        raise InvalidArgument(
+            f"mask has shape {mask.shape}; rank 1 and at most as many elements as x, {x.size}, are accepted"
+        )
+
+
+def check_types(call: Call, dtype: np.dtype, moved: bool) -> None:
+    """Raise UnsupportedOnDevice if the device cannot read elements of `dtype`. moved: they are only copied."""
+    check_supported(dtype, call.device, "x", storage_only=moved)
+    check_kept_whole(dtype, call.device)
+
+
+def flat_of(call: Call, operand: Operand, run: bool = True) -> Operand:
+    """The operand's elements in C order, as an operand of one axis with any stride; a contiguous copy if there is no
+    such view."""
+    dims = collapse(list(zip(operand.shape, operand.strides, strict=True)))
+    if len(dims) > 1:
+        operand = call.contiguous(operand) if run else call.temporary(operand.shape, operand.dtype, operand.name)
+        dims = [(operand.size, 1)]
+    return operand.view((operand.size,), (dims[0][1] if dims else 1,))
+
+
+@cached_plan
+def _plan_of(
+    device: Any,
+    which: str,
+    arrays: tuple[np.dtype, int, int, int, tuple[int, ...]],
+    predicate: Any,
+    count: np.dtype | None,
+    spec: Any,
+) -> SelectPlan:
+    dtype, n, read_step, step, shape = arrays
+    condition = Condition(
+        predicate.title, predicate.dtype, predicate.function(), predicate.declarations, False, predicate.iterations
+    )
+    stores = which not in INDEXES
+    job = Job(
+        condition,
+        n,
+        (read_step, step, 1),
+        element=dtype.itemsize if stores else 0,
+        shape=shape,
+        rest=which == "partition",
+        count=count,
+    )
+    return select_plan(device, job, spec)
+
+
+def explained(request: Request, where: dict[str, Any]) -> Explanation:
+    """Describe a selection without enqueuing anything."""
+    ready = prepare(request, where, run=False)
+    device, plan = ready.call.device, ready.plan
+    return explanation(request.which, device, plan, f"{ready.shape} {ready.x.dtype}")
+
+
+def explanation(which: str, device: Any, plan: SelectPlan, what: str) -> Explanation:
+    """The explanation of a plan."""
+    spec = plan.spec
+    choices = [f"{plan.choice.source}: {plan.choice.reason}", *plan.describe()]
+    choices.append(f"mapping {spec.mapping!r}: the device is a {device.profile.kind}")
+    if spec.strategy == "reduce_then_scan" and not plan.job.rest:
+        why = "requested, or this driver has no forward progress between work-groups"
+        if device.profile.loop_limit is not None:
+            why = f"this driver ends loops after {device.profile.loop_limit} iterations; waiting is not possible"
+        choices.append(f"strategy 'reduce_then_scan': {why}")
+    choices.append("only the device knows the length of the result: the host waits for it when it is asked for")
+    facts = {
+        "device": device.name,
+        "specialization": spec,
+        "groups": plan.parts,
+        "group": plan.group,
+    }
+    return Explanation(f"{which} of {what} on {device.name}", facts, choices,
+                       {name: one.source for name, one in plan.all_kernels().items()})  # fmt: skip

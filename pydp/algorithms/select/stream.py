@@ -1,0 +1,85 @@
+"""Selections from NumPy arrays that are larger, or have larger results, than the device's largest buffer.
+
+The elements are taken in C order in pieces that fit; NumPy joins the results of the pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.pieces import after_events, buffer_limit, contiguous, needed
+from pydp.algorithms.select.request import INDEXES, check_count
+from pydp.errors import InvalidArgument
+from pydp.runtime.memory.host_memory import host_allocation
+from pydp.runtime.placement import Array
+
+_INDEX = 8  # bytes
+
+
+def too_large(which: str, x: Any, mask: Any, where: dict[str, Any]) -> bool:
+    """Whether a call must work on pieces."""
+    result = x.size * _INDEX * max(1, x.ndim) if which in INDEXES and isinstance(x, np.ndarray) else 0
+    return needed(where, x, mask, result=result)
+
+
+def select_in_pieces(
+    run: Callable[[str, np.ndarray, Any], np.ndarray | tuple[np.ndarray, int]],
+    which: str,
+    x: np.ndarray,
+    mask: np.ndarray | None,
+    count: Any,
+    where: dict[str, Any],
+) -> Any:
+    """The result of the public function `which`. run(which, x, mask): the result for a piece, of the functions select,
+    compress, partition and flatnonzero."""
+    if count is not None:
+        check_count(count)
+    if which not in ("compress", *INDEXES) and mask is not None and mask.shape != x.shape:
+        raise InvalidArgument(f"mask has shape {mask.shape}; the shape of x, {x.shape}, is needed")
+    if which in ("nonzero", "argwhere") and not x.ndim:
+        raise InvalidArgument(f"{which} is given an array of rank 0; arrays of rank 1 and more are accepted")
+    limit = buffer_limit(where)
+    after_events(where)
+    shape, flat = x.shape, contiguous(x).reshape(-1)
+    flags = None if mask is None else contiguous(mask).reshape(-1)
+    if which == "compress" and flags is not None:
+        if flags.size > flat.size:
+            raise InvalidArgument(
+                f"mask has shape {flags.shape}; rank 1 and at most as many elements as x, {flat.size}, are accepted"
+            )
+        flat = flat[: flags.size]
+    each = max(1, limit // max(flat.itemsize, _INDEX))
+    kept: list[np.ndarray] = []
+    others: list[np.ndarray] = []
+    for start in range(0, max(flat.size, 1), each):
+        part = flat[start : start + each]
+        found = run(_OF_PIECES.get(which, which), part, None if flags is None else flags[start : start + each])
+        if isinstance(found, tuple):
+            kept.append(found[0][: found[1]])
+            others.append(found[0][found[1] :])
+        else:
+            kept.append(found + start if which in INDEXES else found)
+    total = sum(map(len, kept))
+    if count is not None:
+        _store(count, total)
+    with host_allocation():
+        joined = np.concatenate([*kept, *others])
+        if which == "partition":
+            return joined, total
+        if which in ("nonzero", "argwhere"):
+            axes = tuple(one.astype(np.int64) for one in np.unravel_index(joined, shape))
+            return axes if which == "nonzero" else np.stack(axes, axis=1)
+    return joined
+
+
+_OF_PIECES = {"nonzero": "flatnonzero", "argwhere": "flatnonzero"}
+
+
+def _store(count: Any, total: int) -> None:
+    if isinstance(count, Array):
+        count.fill(total)
+    else:
+        count[...] = total

@@ -1,0 +1,27 @@
+"""Shapes whose first axis has a length that only the device knows: the result of a selection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DeferredShape:
+    """The shape ``(count, *others)`` of an array, where a kernel stores `count`, an integer Field of one element.
+
+    `wait` waits for the kernel, once: the Fields of one call share the DeferredShape.
+    """
+
+    __slots__ = ("_count", "_others", "_shape")
+
+    def __init__(self, count: Any, others: tuple[int, ...] = ()) -> None:
+        self._count = count
+        self._others = others
+        self._shape: tuple[int, ...] | None = None
+
+    def wait(self) -> tuple[int, ...]:
+        """The shape; waits until the count is known."""
+        found = self._shape
+        if found is None:
+            found = self._shape = (int(self._count.get().reshape(())), *self._others)
+            self._count = None
+        return found

@@ -1,0 +1,271 @@
+"""pydp.run_length_encode, reduce_by_key and unique against NumPy: lengths, strategies, types, operators, results."""
+
+from __future__ import annotations
+
+import needs
+import numpy as np
+import pyopencl.cltypes as cltypes
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from selections import (
+    DTYPES,
+    LENGTHS,
+    MAPPINGS,
+    SIMT,
+    STRATEGIES,
+    VECTOR,
+    Guarded,
+    heads_of,
+    in_runs,
+    integers,
+    skip_where_refused,
+)
+
+import pydp
+from pydp.runtime.arrays.deferred import DeferredShape
+
+
+def encoded(x):
+    heads = heads_of(x)
+    return x[heads], np.diff(heads, append=len(x)), heads
+
+
+def reduced(keys, values, combine):
+    """The key and the left fold of the values of each run."""
+    results, heads = [], heads_of(keys)
+    for first, last in zip(heads, [*heads[1:], len(keys)][: len(heads)], strict=True):
+        found = values[first]
+        for value in values[first + 1 : last]:
+            found = combine(found, value)
+        results.append(found)
+    return keys[heads_of(keys)], np.array(results, values.dtype)
+
+
+def same(got, want):
+    assert len(got) == len(want)
+    for one, right in zip(got, want, strict=True):
+        np.testing.assert_array_equal(one, right)
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+@STRATEGIES
+def test_every_length_around_the_partition(device, mapping, strategy):
+    skip_where_refused(device, strategy, mapping)
+    spec = {**mapping, "strategy": strategy}
+    for x in (in_runs(500, 1), np.zeros(500, np.int32), np.arange(500, dtype=np.int32)):
+        for n in LENGTHS:
+            same(pydp.run_length_encode(x[:n], starts=True, spec=spec), encoded(x[:n]))
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+@STRATEGIES
+@pytest.mark.parametrize("op", ["+", "a > b ? a : b"])
+def test_sums_of_every_length_around_the_partition(device, mapping, strategy, op):
+    """A named operator has a vector form; an expression has none."""
+    skip_where_refused(device, strategy, mapping)
+    spec, values = {**mapping, "strategy": strategy}, integers(500, 2, -99, 99)
+    for keys in (in_runs(500, 3), np.zeros(500, np.int32), np.arange(500, dtype=np.int32)):
+        for n in LENGTHS:
+            want = reduced(keys[:n], values[:n], (lambda a, b: a + b) if op == "+" else max)
+            same(pydp.reduce_by_key(keys[:n], values[:n], op, spec=spec), want)
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+@pytest.mark.parametrize("order", ["ticket", "reversed", "permuted"])
+@pytest.mark.parametrize("suppress", [0, 1, 2])
+def test_partitions_that_run_late_or_publish_nothing(device, mapping, order, suppress):
+    needs.endless_loops(device)
+    spec = {**mapping, "order": order, "suppress": suppress, "polls": 3}
+    keys, values = in_runs(700, 4), integers(700, 5)
+    same(pydp.run_length_encode(keys, spec=spec), encoded(keys)[:2])
+    for op, combine in (("+", lambda a, b: a + b), ("b", lambda a, b: b), ("a", lambda a, b: a)):
+        if op == "+" or mapping is VECTOR:
+            same(pydp.reduce_by_key(keys, values, op, spec=spec), reduced(keys, values, combine))
+
+
+@MAPPINGS
+@STRATEGIES
+def test_operators_that_do_not_commute(device, mapping, strategy):
+    """Affine maps, composed from left to right, modulo 2**32."""
+    skip_where_refused(device, strategy, mapping)
+    x = np.zeros(397, cltypes.uint2)
+    x["s0"], x["s1"] = integers(397, 1, 1, 9, np.uint32), integers(397, 2, 0, 99, np.uint32)
+    keys, mask = in_runs(397, 6), (1 << 32) - 1
+    heads = heads_of(keys)
+    want = []
+    for first, last in zip(heads, [*heads[1:], len(keys)], strict=True):
+        m, c = 1, 0
+        for value in x[first:last]:
+            m, c = m * int(value["s0"]) & mask, (c * int(value["s0"]) + int(value["s1"])) & mask
+        want.append((m, c))
+    op = "(uint2)(a.x * b.x, a.y * b.x + b.y)"
+    _, got = pydp.reduce_by_key(keys, x, op, spec={**mapping, "strategy": strategy})
+    assert [(int(one["s0"]), int(one["s1"])) for one in got] == want
+
+
+@MAPPINGS
+def test_operators_see_real_elements_only(device, mapping):
+    """An operator that a zero, the usual padding, would spoil for good."""
+    values, keys = integers(400, 7, 1, 1000), in_runs(400, 8)
+    for n in (1, 23, 24, 25, 95, 96, 97, 400):
+        got = pydp.reduce_by_key(keys[:n], values[:n], "(a <= 0 || b <= 0) ? -1 : max(a, b)", spec=mapping)
+        same(got, reduced(keys[:n], values[:n], max))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_all_scalar_types(device, dtype):
+    dtype = np.dtype(dtype)
+    needs.dtype(device, dtype)
+    x = in_runs(3000, 9, dtype)
+    ones = integers(3000, 10, 0, 2, dtype)
+    if dtype == np.float16:
+        x[:], ones[40:] = np.repeat(x[:375], 8), ones[40:] / 8
+    keys = in_runs(3000, 11)
+    value = np.dtype(np.int64) if dtype.kind == "b" else dtype
+    for mapping in (VECTOR, SIMT):
+        same(pydp.run_length_encode(x, spec=mapping), encoded(x)[:2])
+        got = pydp.reduce_by_key(keys, ones, spec=mapping)
+        same(got, (keys[heads_of(keys)], np.add.reduceat(ones.astype(value), heads_of(keys))))
+        assert got[1].dtype == value
+        if dtype.kind != "c":
+            same(pydp.reduce_by_key(keys, ones, "max", spec=mapping)[1:], [np.maximum.reduceat(ones, heads_of(keys))])
+
+
+def test_other_dtypes_of_sums(device):
+    keys, values = in_runs(3000, 12), integers(3000, 13, -99, 99, np.int8)
+    wanted = np.float32
+    got = pydp.reduce_by_key(keys, values, dtype=wanted)
+    assert got[1].dtype == wanted
+    same(got, (keys[heads_of(keys)], np.add.reduceat(values.astype(wanted), heads_of(keys))))
+
+
+def test_special_values(device):
+    x = np.array([np.nan, np.nan, 0.0, -0.0, np.inf, np.inf, 1, np.nan], np.float32)
+    got = pydp.run_length_encode(x)
+    same(got, encoded(x)[:2])
+    assert not np.signbit(got[0][2])
+    for equal_nan in (True, False):
+        got = pydp.unique(x, return_counts=True, equal_nan=equal_nan)
+        same(got, np.unique(x, return_counts=True, equal_nan=equal_nan))
+    z = np.array([1 + 2j, complex(np.nan, 1), complex(1, np.nan), 1 + 2j, complex(np.nan, np.nan)], np.complex64)
+    for equal_nan in (True, False):
+        got, want = pydp.unique(z, True, equal_nan=equal_nan)[0], np.unique(z, equal_nan=equal_nan)
+        assert got.shape == want.shape and np.array_equal(got, want, equal_nan=True)
+
+
+def test_records_and_vectors(device):
+    keys = np.zeros(400, [("a", np.int32), ("b", np.float32)])
+    keys["a"], keys["b"] = in_runs(400, 14), in_runs(400, 15)
+    values = integers(400, 16)
+    same(pydp.run_length_encode(keys), encoded(keys)[:2])
+    same(pydp.reduce_by_key(keys, values)[1:], [np.add.reduceat(values, heads_of(keys))])
+    same(pydp.unique(keys, return_counts=True), np.unique(keys, return_counts=True))
+
+
+UNIQUE = [
+    {},
+    {"return_counts": True},
+    {"return_index": True},
+    {"return_inverse": True},
+    {"return_index": True, "return_inverse": True, "return_counts": True},
+]
+
+
+@pytest.mark.parametrize("options", UNIQUE, ids=lambda one: " ".join(one) or "values")
+def test_unique(device, options):
+    for shape in ((0,), (1,), (97,), (3, 50), (5, 2, 40)):
+        for high in (1, 2, 30):
+            x = integers(int(np.prod(shape)), 17, 0, high).reshape(shape)
+            got, want = pydp.unique(x, **options), np.unique(x, **options)
+            if not options:
+                got, want = (got,), (want,)
+            same(got, [one.reshape(x.shape) if len(options) != 1 and at == 2 else one for at, one in enumerate(want)])
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_call(device, data):
+    n, seed = data.draw(st.integers(0, 5000)), data.draw(st.integers(0, 99))
+    step = data.draw(st.sampled_from([1, 1, 2, -1]))
+    keys = (in_runs if data.draw(st.booleans()) else integers)(n, seed)[::step]
+    values = integers(n, seed + 1, -9, 9, data.draw(st.sampled_from(["int32", "float32", "int64"])))[::step]
+    mapping = data.draw(st.sampled_from([None, VECTOR, SIMT]))
+    same(pydp.run_length_encode(keys, starts=True, spec=mapping), encoded(keys))
+    want = np.add.reduceat(values, heads_of(keys)) if len(keys) else values
+    same(pydp.reduce_by_key(keys, values, spec=mapping), (keys[heads_of(keys)], want))
+
+
+# --- results -----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_written_outside_of_results(device, monkeypatch):
+    if not device.profile.shares_host_memory:
+        pytest.skip("kernels do not write NumPy memory in place")
+    keys, values = in_runs(3001, 18), integers(3001, 19)
+    runs = len(heads_of(keys))
+    for mapping in (VECTOR, SIMT, {"mapping": "vector", "nontemporal": device.profile.loop_limit is None}):
+        guarded = Guarded(monkeypatch)
+        same(pydp.run_length_encode(keys, starts=True, spec=mapping), encoded(keys))
+        assert max(guarded.written(at) for at in range(3)) <= 8 * runs
+        pydp.reduce_by_key(keys, values, spec=mapping)
+        pydp.reduce_by_key(keys, values, "a < b ? a : b", spec=mapping)
+        guarded.check()
+
+
+def test_fields_know_their_length_when_asked(device):
+    keys, values = in_runs(5000, 20), integers(5000, 21)
+    k, v = pydp.field(keys), pydp.field(values)
+    for _ in range(3):
+        count = pydp.zeros(1, np.int64)
+        found, sums = pydp.reduce_by_key(k, v, count=count)
+        assert isinstance(found._shape, DeferredShape) and found._shape is sums._shape
+        assert len(sums) == len(found) == int(count.get()[0]) == len(heads_of(keys))
+        same((found.get(), sums.get()), (keys[heads_of(keys)], np.add.reduceat(values, heads_of(keys))))
+    lengths = pydp.run_length_encode(k)[1]
+    assert np.array_equal(lengths.get(), encoded(keys)[1])
+    got = pydp.unique(k, return_inverse=True)
+    same([one.get() for one in got], np.unique(keys, return_inverse=True))
+
+
+def test_the_same_bits_every_time(device):
+    keys, values = in_runs(100_000, 22), np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
+    k, v = pydp.field(keys), pydp.field(values)
+    first = pydp.reduce_by_key(k, v)[1].get()
+    np.testing.assert_allclose(first, np.add.reduceat(values.astype(float), heads_of(keys)), atol=1e-4)
+    assert all(pydp.reduce_by_key(k, v)[1].get().tobytes() == first.tobytes() for _ in range(20))
+    if device.profile.loop_limit is None:  # an aggregate that another work-group computes has the same bits
+        for order in ("reversed", "permuted"):
+            spec = {"part": 2048, "order": order, "suppress": 2, "polls": 3}
+            plain = pydp.reduce_by_key(k, v, spec={"part": 2048})[1].get()
+            assert pydp.reduce_by_key(k, v, spec=spec)[1].get().tobytes() == plain.tobytes()
+
+
+BAD = {
+    "another shape": (lambda x: pydp.reduce_by_key(x, x[:3]), r"values has shape \(3,\); the shape of keys, \(5,\)"),
+    "an operator": (lambda x: pydp.reduce_by_key(x, x, "nonsense"), "not the name of an operator"),
+    "starts": (lambda x: pydp.run_length_encode(x, starts=2), "starts is 2"),
+    "an axis": (lambda x: pydp.unique(x, axis=0), "axis=0 is not supported by unique"),
+    "equal_nan": (lambda x: pydp.unique(x, equal_nan=3), "equal_nan is 3"),
+    "a count": (lambda x: pydp.run_length_encode(x, count=3), "count is 3"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_invalid_arguments(device, name):
+    call, message = BAD[name]
+    with pytest.raises(pydp.InvalidArgument, match=message):
+        call(np.array([3, -1, 4, 0, 5]))
+
+
+def test_explanations(device):
+    x = pydp.field(in_runs(100_000))
+    for found in (
+        pydp.explain(pydp.run_length_encode, x, starts=True),
+        pydp.explain(pydp.reduce_by_key, x, x),
+        pydp.explain(pydp.unique, x, return_inverse=True),
+    ):
+        assert found.sources and "partition(s)" in str(found)

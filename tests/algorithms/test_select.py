@@ -1,0 +1,350 @@
+"""pydp.select, compress, nonzero, partition against NumPy: lengths, strategies, types, conditions, results."""
+
+from __future__ import annotations
+
+import needs
+import numpy as np
+import pyopencl.array
+import pyopencl.cltypes as cltypes
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from selections import DTYPES, LENGTHS, MAPPINGS, SIMT, STRATEGIES, VECTOR, Guarded, integers, skip_where_refused
+
+import pydp
+from pydp.algorithms import pieces
+from pydp.runtime.arrays.deferred import DeferredShape
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+@STRATEGIES
+def test_every_length_around_the_partition(device, mapping, strategy):
+    skip_where_refused(device, strategy, mapping)
+    x, spec = integers(500), {**mapping, "strategy": strategy}
+    for n in LENGTHS:
+        kept = x[:n] > 0
+        assert np.array_equal(pydp.select(x[:n], "x > 0", spec=spec), x[:n][kept]), n
+        assert np.array_equal(pydp.select(x[:n], mask=kept, spec=spec), x[:n][kept]), n
+        assert np.array_equal(pydp.flatnonzero(x[:n], spec=spec), np.flatnonzero(x[:n])), n
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+def test_partition_keeps_both_orders(device, mapping):
+    x = integers(500, 1)
+    for n in LENGTHS:
+        kept = x[:n] > 0
+        got, count = pydp.partition(x[:n], "x > 0", spec=mapping)
+        assert count == np.count_nonzero(kept) and type(count) is int
+        assert np.array_equal(got, np.concatenate([x[:n][kept], x[:n][~kept]])), n
+
+
+@pytest.mark.parametrize("n", [2047, 2048, 2049, 8191, 8192, 8193, 70001])
+def test_the_default_specialization(device, n):
+    for density in (0, 1, 50, 99, 100):
+        x = np.random.default_rng(n).integers(0, 100, n).astype(np.float32) - density
+        kept = x < 0
+        assert np.array_equal(pydp.select(x, "x < 0"), x[kept])
+        got, count = pydp.partition(x, "x < 0")
+        assert count == kept.sum() and np.array_equal(got, np.concatenate([x[kept], x[~kept]]))
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+@pytest.mark.parametrize("order", ["ticket", "reversed", "permuted"])
+@pytest.mark.parametrize("suppress", [0, 1, 2])
+def test_partitions_that_run_late_or_publish_nothing(device, mapping, order, suppress):
+    needs.endless_loops(device)
+    x, spec = integers(700, 2), {**mapping, "order": order, "suppress": suppress, "polls": 3}
+    assert np.array_equal(pydp.select(x, "x > 0", spec=spec), x[x > 0])
+    assert np.array_equal(pydp.flatnonzero(x, spec=spec), np.flatnonzero(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_all_scalar_types(device, dtype):
+    dtype = np.dtype(dtype)
+    x = integers(3000, 3, 0, 2 if dtype.kind == "b" else 3, dtype)
+    mask = integers(3000, 4, 0, 2, np.uint8)
+    for spec in (VECTOR, SIMT):
+        assert np.array_equal(pydp.select(x, mask=mask, spec=spec), x[mask != 0])
+        assert np.array_equal(pydp.compress(mask != 0, x[::-1], spec=spec), x[::-1][mask != 0])
+    if not needs.has(device, dtype):
+        with pytest.raises(pydp.UnsupportedOnDevice):
+            pydp.flatnonzero(x)
+    needs.dtype(device, dtype)
+    condition = "x.x > 1" if dtype.kind == "c" else "x >= 1" if dtype.kind == "b" else "x > 1"
+    kept = x.real >= 1 if dtype.kind == "b" else x.real > 1
+    for spec in (VECTOR, SIMT):
+        assert np.array_equal(pydp.select(x, condition, spec=spec), x[kept])
+        assert np.array_equal(pydp.flatnonzero(x, spec=spec), np.flatnonzero(x))
+        got, count = pydp.partition(x, condition, spec=spec)
+        assert count == kept.sum() and np.array_equal(got, np.concatenate([x[kept], x[~kept]]))
+
+
+RECORDS = [
+    [("r", "u1"), ("g", "u1"), ("b", "u1")],
+    [("count", "<i4"), ("mark", "<u2"), ("last", "u1")],
+    [("a", "<i4"), ("b", "<i4"), ("c", "<f4"), ("d", "<i4"), ("e", "<i4")],
+    [(f"v{k}", "<i4") for k in range(21)],
+]
+
+
+@MAPPINGS
+@pytest.mark.parametrize("dtype", [np.dtype(one) for one in RECORDS], ids=lambda one: f"{one.itemsize} bytes")
+def test_records_by_mask(device, mapping, dtype):
+    x = np.zeros(301, dtype)
+    for k, name in enumerate(dtype.names):
+        x[name] = integers(301, k, 0, 100)
+    mask = integers(301, 9, 0, 2, bool)
+    try:
+        got = pydp.select(x, mask=mask, spec=mapping)
+    except pydp.UnsupportedOnDevice as error:
+        pytest.skip(str(error))
+    assert np.array_equal(got, x[mask])
+
+
+@MAPPINGS
+def test_vectors_and_members(device, mapping):
+    x = np.zeros(301, cltypes.float4)
+    for k, name in enumerate(("s0", "s1", "s2", "s3")):
+        x[name] = integers(301, k)
+    got = pydp.select(x, "x.x + x.w > 0 && x.y != 0", spec=mapping)
+    assert np.array_equal(got, x[(x["s0"] + x["s3"] > 0) & (x["s1"] != 0)])
+    pairs = np.zeros(301, [("key", np.int32), ("value", np.float32)])
+    pairs["key"], pairs["value"] = integers(301, 5), integers(301, 6)
+    assert np.array_equal(pydp.select(pairs, "x.key % 2 == 0", spec=mapping), pairs[pairs["key"] % 2 == 0])
+    assert np.array_equal(pydp.select(pairs, lambda r: r.value > 1, spec=mapping), pairs[pairs["value"] > 1])
+
+
+def test_python_functions_and_special_values(device):
+    x = np.array([1, np.nan, -np.inf, np.inf, -0.0, 0.0, -3], np.float32)
+    low = np.float32(-1)
+    assert np.array_equal(pydp.select(x, lambda v: v > low), x[x > low])
+    for text, kept in {
+        "x > 0": x > 0, "x == x": x == x, "isnan(x)": np.isnan(x), "x": x != 0, "!x": x == 0, "!(x < 2)": ~(x < 2),
+        "fabs(x) > 1.5f": np.abs(x) > 1.5,
+    }.items():  # fmt: skip
+        np.testing.assert_array_equal(pydp.select(x, text), x[kept], err_msg=text)
+    assert np.array_equal(pydp.flatnonzero(x), np.flatnonzero(x))
+
+
+@pytest.mark.parametrize("mapping", [VECTOR, SIMT, None])
+def test_any_strides(device, mapping):
+    x = integers(6000, 7, dtype=np.int16)
+    square = x[:4900].reshape(70, 70)
+    for view in (
+        x[::-1],
+        x[::3],
+        x[5:-7:2][::-1],
+        square.T,
+        square[::2, 1:-1],
+        square[:, ::-3],
+        np.broadcast_to(x[:9], (5, 9)),
+    ):
+        kept = view > 0
+        assert np.array_equal(pydp.select(view, "x > 0", spec=mapping), view[kept])
+        assert np.array_equal(pydp.select(view, mask=kept, spec=mapping), view[kept])
+        assert np.array_equal(pydp.flatnonzero(view, spec=mapping), np.flatnonzero(view))
+    mask = (x > 0)[::-2]
+    assert np.array_equal(pydp.select(x[1::2], mask=mask, spec=mapping), x[1::2][mask])
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+def test_nonzero_and_argwhere(device, mapping):
+    for shape in ((7,), (5, 9), (3, 4, 5), (2, 1, 3, 2), (0, 3), (4, 0)):
+        x = integers(int(np.prod(shape)), 8, 0, 2).reshape(shape)
+        got = pydp.nonzero(x, spec=mapping)
+        assert isinstance(got, tuple) and len(got) == len(shape)
+        for one, want in zip(got, np.nonzero(x), strict=True):
+            assert np.array_equal(one, want)
+        rows = pydp.argwhere(x, spec=mapping)
+        assert rows.shape == np.argwhere(x).shape and np.array_equal(rows, np.argwhere(x))
+
+
+def test_compress_as_numpy(device):
+    x = integers(40).reshape(5, 8)
+    for mask in (np.ones(40, bool), integers(17, 1, 0, 2, bool), np.zeros(0, bool)):
+        assert np.array_equal(pydp.compress(mask, x), np.compress(mask, x))
+
+
+SCALARS = ["int8", "uint16", "int32", "float32", "int64"]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_call(device, data):
+    dtype = np.dtype(data.draw(st.sampled_from(SCALARS)))
+    n = data.draw(st.integers(0, 5000))
+    step = data.draw(st.sampled_from([1, 1, 2, -1, -3]))
+    x = integers(n, data.draw(st.integers(0, 99)), 0, data.draw(st.sampled_from([1, 2, 9])), dtype)
+    if dtype.kind == "f" and n:
+        x[:: data.draw(st.integers(1, 9))] = data.draw(st.sampled_from([np.nan, np.inf, -0.0, 1e-45]))
+    x = x[::step]
+    mapping = data.draw(st.sampled_from([None, VECTOR, SIMT]))
+    kept = x > 1
+    assert np.array_equal(pydp.select(x, "x > 1", spec=mapping), x[kept])
+    assert np.array_equal(pydp.select(x, mask=~kept, spec=mapping), x[~kept], equal_nan=dtype.kind == "f")
+    assert np.array_equal(pydp.flatnonzero(x, spec=mapping), np.flatnonzero(x))
+    got, count = pydp.partition(x, "x > 1", spec=mapping)
+    assert count == kept.sum()
+    assert np.array_equal(got, np.concatenate([x[kept], x[~kept]]), equal_nan=dtype.kind == "f")
+
+
+# --- results -----------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_written_outside_of_results(device, monkeypatch):
+    if not device.profile.shares_host_memory:
+        pytest.skip("kernels do not write NumPy memory in place")
+    x = integers(3001, 11)
+    count = int((x > 0).sum())
+    for mapping in (VECTOR, SIMT, {"mapping": "vector", "nontemporal": device.profile.loop_limit is None}):
+        guarded = Guarded(monkeypatch)
+        assert np.array_equal(pydp.select(x, "x > 0", spec=mapping), x[x > 0])
+        guarded.check()
+        assert guarded.written(0) <= 4 * count
+        guarded = Guarded(monkeypatch)
+        pydp.partition(x, "x > 0", spec=mapping)
+        pydp.flatnonzero(x, spec=mapping)
+        pydp.argwhere(x, spec=mapping)
+        guarded.check()
+
+
+def test_fields_know_their_length_when_asked(device):
+    x = integers(5000, 12)
+    field = pydp.field(x)
+    for _ in range(3):  # the third call is recorded
+        got = pydp.select(field, "x > 0")
+        assert type(got) is pydp.Field and isinstance(got._shape, DeferredShape)
+        assert len(got) == (x > 0).sum() and got.shape == (len(got),) and got._shape == got.shape
+        assert np.array_equal(got.get(), x[x > 0])
+    total = pydp.reduce(pydp.select(field, "x > 0"))  # an argument of another call
+    assert int(total.get()) == x[x > 0].sum()
+    again = pydp.select(pydp.select(field, "x > 0"), "x > 2")
+    assert np.array_equal(again.get(), x[x > 2])
+    assert np.array_equal((pydp.select(field, "x > 0") + 1).get(), x[x > 0] + 1)
+    assert np.array_equal(pydp.select(field, "x > 0")[1:3].get(), x[x > 0][1:3])
+    assert pydp.select(field, "x > 100").get().shape == (0,)
+
+
+def test_fields_of_the_other_functions(device):
+    x = integers(600, 13).reshape(20, 30)
+    field = pydp.field(x)
+    for got, want in zip(pydp.nonzero(field), np.nonzero(x), strict=True):
+        assert isinstance(got, pydp.Field) and np.array_equal(got.get(), want)
+    assert np.array_equal(pydp.argwhere(field).get(), np.argwhere(x))
+    values, count = pydp.partition(field, "x > 0")
+    assert isinstance(count, pydp.Field) and count.shape == () and int(count) == (x > 0).sum()
+    assert np.array_equal(values.get()[: int(count)], x[x > 0])
+    mask = pydp.field(x > 0)
+    assert np.array_equal(pydp.select(field, mask=mask).get(), x[x > 0])
+
+
+def test_pyopencl_arrays(device):
+    x = integers(600, 14)
+    array = pyopencl.array.to_device(device.queue, x)
+    got = pydp.select(array, "x > 0")
+    assert isinstance(got, pyopencl.array.Array) and np.array_equal(got.get(), x[x > 0])
+    assert pydp.select(array, "x > 100").size == 0
+    assert [one.get().tolist() for one in pydp.nonzero(array)] == [np.flatnonzero(x).tolist()]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_the_count_goes_to_a_device_scalar(device, dtype):
+    x = integers(5000, 15)
+    counts = pydp.zeros(5, dtype)
+    for _ in range(3):
+        counts[...] = -1
+        pydp.select(pydp.field(x), "x > 0", count=counts[2:3])
+        assert counts.get().tolist() == [-1, -1, (x > 0).sum(), -1, -1]
+    count = pydp.zeros((), dtype)
+    pydp.flatnonzero(x, count=count)
+    assert int(count) == np.count_nonzero(x)
+    got = pydp.select(pydp.field(x), "x > 0", count=count)
+    count[...] = 7  # the result does not depend on it
+    assert len(got) == (x > 0).sum()
+
+
+def test_arrays_beyond_the_largest_buffer(device, monkeypatch):
+    monkeypatch.setattr(pieces, "ALWAYS_FITS", 0)
+    monkeypatch.setattr(pieces, "limit_of", lambda device: 1 << 12)
+    x = integers(60 * 50, 16).reshape(60, 50)
+    kept = x > 0
+    for view in (x, x.T, x[::-1, ::2]):
+        assert np.array_equal(pydp.select(view, "x > 0"), view[view > 0])
+        assert np.array_equal(pydp.flatnonzero(view), np.flatnonzero(view))
+    assert np.array_equal(pydp.select(x, mask=kept), x[kept])
+    assert np.array_equal(pydp.compress(kept.reshape(-1)[:2777], x), np.compress(kept.reshape(-1)[:2777], x))
+    count = pydp.zeros((), np.int64)
+    got, total = pydp.partition(x, "x > 0", count=count)
+    assert total == int(count) == kept.sum() and np.array_equal(got, np.concatenate([x[kept], x[~kept]]))
+    for one, want in zip(pydp.nonzero(x), np.nonzero(x), strict=True):
+        assert np.array_equal(one, want)
+    assert np.array_equal(pydp.argwhere(x), np.argwhere(x))
+    with pytest.raises(pydp.InvalidArgument, match="is given no condition"):
+        pydp.select(x)
+
+
+@pytest.mark.huge
+def test_more_than_2_to_the_31_elements(device):
+    x = np.zeros((1 << 31) + 3, np.uint8)
+    x[::1_000_003] = 1
+    x[-2:] = 2
+    assert np.array_equal(pydp.select(x, "x > 0"), x[x > 0])
+    assert np.array_equal(pydp.flatnonzero(x), np.flatnonzero(x))
+
+
+def test_the_same_bits_every_time(device):
+    x = np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
+    field = pydp.field(x)
+    first = pydp.select(field, "x > 0").get().tobytes()
+    assert first == x[x > 0].tobytes()
+    assert all(pydp.select(field, "x > 0").get().tobytes() == first for _ in range(20))
+
+
+BAD = {
+    "no condition": (lambda x: pydp.select(x), "is given no condition"),
+    "two conditions": (lambda x: pydp.select(x, "x > 0", mask=x > 0), "both a predicate and mask"),
+    "an unknown name": (lambda x: pydp.select(x, "y > 0"), "column 1: the name 'y' is unknown"),
+    "half an expression": (lambda x: pydp.select(x, "x >"), "ends where a value is expected"),
+    "no x": (lambda x: pydp.select(x, "1 > 0"), "uses none of x"),
+    "a number": (lambda x: pydp.select(x, 5), "predicate 5 is not a condition"),
+    "a mask of ints": (lambda x: pydp.select(x, mask=x), "mask has dtype int64; bool and uint8 are accepted"),
+    "a short mask": (lambda x: pydp.select(x, mask=x[:3] > 0), r"mask has shape \(3,\); the shape of x, \(5,\)"),
+    "a long mask": (lambda x: pydp.compress(np.ones(9, bool), x), "at most as many elements as x, 5"),
+    "an axis": (lambda x: pydp.compress(x > 0, x, 0), "axis=0 is not supported"),
+    "rank 0": (lambda x: pydp.nonzero(np.array(3)), "rank 0"),
+    "the k-th element": (lambda x: pydp.partition(x, 3), "k-th smallest element is not implemented"),
+    "a count of floats": (lambda x: pydp.select(x, "x > 0", count=pydp.zeros(1)), "dtype float32; one int32 or int64"),
+    "two counts": (lambda x: pydp.select(x, "x > 0", count=pydp.zeros(2, np.int32)), r"shape \(2,\)"),
+    "a count that is a number": (lambda x: pydp.select(x, "x > 0", count=3), "count is 3"),
+    "lookback of partition": (
+        lambda x: pydp.partition(x, "x > 0", spec={"strategy": "lookback"}),
+        "'reduce_then_scan' is accepted",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_invalid_arguments(device, name):
+    call, message = BAD[name]
+    with pytest.raises(pydp.InvalidArgument, match=message):
+        call(np.array([3, -1, 4, 0, 5]))
+
+
+def test_a_count_in_the_memory_of_x(device):
+    x = pydp.field(integers(100))
+    with pytest.raises(pydp.InvalidArgument, match="count shares memory"):
+        pydp.select(x, "x > 0", count=x[5:6])
+
+
+def test_explanations(device):
+    x = pydp.field(integers(100_000))
+    text = str(pydp.explain(pydp.select, x, "x > 0"))
+    assert "partition(s)" in text and "only the device knows" in text
+    assert "two passes" in str(pydp.explain(pydp.partition, x, "x > 0"))
+    for function in (pydp.flatnonzero, pydp.nonzero, pydp.argwhere):
+        assert pydp.explain(function, x).sources
+    assert pydp.explain(pydp.compress, x.get() > 0, x.get()).sources
