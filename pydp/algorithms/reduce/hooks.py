@@ -18,7 +18,7 @@ from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
-from pydp.algorithms.reduce.plan import Step, at_most, within_loops
+from pydp.algorithms.reduce.plan import WITHOUT_HOOKS, Step, at_most, within_loops
 from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec
 from pydp.dtypes import c_declarations, c_literal, c_name, check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
@@ -132,11 +132,12 @@ def _step(
     if spec.mapping == "vector" and source is not None and _has_vectors(source, second):
         adjacent = action.columns is None and action.step == 1
         if action.columns:
-            width = at_most(spec.width if action.columns[1] == 1 else 0, min(spec.columns, action.columns[0]))
+            width = spec.width if action.columns[1] == 1 and min(spec.columns, action.columns[0]) >= spec.width else 0
         elif adjacent:
             width = at_most(spec.width, action.part) if action.rows >= _MANY_ROWS else spec.width
     given = "tuple1" if source is None else c_name(source)
     params: dict[str, object] = {
+        **WITHOUT_HOOKS,
         "declarations": c_declarations([*_dtypes(hooks), *(d for d in (source, second) if d is not None)]),
         "operator": _operator_text(hooks, width),
         "source": given,
@@ -192,8 +193,7 @@ def _vector_step(
     if action.columns:
         count, column_step = action.columns
         block = min(spec.columns, count)
-        most = min(spec.columns, 1 << (count - 1).bit_length())
-        params |= {"unroll": min(spec.rows, hooks.chain), "unit": column_step == 1, "most": most}
+        params |= {"unroll": min(spec.rows, hooks.chain), "unit": column_step == 1, "most": spec.columns}
         ready = kernel(device, "reduce_columns_vector.mako", "reduce_columns", params)
         after = (np.uint64(count), np.int64(column_step), np.uint64(block), each, np.uint64(action.ragged))
         return Step(action, ready, (work * -(-count // block),), (1,), shared, after, dims)

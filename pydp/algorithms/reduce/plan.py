@@ -26,6 +26,9 @@ _NARROW_SUM = 256  # so many elements of one byte have a sum of two bytes
 _FEW_ELEMENTS = 8  # rows of up to this many adjacent elements are folded by one loop, without vectors
 _MANY_ROWS = 1024  # fewer rows are not worth a kernel for their own number of elements
 
+WITHOUT_HOOKS = {"hook": None, "last": False, "target": "", "widths": (), "most": 0, "chain": 0}
+"""The parameters of the templates for hooks, in reductions without hooks."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -150,7 +153,7 @@ def _step(
         "convert": convert,
         "outer_dims": len(outer),
         "initial": initial,
-        "hook": None,
+        **WITHOUT_HOOKS,
     }
     dims = tuple(np.int64(value) if i else np.uint64(value) for dim in outer for i, value in enumerate(dim))
     shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(rows))

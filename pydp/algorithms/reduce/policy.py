@@ -195,7 +195,7 @@ def _default(profile: Profile, problem: ReduceProblem) -> ReduceSpec:
 
 def _with_hooks(base: ReduceSpec, problem: ReduceProblem) -> ReduceSpec:
     """With hooks, a run has several registers, and the accumulators of the columns kernel are in private memory."""
-    columns = min(base.columns, max(16, 16384 // problem.result_bytes // 16 * 16))
+    columns = min(base.columns, 2048, max(16, 49152 // problem.result_bytes // 16 * 16))
     return replace(base, unroll=min(base.unroll, 4), columns=columns, height=base.longest)
 
 
