@@ -68,16 +68,18 @@ def loaded(hook, w):
     """The expression of an element before the fold."""
     name, pair = hook["run"], hook["source"][-1] == "2"
     x, y = to(name, w, "x"), to(name, w, "y")
+    if name[-1] == "2" and hook["load"] in ("product", "conjugate"):
+        (a, b), (c, d) = ((f"{v}.x", f"{v}.y") if hook[kind][-1] == "2" else (v, "0") for v, kind in (("x", "source"), ("y", "second")))
+        sign = ("-", "+") if hook["load"] == "product" else ("+", "-")
+        return f"({name}) ({a} * {c} {sign[0]} {b} * {d}, {a} * {d} {sign[1]} {b} * {c})"
     if pair and hook["load"] != "own":
         return {
             "absolute": to(name, w, "hypot(x.x, x.y)"),
             "square": to(name, w, "x.x * x.x + x.y * x.y"),
             "nonzero": "(x.x != 0 || x.y != 0)",
-            "product": f"({name}) (x.x * y.x - x.y * y.y, x.x * y.y + x.y * y.x)",
-            "conjugate": f"({name}) (x.x * y.x + x.y * y.y, x.x * y.y - x.y * y.x)",
         }[hook["load"]]
     zero = splat(hook["source"], w, 0)
-    both = f"(x != 0) && (y != 0)" if w == 1 else f"(x != {zero}) & (y != {splat(hook['second'] or 'int', w, 0)})"
+    both = "(x != 0) && (y != 0)" if w == 1 else f"(x != {zero}) & (y != {splat(hook['second'] or 'int', w, 0)})"
     return {
         "own": hook["convert"] if w == 1 else x,
         "absolute": f"fabs({x})",

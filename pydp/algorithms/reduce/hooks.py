@@ -1,8 +1,8 @@
 """Reductions with hooks: a load of one or two inputs, accumulators that are tuples, and a finish of the accumulator.
 
 `Hooks` describes such a reduction; ``kernels_cl/reduce_hooks.mako`` has its C text. The passes, launch shapes and
-specializations are those of ``pydp.reduce``. The first pass loads elements, later passes merge accumulators, and the last
-one stores the results.
+specializations are those of ``pydp.reduce``. The first pass loads elements, later passes merge accumulators, and the
+last one stores the results.
 """
 
 from __future__ import annotations
@@ -225,6 +225,7 @@ def _dtypes(hooks: Hooks) -> list[np.dtype]:
 def _hook(hooks: Hooks, source: np.dtype | None, second: np.dtype | None) -> dict[str, object]:
     """The parameters of reduce_hooks.mako. Without `source`, accumulators are merged."""
     run = hooks.run or hooks.members[0][1]
+    plain = hooks.kind == "value" and hooks.load == "own"
     return {
         "kind": "merged" if source is None else hooks.kind,
         "first_kind": hooks.kind,
@@ -234,7 +235,7 @@ def _hook(hooks: Hooks, source: np.dtype | None, second: np.dtype | None) -> dic
         "results": [c_name(dtype) for dtype in hooks.results],
         "result_kind": c_name(hooks.results[0]),
         "run": c_name(run),
-        "convert": conversion(source, run)[0] if source is not None and hooks.kind == "value" else "x",
+        "convert": conversion(source, run)[0] if source is not None and plain else "x",
         "start": c_literal(hooks.start, run) if hooks.kind == "value" else "",
         "load": hooks.load,
         "skips": hooks.skips,
@@ -255,9 +256,7 @@ def _operator_text(hooks: Hooks, width: int) -> str:
     for name, dtype in (("fold", own), ("fold_run", run)):
         operator = _operator(hooks.operator, dtype)
         text += operator.function(f"{name}1")
-        text += "".join(
-            operator.vector_function(1 << log, f"{name}{1 << log}") for log in range(1, width.bit_length())
-        )
+        text += "".join(operator.vector_function(1 << log, f"{name}{1 << log}") for log in range(1, width.bit_length()))
     return text
 
 

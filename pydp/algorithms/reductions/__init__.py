@@ -48,7 +48,7 @@ def _reference(function: Callable[..., Any], rounded: bool = False) -> Callable[
 
 
 def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of NumPy that computes floats in float64 (complex numbers in complex128); the result keeps its dtype."""
+    """A function of NumPy that computes in float64 or complex128; the result keeps its dtype."""
 
     def wide(*arrays: np.ndarray, **named: Any) -> Any:
         dtype = function(*(one.reshape(-1)[:1] for one in arrays), **{**named, "axis": None} if named else {}).dtype
@@ -60,6 +60,10 @@ def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _both(x: np.ndarray, **named: Any) -> tuple[Any, Any]:
     return np.min(x, **named), np.max(x, **named)
+
+
+def _count(x: np.ndarray, **named: Any) -> np.ndarray:
+    return np.asarray(np.count_nonzero(x, **named), np.int64)
 
 
 def _log_sum(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
@@ -85,6 +89,8 @@ def _declare(
     register(Algorithm(function, explain, reference, sizes, dtypes=kinds, benchmark=_BENCHMARK, **more))
 
 
+_function: Callable[..., Any]
+_numpy: Callable[..., Any]
 for _function, _request, _numpy in (
     (argmin, extremes.argmin_request, np.argmin),
     (argmax, extremes.argmax_request, np.argmax),
@@ -98,7 +104,7 @@ for _function, _request, _numpy in (
 for _function, _request, _numpy in (
     (any, logical.any_request, np.any),
     (all, logical.all_request, np.all),
-    (count_nonzero, logical.count_nonzero_request, lambda x, **named: np.asarray(np.count_nonzero(x, **named), np.int64)),
+    (count_nonzero, logical.count_nonzero_request, _count),
 ):
     _declare(_function, explaining(_request), _reference(_numpy), "biufc")
 for _function, _request, _numpy, _kinds in (

@@ -59,8 +59,8 @@ def any(
     """Whether an element is not zero along some axes, as ``numpy.any``. NaN is not zero.
 
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. out: bool array for the
-    result.
+    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true
+    count. out: bool array for the result.
 
     The result has dtype bool; it is False if there are no elements. Raises InvalidArgument for other dtypes and for
     invalid axes. All elements are read.
@@ -87,8 +87,8 @@ def all(
     """Whether no element is zero along some axes, as ``numpy.all``. NaN is not zero.
 
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. out: bool array for the
-    result.
+    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true
+    count. out: bool array for the result.
 
     The result has dtype bool; it is True if there are no elements. Raises InvalidArgument for other dtypes and for
     invalid axes. All elements are read.

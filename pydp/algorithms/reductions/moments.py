@@ -12,7 +12,7 @@ from pydp.errors import InvalidArgument
 from pydp.model.explanation import Given
 from pydp.runtime.recording import recorded
 
-_RUN = 16  # elements whose rounded sum, in the dtype of the run, goes into a float64
+_RUN = 16  # elements that are added in the dtype of a run
 
 
 def mean_request(g: Given) -> Request:
@@ -33,9 +33,7 @@ def _mean(name: str, g: Given, nan: bool) -> Request:
         skips = _skips(source, nan, len(dtypes) > 1)
         members = (("value", own, True), *((("count", np.dtype(np.int64), True),) if skips else ()))
         finish = "mean of counted" if skips else "mean"
-        return Hooks(
-            name, "value", members, (result,), finish, (np.nan,), run, _RUN, skips=skips, counted=bool(skips)
-        )
+        return Hooks(name, "value", members, (result,), finish, (np.nan,), run, _RUN, skips=skips, counted=bool(skips))
 
     return Request(name, _inputs(g), hooks, g.axis, g.keepdims, g.where, g.spec)
 
@@ -44,9 +42,10 @@ def _types(device: Any, source: np.dtype, result: np.dtype) -> tuple[np.dtype, n
     """The dtypes of the sums of a run and of an accumulator."""
     if result.kind == "c":
         return result, result
-    narrow = result.itemsize < 8 and (source.kind == "f" and source.itemsize <= 4)
-    run = np.dtype(np.float32) if narrow or not device.profile.fp64 else np.dtype(np.float64)
-    return run, widest_float(device)
+    wide = widest_float(device)
+    slow_float64 = device.profile.mapping != "vector"  # most GPUs compute few float64 per clock
+    narrow = result.itemsize < 8 and source.kind == "f" and source.itemsize <= 4
+    return np.dtype(np.float32) if narrow and slow_float64 else wide, wide
 
 
 def _skips(source: np.dtype, nan: bool, masked: bool) -> tuple[str, ...]:
@@ -78,8 +77,10 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
 
 
 def _degrees(ddof: Any) -> float:
-    if isinstance(ddof, (int, float, np.integer, np.floating)) and np.isfinite(ddof) and abs(ddof) < 2**53:
-        return float(ddof)
+    if isinstance(ddof, (int, float, np.integer, np.floating)):
+        value = float(ddof)
+        if abs(value) < 2**53:
+            return value
     raise InvalidArgument(f"ddof is {ddof!r}; a finite number is accepted")
 
 
@@ -105,15 +106,15 @@ def mean(
 ) -> Any:
     """Arithmetic mean along some axes, as ``numpy.mean``.
 
-    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64.
-    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count.
-    out: array for the result.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the reduced
+    axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. out: array for the
+    result.
 
-    Float32 and float16 are added as float32 in runs of 16 elements, and
-    the sums of runs as float64 (float32 on devices without float64). It is NaN if there are no elements, without a warning. Raises
-    InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
-    result has this dtype.
+    Elements are added as float64. On GPUs, float32 and float16 are added as float32 in runs of 16 elements, and the
+    sums of runs as float64 (on devices without float64, as float32). It is NaN if there are no elements, without a
+    warning. Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks
+    float64 and the result has this dtype.
 
     >>> pydp.mean(np.array([[1, 2], [4, 6]]), axis=1)
     array([1.5, 5. ])
@@ -139,15 +140,15 @@ def var(
     """Variance along some axes, as ``numpy.var``.
 
     x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64.
-    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the divisor is n - ddof for n
-    elements; a result with n <= ddof is NaN or infinite.
-    out: array for the result.
+    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
+    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
+    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
 
     One pass: means and squared deviations of runs of 16 elements are merged (Chan, Golub, LeVeque: Updating formulae
-    and a pairwise algorithm for computing sample variances, 1979), so a large mean cancels nothing. It is NaN if there are no elements, without a warning. Raises
-    InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
-    result has this dtype.
+    and a pairwise algorithm for computing sample variances, 1979), so a large mean does not cancel digits. The dtypes
+    of the sums are those of :func:`mean`. It is NaN if there are no elements, without a warning. Raises InvalidArgument
+    for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the result has this
+    dtype.
 
     >>> pydp.var(np.array([1, 2, 3, 4]))
     np.float64(1.25)
@@ -173,14 +174,13 @@ def std(
     """Standard deviation along some axes, as ``numpy.std``.
 
     x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64.
-    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the divisor is n - ddof for n
-    elements; a result with n <= ddof is NaN or infinite.
-    out: array for the result.
+    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
+    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
+    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
 
-    It is the square root of :func:`var`. It is NaN if there are no elements, without a warning. Raises
-    InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
-    result has this dtype.
+    It is the square root of :func:`var`. It is NaN if there are no elements, without a warning. Raises InvalidArgument
+    for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the result has this
+    dtype.
 
     >>> pydp.std(np.array([1, 2, 3, 4]), ddof=1)
     np.float64(1.2909944487358056)
@@ -204,10 +204,10 @@ def nanmean(
 ) -> Any:
     """Arithmetic mean of the elements that are not NaN, as ``numpy.nanmean``.
 
-    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64.
-    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count.
-    out: array for the result.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the reduced
+    axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. out: array for the
+    result.
 
     See :func:`mean` for the accuracy. It is NaN if there are no elements that are not NaN, without a warning. Raises
     InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
@@ -237,10 +237,9 @@ def nanvar(
     """Variance of the elements that are not NaN, as ``numpy.nanvar``.
 
     x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64.
-    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the divisor is n - ddof for n
-    elements; a result with n <= ddof is NaN or infinite.
-    out: array for the result.
+    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
+    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
+    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
 
     See :func:`var` for the accuracy. It is NaN if there are no elements that are not NaN, without a warning. Raises
     InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
@@ -270,14 +269,13 @@ def nanstd(
     """Standard deviation of the elements that are not NaN, as ``numpy.nanstd``.
 
     x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64.
-    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the divisor is n - ddof for n
-    elements; a result with n <= ddof is NaN or infinite.
-    out: array for the result.
+    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
+    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
+    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
 
-    It is the square root of :func:`nanvar`. It is NaN if there are no elements that are not NaN, without a warning. Raises
-    InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
-    result has this dtype.
+    It is the square root of :func:`nanvar`. It is NaN if there are no elements that are not NaN, without a warning.
+    Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64
+    and the result has this dtype.
 
     >>> pydp.nanstd(np.array([1, np.nan, 4]))
     np.float64(1.5)

@@ -26,6 +26,8 @@ def _product_hooks(name: str, load: str) -> Any:
             check_kind(name, dtype, "biufc", "numbers")
         result = np.result_type(*dtypes)
         chain, operator, how = 1024, "+", load
+        run: np.dtype
+        own: np.dtype
         if result.kind == "b":
             run, own, operator, how = np.dtype(np.int32), np.dtype(np.int32), "|", "both"
         elif result.kind in "iu":
@@ -48,7 +50,9 @@ def _vectors_request(name: str, load: str = "product") -> Any:
     def build(g: Given) -> Request:
         a, b = _inputs(name, g)
         if math.prod(a.shape) != math.prod(b.shape):
-            raise InvalidArgument(f"{name} is given shapes {a.shape} and {b.shape}; equal numbers of elements are needed")
+            raise InvalidArgument(
+                f"{name} is given shapes {a.shape} and {b.shape}; equal numbers of elements are needed"
+            )
         return Request(name, {"x": a, "b": b}, _product_hooks(name, load), None, False, g.where, g.spec, flat=True)
 
     return build

@@ -43,8 +43,8 @@ class Request:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A call before its launches. inputs: as given. sources: as the plan folds them, all with the same strides; an input
-    that has another layout is copied there. shape: of the results."""
+    """A call before its launches. inputs: as given. sources: as the plan folds them, all with the same strides; an
+    input with another layout is copied first. shape: of the results."""
 
     call: Call
     inputs: list[Operand]
@@ -66,9 +66,8 @@ def _prepare(request: Request) -> _Prepared:
     hooks = request.hooks(call.device, tuple(one.dtype for one in inputs))
     x = inputs[0]
     if hooks.indexed and request.axis is not None:
-        axes = (axis_of(request.axis, len(x.shape)),)
-    else:
-        axes = axes_of(request.axis, len(x.shape))
+        axis_of(request.axis, len(x.shape))  # one axis or None
+    axes = axes_of(request.axis, len(x.shape))
     shape = tuple(1 if k in axes else size for k, size in enumerate(x.shape) if keepdims or k not in axes)
     if len(inputs) > 1 and not request.flat:
         inputs = [x, _broadcast(inputs[1], x)]

@@ -74,9 +74,9 @@ def sum(
 ) -> Any:
     """Sum along some axes, as ``numpy.sum``: ``pydp.reduce(x, "+")``.
 
-    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the sum and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1.
-    where: bools that broadcast to `x`; only elements where they are true count. out: array for the result.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the sum and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1. where:
+    bools that broadcast to `x`; only elements where they are true count. out: array for the result.
 
     Errors: see :func:`pydp.reduce`.
 
@@ -104,8 +104,8 @@ def prod(
 ) -> Any:
     """Product along some axes, as ``numpy.prod``: ``pydp.reduce(x, "*")``.
 
-    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the product and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the product and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1.
     where: bools that broadcast to `x`; only elements where they are true count. out: array for the result.
 
     Errors: see :func:`pydp.reduce`.
@@ -135,9 +135,9 @@ def nansum(
 ) -> Any:
     """Sum of the elements that are not NaN along some axes, as ``numpy.nansum``.
 
-    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the sum and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1.
-    where: bools that broadcast to `x`; only elements where they are true count. out: array for the result.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the sum and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1. where:
+    bools that broadcast to `x`; only elements where they are true count. out: array for the result.
 
     The sum of no elements is 0. Raises InvalidArgument for other dtypes and for invalid axes.
 
