@@ -85,8 +85,7 @@ def _declare(
     kinds: str = "biuf",
     **more: Any,
 ) -> None:
-    sizes = more.pop("sizes", ("1048576", "16777216", "2048x2048"))
-    register(Algorithm(function, explain, reference, sizes, dtypes=kinds, benchmark=_BENCHMARK, **more))
+    register(Algorithm(function, explain, reference, ("16777216",), dtypes=kinds, benchmark=_BENCHMARK, **more))
 
 
 _function: Callable[..., Any]
@@ -140,5 +139,4 @@ for _function, _explain, _numpy in (
         shapes=_pairs,
         accepted=("N",),
         operands=2,
-        sizes=("1048576", "16777216"),
     )
