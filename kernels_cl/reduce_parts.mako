@@ -14,13 +14,16 @@ def pairwise(function, values):
 static ${accumulator} converted(const ${source} x) { return ${convert}; }
 </%def>
 ## Vectors of adjacent elements, accessed by pointer: some drivers split vloadn and vstoren into pairs of elements.
-<%def name="vectors(source, accumulator, width)">
+<%def name="loads(source, width, name='LOAD', type='elements')">
 <% w = width %>
 % while w > 1:
-typedef ${source}${w} elements${w} __attribute__((aligned(sizeof(${source}))));
-#define LOAD${w}(p) (*(global const elements${w}*) (p))
+typedef ${source}${w} ${type}${w} __attribute__((aligned(sizeof(${source}))));
+#define ${name}${w}(p) (*(global const ${type}${w}*) (p))
 <% w //= 2 %>
 % endwhile
+</%def>
+<%def name="vectors(source, accumulator, width)">
+${loads(source, width)}
 % if width:
 typedef ${accumulator}${width} results${width} __attribute__((aligned(sizeof(${accumulator}))));
 #define RESULTS${width}(p) (*(global results${width}*) (p))

@@ -8,8 +8,11 @@
 ## Parameters: declarations, operator (C function `T combine(T, T)`), source, accumulator (C types), convert (C
 ## expression of x), lanes (a power of two), items, waves, buffers, commutes, outer_dims (axes of the rows), initial
 ## (there is a first value),
+##   hook (see reduce_hooks.mako; None: none), and if there is one, last (this is the last pass), target (C type of the
+##   results); the elements of a lane in a tile are then one run;
 ##   lowerings (of the tree's barriers), attribute, subgroups (see pydp.groups.barrier.build).
 <%namespace name="parts" file="reduce_parts.mako"/>
+<%namespace name="hooks" file="reduce_hooks.mako"/>
 <%namespace name="group" file="wg_reduce.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%namespace name="virtual" file="wg_waves.mako"/>
@@ -23,11 +26,16 @@ ${barriers.enable_subgroups()}
 % endif
 ${declarations}
 ${operator}
+% if hook:
+<% second = bool(hook["second"]) %>
+${hooks.functions(hook, [], False, last)}
+% else:
 ${parts.functions(source, accumulator, convert)}
+% endif
 
 kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
-                        const ulong part, const ulong rows, global ${accumulator}* restrict result
-                        ${parts.arguments(outer_dims, initial, accumulator)}) {
+                        const ulong part, const ulong rows, global ${target if hook else accumulator}* restrict result
+                        ${parts.arguments(outer_dims, initial, accumulator)}${hooks.arguments(hook, second, last) if hook else ""}) {
     local ${accumulator} values[${lanes if commutes else buffers * lanes}];
     const ulong row = get_group_id(0) % rows;
     const int lane = (int) get_local_id(0);
@@ -37,7 +45,33 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
     ${parts.address("row", outer_dims)}
     x += (long) offset + row_start + (long) start * step;
     ${virtual.declare("sum", accumulator)}
-% if commutes:
+% if hook:
+% if second:
+    y += (long) y_offset + row_start + (long) start * step;
+% endif
+    for (int tile = 0; tile < tiles; ++tile) {
+        const long origin = (long) tile * ${tile} + lane * ${items};
+        run1 r;
+        int taken = 0;
+<%virtual:each waves="${waves}">
+        for (int i = 0; i < ${items}; ++i) {
+            const int place = wave * ${wave_items} + i;
+            const long at = (origin + place) * step;
+            if (origin + place < count) {
+                if (taken) r = extend1(r, x[at]${", y[at]" if second else ""}, place); else r = start1(x[at]${", y[at]" if second else ""});
+                ++taken;
+            }
+        }
+</%virtual:each>
+        if (taken) {
+            const tuple1 t = closed1(r, taken, (long) start + origin, 1);
+            if (tile) sum = merge1(sum, t); else sum = t;
+        }
+    }
+    const int holders = (int) min((long) ${lanes}, (count + ${items - 1}) / ${items});
+    ${virtual.finish("sum", "values", "lane", "holders", lanes, lowerings)}
+    sum = values[0];
+% elif commutes:
     for (int tile = 0; tile < tiles; ++tile) {
 <%virtual:each waves="${waves}">
         const long first = (long) tile * ${tile} + wave * ${wave_items} + lane * ${items};
@@ -74,5 +108,9 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
     }
 % endif
     if (lane == 0)
+% if hook:
+        ${hooks.store(hook, last, "get_group_id(0)", "sum")}
+% else:
         result[get_group_id(0)] = ${parts.seeded(initial, "sum")};
+% endif
 }

@@ -14,8 +14,11 @@
 ## chunk, a power of two; 0: no chunks), chain (elements of an accumulator in a chunk), several (`each` is above 1),
 ## fixed (the number of elements of adjacent rows, if it is small and the rows are not cut into parts; else 0),
 ## outer_dims (axes of the rows), initial (there is a first value), joins (`each` is 1); if so, those of wg_lookback;
-##   operator, width, narrow, narrow_convert, wide, wide_convert (see reduce_parts.mako; width 0: no vectors).
+##   operator, width, narrow, narrow_convert, wide, wide_convert (see reduce_parts.mako; width 0: no vectors);
+##   hook (see reduce_hooks.mako; None: none; else narrow and the two conversions are not used), and if there is one,
+##   last (this is the last pass), target (C type of the results).
 <%namespace name="parts" file="reduce_parts.mako"/>
+<%namespace name="hooks" file="reduce_hooks.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
 <%
     held, joined = (wide, f"wide_combine{width}") if width else (accumulator, "combine")
@@ -46,6 +49,15 @@
             ${name} = ${wide_convert}(${narrow_convert}(LOAD${width}(x)));
             for (x += ${width}, count -= ${width}; count >= ${width}; x += ${width}, count -= ${width})
                 ${name} = ${joined}(${name}, ${wide_convert}(${narrow_convert}(LOAD${width}(x))));
+</%def>
+## Declares `name`, the accumulator of a run of `w` lanes for as long as `more` is true.
+<%def name="run(w, name, more, step)">
+<% element, advance = hooks.module.element(hook, 0, w), hooks.module.advance(hook, step) %>
+            run${w} r = start${w}(${element});
+            int i = 1;
+            for (${advance}, count -= ${w}; ${more}; ${advance}, count -= ${w}, ++i) r = extend${w}(r, ${element}, i);
+            ${"" if name.startswith("v") else f"tuple{w} "}${name} = closed${w}(r, i, index, ${w});
+            index += ${w} * i;
 </%def>
 <%def name="load(address, size)" buffered="True" filter="trim">
 % if size == 1:
@@ -82,10 +94,94 @@ ${", ".join(f"{v}.s{i:x}" for v in (a, b) for i in range(first, width, 2))}
 </%def>
 ${declarations}
 ${operator}
+% if hook:
+${parts.loads(source, width)}
+% else:
 ${parts.functions(source, accumulator, convert)}
 ${parts.vectors(source, accumulator, width)}
+% endif
 
-% if not fixed:
+% if hook:
+${hooks.functions(hook, widths, True, last)}
+<%
+    second = bool(hook["second"])
+    elements = lambda at, w=1: hooks.module.element(hook, at, w)
+    advance = lambda distance: hooks.module.advance(hook, distance)
+    one = lambda w: f"closed{w}(start{w}({elements('0', w)}), 1, index, 0)"
+%>
+% if second:
+${parts.loads(hook["second"], width, "SECOND", "second")}
+% endif
+## `x` and `y` advance with the loops, `index` after them.
+static tuple1 folded(global const ${source}* restrict x, ${f'global const {hook["second"]}* restrict y, ' if second else ""}const long step, long count, long index) {
+% if unroll:
+    tuple${width or 1} levels[48];
+    long chunks = 0;
+% endif
+% if width:
+    if (count >= ${width}) {
+% if unroll:
+        for (long length; count >= ${width * unroll}; count -= length * ${width * unroll}, index += length * ${width * unroll}) {
+            length = min(${chain}L, count / ${width * unroll});
+% for u in range(unroll):
+            run${width} s${u} = start${width}(${elements(u * width, width)});
+% endfor
+            ${advance(width * unroll)};
+            for (long i = 1; i < length; ++i, ${advance(width * unroll)}) {
+% for u in range(unroll):
+                s${u} = extend${width}(s${u}, ${elements(u * width, width)}, (int) i);
+% endfor
+            }
+            ${carry(parts.module.pairwise(f"merge{width}", [f"closed{width}(s{u}, length, index + {u * width}, {width * unroll})" for u in range(unroll)]), f"tuple{width}", f"merge{width}")}
+        }
+        if (count >= ${width}) {
+            ${run(width, "rest", f"count >= {width}", width)}
+            ${carry("rest", f"tuple{width}", f"merge{width}")}
+        }
+        ${total(f"v{width}", f"tuple{width}", f"merge{width}")}
+% else:
+        tuple${width} v${width};
+        {
+            ${run(width, f"v{width}", f"count >= {width}", width)}
+        }
+% endif
+<% half = width // 2 %>
+% while half:
+        tuple${half} v${half} = merge${half}(low${2 * half}(v${2 * half}), high${2 * half}(v${2 * half}));
+        if (count & ${half}) {
+            v${half} = merge${half}(v${half}, ${one(half)});
+            ${advance(half)};
+            index += ${half};
+        }
+<%  half //= 2 %>
+% endwhile
+        return v1;
+    }
+% elif unroll:
+    if (count >= ${unroll * chain}) {
+        for (; count >= ${unroll * chain}; count -= ${unroll * chain}, index += ${unroll * chain}, ${advance(f"{unroll * chain} * step")}) {
+% for u in range(unroll):
+            run1 s${u} = start1(${elements(f"{u * chain} * step")});
+% endfor
+            for (int i = 1; i < ${chain}; ++i) {
+% for u in range(unroll):
+                s${u} = extend1(s${u}, ${elements(f"({u * chain} + i) * step")}, i);
+% endfor
+            }
+            ${carry(parts.module.pairwise("merge1", [f"closed1(s{u}, {chain}, index + {u * chain}, 1)" for u in range(unroll)]), "tuple1", "merge1")}
+        }
+        if (count) {
+            ${run(1, "rest", "count", "step")}
+            ${carry("rest", "tuple1", "merge1")}
+        }
+        ${total("v1", "tuple1", "merge1")}
+        return v1;
+    }
+% endif
+    ${run(1, "sum", "count", "step")}
+    return sum;
+}
+% elif not fixed:
 static ${accumulator} folded(global const ${source}* restrict x, const long step, long count) {
 % if unroll:
     ${held} levels[48];
@@ -165,17 +261,20 @@ static ${accumulator} folded(global const ${source}* restrict x, const long step
 ${lookback.functions(accumulator)}
 % endif
 kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
-                        const ulong part, const ulong rows, global ${accumulator}* restrict result, const ulong each
+                        const ulong part, const ulong rows, global ${target if hook else accumulator}* restrict result, const ulong each
 % if joins:
                         , volatile global uint* state, const uint tag
 % endif
-                        ${parts.arguments(outer_dims, initial, accumulator)}) {
+                        ${parts.arguments(outer_dims, initial, accumulator)}${hooks.arguments(hook, bool(hook["second"]), last) if hook else ""}) {
     const ulong turns = (rows + each - 1) / each;
     const ulong first = get_global_id(0) % turns * each;
     const ulong start = get_global_id(0) / turns * part;
     const long count = (long) min(part, n - start);
     x += (long) offset + (long) start * step;
     result += get_global_id(0) / turns * rows;
+% if hook and hook["second"]:
+    y += (long) y_offset + (long) start * step;
+% endif
 % if fixed:
     x += first * ${fixed};
     result += first;
@@ -210,8 +309,14 @@ kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, 
         const ulong row = first;
 % endif
         ${parts.address("row", outer_dims)}
+% if hook:
+        const tuple1 sum = folded(x + row_start, ${"y + row_start, " if hook["second"] else ""}step, count, (long) start);
+        ${hooks.store(hook, last, "row", "sum")}
+% else:
         ${accumulator} sum = folded(x + row_start, step, count);
-% if joins:
+% endif
+% if hook:
+% elif joins:
         const int items = (int) get_global_size(0);
         publish(state, tag, (int) get_global_id(0), AGGREGATE, sum);
         if (take_partition(state, items) < items - 1) return;

@@ -9,16 +9,18 @@ import sys
 import pytest
 
 import pydp
+from pydp.algorithms.registry import algorithms
 
 pytestmark = pytest.mark.host
 
 PUBLIC = """
 BuildFailed CheckFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError
-UnsupportedOnDevice VectorError argsort argwhere atomic_add atomic_and atomic_max atomic_min atomic_or atomic_sub
-atomic_xor bincount checked compress device devices empty explain extent field flatnonzero fma forall full grid
-group_barrier histogram index local_field math matmul nonzero partition private_field project read_only record
-reduce reduce_by_key run_length_encode scan section select sort sort_by_key tile transpose tune unique using vector
-where zeros
+UnsupportedOnDevice VectorError all any argmax argmin argsort argwhere atomic_add atomic_and atomic_max atomic_min
+atomic_or atomic_sub atomic_xor bincount checked compress count_nonzero device devices dot empty explain extent field
+flatnonzero fma forall full grid group_barrier histogram index inner local_field logsumexp math matmul max mean min
+min_max nanargmax nanargmin nanmax nanmean nanmin nanstd nansum nanvar nonzero norm partition private_field prod project
+read_only record reduce reduce_by_key run_length_encode scan section select sort sort_by_key std sum tile transpose tune
+unique using var vdot vector where zeros
 """.split()
 
 
@@ -37,10 +39,7 @@ def test_every_name_is_documented() -> None:
 
 
 def test_algorithms_share_their_last_arguments() -> None:
-    names = (
-        "matmul scan reduce sort argsort sort_by_key transpose histogram bincount select compress flatnonzero nonzero"
-    )
-    for name in [*names.split(), "argwhere", "partition", "unique", "run_length_encode", "reduce_by_key"]:
+    for name in algorithms():
         parameters = list(inspect.signature(getattr(pydp, name)).parameters)
         assert parameters[-4:] == ["device", "queue", "wait_for", "spec"], name
         assert hasattr(getattr(pydp, name), "__pydp_explain__"), name

@@ -91,7 +91,8 @@ def bench(
         return
     rows = []
     modules = _modules()
-    for name in names or [one for one in modules if one != "tuning"]:
+    each = {module: name for name, module in reversed(modules.items())}  # several algorithms may share a benchmark
+    for name in names or [one for one in modules if one in each.values() and one != "tuning"]:
         found = importlib.import_module(modules[name]).run(device, quick=quick)
         console.print(report.table(found))
         rows += found

@@ -232,7 +232,8 @@ def arguments(device: Device, algorithm: Algorithm, size: str, dtype: str) -> tu
     fn = algorithm.function
     if "out" in inspect.signature(fn).parameters:  # new memory at each call would cost more than some kernels
         out = options["out"] = fn(*arrays, **options)
-        out[...] = 0  # else a candidate that writes nothing would pass the check
+        for one in out if isinstance(out, tuple) else (out,):
+            one[...] = 0  # else a candidate that writes nothing would pass the check
     return arrays, options
 
 

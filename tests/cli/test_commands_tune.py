@@ -99,10 +99,11 @@ def test_arguments_of_every_algorithm(device: Any, name: str) -> None:
     args, kw = commands_tune.arguments(device, one, "33", one.dtype)
     result = getattr(pydp, name)(*args, **kw)
     assert ("out" in kw) == ("out" in inspect.signature(one.function).parameters)
-    assert result is kw.get("out", result)  # no memory that is new at each call
+    assert name == "min_max" or result is kw.get("out", result)  # no memory that is new at each call
     assert result is not None and all(arg.dtype == np.dtype(one.dtype) for arg in args)
-    args, kw = commands_tune.arguments(device, one, "33", "int16")
-    assert getattr(pydp, name)(*args, **kw) is not None
+    if device.profile.fp64 or not re.match("(nan)?(mean|var|std)|norm|logsumexp", name):  # of integers, in float64
+        args, kw = commands_tune.arguments(device, one, "33", "int16")
+        assert getattr(pydp, name)(*args, **kw) is not None
 
 
 @pytest.mark.host

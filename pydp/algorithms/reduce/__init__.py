@@ -19,6 +19,7 @@ from pydp.algorithms.lookback import descriptors
 from pydp.algorithms.operators import operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.pieces import after_events, buffer_limit, explaining_pieces, needed, on_host, unallocated
+from pydp.algorithms.reduce.passes import Pass
 from pydp.algorithms.reduce.plan import Plan, result_dtype
 from pydp.algorithms.reduce.plan import plan as plan_of
 from pydp.algorithms.reduce.policy import ReduceSpec
@@ -99,7 +100,7 @@ def _in_pieces(
     x: np.ndarray, op: Any, axis: Any, keepdims: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
 ) -> Any:
     """Reduce a NumPy array that is larger than the device's largest buffer."""
-    axes, accumulator, where = _axes(axis, x.ndim), _accumulator(x.dtype, op, dtype), after_events(where)
+    axes, accumulator, where = axes_of(axis, x.ndim), _accumulator(x.dtype, op, dtype), after_events(where)
     if init is not None and is_device_init(init):
         _check_device_init(init, accumulator)
     elif init is not None:
@@ -123,14 +124,14 @@ def _result_bytes(x: Any, op: Any, axis: Any, dtype: Any) -> int:
     """The bytes of the reduction of a NumPy array; 0 for other inputs."""
     if not on_host(x):
         return 0
-    axes = _axes(axis, x.ndim)
+    axes = axes_of(axis, x.ndim)
     kept = math.prod(size for k, size in enumerate(x.shape) if k not in axes)
     return kept * _accumulator(x.dtype, op, dtype).itemsize
 
 
 def _empty_result(given: Given) -> np.ndarray:
     """The layout of the result, broadcast to the shape of x."""
-    axes = _axes(given.axis, given.x.ndim)
+    axes = axes_of(given.axis, given.x.ndim)
     shape = tuple(1 if k in axes else size for k, size in enumerate(given.x.shape))
     return np.broadcast_to(unallocated(shape, _accumulator(given.x.dtype, given.op, given.dtype)), given.x.shape)
 
@@ -145,7 +146,7 @@ def _prepare(
     first = init if init is not None and is_device_init(init) else None
     call = Call.begin({"x": x, "init": first}, **where)
     source = call.input("x")
-    axes = _axes(axis, len(source.shape))
+    axes = axes_of(axis, len(source.shape))
     accumulator = _accumulator(source.dtype, op, dtype)
     described = (source.dtype, source.shape, source.strides, by_key(op), axes, init is not None, accumulator)
     plan = plan_of(call.device, *described, by_key(spec))
@@ -163,7 +164,8 @@ def _first_value(call: Call, init: Any, dtype: np.dtype) -> np.ndarray | None:
     return None if init is None or call.has("init") else host_init(init, dtype)
 
 
-def _axes(axis: Any, rank: int) -> tuple[int, ...]:
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
+    """The axes of the argument `axis` (an integer, a tuple of integers or None), sorted."""
     if axis is None:
         return tuple(range(rank))
     given = axis if isinstance(axis, tuple) else (axis,)
@@ -240,6 +242,18 @@ def _check_device_init(given: Any, dtype: np.dtype) -> None:
         raise InvalidArgument(f"init has dtype {given.dtype}; one value of dtype {dtype} is accepted")
 
 
+def described_pass(action: Pass) -> str:
+    """One line on a pass, for explanations."""
+    return (
+        f"{action.kernel}: folds {action.n} elements with stride {action.step}, in {action.parts} part(s) of "
+        f"{action.part}, for {action.rows} row(s)"
+        + (f" of {action.columns[0]} columns" if action.columns else "")
+        + (f", {action.each} row(s) by each work-item" if action.each > 1 else "")
+        + (f", then one more element of {action.ragged} columns" if action.ragged else "")
+        + ("; the last work-item to end folds the parts' results" if action.joins else "")
+    )
+
+
 def _explain(given: Given) -> Explanation:
     """Explain ``reduce(x, op, ...)`` on this device."""
     call, source, axes, _, plan = _prepare(
@@ -259,15 +273,7 @@ def _explain(given: Given) -> Explanation:
     }
     choices = [plan.choice.reason] if plan.choice else []
     for step in plan.steps:
-        action = step.action
-        choices.append(
-            f"{action.kernel}: folds {action.n} elements with stride {action.step}, in {action.parts} part(s) of "
-            f"{action.part}, for {action.rows} row(s)"
-            + (f" of {action.columns[0]} columns" if action.columns else "")
-            + (f", {action.each} row(s) by each work-item" if action.each > 1 else "")
-            + (f", then one more element of {action.ragged} columns" if action.ragged else "")
-            + ("; the last work-item to end folds the parts' results" if action.joins else "")
-        )
+        choices.append(described_pass(step.action))
         choices += describe_barriers(step.kernel)
     return Explanation("reduce", facts, choices, sources_of(step.kernel for step in plan.steps))
 

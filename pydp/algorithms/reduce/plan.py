@@ -26,6 +26,9 @@ _NARROW_SUM = 256  # so many elements of one byte have a sum of two bytes
 _FEW_ELEMENTS = 8  # rows of up to this many adjacent elements are folded by one loop, without vectors
 _MANY_ROWS = 1024  # fewer rows are not worth a kernel for their own number of elements
 
+WITHOUT_HOOKS = {"hook": None, "last": False, "target": "", "widths": (), "most": 0, "chain": 0}
+"""The parameters of the templates for hooks, in reductions without hooks."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -110,7 +113,7 @@ def plan(
     steps: list[Step] = []
     given = source
     limit = device.profile.loop_limit
-    choice = _within_loops(limit, call_budget(limit, operator.iterations, f"op {operator.title}"), choice)
+    choice = within_loops(limit, call_budget(limit, operator.iterations, f"op {operator.title}"), choice)
     for action in passes(kept, reduced, choice.spec, not operator.operands_in_order):
         text = convert if not steps else "x"
         steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))
@@ -118,7 +121,7 @@ def plan(
     return Plan(accumulator, operator, tuple(steps), False, None, choice)
 
 
-def _within_loops(limit: int | None, calls: int | None, choice: Choice) -> Choice:
+def within_loops(limit: int | None, calls: int | None, choice: Choice) -> Choice:
     """Limit the parts to half of `calls`, the operator calls that the driver's loop limit allows."""
     spec: ReduceSpec = choice.spec
     if calls is None:
@@ -150,6 +153,7 @@ def _step(
         "convert": convert,
         "outer_dims": len(outer),
         "initial": initial,
+        **WITHOUT_HOOKS,
     }
     dims = tuple(np.int64(value) if i else np.uint64(value) for dim in outer for i, value in enumerate(dim))
     shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(rows))
@@ -200,7 +204,7 @@ def _vector_step(
     if action.columns:
         count, column_step = action.columns
         block = min(spec.columns, count)
-        width = _at_most(spec.width if column_step == 1 else 0, block)
+        width = at_most(spec.width if column_step == 1 else 0, block)
         params |= _vectors(width, operator, source) | {"unroll": spec.rows, "unit": column_step == 1}
         ready = kernel(device, "reduce_columns_vector.mako", "reduce_columns", params)
         after = (np.uint64(count), np.int64(column_step), np.uint64(block), each, np.uint64(action.ragged))
@@ -209,10 +213,10 @@ def _vector_step(
     adjacent = many and action.parts == action.step == 1 and action.outer == ((rows, action.n),)
     in_order = action.step != 1 or operator.operands_in_order
     # Few rows, such as the results of parts, use the same kernel for all lengths: it is often built already.
-    width = _at_most(spec.width, action.part) if many else spec.width
+    width = at_most(spec.width, action.part) if many else spec.width
     transposed = adjacent and action.n in _transposed(source, operator.dtype)
     if transposed:
-        in_order, width = False, _at_most(spec.width, 64 // operator.dtype.itemsize)
+        in_order, width = False, at_most(spec.width, 64 // operator.dtype.itemsize)
     vectors = _vectors(0 if in_order else width, operator, source)
     fixed = action.n if adjacent and ((transposed and vectors["width"]) or action.n <= _FEW_ELEMENTS) else 0
     if fixed and not transposed:
@@ -242,7 +246,7 @@ def _transposed(source: np.dtype, accumulator: np.dtype) -> range:
     return range(7 if source.itemsize == 4 else 9, 25 if accumulator.itemsize == 8 else 32)
 
 
-def _at_most(width: int, count: int) -> int:
+def at_most(width: int, count: int) -> int:
     """The largest power of two up to both, or 0 if it is 1: no vectors."""
     found = min(width, 1 << max(count, 1).bit_length() - 1)
     return found if found > 1 else 0

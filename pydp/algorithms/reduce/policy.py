@@ -59,7 +59,9 @@ class ReduceProblem(Problem):
     """A reduction as far as its specialization depends on it.
 
     dtype: the dtype of the results. n: elements of a fold. folds: number of folds. record_bytes: bytes of a record;
-    None for a scalar dtype. commutes: the operator is commutative. columns: the columns kernel is used.
+    None for a scalar dtype. commutes: the operator is commutative. columns: the columns kernel is used. hooks: the kind
+    of hooks (:mod:`pydp.algorithms.reduce.hooks`), if there are any; then dtype is that of the elements, and
+    record_bytes are the bytes of an accumulator.
     """
 
     family: ClassVar[str] = "reduce"
@@ -68,16 +70,24 @@ class ReduceProblem(Problem):
     record_bytes: int | None
     commutes: bool = False
     columns: bool = False
+    hooks: str | None = None
 
     @property
     def item_bytes(self) -> int:
         """Bytes of an element."""
-        return np.dtype(self.dtype).itemsize if self.record_bytes is None else self.record_bytes
+        if self.record_bytes is None or self.hooks is not None:
+            return np.dtype(self.dtype).itemsize
+        return self.record_bytes
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of an accumulator."""
+        return self.item_bytes if self.record_bytes is None else self.record_bytes
 
 
 def local_bytes(problem: ReduceProblem, spec: ReduceSpec) -> int:
     """Local memory of a work-group in bytes: one result per lane, times `buffers` if the operator does not commute."""
-    return spec.lanes * problem.item_bytes * (1 if problem.commutes else spec.buffers)
+    return spec.lanes * problem.result_bytes * (1 if problem.commutes else spec.buffers)
 
 
 def parts_of(spec: ReduceSpec, n: int, rows: int, columns: int) -> int:
@@ -155,7 +165,7 @@ def _pass(profile: Profile, problem: ReduceProblem, spec: ReduceSpec, n: int, fo
 
 def _default(profile: Profile, problem: ReduceProblem) -> ReduceSpec:
     size, lanes = problem.item_bytes, 1 << min(256, profile.max_group_size).bit_length() - 1
-    while lanes and 2 * lanes * size > profile.local_bytes:
+    while lanes and 2 * lanes * problem.result_bytes > profile.local_bytes:
         lanes //= 2
     if profile.mapping == "vector" or not lanes:  # lanes is 0 if an element is too large for local memory
         # Up to 8 vectors of the widest OpenCL type (16) hide the operator's latency; they stay in registers. A
@@ -163,7 +173,7 @@ def _default(profile: Profile, problem: ReduceProblem) -> ReduceSpec:
         # work-item is faster than a second launch. On drivers that limit loop iterations, a work-item's elements stay
         # well below the limit.
         unlimited = profile.loop_limit is None
-        return ReduceSpec(
+        found = ReduceSpec(
             "vector",
             width=16,
             unroll=8 if size <= 4 else 4,
@@ -177,9 +187,16 @@ def _default(profile: Profile, problem: ReduceProblem) -> ReduceSpec:
             height=256 if "float" in problem.dtype or "complex" in problem.dtype else 2**40,
             joined=256 if unlimited and problem.record_bytes is None else 0,
         )
+        return found if problem.hooks is None else _with_hooks(found, problem)
     base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units, 1, 2**40)
     # With a commutative operator, adjacent lanes read adjacent elements: one virtual wavefront after the other.
     return replace(base, items=1, waves=8) if problem.commutes else base
+
+
+def _with_hooks(base: ReduceSpec, problem: ReduceProblem) -> ReduceSpec:
+    """With hooks, a run has several registers, and the accumulators of the columns kernel are in private memory."""
+    columns = min(base.columns, 2048, max(16, 49152 // problem.result_bytes // 16 * 16))
+    return replace(base, unroll=min(base.unroll, 4), columns=columns, height=base.longest)
 
 
 def _lane_space(base: ReduceSpec, commutes: bool) -> list[ReduceSpec]:
@@ -196,6 +213,8 @@ def _space(profile: Profile, problem: ReduceProblem) -> list[ReduceSpec]:
     base = _default(profile, problem)
     if base.mapping == "simt":
         return _lane_space(base, problem.commutes)
+    if problem.hooks is not None:
+        return variants(base, width=(8, 16), **({"rows": (8, 16)} if problem.columns else {"unroll": (2, 4, 8)}))
     if problem.columns:
         return variants(base, width=(8, 16), rows=(4, 8), columns=(base.columns, 4 * base.columns))
     return variants(base, width=(4, 8, 16), unroll=(1, 2, 4, 8))

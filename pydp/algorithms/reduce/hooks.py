@@ -1,0 +1,313 @@
+"""Reductions with hooks: a load of one or two inputs, accumulators that are tuples, and a finish of the accumulator.
+
+`Hooks` describes such a reduction; ``kernels_cl/reduce_hooks.mako`` has its C text. The passes, launch shapes and
+specializations are those of ``pydp.reduce``. The first pass loads elements, later passes merge accumulators, and the
+last one stores the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from pydp.algorithms.iteration_budget import call_budget
+from pydp.algorithms.operators import Operator, operator_text
+from pydp.algorithms.operators.conversion import conversion
+from pydp.algorithms.reduce.passes import Pass, by_columns, passes
+from pydp.algorithms.reduce.plan import WITHOUT_HOOKS, Step, at_most, within_loops
+from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec
+from pydp.dtypes import c_declarations, c_literal, c_name, check_kept_whole, check_supported, dtype_text
+from pydp.errors import InvalidArgument
+from pydp.groups.barrier_plan import build_kernel, tree
+from pydp.model.family import cached_plan
+from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.call import Call
+from pydp.runtime.programs.program import kernel
+from pydp.tuning.choose import Choice, choose
+from pydp.tuning.shape_class import size_class
+
+_MANY_ROWS = 1024  # fewer rows are not worth a kernel for their own number of elements
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """A reduction for reduce_hooks.mako, which explains the fields.
+
+    name: the public function, for messages. kind: the def of the template. members: (name, dtype, one for each lane) of
+    the accumulator. results: their dtypes. empty: the values of an empty fold; None: it raises InvalidArgument. run:
+    the dtype of the values in a run. chain: the maximum elements of a run. operator: a named operator, or "nanmin" or
+    "nanmax". The other fields are parameters of the kind.
+    """
+
+    name: str
+    kind: str
+    members: tuple[tuple[str, np.dtype, bool], ...]
+    results: tuple[np.dtype, ...]
+    finish: str
+    empty: tuple[Any, ...] | None = None
+    run: np.dtype | None = None
+    chain: int = 1024
+    operator: str = "+"
+    load: str = "own"
+    skips: tuple[str, ...] = ()
+    start: Any = 0
+    counted: bool = False
+    sign: str = ""
+    nan: str = ""
+    ddof: float = 0.0
+
+    @property
+    def accumulator(self) -> np.dtype:
+        """The record of one accumulator in memory."""
+        return np.dtype([(name, dtype) for name, dtype, _ in self.members], align=True)
+
+    @property
+    def indexed(self) -> bool:
+        """The accumulator has the index of an element."""
+        return self.kind == "position"
+
+
+@dataclass(frozen=True)
+class HookedPlan:
+    """The launches of a reduction with hooks. steps: empty if there are no results or no elements to fold."""
+
+    hooks: Hooks
+    elements: int
+    steps: tuple[Step, ...]
+    empty: bool
+    choice: Choice | None
+
+
+@cached_plan
+def plan(
+    device: Any,
+    source: np.dtype,
+    second: np.dtype | None,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    axes: tuple[int, ...],
+    hooks: Hooks,
+    spec: Any,
+) -> HookedPlan:
+    """The plan for reducing `axes` of one input, or of two with the same shape and strides."""
+    for dtype in (source, *(() if second is None else (second,)), *hooks.results):
+        check_supported(dtype, device, hooks.name)
+    check_kept_whole(hooks.accumulator, device)
+    reduced = [(shape[a], strides[a]) for a in axes]
+    kept = [(shape[a], strides[a]) for a in range(len(shape)) if a not in axes]
+    n, count = (int(np.prod([size for size, _ in dims], dtype=object)) for dims in (reduced, kept))
+    if count == 0 or n == 0:
+        if n == 0 and count and hooks.empty is None:
+            raise InvalidArgument(f"{hooks.name} of an empty array has no result; at least one element is needed")
+        return HookedPlan(hooks, n, (), n == 0, None)
+    problem = ReduceProblem(
+        dtype_text(source),
+        size_class(n),
+        size_class(count),
+        hooks.accumulator.itemsize,
+        commutes=True,
+        columns=by_columns(kept, reduced, device.profile.mapping),
+        hooks=hooks.kind,
+    )
+    limit = device.profile.loop_limit
+    choice = within_loops(limit, call_budget(limit, 0, hooks.name), choose(FAMILY, device, problem, spec))
+    if not device.profile.unaligned_records:
+        why = "columns 1: the driver may corrupt records in private arrays"
+        choice = Choice(replace(choice.spec, columns=1), choice.source, f"{choice.reason}; {why}")
+    actions = list(passes(kept, reduced, choice.spec, not hooks.indexed))
+    steps = [
+        _step(device, action, choice.spec, hooks, *((source, second) if action is actions[0] else (None, None)))
+        for action in actions
+    ]
+    return HookedPlan(hooks, n, tuple(steps), False, choice)
+
+
+def _step(
+    device: Any, action: Pass, spec: ReduceSpec, hooks: Hooks, source: np.dtype | None, second: np.dtype | None
+) -> Step:
+    """The kernel of one pass; without `source`, it merges accumulators."""
+    outer = action.outer or ((1, 0),)
+    width = 0
+    if spec.mapping == "vector" and source is not None and _has_vectors(source, second):
+        adjacent = action.columns is None and action.step == 1
+        if action.columns:
+            width = spec.width if action.columns[1] == 1 and min(spec.columns, action.columns[0]) >= spec.width else 0
+        elif adjacent:
+            width = at_most(spec.width, action.part) if action.rows >= _MANY_ROWS else spec.width
+    given = "tuple1" if source is None else c_name(source)
+    params: dict[str, object] = {
+        **WITHOUT_HOOKS,
+        "declarations": c_declarations([*_dtypes(hooks), *(d for d in (source, second) if d is not None)]),
+        "operator": _operator_text(hooks, width),
+        "source": given,
+        "accumulator": "tuple1",
+        "convert": "x",
+        "outer_dims": len(outer),
+        "initial": False,
+        "hook": _hook(hooks, source, second),
+        "last": action.last,
+        "target": c_name(hooks.results[0]) if action.last else "tuple1",
+    }
+    dims = tuple(np.int64(value) if i else np.uint64(value) for dim in outer for i, value in enumerate(dim))
+    shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(action.rows))
+    if spec.mapping == "vector":
+        return _vector_step(device, action, spec, hooks, width, params, shared, dims)
+    work = action.parts * action.rows
+    if action.columns:
+        count, column_step = action.columns
+        work *= count
+        params |= {"unit": column_step == 1, "chain": min(16, hooks.chain)}
+        ready = kernel(device, "reduce_columns_simt.mako", "reduce_columns", params)
+        after = (np.uint64(count), np.int64(column_step), np.uint64(work))
+        return Step(action, ready, (-(-work // spec.lanes) * spec.lanes,), (spec.lanes,), shared, after, dims)
+    params |= {"lanes": spec.lanes, "items": spec.items, "waves": spec.waves, "buffers": 1, "commutes": True}
+    ready = build_kernel(
+        device,
+        "reduce_rows_simt.mako",
+        "reduce_rows",
+        params,
+        tree(spec.lanes),
+        lanes=spec.lanes,
+        choice=spec.barriers,
+        subgroup=spec.subgroup,
+    )
+    return Step(action, ready, (work * spec.lanes,), (spec.lanes,), shared, (), dims)
+
+
+def _vector_step(
+    device: Any,
+    action: Pass,
+    spec: ReduceSpec,
+    hooks: Hooks,
+    width: int,
+    params: dict[str, object],
+    shared: tuple[Any, ...],
+    dims: tuple[Any, ...],
+) -> Step:
+    """`_step` on CPUs: one work-item per group."""
+    rows = action.rows
+    work = action.parts * -(-rows // action.each)
+    each = np.uint64(action.each)
+    params |= {"width": width, "narrow": "", "narrow_convert": "", "wide": "", "wide_convert": ""}
+    if action.columns:
+        count, column_step = action.columns
+        block = min(spec.columns, count)
+        params |= {"unroll": min(spec.rows, hooks.chain), "unit": column_step == 1, "most": spec.columns}
+        ready = kernel(device, "reduce_columns_vector.mako", "reduce_columns", params)
+        after = (np.uint64(count), np.int64(column_step), np.uint64(block), each, np.uint64(action.ragged))
+        return Step(action, ready, (work * -(-count // block),), (1,), shared, after, dims)
+    chain = hooks.chain if width else min(16, hooks.chain)
+    short = rows >= _MANY_ROWS and action.part < spec.unroll * (width or chain)
+    # Some drivers lose records in private arrays: these are folded one by one.
+    chunks = device.profile.unaligned_records and not short
+    params |= {
+        "unroll": spec.unroll if chunks else 0,
+        "chain": chain,
+        "fixed": 0,
+        "several": action.each > 1,
+        "joins": False,
+        "widths": [1 << log for log in range(1, width.bit_length())],
+    }
+    ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
+    return Step(action, ready, (work,), (1,), shared, (each,), dims)
+
+
+def _has_vectors(source: np.dtype, second: np.dtype | None) -> bool:
+    return all(dtype is None or dtype.kind in "biuf" for dtype in (source, second))
+
+
+def _dtypes(hooks: Hooks) -> list[np.dtype]:
+    """The dtypes that the C text uses, except those of the inputs."""
+    return [*(dtype for _, dtype, _ in hooks.members), *hooks.results, *([] if hooks.run is None else [hooks.run])]
+
+
+def _hook(hooks: Hooks, source: np.dtype | None, second: np.dtype | None) -> dict[str, object]:
+    """The parameters of reduce_hooks.mako. Without `source`, accumulators are merged."""
+    run = hooks.run or hooks.members[0][1]
+    plain = hooks.kind == "value" and hooks.load == "own"
+    return {
+        "kind": "merged" if source is None else hooks.kind,
+        "first_kind": hooks.kind,
+        "source": "tuple1" if source is None else c_name(source),
+        "second": "" if second is None else c_name(second),
+        "members": [(name, c_name(dtype), each) for name, dtype, each in hooks.members],
+        "results": [c_name(dtype) for dtype in hooks.results],
+        "result_kind": c_name(hooks.results[0]),
+        "run": c_name(run),
+        "convert": conversion(source, run)[0] if source is not None and plain else "x",
+        "start": c_literal(hooks.start, run) if hooks.kind == "value" else "",
+        "load": hooks.load,
+        "skips": hooks.skips,
+        "counted": hooks.counted,
+        "sign": hooks.sign,
+        "nan": hooks.nan,
+        "finish": hooks.finish,
+        "ddof": repr(float(hooks.ddof)) + ("f" if hooks.members[0][1].itemsize == 4 else ""),
+    }
+
+
+def _operator_text(hooks: Hooks, width: int) -> str:
+    """The functions fold_runW and foldW of the kind "value"."""
+    if hooks.kind != "value":
+        return ""
+    own, run = hooks.members[0][1], hooks.run or hooks.members[0][1]
+    text = ""
+    for name, dtype in (("fold", own), ("fold_run", run)):
+        operator = _operator(hooks.operator, dtype)
+        text += operator.function(f"{name}1")
+        text += "".join(operator.vector_function(1 << log, f"{name}{1 << log}") for log in range(1, width.bit_length()))
+    return text
+
+
+def _operator(name: str, dtype: np.dtype) -> Operator:
+    if name not in ("nanmin", "nanmax"):
+        return operator_text(name, dtype)
+    sign = "<" if name == "nanmin" else ">"
+    scalar, vector = f"return (b {sign} a || a != a) ? b : a;", f"return select(a, b, (b {sign} a) | (a != a));"
+    return Operator(name, dtype, scalar, vector, operands_in_order=False)
+
+
+def run(call: Call, plan: HookedPlan, sources: Sequence[Operand], results: Sequence[Operand]) -> None:
+    """Enqueue the launches of a plan. The sources have the same strides."""
+    if plan.empty:
+        for result, value in zip(results, plan.hooks.empty or (), strict=True):
+            place = call.temporary((), result.dtype)
+            pattern = np.asarray(value).astype(result.dtype).reshape(1)
+            call.enqueue(cl.enqueue_fill_buffer, place, pattern=pattern, offset=0, size=result.dtype.itemsize)
+            call.copy(place, result)
+        return
+    if not plan.steps:
+        return
+    targets = [
+        one
+        if one.is_contiguous and one.offset == 0 and not any(call.overlaps(source, one) for source in sources)
+        else call.temporary(one.shape, one.dtype)
+        for one in results
+    ]
+    given, *others = sources
+    more: tuple[Any, ...] = tuple(value for one in others for value in (one, np.uint64(one.offset)))
+    for step in plan.steps:
+        action = step.action
+        to = targets[0] if action.last else call.temporary((action.results,), plan.hooks.accumulator)
+        end = (np.int64(plan.elements), *targets[1:]) if action.last else ()
+        call.launch(
+            step.kernel,
+            step.global_size,
+            step.local_size,
+            given,
+            np.uint64(given.offset),
+            *step.before,
+            to,
+            *step.after,
+            *step.dims,
+            *more,
+            *end,
+        )
+        given, more = to, ()
+    for target, result in zip(targets, results, strict=True):
+        if target is not result:
+            call.copy(target, result)

@@ -1,0 +1,286 @@
+"""Extreme values and their positions: ``argmin``, ``argmax``, ``min_max``, ``min``, ``max`` and forms that skip NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.reduce import reduce
+from pydp.algorithms.reduce.hooks import Hooks
+from pydp.algorithms.reductions.run import Request, check_kind, perform
+from pydp.model.explanation import Given
+from pydp.runtime.recording import recorded
+
+_ACCEPTED = "bool, integers and floats"
+
+
+def position(name: str, sign: str, nan: str) -> Any:
+    """Builds requests for the index of an extreme value. nan: "first" or "last" (see reduce_hooks.mako)."""
+
+    def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
+        dtype = dtypes[0]
+        check_kind(name, dtype, "biuf", _ACCEPTED)
+        members = (("value", dtype, True), ("index", np.dtype(np.int64), True))
+        floats = dtype.kind == "f"
+        finish = "index of number" if floats and nan == "last" else "index"
+        # In vectors, the number of an element in its run has as many bytes as the element.
+        chain = 64 if dtype.itemsize == 1 else 1024
+        return Hooks(
+            name, "position", members, (np.dtype(np.int64),), finish, chain=chain, sign=sign, nan=nan if floats else ""
+        )
+
+    return lambda g: Request(name, {"x": g.x}, hooks, g.axis, g.keepdims, g.where, g.spec)
+
+
+argmin_request = position("argmin", "<", "first")
+argmax_request = position("argmax", ">", "first")
+nanargmin_request = position("nanargmin", "<", "last")
+nanargmax_request = position("nanargmax", ">", "last")
+
+
+@recorded
+def argmin(
+    x: Any,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Index of the minimum along an axis, as ``numpy.argmin``. Of equal values it is the first; NaN is the minimum.
+
+    x: bool, integers or floats, of any shape and strides. axis: an integer, or None for the index in C order of all
+    elements. keepdims: keep the reduced axes, with size 1. out: int64 array for the result.
+
+    The result has dtype int64. Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements.
+
+    >>> pydp.argmin(np.array([[3, 1], [0, 2]]), axis=1)
+    array([1, 0])
+    """
+    return perform(argmin_request(Given(**locals())))
+
+
+@recorded
+def argmax(
+    x: Any,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Index of the maximum along an axis, as ``numpy.argmax``. Of equal values it is the first; NaN is the maximum.
+
+    x: bool, integers or floats, of any shape and strides. axis: an integer, or None for the index in C order of all
+    elements. keepdims: keep the reduced axes, with size 1. out: int64 array for the result.
+
+    The result has dtype int64. Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements.
+
+    >>> pydp.argmax(np.array([[3, 1], [0, 2]]))
+    np.int64(0)
+    """
+    return perform(argmax_request(Given(**locals())))
+
+
+@recorded
+def nanargmin(
+    x: Any,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Index of the minimum of the elements that are not NaN, as ``numpy.nanargmin``.
+
+    Arguments, results and errors are those of :func:`argmin`. If all elements are NaN, the index is -1: the call does
+    not wait for the values, so it cannot raise NumPy's error.
+
+    >>> pydp.nanargmin(np.array([np.nan, 2, 1]))
+    np.int64(2)
+    """
+    return perform(nanargmin_request(Given(**locals())))
+
+
+@recorded
+def nanargmax(
+    x: Any,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Index of the maximum of the elements that are not NaN, as ``numpy.nanargmax``.
+
+    Arguments, results and errors are those of :func:`argmax`. If all elements are NaN, the index is -1: the call does
+    not wait for the values, so it cannot raise NumPy's error.
+
+    >>> pydp.nanargmax(np.array([np.nan, 2, 1]))
+    np.int64(1)
+    """
+    return perform(nanargmax_request(Given(**locals())))
+
+
+def min_max_request(g: Given) -> Request:
+    """The request of :func:`min_max`."""
+
+    def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
+        dtype = dtypes[0]
+        check_kind("min_max", dtype, "biuf", _ACCEPTED)
+        members = (("low", dtype, True), ("high", dtype, True))
+        nan = "first" if dtype.kind == "f" else ""
+        return Hooks("min_max", "bounds", members, (dtype, dtype), "both", nan=nan)
+
+    return Request("min_max", {"x": g.x}, hooks, g.axis, g.keepdims, g.where, g.spec, outputs=2)
+
+
+@recorded
+def min_max(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Minimum and maximum along some axes, in one pass over `x`. Both are NaN if an element is NaN.
+
+    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    keepdims: keep the reduced axes, with size 1. out: a tuple of two arrays of the dtype of `x` for the results.
+
+    Returns (minimum, maximum), of the dtype of `x`. Raises InvalidArgument for other dtypes, for invalid axes, and if
+    there are no elements.
+
+    >>> pydp.min_max(np.array([[3, 1], [0, 2]]), axis=0)
+    (array([0, 1]), array([3, 2]))
+    """
+    return perform(min_max_request(Given(**locals())))
+
+
+def skipping_request(name: str) -> Any:
+    """Builds requests for the extreme value of the elements that are not NaN."""
+
+    def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
+        dtype = dtypes[0]
+        check_kind(name, dtype, "biuf", _ACCEPTED)
+        operator = name if dtype.kind == "f" else name.removeprefix("nan")
+        return Hooks(name, "value", (("value", dtype, True),), (dtype,), "own", operator=operator)
+
+    return lambda g: Request(name, {"x": g.x}, hooks, g.axis, g.keepdims, g.where, g.spec)
+
+
+nanmin_request = skipping_request("nanmin")
+nanmax_request = skipping_request("nanmax")
+
+
+@recorded
+def nanmin(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Minimum of the elements that are not NaN, as ``numpy.nanmin``. It is NaN if all elements are NaN.
+
+    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    keepdims: keep the reduced axes, with size 1. out: array of the dtype of `x` for the result.
+
+    Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements.
+
+    >>> pydp.nanmin(np.array([np.nan, 2, 1], np.float32))
+    np.float32(1.0)
+    """
+    return perform(nanmin_request(Given(**locals())))
+
+
+@recorded
+def nanmax(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Maximum of the elements that are not NaN, as ``numpy.nanmax``. It is NaN if all elements are NaN.
+
+    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    keepdims: keep the reduced axes, with size 1. out: array of the dtype of `x` for the result.
+
+    Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements.
+
+    >>> pydp.nanmax(np.array([np.nan, 2, 1], np.float32))
+    np.float32(2.0)
+    """
+    return perform(nanmax_request(Given(**locals())))
+
+
+def min(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Minimum along some axes, as ``numpy.min``: ``pydp.reduce(x, "min")``. It is NaN if an element is NaN.
+
+    x, axis, keepdims, out, spec, errors: see :func:`pydp.reduce`.
+
+    >>> pydp.min(np.array([[3, 1], [0, 2]]), axis=1)
+    array([1, 0])
+    """
+    return reduce(
+        x, "min", axis=axis, keepdims=keepdims, out=out, device=device, queue=queue, wait_for=wait_for, spec=spec
+    )
+
+
+def max(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Maximum along some axes, as ``numpy.max``: ``pydp.reduce(x, "max")``. It is NaN if an element is NaN.
+
+    x, axis, keepdims, out, spec, errors: see :func:`pydp.reduce`.
+
+    >>> pydp.max(np.array([[3, 1], [0, 2]]), axis=1)
+    array([3, 2])
+    """
+    return reduce(
+        x, "max", axis=axis, keepdims=keepdims, out=out, device=device, queue=queue, wait_for=wait_for, spec=spec
+    )

@@ -1,0 +1,283 @@
+"""Means, variances and standard deviations, in one pass: ``mean``, ``var``, ``std`` and the forms that skip NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.reduce.hooks import Hooks
+from pydp.algorithms.reductions.run import Request, float_result, mask_of, perform, widest_float
+from pydp.errors import InvalidArgument
+from pydp.model.explanation import Given
+from pydp.runtime.recording import recorded
+
+_RUN = 16  # elements that are added in the dtype of a run
+
+
+def mean_request(g: Given) -> Request:
+    """The request of :func:`mean`."""
+    return _mean("mean", g, False)
+
+
+def nanmean_request(g: Given) -> Request:
+    """The request of :func:`nanmean`."""
+    return _mean("nanmean", g, True)
+
+
+def _mean(name: str, g: Given, nan: bool) -> Request:
+    def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
+        source = dtypes[0]
+        result = float_result(name, source, g.dtype, True)
+        run, own = _types(device, source, result)
+        skips = _skips(source, nan, len(dtypes) > 1)
+        members = (("value", own, True), *((("count", np.dtype(np.int64), True),) if skips else ()))
+        finish = "mean of counted" if skips else "mean"
+        return Hooks(name, "value", members, (result,), finish, (np.nan,), run, _RUN, skips=skips, counted=bool(skips))
+
+    return Request(name, _inputs(g), hooks, g.axis, g.keepdims, g.where, g.spec)
+
+
+def _types(device: Any, source: np.dtype, result: np.dtype) -> tuple[np.dtype, np.dtype]:
+    """The dtypes of the sums of a run and of an accumulator."""
+    if result.kind == "c":
+        return result, result
+    wide = widest_float(device)
+    slow_float64 = device.profile.mapping != "vector"  # most GPUs compute few float64 per clock
+    narrow = result.itemsize < 8 and source.kind == "f" and source.itemsize <= 4
+    return np.dtype(np.float32) if narrow and slow_float64 else wide, wide
+
+
+def _skips(source: np.dtype, nan: bool, masked: bool) -> tuple[str, ...]:
+    return (*(("nan",) if nan and source.kind in "fc" else ()), *(("masked",) if masked else ()))
+
+
+def _inputs(g: Given) -> dict[str, Any]:
+    return {"x": g.x, "where": mask_of(vars(g).get("where"))}
+
+
+def _spread(name: str, finish: str, nan: bool) -> Any:
+    """Builds requests for a variance or a standard deviation."""
+
+    def build(g: Given) -> Request:
+        ddof = _degrees(g.ddof)
+
+        def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
+            source = dtypes[0]
+            result = float_result(name, source, g.dtype, False)
+            run, own = _types(device, source, result)
+            skips = _skips(source, nan, len(dtypes) > 1)
+            count = ("count", own, True) if skips else ("count", np.dtype(np.int64), False)
+            members = (("mean", own, True), ("square", own, True), count)
+            return Hooks(name, "moments", members, (result,), finish, (np.nan,), run, _RUN, skips=skips, ddof=ddof)
+
+        return Request(name, _inputs(g), hooks, g.axis, g.keepdims, g.where, g.spec)
+
+    return build
+
+
+def _degrees(ddof: Any) -> float:
+    if isinstance(ddof, (int, float, np.integer, np.floating)):
+        value = float(ddof)
+        if abs(value) < 2**53:
+            return value
+    raise InvalidArgument(f"ddof is {ddof!r}; a finite number is accepted")
+
+
+var_request = _spread("var", "variance", False)
+std_request = _spread("std", "deviation", False)
+nanvar_request = _spread("nanvar", "variance", True)
+nanstd_request = _spread("nanstd", "deviation", True)
+
+
+@recorded
+def mean(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    where: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Arithmetic mean along some axes, as ``numpy.mean``.
+
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the reduced
+    axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. out: array for the
+    result.
+
+    Elements are added as float64. On GPUs, float32 and float16 are added as float32 in runs of 16 elements, and the
+    sums of runs as float64 (on devices without float64, as float32). It is NaN if there are no elements, without a
+    warning. Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks
+    float64 and the result has this dtype.
+
+    >>> pydp.mean(np.array([[1, 2], [4, 6]]), axis=1)
+    array([1.5, 5. ])
+    """
+    return perform(mean_request(Given(**locals())))
+
+
+@recorded
+def var(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    ddof: float = 0,
+    where: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Variance along some axes, as ``numpy.var``.
+
+    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
+    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
+    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
+
+    One pass: means and squared deviations of runs of 16 elements are merged (Chan, Golub, LeVeque: Updating formulae
+    and a pairwise algorithm for computing sample variances, 1979), so a large mean does not cancel digits. The dtypes
+    of the sums are those of :func:`mean`. It is NaN if there are no elements, without a warning. Raises InvalidArgument
+    for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the result has this
+    dtype.
+
+    >>> pydp.var(np.array([1, 2, 3, 4]))
+    np.float64(1.25)
+    """
+    return perform(var_request(Given(**locals())))
+
+
+@recorded
+def std(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    ddof: float = 0,
+    where: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Standard deviation along some axes, as ``numpy.std``.
+
+    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
+    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
+    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
+
+    It is the square root of :func:`var`. It is NaN if there are no elements, without a warning. Raises InvalidArgument
+    for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the result has this
+    dtype.
+
+    >>> pydp.std(np.array([1, 2, 3, 4]), ddof=1)
+    np.float64(1.2909944487358056)
+    """
+    return perform(std_request(Given(**locals())))
+
+
+@recorded
+def nanmean(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    where: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Arithmetic mean of the elements that are not NaN, as ``numpy.nanmean``.
+
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the reduced
+    axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. out: array for the
+    result.
+
+    See :func:`mean` for the accuracy. It is NaN if there are no elements that are not NaN, without a warning. Raises
+    InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
+    result has this dtype.
+
+    >>> pydp.nanmean(np.array([1, np.nan, 4]))
+    np.float64(2.5)
+    """
+    return perform(nanmean_request(Given(**locals())))
+
+
+@recorded
+def nanvar(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    ddof: float = 0,
+    where: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Variance of the elements that are not NaN, as ``numpy.nanvar``.
+
+    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
+    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
+    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
+
+    See :func:`var` for the accuracy. It is NaN if there are no elements that are not NaN, without a warning. Raises
+    InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
+    result has this dtype.
+
+    >>> pydp.nanvar(np.array([1, np.nan, 4]))
+    np.float64(2.25)
+    """
+    return perform(nanvar_request(Given(**locals())))
+
+
+@recorded
+def nanstd(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    ddof: float = 0,
+    where: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Standard deviation of the elements that are not NaN, as ``numpy.nanstd``.
+
+    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
+    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
+    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
+
+    It is the square root of :func:`nanvar`. It is NaN if there are no elements that are not NaN, without a warning.
+    Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64
+    and the result has this dtype.
+
+    >>> pydp.nanstd(np.array([1, np.nan, 4]))
+    np.float64(1.5)
+    """
+    return perform(nanstd_request(Given(**locals())))

@@ -1,0 +1,251 @@
+"""Products of vectors and norms: ``dot``, ``vdot``, ``inner``, ``norm``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.matmul import matmul
+from pydp.algorithms.reduce.hooks import Hooks
+from pydp.algorithms.reductions.run import Request, check_kind, describe, float_result, perform, widest_float
+from pydp.errors import InvalidArgument
+from pydp.model.explanation import Explanation, Given, given
+from pydp.runtime.placement import normal_input
+from pydp.runtime.recording import recorded
+
+_RUN = 16  # elements whose rounded sum, in the dtype of the run, goes into a float64
+
+
+def _product_hooks(name: str, load: str) -> Any:
+    """Makes the hooks of a sum of products; integers are added modulo the range of the result."""
+
+    def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
+        for dtype in dtypes:
+            check_kind(name, dtype, "biufc", "numbers")
+        result = np.result_type(*dtypes)
+        chain, operator, how = 1024, "+", load
+        run: np.dtype
+        own: np.dtype
+        if result.kind == "b":
+            run, own, operator, how = np.dtype(np.int32), np.dtype(np.int32), "|", "both"
+        elif result.kind in "iu":
+            run, own = np.dtype(np.uint32 if result.itemsize < 4 else np.uint64), np.dtype(np.uint64)
+        else:
+            chain = _RUN
+            run = np.dtype(np.float32) if result == np.float16 else result
+            own = widest_float(device) if result.kind == "f" else result
+        finish = "test" if result.kind == "b" else "own"
+        return Hooks(
+            name, "value", (("value", own, True),), (result,), finish, (0,), run, chain, operator=operator, load=how
+        )
+
+    return hooks
+
+
+def _vectors_request(name: str, load: str = "product") -> Any:
+    """Builds requests for a product of two vectors."""
+
+    def build(g: Given) -> Request:
+        a, b = _inputs(name, g)
+        if math.prod(a.shape) != math.prod(b.shape):
+            raise InvalidArgument(
+                f"{name} is given shapes {a.shape} and {b.shape}; equal numbers of elements are needed"
+            )
+        return Request(name, {"x": a, "b": b}, _product_hooks(name, load), None, False, g.where, g.spec, flat=True)
+
+    return build
+
+
+def _inputs(name: str, g: Given) -> tuple[Any, Any]:
+    for which in ("a", "b"):
+        if getattr(g, which) is None:
+            raise InvalidArgument(f"{which} is None; NumPy arrays, Fields and pyopencl Arrays are accepted")
+    return normal_input("a", g.a), normal_input("b", g.b)
+
+
+_dot_request, vdot_request = _vectors_request("dot"), _vectors_request("vdot", "conjugate")
+_inner_request = _vectors_request("inner")
+
+
+def _factors(name: str, g: Given) -> tuple[Any, Any] | None:
+    """The operands of the matrix product that dot or inner stands for; None for two vectors."""
+    a, b = _inputs(name, g)
+    ranks = len(a.shape), len(b.shape)
+    if 0 in ranks:
+        raise InvalidArgument(f"{name} is given shapes {a.shape} and {b.shape}; arrays of rank 1 or more are accepted")
+    if ranks == (1, 1):
+        return None
+    if ranks[1] > 2:
+        raise InvalidArgument(f"b has shape {b.shape}; {name} accepts vectors and matrices as second array")
+    return a, b.T if name == "inner" and ranks[1] == 2 else b
+
+
+def _through_matmul(g: Given, factors: tuple[Any, Any]) -> dict[str, Any]:
+    named = {name: getattr(g, name) for name in ("out", "device", "queue", "wait_for", "spec")}
+    return {"a": factors[0], "b": factors[1], **named}
+
+
+@recorded
+def _dot(a: Any, b: Any, **named: Any) -> Any:
+    return perform(_dot_request(Given(a=a, b=b, **named)))
+
+
+@recorded
+def _inner(a: Any, b: Any, **named: Any) -> Any:
+    return perform(_inner_request(Given(a=a, b=b, **named)))
+
+
+def dot(
+    a: Any,
+    b: Any,
+    *,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Dot product of two vectors, as ``numpy.dot``; matrices are multiplied with :func:`pydp.matmul`.
+
+    a, b: numbers or bools, vectors of equal length, any strides. If one of them has rank 2 or more, the result is the
+    matrix product; `b` has rank 2 at most then. spec: a ReduceSpec for vectors, a MatmulSpec for matrices.
+
+    The result has the dtype that NumPy gives products of both. float32 and float16 are added as float32 in runs of 16
+    elements, and the sums of runs as float64 (float32 on devices without float64). Raises InvalidArgument for other
+    dtypes and for shapes that do not match.
+
+    >>> pydp.dot(np.array([1, 2, 3]), np.array([4, 5, 6]))
+    np.int64(32)
+    """
+    g = Given(**locals())
+    factors = _factors("dot", g)
+    if factors is not None:
+        return matmul(**_through_matmul(g, factors))
+    return _dot(a, b, out=out, device=device, queue=queue, wait_for=wait_for, spec=spec)
+
+
+def inner(
+    a: Any,
+    b: Any,
+    *,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Inner product of two vectors, as ``numpy.inner``; matrices give ``pydp.matmul(a, b.T)``.
+
+    a, b, out, spec, dtypes and errors: see :func:`dot`.
+
+    >>> pydp.inner(np.array([1, 2, 3]), np.array([4, 5, 6]))
+    np.int64(32)
+    """
+    g = Given(**locals())
+    factors = _factors("inner", g)
+    if factors is not None:
+        return matmul(**_through_matmul(g, factors))
+    return _inner(a, b, out=out, device=device, queue=queue, wait_for=wait_for, spec=spec)
+
+
+@recorded
+def vdot(
+    a: Any,
+    b: Any,
+    *,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Dot product of all elements of two arrays in C order, as ``numpy.vdot``. Complex elements of `a` are conjugated.
+
+    a, b: numbers or bools, of any shapes with equal numbers of elements, any strides.
+
+    The dtype of the result, its accuracy and the errors are those of :func:`dot`.
+
+    >>> pydp.vdot(np.array([1j, 2]), np.array([1j, 3]))
+    np.complex128(7+0j)
+    """
+    return perform(vdot_request(Given(**locals())))
+
+
+def explaining_product(name: str) -> Any:
+    """The explanation of dot or inner."""
+    request = _dot_request if name == "dot" else _inner_request
+
+    def explain(g: Given) -> Explanation:
+        factors = _factors(name, g)
+        if factors is None:
+            return describe(request(g))
+        found: Explanation = matmul.__pydp_explain__(given(matmul, (), _through_matmul(g, factors)))
+        return found
+
+    return explain
+
+
+_NORMS: dict[Any, tuple[str, str, str]] = {  # order: load, operator, finish
+    2: ("square", "+", "root"),
+    1: ("absolute", "+", "own"),
+    0: ("nonzero", "+", "own"),
+    np.inf: ("absolute", "max", "own"),
+    -np.inf: ("absolute", "min", "own"),
+}
+
+
+def norm_request(g: Given) -> Request:
+    """The request of :func:`norm`."""
+    known = g.ord is None or (isinstance(g.ord, (int, float, np.number)) and g.ord in _NORMS)
+    if not known or isinstance(g.ord, bool):
+        raise InvalidArgument(f"ord is {g.ord!r}; None, 0, 1, 2, inf and -inf are accepted")
+    if isinstance(g.axis, tuple) and len(g.axis) != 1 and g.ord is not None:
+        raise InvalidArgument(f"axis is {g.axis!r}, but matrix norms are not supported; an integer is accepted")
+    x = normal_input("x", g.x) if g.x is not None else None
+    if g.ord is not None and g.axis is None and x is not None and len(x.shape) != 1:
+        raise InvalidArgument(f"x has shape {x.shape}; ord={g.ord!r} needs a vector or an axis")
+    load, operator, finish = _NORMS[2 if g.ord is None else g.ord]
+
+    def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
+        found = float_result("norm", dtypes[0], None, True)
+        result = np.dtype(f"f{found.itemsize // 2}") if found.kind == "c" else found
+        run = np.dtype(np.float32) if result == np.float16 else result
+        own = widest_float(device)
+        if load == "nonzero":
+            run = np.dtype(np.int32)
+        empty = (0,) if operator == "+" else None
+        members = (("value", own, True),)
+        return Hooks("norm", "value", members, (result,), finish, empty, run, _RUN, operator=operator, load=load)
+
+    return Request("norm", {"x": x}, hooks, g.axis, g.keepdims, g.where, g.spec)
+
+
+@recorded
+def norm(
+    x: Any,
+    ord: float | None = None,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Norm of vectors, as ``numpy.linalg.norm``.
+
+    x: numbers or bools, of any shape and strides. ord: None or 2 (square root of the sum of squares), 1 (sum of
+    magnitudes), inf or -inf (largest or smallest magnitude), 0 (number of elements that are not zero). axis: an
+    integer. None takes all elements, and `x` must then be a vector unless ord is None. keepdims: keep the reduced axes,
+    with size 1. out: array for the result.
+
+    The result has the dtype of `x` if it is a float, its real dtype if it is complex, else float64. Raises
+    InvalidArgument for other orders, dtypes and axes, and for an infinite order if there are no elements.
+
+    >>> pydp.norm(np.array([3.0, 4.0]))
+    np.float64(5.0)
+    """
+    return perform(norm_request(Given(**locals())))

@@ -1,0 +1,200 @@
+"""A call of a reduction with hooks: its arrays, its plan, its results, and its explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.arguments import axis_of, by_key, switch
+from pydp.algorithms.pieces import needed
+from pydp.algorithms.reduce import axes_of, described_pass
+from pydp.algorithms.reduce.hooks import HookedPlan, Hooks, plan, run
+from pydp.algorithms.reduce.passes import collapse
+from pydp.errors import InvalidArgument, OutOfResources
+from pydp.groups.barrier_plan import describe_barriers
+from pydp.model.explanation import Explanation, Given, sources_of
+from pydp.runtime.arrays.operand import Operand, c_strides
+from pydp.runtime.call import Call
+
+FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of a reduction. inputs: one or two arrays by name; a second one is broadcast to the first.
+
+    hooks: makes the hooks from the device and the dtypes of the inputs. flat: fold all elements of both arrays in C
+    order, whatever their shapes are.
+    """
+
+    name: str
+    inputs: Mapping[str, Any]
+    hooks: Callable[[Any, tuple[np.dtype, ...]], Hooks]
+    axis: Any
+    keepdims: Any
+    where: dict[str, Any]
+    spec: Any
+    outputs: int = 1
+    flat: bool = False
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A call before its launches. inputs: as given. sources: as the plan folds them, all with the same strides; an
+    input with another layout is copied first. shape: of the results."""
+
+    call: Call
+    inputs: list[Operand]
+    sources: list[Operand]
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+    plan: HookedPlan
+
+
+def _prepare(request: Request) -> _Prepared:
+    first, *others = (value for name, value in request.inputs.items() if value is not None or name == "x")
+    if needed(request.where, first, *others):
+        raise OutOfResources(
+            f"{request.name} is given {first.nbytes} bytes, more than the device's largest buffer; reduce parts of x"
+        )
+    call = Call.begin(request.inputs, outputs=request.outputs, **request.where)
+    inputs = [call.input(name) for name, value in request.inputs.items() if value is not None or name == "x"]
+    keepdims = switch(request.keepdims, "keepdims")
+    hooks = request.hooks(call.device, tuple(one.dtype for one in inputs))
+    x = inputs[0]
+    if hooks.indexed and request.axis is not None:
+        axis_of(request.axis, len(x.shape))  # one axis or None
+    axes = axes_of(request.axis, len(x.shape))
+    shape = tuple(1 if k in axes else size for k, size in enumerate(x.shape) if keepdims or k not in axes)
+    if len(inputs) > 1 and not request.flat:
+        inputs = [x, _broadcast(inputs[1], x)]
+    sources = _aligned(inputs, axes, hooks.indexed)
+    if len(sources[0].shape) != len(x.shape):
+        axes = (0,)
+    second = sources[1].dtype if len(sources) > 1 else None
+    x = sources[0]
+    found = plan(call.device, x.dtype, second, x.shape, x.strides, axes, hooks, by_key(request.spec))
+    return _Prepared(call, inputs, sources, axes, shape, found)
+
+
+def _broadcast(y: Operand, x: Operand) -> Operand:
+    """y with the shape of x."""
+    added = len(x.shape) - len(y.shape)
+    if added < 0 or any(size not in (1, whole) for size, whole in zip(y.shape, x.shape[added:], strict=True)):
+        raise InvalidArgument(
+            f"{y.name} has shape {y.shape}; a shape that broadcasts to the shape {x.shape} of {x.name} is accepted"
+        )
+    steps = zip(y.shape, y.strides, x.shape[added:], strict=True)
+    return y.view(x.shape, (0,) * added + tuple(step if size == whole else 0 for size, step, whole in steps))
+
+
+def _aligned(inputs: list[Operand], axes: tuple[int, ...], indexed: bool) -> list[Operand]:
+    """The inputs with equal strides: as they are, or as if copied to C order. An index counts elements in C order, so
+    the axes of a fold with an index must be one axis in memory."""
+    x = inputs[0]
+    alike = all(
+        one.shape == x.shape
+        and all(a == b or size == 1 for a, b, size in zip(one.strides, x.strides, x.shape, strict=True))
+        for one in inputs
+    )
+    if alike and not (indexed and len(collapse([(x.shape[a], x.strides[a]) for a in axes])) > 1):
+        return [one.view(x.shape, x.strides) for one in inputs]
+    shape = x.shape if all(one.shape == x.shape for one in inputs) else (x.size,)
+    return [one.view(shape, c_strides(shape)) for one in inputs]
+
+
+def perform(request: Request) -> Any:
+    """Run a reduction. A NumPy array reduced over all axes gives a NumPy scalar."""
+    ready = _prepare(request)
+    call, dtypes = ready.call, ready.plan.hooks.results
+    names = ["out"] if request.outputs == 1 else [f"out[{k}]" for k in range(request.outputs)]
+    results = [call.output(ready.shape, dtype, name) for dtype, name in zip(dtypes, names, strict=True)]
+    sources = ready.sources
+    if ready.plan.steps:
+        pairs = zip(ready.inputs, sources, strict=True)
+        sources = [call.contiguous(one).view(to.shape, to.strides) if _moved(one, to) else to for one, to in pairs]
+    run(call, ready.plan, sources, results)
+    found = call.finish(*results)
+    if request.where["out"] is not None:
+        return found
+    return tuple(_scalar(one) for one in found) if isinstance(found, tuple) else _scalar(found)
+
+
+def _moved(given: Operand, source: Operand) -> bool:
+    """Whether an input must be copied: it is not in C order, but its source is."""
+    same = given.shape == source.shape and given.strides == source.strides
+    return not same and source.is_contiguous and not given.is_contiguous
+
+
+def _scalar(found: Any) -> Any:
+    return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
+
+
+def describe(request: Request) -> Explanation:
+    """Explain a reduction on this device."""
+    ready = _prepare(request)
+    call, hooks = ready.call, ready.plan.hooks
+    if request.where["out"] is not None:
+        for dtype in hooks.results:
+            call.output(ready.shape, dtype)  # validates out
+    facts: dict[str, object] = {
+        "device": call.device.name,
+        "shape": ready.sources[0].shape,
+        "axes": ready.axes,
+        "types": f"{', '.join(str(one.dtype) for one in ready.sources)} -> {', '.join(map(str, hooks.results))}",
+        "accumulator": ", ".join(f"{name} ({dtype})" for name, dtype, _ in hooks.members),
+        "specialization": ready.plan.choice.spec if ready.plan.choice else "none: nothing to reduce",
+    }
+    choices = [ready.plan.choice.reason] if ready.plan.choice else []
+    for given, source in zip(ready.inputs, ready.sources, strict=True):
+        if _moved(given, source):
+            choices.append(f"{given.name} is first copied to C order")
+    for step in ready.plan.steps:
+        choices += [described_pass(step.action), *describe_barriers(step.kernel)]
+    return Explanation(request.name, facts, choices, sources_of(step.kernel for step in ready.plan.steps))
+
+
+def explaining(build: Callable[[Given], Request]) -> Callable[[Given], Explanation]:
+    """The explanation of a function whose calls `build` describes."""
+    return lambda given: describe(build(given))
+
+
+def check_kind(name: str, dtype: np.dtype, kinds: str, accepted: str) -> None:
+    """Raise InvalidArgument if a function is not defined on elements of `dtype`."""
+    if dtype.names is not None or dtype.kind not in kinds:
+        raise InvalidArgument(f"{name} is not defined on elements of dtype {dtype}; {accepted} are accepted")
+
+
+def widest_float(device: Any) -> np.dtype:
+    """float64, or float32 on a device without float64."""
+    return np.dtype(np.float64 if device.profile.fp64 else np.float32)
+
+
+def float_result(name: str, source: np.dtype, dtype: Any, complex_too: bool) -> np.dtype:
+    """The dtype of a mean or a norm: `dtype`, or the input's if it is a float, or float64."""
+    kinds, accepted = ("biufc", "numbers") if complex_too else ("biuf", "bool, integers and floats")
+    check_kind(name, source, kinds, accepted)
+    if dtype is None:
+        return source if source.kind in "fc" else np.dtype(np.float64)
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise InvalidArgument(f"dtype is {dtype!r}; float16, float32 and float64 are accepted") from None
+    if found not in FLOATS and not (complex_too and found.kind == "c" and found.itemsize <= 16):
+        raise InvalidArgument(f"dtype is {found}; float16, float32 and float64 are accepted")
+    if source.kind == "c" and found.kind != "c":
+        raise InvalidArgument(f"dtype is {found}, but x is complex; complex64 and complex128 are accepted")
+    return found
+
+
+def mask_of(where: Any) -> Any:
+    """The argument where: None, or an array of bools. True stands for None."""
+    if where is None or where is True:
+        return None
+    found = where if hasattr(where, "dtype") else np.asarray(where)
+    if found.dtype != np.bool_:
+        raise InvalidArgument(f"where has dtype {found.dtype}; an array of bool is accepted")
+    return found

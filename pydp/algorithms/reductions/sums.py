@@ -1,0 +1,198 @@
+"""Sums and products: ``sum``, ``prod``, ``nansum`` and ``logsumexp``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.reduce import reduce
+from pydp.algorithms.reduce.hooks import Hooks
+from pydp.algorithms.reduce.plan import result_dtype
+from pydp.algorithms.reductions.run import Request, check_kind, float_result, mask_of, perform
+from pydp.dtypes import native
+from pydp.model.explanation import Explanation, Given, given
+from pydp.runtime.recording import recorded
+
+
+def fold_request(name: str, operator: str, nan: bool) -> Any:
+    """Builds requests for a sum or a product of some elements."""
+
+    def build(g: Given) -> Request:
+        def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
+            source = dtypes[0]
+            check_kind(name, source, "biufc", "numbers")
+            result = native(g.dtype) if g.dtype is not None else result_dtype(native(source), operator)
+            check_kind(f"{name} with dtype={result}", result, "biufc", "numbers")
+            skips = (
+                *(("nan",) if nan and source.kind in "fc" else ()),
+                *(("masked",) if len(dtypes) > 1 else ()),
+            )
+            run = np.dtype(np.float32) if result == np.float16 else result
+            start = int(operator == "*")
+            chain = 16 if run.kind in "fc" else 1024
+            members = (("value", run, True),)
+            return Hooks(
+                name, "value", members, (result,), "own", (start,), run, chain, operator, skips=skips, start=start
+            )
+
+        inputs = {"x": g.x, "where": mask_of(vars(g).get("where"))}
+        return Request(name, inputs, hooks, g.axis, g.keepdims, g.where, g.spec)
+
+    return build
+
+
+sum_request = fold_request("sum", "+", False)
+prod_request = fold_request("prod", "*", False)
+nansum_request = fold_request("nansum", "+", True)
+
+
+def logsumexp_request(g: Given) -> Request:
+    """The request of :func:`logsumexp`."""
+
+    def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
+        result = float_result("logsumexp", dtypes[0], None, False)
+        own = np.dtype(np.float32) if result == np.float16 else result
+        members = (("top", own, True), ("sum", own, True))
+        return Hooks("logsumexp", "exponentials", members, (result,), "logarithm", (-np.inf,), chain=16)
+
+    return Request("logsumexp", {"x": g.x}, hooks, g.axis, g.keepdims, g.where, g.spec)
+
+
+def sum(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    where: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Sum along some axes, as ``numpy.sum``: ``pydp.reduce(x, "+")``.
+
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the sum and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1. where:
+    bools that broadcast to `x`; only elements where they are true count. out: array for the result.
+
+    Errors: see :func:`pydp.reduce`.
+
+    >>> pydp.sum(np.array([1, 2, 3]), where=np.array([True, False, True]))
+    np.int64(4)
+    """
+    if mask_of(where) is None:
+        named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+        return reduce(x, "+", axis=axis, keepdims=keepdims, dtype=dtype, out=out, **named)
+    return _masked_sum(**locals())
+
+
+def prod(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    where: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Product along some axes, as ``numpy.prod``: ``pydp.reduce(x, "*")``.
+
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the product and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1.
+    where: bools that broadcast to `x`; only elements where they are true count. out: array for the result.
+
+    Errors: see :func:`pydp.reduce`.
+
+    >>> pydp.prod(np.array([1, 2, 3]))
+    np.int64(6)
+    """
+    if mask_of(where) is None:
+        named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+        return reduce(x, "*", axis=axis, keepdims=keepdims, dtype=dtype, out=out, **named)
+    return _masked_product(**locals())
+
+
+@recorded
+def nansum(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    where: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Sum of the elements that are not NaN along some axes, as ``numpy.nansum``.
+
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the sum and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1. where:
+    bools that broadcast to `x`; only elements where they are true count. out: array for the result.
+
+    The sum of no elements is 0. Raises InvalidArgument for other dtypes and for invalid axes.
+
+    >>> pydp.nansum(np.array([1, np.nan, 3]))
+    np.float64(4.0)
+    """
+    return perform(nansum_request(Given(**locals())))
+
+
+@recorded
+def logsumexp(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """log(sum(exp(x))) along some axes, without overflow, as ``scipy.special.logsumexp``.
+
+    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    keepdims: keep the reduced axes, with size 1. out: array for the result.
+
+    The result has the dtype of `x` if it is a float, else float64; it is -inf if there are no elements. One pass: the
+    maximum and the sum of exp(x - maximum) are merged. Raises InvalidArgument for other dtypes and for invalid axes.
+
+    >>> pydp.logsumexp(np.array([1000.0, 1000.0]))
+    np.float64(1000.6931471805599)
+    """
+    return perform(logsumexp_request(Given(**locals())))
+
+
+@recorded
+def _masked_sum(x: Any, **named: Any) -> Any:
+    return perform(sum_request(Given(x=x, **named)))
+
+
+@recorded
+def _masked_product(x: Any, **named: Any) -> Any:
+    return perform(prod_request(Given(x=x, **named)))
+
+
+def explaining_fold(operator: str, masked: Any) -> Any:
+    """The explanation of a function that is a reduction of ``pydp.reduce`` unless it has a mask. masked: explains the
+    call with a mask."""
+
+    def explain(g: Given) -> Explanation:
+        if masked is not None and mask_of(vars(g).get("where")) is not None:
+            found: Explanation = masked(g)
+            return found
+        named = {name: value for name, value in vars(g).items() if name != "where"}
+        found = reduce.__pydp_explain__(given(reduce, (named.pop("x"), operator), named))
+        return found
+
+    return explain

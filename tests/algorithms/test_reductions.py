@@ -1,0 +1,412 @@
+"""The reductions with hooks against NumPy: positions, bounds, tests, moments, products, norms, masks, NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import needs
+import numpy as np
+import pyopencl.array as cl_array
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pydp
+
+EXACT = {
+    "argmin": np.argmin,
+    "argmax": np.argmax,
+    "min_max": lambda x, **named: (np.min(x, **named), np.max(x, **named)),
+    "any": np.any,
+    "all": np.all,
+    "count_nonzero": lambda x, **named: np.asarray(np.count_nonzero(x, **named), np.int64),
+    "nanmin": np.nanmin,
+    "nanmax": np.nanmax,
+}
+ROUNDED = {"mean": np.mean, "var": np.var, "std": np.std, "nanmean": np.nanmean, "nanvar": np.nanvar}
+LANES = {"mapping": "simt", "lanes": 16, "items": 2, "waves": 3, "part": 64, "longest": 2**30, "columns": 1, "busy": 4}
+VECTORS = {
+    "mapping": "vector",
+    "width": 4,
+    "unroll": 2,
+    "part": 64,
+    "longest": 2**30,
+    "columns": 8,
+    "busy": 8,
+    "rows": 4,
+}
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.0], np.float32)
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of empty and of NaN-only slices
+
+
+def _same(got: Any, want: Any) -> None:
+    if isinstance(want, tuple):
+        assert isinstance(got, tuple) and len(got) == len(want)
+        for one, other in zip(got, want, strict=True):
+            _same(one, other)
+        return
+    got = np.asarray(got.get() if hasattr(got, "get") else got)
+    assert got.dtype == np.asarray(want).dtype and got.shape == np.shape(want), (got.dtype, got.shape)
+    np.testing.assert_array_equal(got, want)
+
+
+def _close(got: Any, want: Any, dtype: Any, scale: float = 1.0) -> None:
+    """want: computed in float64."""
+    got = np.asarray(got.get() if hasattr(got, "get") else got)
+    assert got.dtype == np.dtype(dtype) and got.shape == np.shape(want), (got.dtype, got.shape)
+    tolerance = 8 * float(np.finfo(got.dtype).eps)
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale)
+
+
+def _data(n: int, dtype: str, seed: int, special: bool = False) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if special:
+        return rng.choice(SPECIAL, n).astype(dtype)
+    if np.dtype(dtype).kind == "f":
+        return rng.standard_normal(n).astype(dtype)
+    low = {"i": -9, "u": 0, "b": 0}[np.dtype(dtype).kind]
+    return rng.integers(low, 2 if dtype == "?" else 10, n).astype(dtype)
+
+
+# --- small, for the simulator ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("spec", [None, VECTORS, LANES], ids=["default", "vector", "simt"])
+def test_small(device: Any, spec: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 3, (3, 150)).astype(np.float32)
+    for axis in (0, 1):
+        _same(pydp.argmax(x, axis, spec=spec), np.argmax(x, axis))
+        _same(pydp.min_max(x, axis, spec=spec), (x.min(axis), x.max(axis)))
+        _close(pydp.var(x, axis, spec=spec), x.astype(np.float64).var(axis), np.float32)
+    _same(pydp.argmin(x, spec=spec), np.argmin(x))
+    _same(pydp.dot(x[0], x[1], spec=spec), np.dot(x[0], x[1]))
+    _same(pydp.sum(x, where=x > 0, spec=spec), np.sum(x, where=x > 0))
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("spec", [VECTORS, LANES], ids=["vector", "simt"])
+def test_small_without_nan(device: Any, spec: Any) -> None:
+    x = np.random.default_rng(1).choice(SPECIAL, 90)
+    x[np.isinf(x)] = 3
+    _close(pydp.nanvar(x, spec=spec), np.nanvar(x.astype(np.float64)), np.float32)
+    _same(pydp.nanmax(x, spec=spec), np.nanmax(x))
+    _same(pydp.count_nonzero(x, spec=spec), np.asarray(np.count_nonzero(x), np.int64))
+
+
+# --- values, sizes, layouts -----------------------------------------------------------------------------------------
+
+SIZES = st.one_of(
+    st.integers(1, 5000), st.sampled_from([15, 16, 17, 63, 64, 65, 127, 128, 1023, 1024, 1025, 4095, 4097])
+)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u1"])
+@pytest.mark.parametrize("name", EXACT)
+@settings(max_examples=25)
+@given(n=SIZES, seed=st.integers(0, 2**32), special=st.booleans(), step=st.sampled_from([1, 1, -1, 3]))
+def test_exact_results_of_any_size(
+    device: Any, name: str, dtype: str, n: int, seed: int, special: bool, step: int
+) -> None:
+    x = _data(n, dtype, seed, special and dtype == "f4")[::step]
+    _same(getattr(pydp, name)(x, device=device), EXACT[name](x))
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+@settings(max_examples=25)
+@given(n=SIZES, seed=st.integers(0, 2**32), special=st.booleans(), step=st.sampled_from([1, 1, -1, 3]))
+def test_moments_of_any_size(device: Any, name: str, n: int, seed: int, special: bool, step: int) -> None:
+    x = _data(n, "f4", seed, special)[::step]
+    _close(getattr(pydp, name)(x, device=device), ROUNDED[name](x.astype(np.float64)), np.float32)
+
+
+@pytest.mark.parametrize("name", ["argmax", "min_max", "any", "nanmin", "var", "nanmean"])
+@settings(max_examples=30)
+@given(st.data())
+def test_axes_and_strides(device: Any, name: str, data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 40), min_size=2, max_size=3)))
+    x = _data(int(np.prod(shape)), "f4", data.draw(st.integers(0, 99))).reshape(shape).round(1)
+    x = x.transpose(data.draw(st.permutations(range(len(shape)))))
+    x = x[tuple(slice(None, None, data.draw(st.sampled_from([1, 1, -1, 2]))) for _ in shape)]
+    axes: Any = [None, *range(-x.ndim, x.ndim)]
+    if name not in ("argmax",):
+        axes += [(0, 1), (0, -1)]
+    axis, keepdims = data.draw(st.sampled_from(axes)), data.draw(st.booleans())
+    got = getattr(pydp, name)(x, axis, keepdims=keepdims, device=device)
+    if name in EXACT:
+        _same(got, EXACT[name](x, axis=axis, keepdims=keepdims))
+    else:
+        _close(got, ROUNDED[name](x.astype(np.float64), axis=axis, keepdims=keepdims), np.float32)
+
+
+LIMITS = (1, 15, 16, 17, 31, 63, 64, 65, 1023, 1024, 1025, 2049, 65_535, 65_536, 65_537, 262_145, 1_000_003)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i1", "u2", "i8", "f8", "f2", "?"])
+def test_sizes_either_side_of_every_limit(device: Any, dtype: str) -> None:
+    needs.dtype(device, *([dtype] if dtype[0] == "f" else []))
+    for n in LIMITS:
+        x = np.zeros(n, dtype)
+        for place in (n // 2, n - 1):
+            x[:] = 0
+            x[place] = 1
+            assert pydp.argmax(x) == place and pydp.argmin(x) == (0 if place else min(1, n - 1)), (n, place)
+            assert pydp.count_nonzero(x) == 1 and pydp.any(x)
+        low, high = pydp.min_max(x)
+        assert (low, high) == (x.min(), 1), n
+        if dtype == "f4":
+            x[:] = np.arange(n) % 7
+            _close(pydp.var(x), x.astype(np.float64).var(), np.float32)
+            _close(pydp.mean(x), x.astype(np.float64).mean(), np.float32)
+
+
+def test_ties_and_nan_are_first(device: Any) -> None:
+    for n in (5, 100, 5000, 200_000):
+        x = np.zeros(n, np.float32)
+        assert pydp.argmax(x) == pydp.argmin(x) == 0
+        x[n // 3 :] = -0.0
+        assert pydp.argmax(x) == pydp.argmin(x) == 0
+        x[[n // 2, n - 1]] = 1
+        assert pydp.argmax(x) == n // 2 and pydp.argmin(x) == 0
+        x[[n // 2 + 1, n - 1]] = np.nan
+        assert pydp.argmax(x) == pydp.argmin(x) == n // 2 + 1
+        assert pydp.nanargmax(x) == n // 2 and pydp.nanargmin(x) == 0
+        assert all(np.isnan(one) for one in pydp.min_max(x))
+        x[:] = -np.inf
+        assert pydp.argmax(x) == pydp.nanargmax(x) == 0
+        x[:] = np.nan
+        assert pydp.argmax(x) == 0 and pydp.nanargmax(x) == pydp.nanargmin(x) == -1
+        assert np.isnan(pydp.nanmin(x)) and np.isnan(pydp.nanmean(x)) and pydp.nansum(x) == 0
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_positions_in_matrices(device: Any, axis: int) -> None:
+    for shape in ((70, 3000), (3000, 70), (2000, 5), (5, 2000)):
+        x = np.random.default_rng(0).integers(0, 50, shape).astype(np.float32)
+        for view in (x, x[::-1, ::2], np.asfortranarray(x)):
+            _same(pydp.argmax(view, axis), np.argmax(view, axis))
+            _same(pydp.argmin(view), np.argmin(view))
+            _close(pydp.std(view, axis), view.astype(np.float64).std(axis), np.float32)
+
+
+def test_other_mapping(device: Any) -> None:
+    x = np.random.default_rng(0).integers(-5, 6, (37, 531)).astype(np.float32)
+    for spec in (LANES, {**LANES, "items": 1, "waves": 8}, VECTORS):
+        for axis in (None, 0, 1):
+            _same(pydp.argmin(x, axis, spec=spec), np.argmin(x, axis))
+            _close(pydp.var(x, axis, spec=spec), x.astype(np.float64).var(axis), np.float32)
+            _same(pydp.nansum(x, axis, spec=spec), np.nansum(x, axis))
+
+
+# --- accuracy -------------------------------------------------------------------------------------------------------
+
+
+def test_variances_are_accurate(device: Any) -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(300_000)
+    outlier = noise.copy()
+    outlier[0] = 1e6
+    shifted = np.full(300_000, 7.25)
+    for values in (noise + 1e4, outlier, np.repeat(noise[:300], 1000), noise * 1e-10, np.sort(noise)):
+        x = values.astype(np.float32)
+        for view in (x, x.reshape(-1, 3000), x.reshape(3000, -1)):
+            want = view.astype(np.float64).var(0)
+            limit = 1e-6 if device.profile.fp64 and device.profile.mapping == "vector" else 1e-4
+            np.testing.assert_allclose(pydp.var(view, 0), want, rtol=limit)
+            np.testing.assert_allclose(pydp.nanvar(view, 0), want, rtol=limit)
+    assert pydp.var(shifted.astype(np.float32)) == 0 == pydp.std(shifted.astype(np.float32))
+    ours, theirs = (abs(float(f(x)) - x.astype(np.float64).mean()) for f in (pydp.mean, np.mean))
+    assert ours <= max(theirs, 1e-6)
+
+
+def test_float64(device: Any) -> None:
+    needs.dtype(device, "f8")
+    x = np.random.default_rng(0).standard_normal((300, 70)) + 100
+    for axis in (None, 0, 1):
+        for name in ("mean", "var", "std", "nanvar"):
+            np.testing.assert_allclose(getattr(pydp, name)(x, axis), getattr(np, name)(x, axis), rtol=1e-12)
+        np.testing.assert_allclose(pydp.norm(x, axis=axis), np.linalg.norm(x, axis=axis if axis is not None else None))
+    for dtype in ("i4", "u1", "?"):
+        y = (x > 100).astype(dtype)
+        assert pydp.mean(y).dtype == np.float64 and pydp.mean(y) == pytest.approx(np.mean(y), rel=1e-14)
+        assert pydp.var(y, ddof=1) == pytest.approx(np.var(y, ddof=1), rel=1e-12)
+    assert pydp.mean(x.astype("i4"), dtype=np.float32).dtype == np.float32
+    z = x + 1j * x[::-1]
+    assert pydp.mean(z) == pytest.approx(np.mean(z)) and pydp.norm(z) == pytest.approx(np.linalg.norm(z))
+    assert pydp.vdot(z, x) == pytest.approx(np.vdot(z, x)) and pydp.dot(z[0], z[1]) == pytest.approx(z[0] @ z[1])
+
+
+def test_same_bits_in_every_run(device: Any) -> None:
+    x = pydp.field(np.random.default_rng(3).standard_normal(400_000).astype(np.float32))
+    for function in (pydp.var, pydp.mean, pydp.norm, pydp.logsumexp):
+        assert len({function(x).get().tobytes() for _ in range(30)}) == 1
+
+
+# --- masks, products, norms -----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 3000), st.integers(0, 99), st.sampled_from([None, 0, 1]))
+def test_masks(device: Any, n: int, seed: int, axis: Any) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-2, 3, (2, n)).astype(np.float32)
+    for mask in (rng.random((2, n)) < 0.5, rng.random(n) < 0.5, rng.random((2, 1)) < 0.5):
+        named: Any = {"axis": axis, "where": mask}
+        _same(pydp.sum(x, **named), np.sum(x, **named))
+        _same(pydp.any(x, **named), np.any(x, **named))
+        _same(pydp.all(x, **named), np.all(x, **named))
+        for name in ("mean", "var"):
+            _close(getattr(pydp, name)(x, **named), getattr(np, name)(x.astype(np.float64), **named), np.float32)
+
+
+def test_sums_and_products(device: Any) -> None:
+    x = np.random.default_rng(0).integers(1, 3, (5, 12)).astype(np.int32)
+    for axis in (None, 0, 1):
+        for name in ("sum", "prod", "min", "max"):
+            _same(getattr(pydp, name)(x, axis), getattr(np, name)(x, axis))
+    _same(pydp.prod(x, 1, where=x > 1), np.prod(x, 1, where=x > 1))
+    _same(pydp.sum(x > 1, where=True), np.sum(x > 1))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "i1", "u2", "u8", "?"])
+def test_products_of_vectors(device: Any, dtype: str) -> None:
+    for n in (0, 1, 70, 5000, 100_003):
+        a, b = _data(n, dtype, 1), _data(2 * n, dtype, 2)[::2]
+        for name in ("dot", "inner", "vdot"):
+            got, want = getattr(pydp, name)(a, b), getattr(np, name)(a, b)
+            if dtype == "f4":
+                _close(got, np.dot(a.astype(np.float64), b), np.float32, scale=float(np.abs(a) @ np.abs(b)))
+            else:
+                _same(got, want)
+
+
+def test_products_of_matrices(device: Any) -> None:
+    a, b = (np.random.default_rng(k).integers(-5, 5, (6, 6)).astype(np.float32) for k in (1, 2))
+    for name in ("dot", "inner", "vdot"):
+        _same(getattr(pydp, name)(a, b), getattr(np, name)(a, b))
+        _same(getattr(pydp, name)(a.T, b[:, ::-1]), getattr(np, name)(a.T, b[:, ::-1]))
+    _same(pydp.dot(a, b[0]), np.dot(a, b[0]))
+    _same(pydp.inner(a, b[0]), np.inner(a, b[0]))
+    for wrong in ((a[0], b[0, :3]), (np.float32(1), a), (a, np.zeros((2, 6, 6), np.float32)), (a, None)):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.dot(*wrong)
+
+
+def test_norms(device: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((7, 300)).astype(np.float32)
+    for order in (None, 0, 1, 2, np.inf, -np.inf):
+        for axis in (0, 1):
+            want = np.linalg.norm(x.astype(np.float64), order, axis)
+            _close(pydp.norm(x, order, axis), want, np.float32)
+    _close(pydp.norm(x), np.linalg.norm(x.astype(np.float64)), np.float32)
+    z = (x + 1j * x[::-1]).astype(np.complex64)
+    _close(pydp.norm(z, 1, axis=1), np.abs(z.astype(np.complex128)).sum(1), np.float32)
+    for wrong in ({"ord": 3}, {"ord": "fro"}, {"ord": 1}, {"ord": 1, "axis": (0, 1)}, {"axis": 2}):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.norm(x, **wrong)
+
+
+def test_logarithms_of_sums_of_exponentials(device: Any) -> None:
+    rng = np.random.default_rng(0)
+    for scale in (1, 200):
+        x = (scale * rng.standard_normal((50, 700))).astype(np.float32)
+        for axis in (None, 0, 1):
+            wide = x.astype(np.float64)
+            want = np.logaddexp.reduce(wide, axis) if axis is not None else np.logaddexp.reduce(wide.ravel())
+            np.testing.assert_allclose(pydp.logsumexp(x, axis), want, rtol=3e-6, atol=3e-6)
+    inf = np.float32(np.inf)
+    for values, found in (([-inf, -inf], -inf), ([inf, 1], inf), ([-inf, 2], 2), ([inf, inf], inf), ([], -inf)):
+        assert pydp.logsumexp(np.array(values, np.float32)) == found
+    assert np.isnan(pydp.logsumexp(np.array([1, np.nan], np.float32)))
+
+
+# --- empty inputs, kinds of arrays, errors --------------------------------------------------------------------------
+
+
+def test_empty(device: Any) -> None:
+    x = np.zeros((0, 3), np.float32)
+    for name in ("argmin", "argmax", "min_max", "nanmin", "nanmax", "min"):
+        with pytest.raises(pydp.InvalidArgument):
+            getattr(pydp, name)(x, 0)
+    for name in ("any", "all", "sum", "prod", "nansum"):
+        _same(getattr(pydp, name)(x, 0), getattr(np, name)(x, 0))
+    for name in ("mean", "var", "std", "nanmean"):
+        _same(getattr(pydp, name)(x, 0), np.full(3, np.nan, np.float32))
+    _same(pydp.count_nonzero(x, 0), np.zeros(3, np.int64))
+    assert pydp.argmax(x, 1).shape == (0,) and pydp.dot(x[:, 0], x[:, 0]) == 0 == pydp.norm(x)
+
+
+def test_kinds_of_arrays(device: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
+    field, array = pydp.field(x), cl_array.to_device(device.queue, x)
+    for given_, kind in ((field, pydp.Field), (array, cl_array.Array)):
+        for _ in range(4):  # later calls are recorded
+            assert isinstance(pydp.argmax(given_), kind) and int(pydp.argmax(given_).get()) == x.argmax()
+            low, high = pydp.min_max(given_, 0)
+            assert isinstance(low, kind)
+            _same((low, high), (x.min(0), x.max(0)))
+            _close(pydp.var(given_, 1), x.astype(np.float64).var(1), np.float32)
+            _same(pydp.sum(given_, where=x > 5), np.sum(x, where=x > 5))
+    assert type(pydp.argmax(x)) is np.int64 and type(pydp.mean(x)) is np.float32 and type(pydp.any(x)) is np.bool_
+    _same(pydp.argmax(field[::2, ::-3]), np.argmax(x[::2, ::-3]))
+    out = np.zeros(40, np.int64)
+    assert pydp.argmin(x, 1, out=out) is out and np.array_equal(out, x.argmin(1))
+    pair = (np.zeros(30, np.float32), np.zeros(60, np.float32)[::2])
+    pydp.min_max(x, 0, out=pair)
+    _same(pair, (x.min(0), x.max(0)))
+    assert pydp.argmax([3, 9, 2]) == 1
+
+
+def test_output_that_overlaps_the_input(device: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((30, 30)).astype(np.float32)
+    field = pydp.field(x)
+    pydp.mean(field, 0, out=field[3])
+    _close(field[3], x.astype(np.float64).mean(0), np.float32)
+
+
+def test_wrong_arguments(device: Any) -> None:
+    x = np.ones((3, 4), np.float32)
+    record = np.zeros(3, [("a", "f4")])
+    calls: list[tuple[str, Any, dict[str, Any], str]] = [
+        ("argmax", x, {"axis": 2}, "axis=2"),
+        ("argmax", x, {"axis": (0, 1)}, "an integer or None"),
+        ("argmax", x.astype(np.complex64), {}, "complex64"),
+        ("argmax", record, {}, "argmax is not defined"),
+        ("argmax", x, {"out": np.zeros((), np.int32)}, "out"),
+        ("argmax", x, {"keepdims": 3}, "keepdims is 3"),
+        ("argmax", x, {"spec": {"width": 3}}, "width is 3"),
+        ("min_max", x, {"out": x}, "a tuple of 2 arrays"),
+        ("mean", x, {"dtype": np.int32}, "dtype is int32"),
+        ("mean", x, {"where": np.ones(5, bool)}, "broadcasts"),
+        ("mean", x, {"where": np.ones(4)}, "where has dtype float64"),
+        ("var", x, {"ddof": np.nan}, "ddof is nan"),
+        ("var", x, {"axis": (0, 0)}, "twice"),
+        ("sum", x, {"where": 3}, "where has dtype"),
+        ("norm", x, {"ord": 3}, "ord is 3"),
+        ("any", None, {}, "x is None"),
+    ]
+    for name, value, named, message in calls:
+        with pytest.raises(pydp.InvalidArgument, match=message):
+            getattr(pydp, name)(value, **named)
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.explain(getattr(pydp, name), value, **named)
+
+
+def test_types_that_the_device_lacks(device: Any) -> None:
+    if device.profile.fp64:
+        pytest.skip("the device has float64")
+    with pytest.raises(pydp.UnsupportedOnDevice, match="float64"):
+        pydp.mean(np.arange(4))
+    assert pydp.mean(np.arange(4), dtype=np.float32) == 1.5
+
+
+def test_explain(device: Any) -> None:
+    x = np.zeros((10, 100), np.float32)
+    for name in ("argmax", "var", "sum", "max", "norm", "logsumexp", "count_nonzero", "min_max"):
+        text = pydp.explain(getattr(pydp, name), x, axis=1)
+        assert "reduce_" in str(text) and text.sources
+    assert "(float64)" in str(pydp.explain(pydp.var, x)) or not device.profile.fp64
+    assert "reduce_" in str(pydp.explain(pydp.dot, x[0], x[0])) and "matmul" in str(pydp.explain(pydp.dot, x, x.T))
+    assert "copied to C order" in str(pydp.explain(pydp.argmax, x[:, 1:]))
