@@ -341,13 +341,15 @@ static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
 ##
 ## Number, mean and sum of squared deviations from the mean (Chan, Golub, LeVeque: Updating formulae, 1979). A run keeps
 ## the sums of x - shift and of its square; its first element is the shift. The squared deviations of a run of n elements
-## are at least 1/n of that sum of squares, because the shift is one of them: little is cancelled.
+## are at least 1/n of that sum of squares, because the shift is one of them: little is cancelled. On devices without
+## double, the mean has a second part, `low`, so that a large mean does not round the differences of means.
 ## Parameters: run (C type of the sums of a run), skips (see `value`).
 <%def name="moments(hook, w, adjacent, only_merge=False)">
 <%
     run, own = hook["run"], hook["members"][0][1]
     test = valid(hook, run, w) if hook["skips"] else ""
     one, none = splat(run, w, 1), splat(run, w, 0)
+    two_parts = any(name == "low" for name, _, _ in hook["members"])
 %>
 % if not only_merge:
 typedef struct {
@@ -359,7 +361,8 @@ typedef struct {
 static run${w} start${w}(${inputs(hook, w)}) {
     run${w} r;
     r.shift = ${to(run, w, "x")};
-    r.sum = ${none};
+## NaN for an infinite element, whose deviation is not a number; else 0.
+    r.sum = ${pick(w, none, "r.shift - r.shift", test) if test else "r.shift - r.shift"};
     r.square = ${none};
 % if test:
     r.count = ${pick(w, none, one, test)};
@@ -391,13 +394,17 @@ static tuple${w} closed${w}(const run${w} r, const long count, const long index,
     const ${vector(own, w)} mean = sum * ((${own}) 1 / (${own}) count);
 % endif
     const ${vector(own, w)} square = ${to(own, w, "r.square")} - sum * mean;
+% if two_parts:
+    ${two_sum(vector(own, w), "t.mean", "t.low", "shift", "mean")}
+% else:
     t.mean = shift + mean;
+% endif
     t.square = ${pick(w, "square", splat(own, w, 0), f"square < {splat(own, w, 0)}")};
     return t;
 }
 % endif
 static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
-    const ${vector(own, w)} d = b.mean - a.mean;
+    const ${vector(own, w)} d = ${"(b.mean - a.mean) + (b.low - a.low)" if two_parts else "b.mean - a.mean"};
 % if hook["skips"]:
     const ${vector(own, w)} count = a.count + b.count;
     const ${vector(own, w)} share = b.count / fmax(count, ${splat(own, w, 1)});
@@ -407,10 +414,24 @@ static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
     const ${own} share = (${own}) b.count / (${own}) count;
     a.square += b.square + d * d * ((${own}) a.count * share);
 % endif
+% if two_parts:
+    const ${vector(own, w)} mean = a.mean, more = a.low + d * share;
+    ${two_sum(vector(own, w), "a.mean", "a.low", "mean", "more")}
+% else:
     a.mean += d * share;
+% endif
     a.count = count;
     return a;
 }
+</%def>
+##
+## Sets sum + error to a + b without rounding (Knuth's two-sum).
+<%def name="two_sum(type, sum, error, a, b)">
+    ${sum} = ${a} + ${b};
+    {
+        const ${type} second = ${sum} - ${a};
+        ${error} = (${a} - (${sum} - second)) + (${b} - second);
+    }
 </%def>
 ##
 ## The maximum, and the sum of exp(x - maximum): the logarithm of a sum of exponentials without overflow. An element that

@@ -50,14 +50,16 @@
             for (x += ${width}, count -= ${width}; count >= ${width}; x += ${width}, count -= ${width})
                 ${name} = ${joined}(${name}, ${wide_convert}(${narrow_convert}(LOAD${width}(x))));
 </%def>
-## Declares `name`, the accumulator of a run of `w` lanes for as long as `more` is true.
-<%def name="run(w, name, more, step)">
+## Makes `name` the accumulator of a run of all whole vectors of `w` elements; declares it unless it is declared.
+<%def name="run(w, name, step, declared=False)">
 <% element, advance = hooks.module.element(hook, 0, w), hooks.module.advance(hook, step) %>
+            const int length = (int) (count / ${w});
             run${w} r = start${w}(${element});
-            int i = 1;
-            for (${advance}, count -= ${w}; ${more}; ${advance}, count -= ${w}, ++i) r = extend${w}(r, ${element}, i);
-            ${"" if name.startswith("v") else f"tuple{w} "}${name} = closed${w}(r, i, index, ${w});
-            index += ${w} * i;
+            ${advance};
+            for (int i = 1; i < length; ++i, ${advance}) r = extend${w}(r, ${element}, i);
+            ${"" if declared else f"tuple{w} "}${name} = closed${w}(r, length, index, ${w});
+            count -= ${w} * length;
+            index += ${w} * length;
 </%def>
 <%def name="load(address, size)" buffered="True" filter="trim">
 % if size == 1:
@@ -135,14 +137,14 @@ static tuple1 folded(global const ${source}* restrict x, ${f'global const {hook[
             ${carry(parts.module.pairwise(f"merge{width}", [f"closed{width}(s{u}, length, index + {u * width}, {width * unroll})" for u in range(unroll)]), f"tuple{width}", f"merge{width}")}
         }
         if (count >= ${width}) {
-            ${run(width, "rest", f"count >= {width}", width)}
+            ${run(width, "rest", width)}
             ${carry("rest", f"tuple{width}", f"merge{width}")}
         }
         ${total(f"v{width}", f"tuple{width}", f"merge{width}")}
 % else:
         tuple${width} v${width};
         {
-            ${run(width, f"v{width}", f"count >= {width}", width)}
+            ${run(width, f"v{width}", width, declared=True)}
         }
 % endif
 <% half = width // 2 %>
@@ -171,14 +173,14 @@ static tuple1 folded(global const ${source}* restrict x, ${f'global const {hook[
             ${carry(parts.module.pairwise("merge1", [f"closed1(s{u}, {chain}, index + {u * chain}, 1)" for u in range(unroll)]), "tuple1", "merge1")}
         }
         if (count) {
-            ${run(1, "rest", "count", "step")}
+            ${run(1, "rest", "step")}
             ${carry("rest", "tuple1", "merge1")}
         }
         ${total("v1", "tuple1", "merge1")}
         return v1;
     }
 % endif
-    ${run(1, "sum", "count", "step")}
+    ${run(1, "sum", "step")}
     return sum;
 }
 % elif not fixed:

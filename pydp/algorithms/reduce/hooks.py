@@ -8,7 +8,7 @@ last one stores the results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -115,9 +115,6 @@ def plan(
     )
     limit = device.profile.loop_limit
     choice = within_loops(limit, call_budget(limit, 0, hooks.name), choose(FAMILY, device, problem, spec))
-    if not device.profile.unaligned_records:
-        why = "columns 1: the driver may corrupt records in private arrays"
-        choice = Choice(replace(choice.spec, columns=1), choice.source, f"{choice.reason}; {why}")
     actions = list(passes(kept, reduced, choice.spec, not hooks.indexed))
     steps = [
         _step(device, action, choice.spec, hooks, *((source, second) if action is actions[0] else (None, None)))

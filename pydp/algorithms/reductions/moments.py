@@ -68,7 +68,8 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
             run, own = _types(device, source, result)
             skips = _skips(source, nan, len(dtypes) > 1)
             count = ("count", own, True) if skips else ("count", np.dtype(np.int64), False)
-            members = (("mean", own, True), ("square", own, True), count)
+            low = (("low", own, True),) if own == np.float32 else ()
+            members = (("mean", own, True), *low, ("square", own, True), count)
             return Hooks(name, "moments", members, (result,), finish, (np.nan,), run, _RUN, skips=skips, ddof=ddof)
 
         return Request(name, _inputs(g), hooks, g.axis, g.keepdims, g.where, g.spec)
