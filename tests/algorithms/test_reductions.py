@@ -55,7 +55,9 @@ def _close(got: Any, want: Any, dtype: Any, scale: float = 1.0) -> None:
     """want: computed in float64."""
     got = np.asarray(got.get() if hasattr(got, "get") else got)
     assert got.dtype == np.dtype(dtype) and got.shape == np.shape(want), (got.dtype, got.shape)
-    tolerance = 8 * float(np.finfo(got.dtype).eps)
+    # Without float64, the squares of a run of 16 elements are added as float32, and up to 1/16 of their sum remains.
+    units = 8 if pydp.device().profile.fp64 else 32
+    tolerance = units * float(np.finfo(got.dtype).eps)
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale)
 
 
