@@ -106,7 +106,7 @@ def nanargmin(
     Arguments, results and errors are those of :func:`argmin`. If all elements are NaN, the index is -1: the call does
     not wait for the values, so it cannot raise NumPy's error.
 
-    >>> pydp.nanargmin(np.array([np.nan, 2, 1]))
+    >>> pydp.nanargmin(np.array([np.nan, 2, 1], np.float32))
     np.int64(2)
     """
     return perform(nanargmin_request(Given(**locals())))
@@ -129,7 +129,7 @@ def nanargmax(
     Arguments, results and errors are those of :func:`argmax`. If all elements are NaN, the index is -1: the call does
     not wait for the values, so it cannot raise NumPy's error.
 
-    >>> pydp.nanargmax(np.array([np.nan, 2, 1]))
+    >>> pydp.nanargmax(np.array([np.nan, 2, 1], np.float32))
     np.int64(1)
     """
     return perform(nanargmax_request(Given(**locals())))

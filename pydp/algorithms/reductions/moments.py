@@ -117,8 +117,8 @@ def mean(
     warning. Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks
     float64 and the result has this dtype.
 
-    >>> pydp.mean(np.array([[1, 2], [4, 6]]), axis=1)
-    array([1.5, 5. ])
+    >>> pydp.mean(np.array([[1, 2], [4, 6]], np.float32), axis=1)
+    array([1.5, 5. ], dtype=float32)
     """
     return perform(mean_request(Given(**locals())))
 
@@ -147,12 +147,12 @@ def var(
 
     One pass: means and squared deviations of runs of 16 elements are merged (Chan, Golub, LeVeque: Updating formulae
     and a pairwise algorithm for computing sample variances, 1979), so a large mean does not cancel digits. The dtypes
-    of the sums are those of :func:`mean`. On devices without float64, the relative error is up to 4e-6. The result is
-    NaN if there are no elements, without a warning. Raises InvalidArgument for other dtypes and for invalid axes, and
+    of the sums are those of :func:`mean`. On GPUs and without float64, the relative error is up to 1.5e-5. The result
+    is NaN if there are no elements, without a warning. Raises InvalidArgument for other dtypes and for invalid axes, and
     UnsupportedOnDevice if the device lacks float64 and the result has this dtype.
 
-    >>> pydp.var(np.array([1, 2, 3, 4]))
-    np.float64(1.25)
+    >>> pydp.var(np.array([1, 2, 3, 4], np.float32))
+    np.float32(1.25)
     """
     return perform(var_request(Given(**locals())))
 
@@ -183,8 +183,8 @@ def std(
     for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the result has this
     dtype.
 
-    >>> pydp.std(np.array([1, 2, 3, 4]), ddof=1)
-    np.float64(1.2909944487358056)
+    >>> pydp.std(np.array([1, 2, 3, 4], np.float32), ddof=1)
+    np.float32(1.2909944)
     """
     return perform(std_request(Given(**locals())))
 
@@ -214,8 +214,8 @@ def nanmean(
     InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
     result has this dtype.
 
-    >>> pydp.nanmean(np.array([1, np.nan, 4]))
-    np.float64(2.5)
+    >>> pydp.nanmean(np.array([1, np.nan, 4], np.float32))
+    np.float32(2.5)
     """
     return perform(nanmean_request(Given(**locals())))
 
@@ -246,8 +246,8 @@ def nanvar(
     InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
     result has this dtype.
 
-    >>> pydp.nanvar(np.array([1, np.nan, 4]))
-    np.float64(2.25)
+    >>> pydp.nanvar(np.array([1, np.nan, 4], np.float32))
+    np.float32(2.25)
     """
     return perform(nanvar_request(Given(**locals())))
 
@@ -278,7 +278,7 @@ def nanstd(
     Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64
     and the result has this dtype.
 
-    >>> pydp.nanstd(np.array([1, np.nan, 4]))
-    np.float64(1.5)
+    >>> pydp.nanstd(np.array([1, np.nan, 4], np.float32))
+    np.float32(1.5)
     """
     return perform(nanstd_request(Given(**locals())))

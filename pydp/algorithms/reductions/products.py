@@ -167,8 +167,8 @@ def vdot(
 
     The dtype of the result, its accuracy and the errors are those of :func:`dot`.
 
-    >>> pydp.vdot(np.array([1j, 2]), np.array([1j, 3]))
-    np.complex128(7+0j)
+    >>> pydp.vdot(np.array([1j, 2], np.complex64), np.array([1j, 3], np.complex64))
+    np.complex64(7+0j)
     """
     return perform(vdot_request(Given(**locals())))
 
@@ -245,7 +245,7 @@ def norm(
     The result has the dtype of `x` if it is a float, its real dtype if it is complex, else float64. Raises
     InvalidArgument for other orders, dtypes and axes, and for an infinite order if there are no elements.
 
-    >>> pydp.norm(np.array([3.0, 4.0]))
-    np.float64(5.0)
+    >>> pydp.norm(np.array([3, 4], np.float32))
+    np.float32(5.0)
     """
     return perform(norm_request(Given(**locals())))

@@ -141,8 +141,8 @@ def nansum(
 
     The sum of no elements is 0. Raises InvalidArgument for other dtypes and for invalid axes.
 
-    >>> pydp.nansum(np.array([1, np.nan, 3]))
-    np.float64(4.0)
+    >>> pydp.nansum(np.array([1, np.nan, 3], np.float32))
+    np.float32(4.0)
     """
     return perform(nansum_request(Given(**locals())))
 
@@ -167,8 +167,8 @@ def logsumexp(
     The result has the dtype of `x` if it is a float, else float64; it is -inf if there are no elements. One pass: the
     maximum and the sum of exp(x - maximum) are merged. Raises InvalidArgument for other dtypes and for invalid axes.
 
-    >>> pydp.logsumexp(np.array([1000.0, 1000.0]))
-    np.float64(1000.6931471805599)
+    >>> pydp.logsumexp(np.array([1000, 1000], np.float32))
+    np.float32(1000.6932)
     """
     return perform(logsumexp_request(Given(**locals())))
 
