@@ -55,7 +55,7 @@ def _close(got: Any, want: Any, dtype: Any, scale: float = 1.0) -> None:
     """want: computed in float64. Runs are float64 on CPUs that have it; else sums of 16 float32 are rounded."""
     got = np.asarray(got.get() if hasattr(got, "get") else got)
     assert got.dtype == np.dtype(dtype) and got.shape == np.shape(want), (got.dtype, got.shape)
-    # float32 runs: the squares of 16 elements are rounded to some eight units, and as little as 1/16 of their sum remains.
+    # float32 runs: the squares of 16 elements are rounded to some eight units, and only 1/16 of their sum may remain.
     profile = pydp.device().profile
     units = 8 if profile.fp64 and profile.mapping == "vector" else 128
     tolerance = units * float(np.finfo(got.dtype).eps)

@@ -148,8 +148,8 @@ def var(
     One pass: means and squared deviations of runs of 16 elements are merged (Chan, Golub, LeVeque: Updating formulae
     and a pairwise algorithm for computing sample variances, 1979), so a large mean does not cancel digits. The dtypes
     of the sums are those of :func:`mean`. On GPUs and without float64, the relative error is up to 1.5e-5. The result
-    is NaN if there are no elements, without a warning. Raises InvalidArgument for other dtypes and for invalid axes, and
-    UnsupportedOnDevice if the device lacks float64 and the result has this dtype.
+    is NaN if there are no elements, without a warning. Raises InvalidArgument for other dtypes and for invalid axes,
+    and UnsupportedOnDevice if the device lacks float64 and the result has this dtype.
 
     >>> pydp.var(np.array([1, 2, 3, 4], np.float32))
     np.float32(1.25)
