@@ -98,10 +98,8 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
         const int kept = mark(${common.input_names()}, first, length, flags);
         count += kept;
 % if kind == "lengths":
-        if (kept) {
-            int i = length - 1;
-            while (!flags[i]) --i;
-            last = first + i;
+        if (kept) { /* no search from the end: one driver ends the outer loop with such an inner loop */
+            for (int i = 0; i < length; ++i) last = flags[i] ? first + i : last;
         }
 % elif sums:
         open = sum_block(${common.input_names()}, first, length, flags, open, scanned);
@@ -145,7 +143,7 @@ static int recompute(${common.inputs()}, const int p, VALUE* result) {
 typedef ${word}${wide} WIDE;
 % endif
 ##
-## Stores elements first .. count - 1 of a list of longs: eight at once, and one at once.
+## Stores elements first .. count - 1 of a list of longs; nontemporal stores write eight at once.
 <%def name="store_longs(to, first, count, eight, one)">
     {
         global long* to = ${to};
@@ -153,8 +151,6 @@ typedef ${word}${wide} WIDE;
 % if nontemporal:
         for (; j < ${count} && ((ulong) (to + j) & (sizeof(long8) - 1)); ++j) to[j] = ${one};
         for (; j + 8 <= ${count}; j += 8) __builtin_nontemporal_store(${eight}, (global long8*) (to + j));
-% else:
-        for (; j + 8 <= ${count}; j += 8) vstore8(${eight}, 0, to + j);
 % endif
         for (; j < ${count}; ++j) to[j] = ${one};
     }
@@ -194,14 +190,13 @@ kernel void select_elements(${common.inputs()} ${common.outputs(phase)}) {
 % if sums:
         open = sum_block(${common.input_names()}, begin + first, length, flags, open, scanned);
 % endif
-% if not rest:
-        if (!some) continue;
-% endif
-        int i = 0;
-        for (; i + 16 <= length; i += 16) { ${sixteen_elements()} }
-        for (; i < length; ++i) {
-            ${one_element("count", "first + i - count", "i")}
-            count += flags[i];
+        ${"{" if rest else "if (some) {"}
+            int i = 0;
+            for (; i + 16 <= length; i += 16) { ${sixteen_elements()} }
+            for (; i < length; ++i) {
+                ${one_element("count", "first + i - count", "i")}
+                count += flags[i];
+            }
         }
     }
 % if phase == "alone":

@@ -21,6 +21,7 @@ from pydp.algorithms.scan.policy import default as default_scan
 from pydp.algorithms.select.policy import FAMILY, SelectProblem, SelectSpec, partition_size
 from pydp.dtypes import c_declarations, c_name, dtype_text, natural_alignment, vector_parts
 from pydp.groups.barrier_plan import Widths, build_kernel, describe_barriers
+from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.tuning.choose import Choice, choose
@@ -132,7 +133,7 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "combine_sums": "",
         "pads": pads,
         "count_type": "" if job.count is None else c_name(job.count),
-        **_vector_sums(job),
+        **_vector_sums(profile, job),
         "phase": phase,
         "most": most,
         "block": min(spec.block, most),
@@ -153,19 +154,24 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
     }
 
 
-def sums_by_vectors(job: Job) -> bool:
-    """Whether vectors compute the sums of runs: the operator and the conversion of values have a vector form."""
+def sums_by_vectors(profile: Any, job: Job) -> bool:
+    """Whether vectors compute the sums of runs: the operator and the conversion of values have a vector form.
+
+    Not in the simulator: Oclgrind 21.10 reports lanes of ``v.s00123456789abcde`` as uninitialized where v is not.
+    """
     sums = job.sums
     if sums is None or job.summand is None or vector_parts(sums.dtype) or sums.dtype.kind == "c":
+        return False
+    if profile.is_simulator:
         return False
     forms = sums.vector_body is not None and sums.identity is not None
     return forms and job.steps[2] == 1 and bool(conversion(job.summand, sums.dtype, "values")[1])
 
 
-def _vector_sums(job: Job) -> dict[str, object]:
+def _vector_sums(profile: Any, job: Job) -> dict[str, object]:
     """Template parameters of sums by vectors."""
     sums = job.sums
-    if sums is None or not sums_by_vectors(job):
+    if sums is None or not sums_by_vectors(profile, job):
         return {"sum_bytes": 1, "mask": "", "identity": "", "combine_sums_vector": "", "convert_vector": ""}
     assert job.summand is not None
     return {
@@ -204,7 +210,8 @@ class SelectPlan:
         self.phase = "alone" if alone else "seeded" if spec.strategy == "reduce_then_scan" else "single"
         self.group = (1,) if spec.mapping == "vector" else (spec.lanes,)
         self.grid = (self.parts * self.group[0],)
-        phases = ("reduce", "seeded") if self.phase == "seeded" else (self.phase,)
+        phases: tuple[str, ...] = ("reduce", "seeded") if self.phase == "seeded" else (self.phase,)
+        phases = phases if job.n else ()  # without elements, only the count is stored
         self.kernels = {phase: self._kernel(device, phase) for phase in phases}
         self.between = self._between(device) if self.phase == "seeded" else None
 
@@ -216,7 +223,7 @@ class SelectPlan:
                 device, "select_simt.mako", "select_elements", params, _needs(phase, spec.lanes, spec.columns),
                 lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup,
             )  # fmt: skip
-        streams = job.sums is not None and not sums_by_vectors(job)
+        streams = job.sums is not None and not sums_by_vectors(device.profile, job)
         return kernel(device, "runs_vector.mako" if streams else "select_vector.mako", "select_elements", params)
 
     def _between(self, device: Any) -> Any:
@@ -235,6 +242,11 @@ class SelectPlan:
         kernel's arguments. steps: between the indexes of two elements, and between those
         of two axes."""
         job = self.job
+        if not job.n:
+            for output in outputs:
+                if output.name in ("total", "count"):
+                    elementwise.apply(call, "copy", [output.dtype.type(0)], output)
+            return
         args: list[Any] = []
         for one, step in zip(inputs, job.steps, strict=True):
             if one is not None:
@@ -260,6 +272,8 @@ class SelectPlan:
 
     def describe(self) -> list[str]:
         """Sentences about the launches."""
+        if not self.job.n:
+            return ["there are no elements: only the count, 0, is stored"]
         lines = [
             f"{self.job.n} elements in {self.parts} partition(s) of {self.part}, "
             + {
