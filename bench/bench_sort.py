@@ -1,4 +1,4 @@
-"""Sorts against those of NumPy, PyTorch and Warp, and against the merge sort."""
+"""Sorts against NumPy, PyTorch and Warp, and against the merge sort."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@
 ## Parameters: declarations, source, accumulator (C types), convert (C expression of x), unroll (accumulators of a
 ## chunk, a power of two; 0: no chunks), chain (elements of an accumulator in a chunk), several (`each` is above 1),
 ## fixed (the number of elements of adjacent rows, if it is small and the rows are not cut into parts; else 0),
-## outer_dims (axes of the rows), initial (there is a first value), joins (`each` is 1); if so, those of wg_lookback;
+## outer_dims (axes of the rows), initial (there is a first value), joins (`each` is 1); with joins, the parameters of wg_lookback;
 ##   operator, width, narrow, narrow_convert, wide, wide_convert (see reduce_parts.mako; width 0: no vectors);
 ##   hook (see reduce_hooks.mako; None: none; else narrow and the two conversions are not used), and if there is one,
 ##   last (this is the last pass), target (C type of the results).

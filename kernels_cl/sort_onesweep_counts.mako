@@ -1,4 +1,4 @@
-## Counts the digits of a radix sort for GPUs: the digits of all passes up front (`whole`), or those of one pass for
+## Counts the digits of a radix sort for GPUs: all passes up front (`whole`), or one pass for
 ## reduce-then-scan. A work-group counts a part of a row in local memory. A lane counts runs of equal digits in a
 ## register first, because lanes that add to the same counter wait for one another.
 ## Launch: one work-group of `lanes` for each part, `per_row` for each row. counts: (rows, parts, PASSES, BINS), or

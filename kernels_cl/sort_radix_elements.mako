@@ -2,7 +2,7 @@
 ## An element has an encoded key. Encoding keeps all bits, so it can be undone. `rank_of` maps an encoded key to the
 ## unsigned integer that orders it. For integers, the rank is the encoded key, or the bits of it that are compared. For
 ## floats, encoding turns the bits into an integer of the same order from -infinity = 0 to infinity, with all NaN above;
-## ranks of -0.0 and 0.0 are equal, and so are those of all NaN. Ranks are computed where they are used: elements of
+## -0.0 and 0.0 have equal ranks, and all NaN have equal ranks. Ranks are computed where they are used: elements of
 ## equal rank keep their bits and order.
 ## Parameters: key (unsigned C type of the key's size), kind ("u", "i" or "f": unsigned, signed, float), key_bits,
 ## rank_window ((low, end): the rank of an integer is these bits of the encoded key; None: all bits), descending,

@@ -206,7 +206,7 @@ def compiled(
 
 
 def _usable(target: str, options: Sequence[str], extensions: Sequence[str]) -> tuple[Toolchain, list[str]]:
-    """The compiler for a target and its command. Raises UnsupportedOnDevice if there is none."""
+    """The compiler for a target and its command. Raises UnsupportedOnDevice if none is installed."""
     tools = toolchain(target)
     if isinstance(tools, Reason):
         raise UnsupportedOnDevice(tools)

@@ -116,7 +116,7 @@ def divide(spec: HistogramSpec, place: str, n: int, bins: int, itemsize: int, lo
 
 
 def tile_lanes(spec: HistogramSpec) -> int:
-    """The work-items of a work-group that sums weights: each one compares its bin with those of all others."""
+    """The work-items of a work-group that sums weights: each one compares its bin with the bins of the others."""
     return min(spec.lanes, _TILE_LANES)
 
 

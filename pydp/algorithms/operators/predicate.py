@@ -22,7 +22,7 @@ _OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
 
 @dataclass(frozen=True, eq=False)
 class Predicate:
-    """A condition on one element of `dtype`, as OpenCL C. The fields are those of an Operator; `body` uses ``x``."""
+    """A condition on one element of `dtype`, as OpenCL C. It has the fields of an Operator; `body` uses ``x``."""
 
     name: str
     dtype: np.dtype

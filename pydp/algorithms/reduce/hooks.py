@@ -218,7 +218,7 @@ def _has_vectors(source: np.dtype, second: np.dtype | None) -> bool:
 
 
 def _dtypes(hooks: Hooks) -> list[np.dtype]:
-    """The dtypes that the C text uses, except those of the inputs."""
+    """The dtypes that the C text uses, except the dtypes of the inputs."""
     return [*(dtype for _, dtype, _ in hooks.members), *hooks.results, *([] if hooks.run is None else [hooks.run])]
 
 

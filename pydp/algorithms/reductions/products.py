@@ -165,7 +165,7 @@ def vdot(
 
     a, b: numbers or bools, of any shapes with equal numbers of elements, any strides.
 
-    The dtype of the result, its accuracy and the errors are those of :func:`dot`.
+    The dtype of the result, its accuracy and the errors are as for :func:`dot`.
 
     >>> pydp.vdot(np.array([1j, 2], np.complex64), np.array([1j, 3], np.complex64))
     np.complex64(7+0j)

@@ -375,7 +375,7 @@ def _init_arguments(kind: str, arrays: Arrays) -> list[Any]:
     return [arrays.init[0], np.int64(arrays.init[1])] if kind == "buffer" else []
 
 
-_MOST_CHAINS = (1 << 31) - (1 << 16)  # the columns kernel counts them as int, also those of the last work-group
+_MOST_CHAINS = (1 << 31) - (1 << 16)  # the columns kernel counts chains as int, past the last one too
 
 
 def down_columns(profile: Any, job: Job, spec: ScanSpec) -> bool:
