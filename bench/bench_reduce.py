@@ -51,8 +51,9 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
             pydp.reduce(x, op, axis=axis, device=device)
 
         read = Limits(device).read(x.nbytes)
-        others = {"NumPy": on_host, "NumPy arrays": on_arrays} | peers.torch(device, in_torch, x)
-        seconds = alternating({"pydp": on_device, "read": read} | others, warm=2)
+        others: peers.Candidates = {"NumPy": on_host, "NumPy arrays": on_arrays} | peers.torch(device, in_torch, x)
+        ours: peers.Candidates = {"pydp": on_device, "read": read}
+        seconds = alternating(ours | others, warm=2)
         rate = x.nbytes / seconds["pydp"] / 1e9
         ratios = {name: seconds[name] / seconds["pydp"] for name in others}
         rows.append(

@@ -161,9 +161,10 @@ class Call:
                 placement.check_writable(values[name], name)
                 changed += [values[name]] if isinstance(values[name], np.ndarray) else []
         written = [*(one for one in self._outs if isinstance(one, np.ndarray)), *changed]
-        # With `out` or `writable`, the call makes no new arrays, so `written` alone decides whether it blocks.
-        elsewhere = bool(writable) or any(one is not None for one in self._outs)
-        self.blocking = bool(written) or (self.like is None and not elsewhere)
+        # With `writable`, or if every output is given, the call makes no new arrays: `written` alone decides.
+        given_outs = sum(one is not None for one in self._outs)
+        makes = given_outs < len(self._outs) if given_outs else not writable
+        self.blocking = bool(written) or (self.like is None and makes)
         if self.blocking:
             self._host = HostArguments(self.device, self.device.profile.shares_host_memory)
             given = [value for value in values.values() if isinstance(value, np.ndarray)]

@@ -413,3 +413,35 @@ def test_explain(device: Any) -> None:
     assert "(float64)" in str(pydp.explain(pydp.var, x)) or not device.profile.fp64
     assert "reduce_" in str(pydp.explain(pydp.dot, x[0], x[0])) and "matmul" in str(pydp.explain(pydp.dot, x, x.T))
     assert "copied to C order" in str(pydp.explain(pydp.argmax, x[:, 1:]))
+
+
+def test_one_output_on_the_device_and_one_new(device: Any) -> None:
+    """With NumPy input, the call waits for the new array, though the other output is a Field."""
+    x, high = np.array([3, -1, 4, 0, 5], np.int32), pydp.zeros((), np.int32)
+    for _ in range(3):
+        assert int(pydp.min_max(x, out=(None, high))[0]) == -1 and high.get() == 5
+
+
+def test_outputs_that_share_memory(device: Any) -> None:
+    both = np.zeros((), np.int32)
+    with pytest.raises(pydp.InvalidArgument, match="share memory"):
+        pydp.min_max(np.array([3, -1, 5], np.int32), out=(both, both))
+    field = pydp.zeros(6, np.int32)
+    with pytest.raises(pydp.InvalidArgument, match="share memory"):
+        pydp.min_max(pydp.field(np.ones((3, 4), np.int32)), 1, out=(field[:3], field[2:5]))
+
+
+def test_no_elements_and_no_results(device: Any) -> None:
+    none = np.zeros((0, 0), np.float32)
+    assert pydp.nanmin(none, axis=0).shape == pydp.norm(none, np.inf, axis=0).shape == (0,)
+    assert [one.shape for one in pydp.min_max(none, axis=0)] == [(0,), (0,)]
+    with pytest.raises(pydp.InvalidArgument, match="argmax of an empty array"):
+        pydp.argmax(none, axis=0)
+
+
+def test_complex_results_of_real_numbers(device: Any) -> None:
+    x = np.arange(100, dtype=np.float32)
+    for got in (pydp.mean(x, dtype=np.complex64), pydp.sum(x, dtype=np.complex64, where=x < 30)):
+        assert got.dtype == np.complex64
+    assert pydp.mean(x, dtype=np.complex64) == 49.5 and pydp.nansum(x, dtype=np.complex64) == 4950
+    assert pydp.sum(x, dtype=np.complex64, where=x < 30) == 435

@@ -14,6 +14,7 @@ from selections import DTYPES, LENGTHS, MAPPINGS, SIMT, STRATEGIES, VECTOR, Guar
 import pydp
 from pydp.algorithms import pieces
 from pydp.runtime.arrays.deferred import DeferredShape
+from pydp.runtime.programs.program import Kernel
 
 
 @pytest.mark.oclgrind
@@ -348,3 +349,49 @@ def test_explanations(device):
     for function in (pydp.flatnonzero, pydp.nonzero, pydp.argwhere):
         assert pydp.explain(function, x).sources
     assert pydp.explain(pydp.compress, x.get() > 0, x.get()).sources
+
+
+def test_a_count_on_the_device_with_numpy_arrays(device):
+    """The call waits and returns whole NumPy arrays, though one output is a Field."""
+    x = np.array([3, -1, 4, 0, 5], np.int32)
+    for dtype in (np.int32, np.int64):
+        count = pydp.zeros((), dtype)
+        for _ in range(3):  # the second call is recorded
+            assert pydp.select(x, "x > 0", count=count).tolist() == [3, 4, 5] and count.get() == 3
+            assert pydp.flatnonzero(x, count=count).tolist() == [0, 1, 2, 4] and count.get() == 4
+            made, total = pydp.partition(x, "x > 0", count=count)
+            assert made.tolist() == [3, 4, 5, -1, 0] and total == count.get() == 3
+            values, lengths = pydp.run_length_encode(x, count=count)
+            assert values.tolist() == x.tolist() and lengths.tolist() == [1] * 5 and count.get() == 5
+
+
+def test_errors_come_before_copies_are_enqueued(device, monkeypatch):
+    field = pydp.field(np.arange(4000, dtype=np.int32).reshape(40, 100))
+    view, mask = field[:, :50], pydp.field(np.ones(2000, np.int32))  # the view must be copied
+    count = pydp.zeros((), np.int64)
+    assert np.array_equal(pydp.compress(mask[:70], view).get(), view.get().reshape(-1)[:70])
+    monkeypatch.setattr(Kernel, "enqueue", lambda *_, **__: pytest.fail("a kernel was enqueued"))
+    for call, text in (
+        (lambda: pydp.compress(mask, view, count=mask[3:4]), "count shares memory"),
+        (lambda: pydp.select(view, "x > 5", count=count.read_only), "count is read-only"),
+        (lambda: pydp.select(view, "x > 5", spec={"part": 0}), "part"),
+        (lambda: pydp.run_length_encode(view, spec={"part": 0}), "part"),
+        (lambda: pydp.unique(field, spec={"part": 0}), "part"),
+    ):
+        with pytest.raises(pydp.InvalidArgument, match=text):
+            call()
+
+
+def test_errors_of_selections_in_pieces(device, monkeypatch):
+    monkeypatch.setattr(pieces, "ALWAYS_FITS", 0)
+    monkeypatch.setattr(pieces, "limit_of", lambda device: 1 << 12)
+    x = np.arange(3000, dtype=np.int32)
+    mask, count = x % 3 == 0, np.zeros((), np.int64)
+    count.flags.writeable = False
+    with pytest.raises(pydp.InvalidArgument, match="mask has shape \\(20, 100\\); rank 1"):
+        pydp.compress(mask[:2000].reshape(20, 100), x)
+    with pytest.raises(pydp.InvalidArgument, match="count is read-only"):
+        pydp.select(x, "x > 0", count=count)
+    with pytest.raises(pydp.InvalidArgument, match="count shares memory"):
+        pydp.select(x[::-1], "x > 0", count=x[2990:2991])
+    assert np.array_equal(x, np.arange(3000))

@@ -101,9 +101,9 @@ def plan(
     kept = [(shape[a], strides[a]) for a in range(len(shape)) if a not in axes]
     n, count = (int(np.prod([size for size, _ in dims], dtype=object)) for dims in (reduced, kept))
     if count == 0 or n == 0:
-        if n == 0 and count and hooks.empty is None:
+        if n == 0 and (count or hooks.indexed) and hooks.empty is None:
             raise InvalidArgument(f"{hooks.name} of an empty array has no result; at least one element is needed")
-        return HookedPlan(hooks, n, (), n == 0, None)
+        return HookedPlan(hooks, n, (), n == 0 and count > 0, None)
     problem = ReduceProblem(
         dtype_text(source),
         size_class(n),
@@ -129,7 +129,7 @@ def _step(
     """The kernel of one pass; without `source`, it merges accumulators."""
     outer = action.outer or ((1, 0),)
     width = 0
-    if spec.mapping == "vector" and source is not None and _has_vectors(source, second):
+    if spec.mapping == "vector" and source is not None and _has_vectors(hooks, source, second):
         adjacent = action.columns is None and action.step == 1
         if action.columns:
             width = spec.width if action.columns[1] == 1 and min(spec.columns, action.columns[0]) >= spec.width else 0
@@ -213,8 +213,9 @@ def _vector_step(
     return Step(action, ready, (work,), (1,), shared, (each,), dims)
 
 
-def _has_vectors(source: np.dtype, second: np.dtype | None) -> bool:
-    return all(dtype is None or dtype.kind in "biuf" for dtype in (source, second))
+def _has_vectors(hooks: Hooks, source: np.dtype, second: np.dtype | None) -> bool:
+    computed = (source, second, hooks.run, *(dtype for _, dtype, _ in hooks.members))
+    return all(dtype is None or dtype.kind in "biuf" for dtype in computed)
 
 
 def _dtypes(hooks: Hooks) -> list[np.dtype]:

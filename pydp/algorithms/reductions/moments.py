@@ -112,10 +112,10 @@ def mean(
     axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. out: array for the
     result.
 
-    Elements are added as float64. On GPUs, float32 and float16 are added as float32 in runs of 16 elements, and the
-    sums of runs as float64 (on devices without float64, as float32). It is NaN if there are no elements, without a
-    warning. Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks
-    float64 and the result has this dtype.
+    Elements are added as float64, complex numbers in the dtype of the result. On GPUs, float32 and float16 are added as
+    float32 in runs of 16 elements, and the sums of runs as float64 (on devices without float64, as float32). It is NaN
+    if there are no elements, without a warning. Raises InvalidArgument for other dtypes and for invalid axes, and
+    UnsupportedOnDevice if the device lacks float64 and the result has this dtype.
 
     >>> pydp.mean(np.array([[1, 2], [4, 6]], np.float32), axis=1)
     array([1.5, 5. ], dtype=float32)
@@ -148,8 +148,9 @@ def var(
     One pass: means and squared deviations of runs of 16 elements are merged (Chan, Golub, LeVeque: Updating formulae
     and a pairwise algorithm for computing sample variances, 1979), so a large mean does not cancel digits. The dtypes
     of the sums are those of :func:`mean`. On GPUs and without float64, the relative error is up to 1.5e-5. The result
-    is NaN if there are no elements, without a warning. Raises InvalidArgument for other dtypes and for invalid axes,
-    and UnsupportedOnDevice if the device lacks float64 and the result has this dtype.
+    is infinite if the square of the difference of two elements overflows. It is NaN if there are no elements, without a
+    warning. Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks
+    float64 and the result has this dtype.
 
     >>> pydp.var(np.array([1, 2, 3, 4], np.float32))
     np.float32(1.25)

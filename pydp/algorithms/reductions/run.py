@@ -112,6 +112,8 @@ def perform(request: Request) -> Any:
     call, dtypes = ready.call, ready.plan.hooks.results
     names = ["out"] if request.outputs == 1 else [f"out[{k}]" for k in range(request.outputs)]
     results = [call.output(ready.shape, dtype, name) for dtype, name in zip(dtypes, names, strict=True)]
+    if len(results) > 1 and call.overlaps(*results):
+        raise InvalidArgument(f"{' and '.join(names)} share memory; separate arrays are needed")
     sources = ready.sources
     if ready.plan.steps:
         pairs = zip(ready.inputs, sources, strict=True)

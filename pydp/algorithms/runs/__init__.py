@@ -12,7 +12,7 @@ import numpy as np
 
 from pydp.algorithms.arguments import switch
 from pydp.algorithms.registry import Algorithm, register
-from pydp.algorithms.runs.request import Heads, explained, launched
+from pydp.algorithms.runs.request import Heads, explained, launched, prepare
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.results import trimmed_alike
 from pydp.algorithms.sort import argsort, sort
@@ -38,14 +38,15 @@ def run_length_encode(
     """Return (values, lengths) of the runs of equal adjacent elements of `x`; with `starts`, also their first indexes.
 
     x: array of any shape, strides and dtype (NumPy, Field or pyopencl Array); its elements are taken in C order. values
-    has the dtype of x, lengths and starts have dtype int64. All have rank 1 and the kind of `x`. Elements are compared
-    by ``==``: each NaN is a run of its own, and 0.0 equals -0.0. The value is the first element of the run.
+    has the dtype of x (native byte order), lengths and starts have dtype int64. All have rank 1 and the kind of `x`.
+    Elements are compared by ``==``: each NaN is a run of its own, and 0.0 equals -0.0. The value is the first element of
+    the run.
 
     count: a device scalar (one int32 or int64) that receives the number of runs. spec: a SelectSpec, or a mapping of
     some of its fields. The length of the results: see `select`.
 
-    Raises InvalidArgument for invalid arguments and UnsupportedOnDevice for dtypes that the device does not support,
-    both before anything is enqueued.
+    Raises InvalidArgument for invalid arguments, and UnsupportedOnDevice for dtypes that the device does not support,
+    before anything is enqueued.
 
     >>> pydp.run_length_encode(np.array([7, 7, 3, 3, 3, 7]))
     (array([7, 3, 7]), array([2, 3, 1]))
@@ -126,6 +127,8 @@ def unique(
     x = normal_input("x", x)
     place = {"device": device, "queue": queue}
     where = {**place, "wait_for": None, "spec": spec}
+    if spec is not None:  # check it before the sort is enqueued
+        prepare(Heads(x, None, None, None, ("values",), equal_nan, None, spec), {**place, "wait_for": None})
     ordered = sort(x, axis=None, wait_for=wait_for, **place)
     order = argsort(x, axis=None, wait_for=wait_for, **place) if index or inverse else None
     results = ("values", "lengths") if counts else ("values",)

@@ -12,7 +12,15 @@ from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.runs.equality import differ
 from pydp.algorithms.scan.arguments import value_dtype
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
-from pydp.algorithms.select.request import Prepared, check_count, check_types, explanation, flat_of, given_count
+from pydp.algorithms.select.request import (
+    Prepared,
+    check_count,
+    check_types,
+    explanation,
+    flat_of,
+    flattened,
+    given_count,
+)
 from pydp.dtypes import check_kept_whole, check_supported, native
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation
@@ -53,13 +61,13 @@ def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
     outputs = [call.output((n,), dtypes[name], name) for name in request.results]
     outputs.append(call.output((), COUNT, "total"))
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
-    ready.plan.run(call, ready.inputs, outputs)
+    ready.plan.run(call, flattened(call, ready.inputs, n), outputs)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results[: len(request.results) + 1]
 
 
-def prepare(request: Heads, where: dict[str, Any], run: bool = True) -> tuple[Prepared, Operator | None]:
-    """Do all steps before the launches. Returns (the selection, the operator of the sums)."""
+def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator | None]:
+    """Do all checks, and find the plan; nothing is enqueued. Returns (the selection, the operator of the sums)."""
     count, results = request.count, request.results
     if count is not None:
         check_count(count)
@@ -82,17 +90,16 @@ def prepare(request: Heads, where: dict[str, Any], run: bool = True) -> tuple[Pr
             check_supported(dtype, call.device, "values")
             check_kept_whole(dtype, call.device)
     shape = keys.shape
-    keys = flat_of(call, keys, run)
-    others = None if others is None else flat_of(call, others, run)
     stored = keys if "values" in results else others if "first values" in results else None
     read = others if "sums" in results or "ranks" in results else None
-    steps = (keys.strides[0], *(1 if one is None else one.strides[0] for one in (stored, read)))
+    inputs = (keys, stored, read)
+    steps = tuple(1 if one is None else flat_of(one).strides[0] for one in inputs)
     operator = None if sums is None else Keyed(sums, Key(sums.key))
     arrays = (keys.dtype, keys.size, stored.dtype.itemsize if stored is not None else 0, steps)
     summand, counted = None if read is None else read.dtype, None if count is None else np.dtype(count.dtype)
     how = (results, request.equal_nan, summand, counted)
     plan = _plan_of(call.device, arrays, how, operator, by_key(request.spec))
-    return Prepared(call, plan, (keys, stored, read), keys, shape), sums
+    return Prepared(call, plan, inputs, flat_of(keys), shape), sums
 
 
 @cached_plan
@@ -123,5 +130,5 @@ def _plan_of(
 
 def explained(which: str, request: Heads, where: dict[str, Any]) -> Explanation:
     """Describe a call without enqueuing anything."""
-    ready, _ = prepare(request, where, run=False)
+    ready, _ = prepare(request, where)
     return explanation(which, ready.call.device, ready.plan, f"{ready.shape} {ready.x.dtype}")

@@ -41,7 +41,7 @@ def select(
     """Return the elements of `x` that meet a condition, in order, as an array of rank 1.
 
     x: NumPy array, Field or pyopencl Array of any shape, strides and dtype; its elements are taken in C order, as in
-    ``x[x > 0]``. The result has the same kind and dtype.
+    ``x[x > 0]``. The result has the same kind, and the dtype in native byte order.
 
     predicate: an OpenCL C expression in the element ``x``, such as ``"x > 0"`` or ``"x.key % 2 == 0"``, or a Python
     function of one element. mask: instead of a predicate, a bool or uint8 array of the shape of x; elements where it is
@@ -54,8 +54,8 @@ def select(
     count: a device scalar (Field or pyopencl Array of one int32 or int64) that receives the number of kept elements.
     spec: a SelectSpec, or a mapping of some of its fields.
 
-    Raises InvalidArgument for an invalid predicate, mask and count and UnsupportedOnDevice for dtypes that the device
-    does not support, both before anything is enqueued.
+    Raises InvalidArgument for an invalid predicate, mask, count or spec, and UnsupportedOnDevice for dtypes that the
+    device does not support, before anything is enqueued.
 
     >>> pydp.select(np.array([3, -1, 4, 0, 5]), "x > 0")
     array([3, 4, 5])
@@ -91,6 +91,8 @@ def compress(
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     if axis is not None:
         raise InvalidArgument(f"axis={axis!r} is not supported by compress; None is accepted")
+    if mask is None:
+        raise InvalidArgument("mask is None; a bool or integer array of rank 1 is accepted")
     return _found(trimmed, "compress", x, mask, None, count, where)
 
 
@@ -154,8 +156,8 @@ def partition(
     """Return (the elements of `x` that meet a condition, followed by the others; the number of the former).
 
     Both parts keep their order (``cub::DevicePartition`` reverses the second one). The array has rank 1 and the size,
-    kind and dtype of `x`. The number is an int for NumPy arrays, else a Field or pyopencl Array of rank 0 and dtype
-    int64; the call then does not wait.
+    kind and dtype (in native byte order) of `x`. The number is an int for NumPy arrays, else a Field or pyopencl Array
+    of rank 0 and dtype int64; the call then does not wait.
 
     The arguments and errors are as for `select`. The position of the other elements depends on the number of kept ones,
     therefore the elements are read twice. An integer instead of a predicate, the position of an element in the sorted

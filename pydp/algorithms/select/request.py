@@ -59,7 +59,7 @@ def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
         made = call.output((n,), COUNT, "indexes")
     outputs = [made, call.output((), COUNT, "total")]
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
-    ready.plan.run(call, ready.inputs, outputs, steps)
+    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, steps)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results
 
@@ -72,8 +72,8 @@ def given_count(call: Call, ready: Prepared, count: Any) -> Operand:
     return found
 
 
-def prepare(request: Request, where: dict[str, Any], run: bool = True) -> Prepared:
-    """Do all steps before the launches. run: enqueue the contiguous copies that are needed; False for explanations."""
+def prepare(request: Request, where: dict[str, Any]) -> Prepared:
+    """Do all checks, and find the plan. Nothing is enqueued."""
     which, count = request.which, request.count
     check_choice(request)
     if count is not None:
@@ -90,16 +90,16 @@ def prepare(request: Request, where: dict[str, Any], run: bool = True) -> Prepar
     check_types(call, x.dtype, request.predicate is None)
     predicate = condition_of(request, x, mask)
     predicate.check(call.device)
-    x = flat_of(call, x, run)
-    read = x
+    given, x = x, flat_of(x)
+    decides, read = given, x
     if mask is not None:
-        read = flat_of(call, mask, run)
+        decides, read = mask, flat_of(mask)
         x = x.view((read.size,), x.strides)
     axes = shape if which in ("nonzero", "argwhere") else (x.size,) if which in INDEXES else ()
     arrays = (x.dtype, x.size, read.strides[0], x.strides[0], axes)
     stored = None if count is None else np.dtype(count.dtype)
     plan = _plan_of(call.device, which, arrays, Keyed(predicate, Key(predicate.key)), stored, by_key(request.spec))
-    inputs = (read, None if which in INDEXES else x, None)
+    inputs = (decides, None if which in INDEXES else given, None)
     return Prepared(call, plan, inputs, x, shape)
 
 
@@ -153,14 +153,25 @@ def check_types(call: Call, dtype: np.dtype, moved: bool) -> None:
     check_kept_whole(dtype, call.device)
 
 
-def flat_of(call: Call, operand: Operand, run: bool = True) -> Operand:
-    """The operand's elements in C order, as an operand of one axis with any stride; a contiguous copy if there is no
-    such view."""
-    dims = collapse(list(zip(operand.shape, operand.strides, strict=True)))
-    if len(dims) > 1:
-        operand = call.contiguous(operand) if run else call.temporary(operand.shape, operand.dtype, operand.name)
-        dims = [(operand.size, 1)]
-    return operand.view((operand.size,), (dims[0][1] if dims else 1,))
+def flat_of(operand: Operand) -> Operand:
+    """The operand's elements in C order, as an operand of one axis with any stride, or with stride 1 if they must be
+    copied first (see `flattened`)."""
+    dims = _dims(operand)
+    return operand.view((operand.size,), (dims[0][1] if len(dims) == 1 else 1,))
+
+
+def flattened(call: Call, inputs: Sequence[Operand | None], n: int) -> tuple[Operand | None, ...]:
+    """The first `n` elements of each input in C order, as operands of one axis; enqueues the copies that this needs."""
+    made: dict[int, Operand] = {}
+    for one in inputs:
+        if one is not None and id(one) not in made:
+            made[id(one)] = flat_of(call.contiguous(one) if len(_dims(one)) > 1 else one)
+    flat = [None if one is None else made[id(one)] for one in inputs]
+    return tuple(None if one is None else one.view((n,), one.strides) for one in flat)
+
+
+def _dims(operand: Operand) -> list[tuple[int, int]]:
+    return collapse(list(zip(operand.shape, operand.strides, strict=True)))
 
 
 @cached_plan
@@ -191,7 +202,7 @@ def _plan_of(
 
 def explained(request: Request, where: dict[str, Any]) -> Explanation:
     """Describe a selection without enqueuing anything."""
-    ready = prepare(request, where, run=False)
+    ready = prepare(request, where)
     device, plan = ready.call.device, ready.plan
     return explanation(request.which, device, plan, f"{ready.shape} {ready.x.dtype}")
 

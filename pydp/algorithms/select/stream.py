@@ -14,7 +14,7 @@ from pydp.algorithms.pieces import after_events, buffer_limit, contiguous, neede
 from pydp.algorithms.select.request import INDEXES, check_count
 from pydp.errors import InvalidArgument
 from pydp.runtime.memory.host_memory import host_allocation
-from pydp.runtime.placement import Array
+from pydp.runtime.placement import Array, check_writable
 
 _INDEX = 8  # bytes
 
@@ -37,6 +37,10 @@ def select_in_pieces(
     compress, partition and flatnonzero."""
     if count is not None:
         check_count(count)
+        check_writable(count, "count")
+        read = [x, *([] if mask is None else [mask])]
+        if isinstance(count, np.ndarray) and any(np.may_share_memory(count, one) for one in read):
+            raise InvalidArgument("count shares memory with an array that the call reads; a separate array is needed")
     if which not in ("compress", *INDEXES) and mask is not None and mask.shape != x.shape:
         raise InvalidArgument(f"mask has shape {mask.shape}; the shape of x, {x.shape}, is needed")
     if which in ("nonzero", "argwhere") and not x.ndim:
@@ -44,11 +48,12 @@ def select_in_pieces(
     limit = buffer_limit(where)
     after_events(where)
     shape, flat = x.shape, contiguous(x).reshape(-1)
+    mask_shape = () if mask is None else mask.shape
     flags = None if mask is None else contiguous(mask).reshape(-1)
     if which == "compress" and flags is not None:
-        if flags.size > flat.size:
+        if len(mask_shape) != 1 or flags.size > flat.size:
             raise InvalidArgument(
-                f"mask has shape {flags.shape}; rank 1 and at most as many elements as x, {flat.size}, are accepted"
+                f"mask has shape {mask_shape}; rank 1 and at most as many elements as x, {flat.size}, are accepted"
             )
         flat = flat[: flags.size]
     each = max(1, limit // max(flat.itemsize, _INDEX))

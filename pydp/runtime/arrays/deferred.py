@@ -20,8 +20,8 @@ class DeferredShape:
 
     def wait(self) -> tuple[int, ...]:
         """The shape; waits until the count is known."""
-        found = self._shape
+        count, found = self._count, self._shape  # in this order: another thread may set the shape and drop the count
         if found is None:
-            found = self._shape = (int(self._count.get().reshape(())), *self._others)
+            found = self._shape = (int(count.get().reshape(())), *self._others)
             self._count = None
         return found
