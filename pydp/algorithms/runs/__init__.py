@@ -39,8 +39,8 @@ def run_length_encode(
 
     x: array of any shape, strides and dtype (NumPy, Field or pyopencl Array); its elements are taken in C order. values
     has the dtype of x (native byte order), lengths and starts have dtype int64. All have rank 1 and the kind of `x`.
-    Elements are compared by ``==``: each NaN is a run of its own, and 0.0 equals -0.0. The value is the first element of
-    the run.
+    Elements are compared by ``==``: each NaN is a run of its own, and 0.0 equals -0.0. The value is the first element
+    of the run.
 
     count: a device scalar (one int32 or int64) that receives the number of runs. spec: a SelectSpec, or a mapping of
     some of its fields. The length of the results: see `select`.
