@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from pydp.bench import numba_kernels
 
 Candidates = dict[str, Callable[[], Any]]
 
@@ -29,7 +30,7 @@ def numba(device: Any, name: str, *arguments: Any) -> Candidates:
     """{"Numba": a function of `numba_kernels`}."""
     if _library("numba", device) is None:
         return {}
-    call = getattr(importlib.import_module("pydp.bench.numba_kernels"), name)
+    call = getattr(numba_kernels.kernels(), name)
     return {"Numba": lambda: call(*arguments)}
 
 
