@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -256,6 +257,54 @@ def test_the_users_choice_is_left_alone(variable: str, vendors: Path, monkeypatc
     assert drivers.loader_variable() == variable
     drivers._query()
     assert seen[1] == os.environ.get("OCL_ICD_VENDORS")
+
+
+@linux
+@pytest.mark.host
+def test_threads_of_pocl_are_bound_where_each_has_a_processor(vendors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = {0, 1, 2, 3}
+    seen: list[str | None] = []
+    monkeypatch.setattr(drivers, "_enumerate", lambda: seen.append(os.environ.get("POCL_AFFINITY")) or [])
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: allowed)
+    for name in ("POCL_AFFINITY", *drivers._POCL_THREADS):
+        monkeypatch.delenv(name, raising=False)
+
+    def given() -> str | None:
+        drivers._query()
+        return seen[-1]
+
+    assert given() == "1"
+    assert "POCL_AFFINITY" not in os.environ  # child processes may have another affinity mask
+    for mask in ({0, 1}, {4, 5, 6, 7}):
+        allowed = mask
+        assert given() is None
+    allowed = {0, 1, 2, 3}
+    for name in drivers._POCL_THREADS:
+        with monkeypatch.context() as limited:
+            limited.setenv(name, "2")
+            assert given() is None
+    monkeypatch.setenv("POCL_AFFINITY", "0")
+    assert given() == "0" and os.environ["POCL_AFFINITY"] == "0"
+
+
+@linux
+def test_each_thread_of_pocl_has_its_processor(device: Device) -> None:
+    """In a new process: the threads that the driver starts, by the processors that they may use."""
+    if device.driver != "pocl" or os.sched_getaffinity(0) != set(range(os.cpu_count() or 0)):
+        pytest.skip("the device is not of PoCL, or the process may not use every processor")
+    code = (
+        "import os; from pydp.runtime.drivers.devices import all_devices; all_devices()\n"
+        "masks = [os.sched_getaffinity(int(one)) for one in os.listdir('/proc/self/task')]\n"
+        "print(sorted(place for mask in masks if len(mask) == 1 for place in mask))"
+    )
+    environment = {
+        key: value for key, value in os.environ.items() if key not in ("POCL_AFFINITY", *drivers._POCL_THREADS)
+    }
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    found = ast.literal_eval(done.stdout)
+    assert all(found.count(place) >= 1 for place in range(os.cpu_count() or 0)), found
 
 
 @pytest.mark.host

@@ -29,6 +29,7 @@ _OCLGRIND = (
     "/usr/local/lib/liboclgrind-rt-icd.so",
 )
 _NVIDIA = "libnvidia-opencl.so.1"
+_POCL_THREADS = ("POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "POCL_MAX_COMPUTE_UNITS")  # by PoCL's version
 _lock = threading.RLock()  # reentrant for finalizers and signal handlers
 _found: list[tuple[Any, Any]] | None = None
 
@@ -161,16 +162,28 @@ def _query() -> list[tuple[Any, Any]]:
     if ("rusticl" in asked or "llvmpipe" in asked) and "RUSTICL_ENABLE" not in os.environ:
         os.environ["RUSTICL_ENABLE"] = "llvmpipe"  # without it, rusticl shows no device
     files = vendor_files() if sys.platform.startswith("linux") and loader_variable() is None else {}
-    if not files:
-        return _enumerate()
-    with _icd_folder(files) as folder:
-        if folder is None:
-            return _enumerate()
-        os.environ["OCL_ICD_VENDORS"] = folder
+    with _icd_folder(files) if files else contextlib.nullcontext() as folder:
+        variables = {"OCL_ICD_VENDORS": folder} if folder else {}
+        if _one_thread_a_processor():
+            variables["POCL_AFFINITY"] = "1"
+        os.environ.update(variables)
         try:
             return _enumerate()
-        finally:  # the loader has read it; child processes must not inherit it
-            os.environ.pop("OCL_ICD_VENDORS", None)
+        finally:  # the loader and the drivers have read them; child processes must not inherit them
+            for name in variables:
+                os.environ.pop(name, None)
+
+
+def _one_thread_a_processor() -> bool:
+    """Whether PoCL's worker thread i may be bound to processor i.
+
+    Some systems wake all threads of a process on one processor and leave them there for a second: short calls then take
+    twice as long. PoCL has as many threads as the system has processors, unless the user limits them. PoCL ignores the
+    affinity mask of the process, so a process that may not use every processor keeps its threads unbound.
+    """
+    if any(name in os.environ for name in ("POCL_AFFINITY", *_POCL_THREADS)) or not hasattr(os, "sched_getaffinity"):
+        return False
+    return os.sched_getaffinity(0) == set(range(os.cpu_count() or 0))
 
 
 def _enumerate() -> list[tuple[Any, Any]]:
