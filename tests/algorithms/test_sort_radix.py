@@ -44,30 +44,37 @@ def _check(x: np.ndarray, spec: Any, descending: bool = False, axis: int = -1, v
         assert got_values.tobytes() == np.take_along_axis(values, wanted, axis).tobytes()
 
 
-def _types(device: Any) -> list[str]:
-    return [one for one in TYPES if needs.has(device, np.dtype(one)) and one != "?"]
+def _types(device: Any) -> list[tuple[str, bool]]:
+    """The types, and whether tests sort them in descending order: few different kernels are built."""
+    every = [(one, bool(place % 2)) for place, one in enumerate(TYPES)]
+    return [(one, descending) for one, descending in every if needs.has(device, np.dtype(one))]
+
+
+CARRIED = {"u1": "f8", "i2": "i1", "i4": "i4,u1", "f4": "i1", "u8": "i4,u1", "f8": "f8"}
+"""The types of which keys are drawn, and the type of the values that are sorted by them."""
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_equals_numpy(radix: Any, data: Any) -> None:
-    types = _types(radix)
-    dtype = data.draw(st.sampled_from([one for one in types if one in ("u1", "i2", "i4", "f4", "u8", "f8")]))
+    dtype, descending = data.draw(st.sampled_from([one for one in _types(radix) if one[0] in CARRIED]))
     n = data.draw(st.one_of(st.sampled_from(LENGTHS), st.integers(0, 5000)))
     kind = data.draw(st.sampled_from(KINDS))
     x = made(dtype, n, kind, data.draw(st.integers(0, 1 << 32)))
-    values = None
-    if data.draw(st.booleans()):
-        values = np.arange(n).astype(data.draw(st.sampled_from(["i1", "f8", "i4,u1"])))
-    _check(x, SMALL, data.draw(st.booleans()), values=values)
+    values = np.arange(n).astype(CARRIED[dtype]) if data.draw(st.booleans()) else None
+    _check(x, SMALL, descending, values=values)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_types_at_every_limit(radix: Any, kind: str) -> None:
-    for place, dtype in enumerate(_types(radix)):
+    for place, (dtype, descending) in enumerate(_types(radix)):
         for n in LENGTHS[place % 3 :: 3] + LENGTHS[-1:]:
-            _check(made(dtype, n, kind, n + place), SMALL, descending=bool(place % 2))
-    _check(made("?", 5000, "random", 1), SMALL, descending=True)
+            x = made(dtype, n, kind, n + place)
+            if dtype in CARRIED:
+                _check(x, SMALL, descending)
+            else:
+                keys = x[indices(x, descending)]
+                assert pydp.sort(x, spec=SMALL, descending=descending).tobytes() == keys.tobytes(), (dtype, n)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -86,7 +93,7 @@ def test_axes_and_strides(radix: Any, data: Any) -> None:
 
 
 @pytest.mark.oclgrind
-@pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "f8"])
+@pytest.mark.parametrize("dtype", ["u1", "f4"])
 def test_every_phase(radix: Any, dtype: str) -> None:
     """Whole rows, one round, two rounds; carried values of all kinds; filled, copied, inserted and large buckets."""
     needs.dtype(radix, dtype)
@@ -156,12 +163,14 @@ def test_in_place_and_out(radix: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["i4", "f4", "i2", "u8"])
 def test_default_limits(radix: Any, dtype: str) -> None:
-    for n in (2047, 2048, (1 << 16) - 1, (1 << 16) + 1, (1 << 17) + 1, 300_007, (1 << 19) + 3):
+    every = (2047, 2048, (1 << 16) - 1, (1 << 16) + 1, (1 << 17) + 1, 300_007, (1 << 19) + 3)
+    for n in every if dtype == "i4" else (2048, 300_007):
         for kind in ("random", "skew99"):
             x = made(dtype, n, kind, n)
             wanted = indices(x, False)
             assert pydp.sort(x).tobytes() == x[wanted].tobytes()
-            assert np.array_equal(pydp.argsort(x), wanted)
+            if dtype == "i4":
+                assert np.array_equal(pydp.argsort(x), wanted)
 
 
 def test_repeated_calls_with_other_contents(radix: Any) -> None:

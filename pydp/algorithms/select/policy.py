@@ -31,7 +31,7 @@ class SelectSpec:
     mapping: str
     strategy: str
     part: int = 32768
-    block: int = 64
+    block: int = 128
     nontemporal: bool = False
     lanes: int = 256
     columns: int = 16
@@ -148,7 +148,7 @@ def space(profile: Profile, problem: SelectProblem) -> list[SelectSpec]:
     found = [base]
     if base.mapping == "vector":
         found += variants(base, part=_PARTS, nontemporal=(False, True))
-        found += variants(base, block=(32, 128, 256))
+        found += variants(base, block=(64, 256, 512))
         if not problem.rest:
             found.append(dataclasses.replace(base, strategy="reduce_then_scan"))
         lanes = dataclasses.replace(base, mapping="simt", nontemporal=False)
