@@ -177,7 +177,7 @@ def test_more_work_groups_than_run_at_once(tiled: Any) -> None:
         _check(made("u4", 60_000, kind, 1), {**tiled, "digit": 8})
 
 
-@pytest.mark.parametrize("bits", [(0, 6), (6, 12), (12, 24), (0, 24), (26, 32)])
+@pytest.mark.parametrize("bits", [(0, 6), (0, 24), (26, 32)])
 def test_in_place_with_any_number_of_passes(tiled: Any, bits: tuple[int, int]) -> None:
     """The result overwrites the source in the last pass that moves elements, so at least two passes move them."""
     mask = (1 << bits[1]) - (1 << bits[0])
@@ -215,7 +215,7 @@ def test_repeated_calls_with_other_contents(tiled: Any) -> None:
         assert np.array_equal(pydp.argsort(pydp.field(x), spec=tiled).get(), indices(x)), kind
 
 
-@pytest.mark.parametrize("bits", [(3, 12), (0, 5), (5, 16), (7, 7), (16, 16)])
+@pytest.mark.parametrize("bits", [(3, 12), (5, 16), (7, 7)])
 def test_a_window_of_bits(swept: Any, bits: tuple[int, int]) -> None:
     x = made("u2", 500, "random", 6)
     wanted = indices(x >> np.uint32(bits[0]) & ((1 << bits[1] - bits[0]) - 1))
