@@ -17,6 +17,12 @@ LENGTHS = [0, 1, 2, 15, 16, 17, 23, 24, 25, 47, 48, 49, 63, 64, 65, 95, 96, 97, 
 DTYPES = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()
 
 
+def mapping_of(dtype: Any) -> dict[str, Any]:
+    """VECTOR for half of DTYPES, SIMT for the others: both mappings meet every size of elements."""
+    place = DTYPES.index(np.dtype(dtype).name)
+    return VECTOR if (place + place // 4) % 2 else SIMT
+
+
 def integers(n: int, seed: int = 0, low: int = -4, high: int = 5, dtype: Any = np.int32) -> np.ndarray:
     return np.random.default_rng(seed).integers(low, high, n).astype(dtype)
 

@@ -106,8 +106,9 @@ SIZES = st.one_of(
 )
 
 
-@pytest.mark.parametrize("dtype", ["f4", "i4", "u1"])
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(
+    "name, dtype", [*((name, "f4") for name in EXACT), ("argmin", "u1"), ("min_max", "i4"), ("count_nonzero", "u1")]
+)
 @settings(max_examples=25)
 @given(n=SIZES, seed=st.integers(0, 2**32), special=st.booleans(), step=st.sampled_from([1, 1, -1, 3]))
 def test_exact_results_of_any_size(
@@ -126,7 +127,7 @@ def test_moments_of_any_size(device: Any, name: str, n: int, seed: int, special:
 
 
 @pytest.mark.parametrize("name", ["argmax", "min_max", "any", "nanmin", "var", "nanmean"])
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.data())
 def test_axes_and_strides(device: Any, name: str, data: st.DataObject) -> None:
     shape = tuple(data.draw(st.lists(st.integers(1, 40), min_size=2, max_size=3)))
@@ -147,7 +148,7 @@ def test_axes_and_strides(device: Any, name: str, data: st.DataObject) -> None:
 LIMITS = (1, 15, 16, 17, 31, 63, 64, 65, 1023, 1024, 1025, 2049, 65_535, 65_536, 65_537, 262_145, 1_000_003)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "i1", "u2", "i8", "f8", "f2", "?"])
+@pytest.mark.parametrize("dtype", ["f4", "i1", "f8", "?"])
 def test_sizes_either_side_of_every_limit(device: Any, dtype: str) -> None:
     needs.dtype(device, *([dtype] if dtype[0] == "f" else []))
     for n in LIMITS:
@@ -273,7 +274,7 @@ def test_sums_and_products(device: Any) -> None:
     _same(pydp.sum(x > 1, where=True), np.sum(x > 1))
 
 
-@pytest.mark.parametrize("dtype", ["f4", "i4", "i1", "u2", "u8", "?"])
+@pytest.mark.parametrize("dtype", ["f4", "i1", "u8", "?"])
 def test_products_of_vectors(device: Any, dtype: str) -> None:
     for n in (0, 1, 70, 5000, 100_003):
         a, b = _data(n, dtype, 1), _data(2 * n, dtype, 2)[::2]

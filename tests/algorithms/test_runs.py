@@ -19,6 +19,7 @@ from selections import (
     heads_of,
     in_runs,
     integers,
+    mapping_of,
     skip_where_refused,
 )
 
@@ -126,13 +127,13 @@ def test_all_scalar_types(device, dtype):
         x[:], ones[40:] = np.repeat(x[:375], 8), ones[40:] / 8
     keys = in_runs(3000, 11)
     value = np.dtype(np.int64) if dtype.kind == "b" else dtype
-    for mapping in (VECTOR, SIMT):
-        same(pydp.run_length_encode(x, spec=mapping), encoded(x)[:2])
-        got = pydp.reduce_by_key(keys, ones, spec=mapping)
-        same(got, (keys[heads_of(keys)], np.add.reduceat(ones.astype(value), heads_of(keys))))
-        assert got[1].dtype == value
-        if dtype.kind != "c":
-            same(pydp.reduce_by_key(keys, ones, "max", spec=mapping)[1:], [np.maximum.reduceat(ones, heads_of(keys))])
+    mapping = mapping_of(dtype)
+    same(pydp.run_length_encode(x, spec=mapping), encoded(x)[:2])
+    got = pydp.reduce_by_key(keys, ones, spec=mapping)
+    same(got, (keys[heads_of(keys)], np.add.reduceat(ones.astype(value), heads_of(keys))))
+    assert got[1].dtype == value
+    if dtype.kind != "c":
+        same(pydp.reduce_by_key(keys, ones, "max", spec=mapping)[1:], [np.maximum.reduceat(ones, heads_of(keys))])
 
 
 def test_other_dtypes_of_sums(device):
@@ -192,8 +193,8 @@ def test_any_call(device, data):
     n, seed = data.draw(st.integers(0, 5000)), data.draw(st.integers(0, 99))
     step = data.draw(st.sampled_from([1, 1, 2, -1]))
     keys = (in_runs if data.draw(st.booleans()) else integers)(n, seed)[::step]
-    values = integers(n, seed + 1, -9, 9, data.draw(st.sampled_from(["int32", "float32", "int64"])))[::step]
-    mapping = data.draw(st.sampled_from([None, VECTOR, SIMT]))
+    dtype, mapping = data.draw(st.sampled_from([("int32", None), ("float32", VECTOR), ("int64", SIMT)]))
+    values = integers(n, seed + 1, -9, 9, dtype)[::step]
     same(pydp.run_length_encode(keys, starts=True, spec=mapping), encoded(keys))
     want = np.add.reduceat(values, heads_of(keys)) if len(keys) else values
     same(pydp.reduce_by_key(keys, values, spec=mapping), (keys[heads_of(keys)], want))

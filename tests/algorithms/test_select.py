@@ -9,7 +9,18 @@ import pyopencl.cltypes as cltypes
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from selections import DTYPES, LENGTHS, MAPPINGS, SIMT, STRATEGIES, VECTOR, Guarded, integers, skip_where_refused
+from selections import (
+    DTYPES,
+    LENGTHS,
+    MAPPINGS,
+    SIMT,
+    STRATEGIES,
+    VECTOR,
+    Guarded,
+    integers,
+    mapping_of,
+    skip_where_refused,
+)
 
 import pydp
 from pydp.algorithms import pieces
@@ -67,20 +78,19 @@ def test_all_scalar_types(device, dtype):
     dtype = np.dtype(dtype)
     x = integers(3000, 3, 0, 2 if dtype.kind == "b" else 3, dtype)
     mask = integers(3000, 4, 0, 2, np.uint8)
-    for spec in (VECTOR, SIMT):
-        assert np.array_equal(pydp.select(x, mask=mask, spec=spec), x[mask != 0])
-        assert np.array_equal(pydp.compress(mask != 0, x[::-1], spec=spec), x[::-1][mask != 0])
+    spec = mapping_of(dtype)
+    assert np.array_equal(pydp.select(x, mask=mask, spec=spec), x[mask != 0])
+    assert np.array_equal(pydp.compress(mask != 0, x[::-1], spec=spec), x[::-1][mask != 0])
     if not needs.has(device, dtype):
         with pytest.raises(pydp.UnsupportedOnDevice):
             pydp.flatnonzero(x)
     needs.dtype(device, dtype)
     condition = "x.x > 1" if dtype.kind == "c" else "x >= 1" if dtype.kind == "b" else "x > 1"
     kept = x.real >= 1 if dtype.kind == "b" else x.real > 1
-    for spec in (VECTOR, SIMT):
-        assert np.array_equal(pydp.select(x, condition, spec=spec), x[kept])
-        assert np.array_equal(pydp.flatnonzero(x, spec=spec), np.flatnonzero(x))
-        got, count = pydp.partition(x, condition, spec=spec)
-        assert count == kept.sum() and np.array_equal(got, np.concatenate([x[kept], x[~kept]]))
+    assert np.array_equal(pydp.select(x, condition, spec=spec), x[kept])
+    assert np.array_equal(pydp.flatnonzero(x, spec=spec), np.flatnonzero(x))
+    got, count = pydp.partition(x, condition, spec=spec)
+    assert count == kept.sum() and np.array_equal(got, np.concatenate([x[kept], x[~kept]]))
 
 
 RECORDS = [
@@ -130,7 +140,7 @@ def test_python_functions_and_special_values(device):
     assert np.array_equal(pydp.flatnonzero(x), np.flatnonzero(x))
 
 
-@pytest.mark.parametrize("mapping", [VECTOR, SIMT, None])
+@MAPPINGS
 def test_any_strides(device, mapping):
     x = integers(6000, 7, dtype=np.int16)
     square = x[:4900].reshape(70, 70)
@@ -170,20 +180,21 @@ def test_compress_as_numpy(device):
         assert np.array_equal(pydp.compress(mask, x), np.compress(mask, x))
 
 
-SCALARS = ["int8", "uint16", "int32", "float32", "int64"]
+SCALARS = {"int32": None, "uint16": VECTOR, "float32": None, "int64": SIMT}
+"""The types of any call, and the specialization of each: few different kernels are built."""
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_call(device, data):
-    dtype = np.dtype(data.draw(st.sampled_from(SCALARS)))
+    dtype = np.dtype(data.draw(st.sampled_from(list(SCALARS))))
     n = data.draw(st.integers(0, 5000))
     step = data.draw(st.sampled_from([1, 1, 2, -1, -3]))
     x = integers(n, data.draw(st.integers(0, 99)), 0, data.draw(st.sampled_from([1, 2, 9])), dtype)
     if dtype.kind == "f" and n:
         x[:: data.draw(st.integers(1, 9))] = data.draw(st.sampled_from([np.nan, np.inf, -0.0, 1e-45]))
     x = x[::step]
-    mapping = data.draw(st.sampled_from([None, VECTOR, SIMT]))
+    mapping = SCALARS[dtype.name]
     kept = x > 1
     assert np.array_equal(pydp.select(x, "x > 1", spec=mapping), x[kept])
     assert np.array_equal(pydp.select(x, mask=~kept, spec=mapping), x[~kept], equal_nan=dtype.kind == "f")
