@@ -73,7 +73,9 @@ class Radix:
         taken = [values, np.uint64(values.offset)] if values is not None else []
         sizes = self.rounds
         if sizes is None:
-            items = min(order.rows, _ROWS_EACH * call.device.profile.compute_units)
+            units = call.device.profile.compute_units
+            # A work-item needs scratch memory of two rows; half as many as rows need no more than the array itself.
+            items = min(order.rows, _ROWS_EACH * units, max(order.rows // 2, units))
             share = -(-order.rows // items)
             items = -(-order.rows // share)
             scratch = call.scratch(items * 2 * order.n * self.element_bytes)
