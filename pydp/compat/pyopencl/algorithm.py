@@ -186,6 +186,7 @@ class RadixSort(original.RadixSort):
         scan_kernel: Any = GenericScanKernel,
         options: Any = None,
     ) -> None:
+        self._scan_kernel: Any = None
         own = scan_kernel is GenericScanKernel and mapping_of(context.devices) == "vector"
         super().__init__(
             context,
@@ -210,7 +211,7 @@ class RadixSort(original.RadixSort):
 
     @scan_kernel.setter
     def scan_kernel(self, value: Any) -> None:
-        self._scan_kernel: Any = value
+        self._scan_kernel = value
 
     def __call__(
         self,
