@@ -11,7 +11,7 @@
 ## Parameters: scan_expr, neutral, input_expr, segment_start (None: not segmented), output_statement, preamble: text of the
 ## caller; arguments, adjust_offsets: text of the kernels' arguments; fetches: (name, C type, argument, offset) of values
 ## that are read before the input expression; value, index: C types; name, mapping, lanes, items, stored, uses_previous,
-## uses_last.
+## uses_last, uses_stop (whether the output statement uses psc_stop, the item of the partition's last element).
 <%namespace name="common" file="compat_common.mako"/>
 ${common.definitions(double_support)}
 #define PSC_SCAN_EXPR(a, b, across_seg_boundary) ${scan_expr}
@@ -94,6 +94,9 @@ void ${name}_final_update(${arguments}, const psc_index_type N, const psc_index_
     ${bounds()}
 % if uses_last:
     psc_scan_type last_item = psc_sums[psc_count - 1];
+% endif
+% if uses_stop:
+    const psc_scan_type psc_stop = psc_sums[get_group_id(0)];
 % endif
     psc_scan_type psc_carry = ${neutral};
     if (get_group_id(0)) psc_carry = psc_sums[get_group_id(0) - 1];

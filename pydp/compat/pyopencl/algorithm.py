@@ -44,36 +44,44 @@ def __getattr__(name: str) -> Any:
     return getattr(original, name)
 
 
-_SELECT = "if (prev_item != item) out[item-1] = ary[i]; if (i+1 == N) *{} = item;"
-_copy_if = ScanTemplate(
-    arguments="item_t *ary, item_t *out, scan_t *count",
-    input_expr="(%(predicate)s) ? 1 : 0",
-    scan_expr="a+b",
-    neutral="0",
-    output_statement=_SELECT.format("count"),
-    template_processor="printf",
+# Elements to keep are stored where the next one belongs, without a condition that depends on them: processors predict
+# only the condition that ends a partition. On GPUs, work-items that keep nothing store nothing.
+_STORE = {
+    "vector": "if (prev_item < psc_stop) out[prev_item] = ary[i];",
+    "simt": "if (prev_item != item) out[item-1] = ary[i];",
+}
+
+
+def _templates(outputs: str, count: str, stores: dict[str, str], **texts: Any) -> dict[str, ScanTemplate]:
+    """The templates of a selection, by mapping."""
+    return {
+        mapping: ScanTemplate(
+            arguments=f"item_t *ary, {outputs}, scan_t *{count}",
+            scan_expr="a+b",
+            neutral="0",
+            output_statement=f"{store} if (i+1 == N) *{count} = item;",
+            template_processor="printf",
+            **texts,
+        )
+        for mapping, store in stores.items()
+    }
+
+
+_PREDICATE = "(%(predicate)s) ? 1 : 0"
+_copy_if = _templates("item_t *out", "count", _STORE, input_expr=_PREDICATE)
+_partition = _templates(
+    "item_t *out_true, item_t *out_false",
+    "count_true",
+    dict.fromkeys(_STORE, "*(prev_item != item ? out_true + prev_item : out_false + (i - prev_item)) = ary[i];"),
+    input_expr=_PREDICATE,
 )
-_partition = ScanTemplate(
-    arguments="item_t *ary, item_t *out_true, item_t *out_false, scan_t *count_true",
-    input_expr="(%(predicate)s) ? 1 : 0",
-    scan_expr="a+b",
-    neutral="0",
-    output_statement="""
-        if (prev_item != item) out_true[item-1] = ary[i];
-        else out_false[i-item] = ary[i];
-        if (i+1 == N) *count_true = item;
-    """,
-    template_processor="printf",
-)
-_unique = ScanTemplate(
-    arguments="item_t *ary, item_t *out, scan_t *count_unique",
+_unique = _templates(
+    "item_t *out",
+    "count_unique",
+    _STORE,
     input_fetch_exprs=[("ary_im1", "ary", -1), ("ary_i", "ary", 0)],
     input_expr="(i == 0) || (IS_EQUAL_EXPR(ary_im1, ary_i) ? 0 : 1)",
-    scan_expr="a+b",
-    neutral="0",
-    output_statement=_SELECT.format("count_unique"),
     preamble="#define IS_EQUAL_EXPR(a, b) %(macro_is_equal_expr)s\n",
-    template_processor="printf",
 )
 
 
@@ -91,7 +99,7 @@ def _extra(extra_args: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _selected(
-    template: ScanTemplate,
+    templates: dict[str, ScanTemplate],
     outputs: int,
     ary: Any,
     variables: tuple[tuple[str, str], ...],
@@ -103,7 +111,7 @@ def _selected(
     count_type = np.dtype(np.uint64 if len(ary) > np.iinfo(np.uint32).max else np.uint32)
     types, values = _extra(extra_args)
     large = (("index_t", np.dtype(np.int64)),) if len(ary) > np.iinfo(np.int32).max else ()
-    kernel = template.build(
+    kernel = templates[mapping_of(ary.context.devices)].build(
         ary.context,
         type_aliases=(("item_t", ary.dtype), ("scan_t", count_type), *large),
         var_values=variables,

@@ -80,6 +80,7 @@ class GenericScanKernel(GenericScanKernelBase):
             self._lanes = lanes_of(self.devices, _LANES, self.dtype.itemsize + 1)
         self._units = max(one.max_compute_units for one in self.devices)
         self._uses_last = "last_item" in self.output_statement
+        self._uses_stop = "psc_stop" in self.output_statement
         self._analyse()
         self._variants: dict[tuple[bool, bool], _Kernels] = {}
         built = self._kernels(self._must_store, False)
@@ -142,6 +143,7 @@ class GenericScanKernel(GenericScanKernelBase):
             "stored": stored,
             "uses_previous": self.use_lookbehind_update,
             "uses_last": self._uses_last,
+            "uses_stop": self._uses_stop,
             "double_support": all(has_double(one) for one in self.devices),
         }
         program = build(self.context, self.devices, "compat_scan.mako", params, self.options)
@@ -236,7 +238,7 @@ class GenericScanKernel(GenericScanKernelBase):
         items: list[Any] = [scratch(queue, allocator, n * self.dtype.itemsize)] if stored else []
         if stored and self.is_segmented:
             items.append(scratch(queue, allocator, n))
-        if parts > 1 or stored or self._uses_last:
+        if parts > 1 or stored or self._uses_last or self._uses_stop:
             starts = [scratch(queue, allocator, parts)] if self.is_segmented else []
             waits = [kernels.reduce(queue, grid, group, *data, n, part, sums, *starts, *items, wait_for=waits)]
             if parts > 1:
