@@ -5,13 +5,17 @@
 ##     caller's output statement for each element.
 ## The input expression is evaluated in phases 1 and 3. If an output statement may overwrite what the input expression of
 ## another element reads, phase 1 stores all inputs and phase 3 reads those (`stored`).
+## NAME_single does all of this in one launch, for numbers on CPUs: a work-item takes a partition that a cache
+## holds by an atomic ticket, reduces it, waits for the item of the partitions before it, publishes the one that
+## includes its own, and scans the partition. An item is published in 64-bit words of 32 bits and a mark, which are read
+## and written as a whole (SPEC S2). Tickets only need that a work-group that has started keeps running.
 ## Launch: CPU mapping ("vector"): one work-item for each partition, and one for phase 2. GPU mapping ("simt"): one
 ## work-group of `lanes` work-items for each partition, and one for phase 2; a tile has `items` adjacent elements for each
 ## work-item.
 ## Parameters: scan_expr, neutral, input_expr, segment_start (None: not segmented), output_statement, preamble: text of the
 ## caller; arguments, adjust_offsets: text of the kernels' arguments; fetches: (name, C type, argument, offset) of values
 ## that are read before the input expression; value, index: C types; name, mapping, lanes, items, stored, uses_previous,
-## uses_last, uses_stop (whether the output statement uses psc_stop, the item of the partition's last element).
+## single (whether NAME_single is built; item_bytes is 4 or 8), uses_last, uses_stop (whether the output statement uses psc_stop, the item of the partition's last element).
 <%namespace name="common" file="compat_common.mako"/>
 ${common.definitions(double_support)}
 #define PSC_SCAN_EXPR(a, b, across_seg_boundary) ${scan_expr}
@@ -36,22 +40,7 @@ void ${name}_lev1(${arguments}, const psc_index_type N, const psc_index_type psc
     ${bounds()}
 % if mapping == "vector":
     psc_scan_type psc_acc;
-    bool psc_some;
-    {
-        psc_index_type psc_i = psc_begin;
-        ${load("psc_i", False)}
-        ${store("psc_i")}
-        psc_acc = psc_x;
-        psc_some = psc_head;
-    }
-    for (psc_index_type psc_i = psc_begin + 1; psc_i < psc_end; ++psc_i) {
-        ${load("psc_i", False)}
-        ${store("psc_i")}
-        psc_acc = PSC_SCAN_EXPR(psc_acc, psc_x, psc_head);
-% if segmented:
-        psc_some |= psc_head;
-% endif
-    }
+    ${reduce_partition()}
     psc_sums[get_group_id(0)] = psc_acc;
 % if segmented:
     psc_starts[get_group_id(0)] = psc_some;
@@ -109,9 +98,64 @@ void ${name}_final_update(${arguments}, const psc_index_type N, const psc_index_
     ${tiles("scan")}
 % endif
 }
+% if single:
+<%
+    bits = "uint" if item_bytes == 4 else "ulong"
+    words = item_bytes // 4
+%>
+kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type psc_part, volatile global ulong* psc_words) {
+    ${adjust_offsets}
+    const uint psc_ticket = atomic_inc((volatile global uint*) psc_words);
+    ${bounds("psc_ticket")}
+    psc_scan_type psc_carry = ${neutral};
+    psc_scan_type psc_acc;
+    ${reduce_partition()}
+    if (psc_ticket) {
+        ulong psc_word, psc_bits;
+        do psc_word = psc_words[psc_ticket * ${words}]; while (!(psc_word >> 32));
+        psc_bits = psc_word & 0xFFFFFFFF;
+% if words == 2:
+        do psc_word = psc_words[psc_ticket * 2 + 1]; while (!(psc_word >> 32));
+        psc_bits |= psc_word << 32;
+% endif
+        psc_carry = as_${value}((${bits}) psc_bits);
+    }
+    const psc_scan_type psc_stop = PSC_SCAN_EXPR(psc_carry, psc_acc, false);
+    const ulong psc_published = as_${bits}(psc_stop);
+    psc_words[(psc_ticket + 1) * ${words}] = (psc_published & 0xFFFFFFFF) | 1UL << 32;
+% if words == 2:
+    psc_words[(psc_ticket + 1) * 2 + 1] = psc_published >> 32 | 1UL << 32;
+% endif
+    for (psc_index_type psc_i = psc_begin; psc_i < psc_end; ++psc_i) {
+        ${load("psc_i", False)}
+        ${step("psc_carry", "psc_i")}
+    }
+}
+% endif
 ##
-<%def name="bounds()">
-    const psc_index_type psc_begin = (psc_index_type) get_group_id(0) * psc_part;
+## Statements: sets psc_acc to the item of a partition, and psc_some to whether a segment starts in it.
+<%def name="reduce_partition()">
+    bool psc_some;
+    {
+        psc_index_type psc_i = psc_begin;
+        ${load("psc_i", False)}
+        ${store("psc_i")}
+        psc_acc = psc_x;
+        psc_some = psc_head;
+    }
+    for (psc_index_type psc_i = psc_begin + 1; psc_i < psc_end; ++psc_i) {
+        ${load("psc_i", False)}
+        ${store("psc_i")}
+        psc_acc = PSC_SCAN_EXPR(psc_acc, psc_x, psc_head);
+% if segment_start is not None:
+        psc_some |= psc_head;
+% endif
+    }
+</%def>
+##
+<%def name="bounds(group='get_group_id(0)')">
+    const psc_index_type psc_begin = (psc_index_type) ${group} * psc_part;
     const psc_index_type psc_end = N - psc_begin < psc_part ? N : psc_begin + psc_part;
 </%def>
 ##

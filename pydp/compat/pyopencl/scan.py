@@ -23,7 +23,7 @@ from pyopencl.tools import (
 )
 
 from pydp.compat.pyopencl.access import access, has_effects, macros, memory_of
-from pydp.compat.pyopencl.devices import build, has_double, lanes_of, mapping_of, scratch
+from pydp.compat.pyopencl.devices import build, device_quirks, has_double, lanes_of, mapping_of, scratch
 
 __all__ = [
     "ExclusiveScanKernel",
@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 _LANES, _ITEMS = 256, 4  # of a work-group and of a work-item, with mapping "simt"
+_CACHED = 32768  # elements of a partition of a scan in one launch: a cache of each core holds them
+_ZERO = np.uint8(0)
 _SMALLEST = 4096  # elements of a partition: fewer are scanned sooner than a work-item is started
 
 
@@ -61,6 +63,7 @@ class _Kernels:
     reduce: Any
     between: Any
     scan: Any
+    single: Any = None
 
 
 class GenericScanKernel(GenericScanKernelBase):
@@ -81,6 +84,7 @@ class GenericScanKernel(GenericScanKernelBase):
         self._units = max(one.max_compute_units for one in self.devices)
         self._uses_last = "last_item" in self.output_statement
         self._uses_stop = "psc_stop" in self.output_statement
+        self._single = self._one_pass()
         self._analyse()
         self._variants: dict[tuple[bool, bool], _Kernels] = {}
         built = self._kernels(self._must_store, False)
@@ -88,6 +92,14 @@ class GenericScanKernel(GenericScanKernelBase):
         self.first_level_scan_info = _KernelInfo(built.reduce, self._lanes, items)
         self.second_level_scan_info = _KernelInfo(built.between, self._lanes, items)
         self.final_update_info = _KernelInfo(built.scan, self._lanes, items)
+
+    def _one_pass(self) -> bool:
+        """Whether one launch can do the scan: see NAME_single in compat_scan.mako."""
+        if self._mapping != "vector" or self.is_segmented or self._uses_last:
+            return False
+        if self.dtype.kind not in "iuf" or self.dtype.itemsize not in (4, 8):
+            return False
+        return all(one.address_bits == 64 and device_quirks(one).group_progress for one in self.devices)
 
     def _analyse(self) -> None:
         """Find out when inputs must be stored: see ``stored`` in compat_scan.mako."""
@@ -122,6 +134,7 @@ class GenericScanKernel(GenericScanKernelBase):
         if found is not None:
             return found
         arguments = [_with_offset(one) for one in self.parsed_args] if offsets else self.parsed_args
+        single = self._single and not stored
         variables = self.code_variables
         ctypes = variables["arg_ctypes"]
         params: dict[str, object] = {
@@ -144,6 +157,8 @@ class GenericScanKernel(GenericScanKernelBase):
             "uses_previous": self.use_lookbehind_update,
             "uses_last": self._uses_last,
             "uses_stop": self._uses_stop,
+            "single": single,
+            "item_bytes": self.dtype.itemsize,
             "double_support": all(has_double(one) for one in self.devices),
         }
         program = build(self.context, self.devices, "compat_scan.mako", params, self.options)
@@ -154,6 +169,7 @@ class GenericScanKernel(GenericScanKernelBase):
             "lev1": [index, index, None, *heads, *items],
             "lev2": [index, index, None, *heads],
             "final_update": [index, index, index, None, *items],
+            **({"single": [index, index, None]} if single else {}),
         }
         kernels = []
         for phase, rest in shapes.items():
@@ -231,6 +247,11 @@ class GenericScanKernel(GenericScanKernelBase):
     def _run(
         self, kernels: _Kernels, data: list[Any], n: int, stored: bool, queue: Any, allocator: Any, waits: list[Any]
     ) -> Any:
+        if kernels.single is not None and n >= 2 * _CACHED:
+            parts = -(-n // _CACHED)
+            words = scratch(queue, allocator, (parts + 1) * 2 * self.dtype.itemsize)
+            waits = [cl.enqueue_fill_buffer(queue, words, _ZERO, 0, words.size, wait_for=waits)]
+            return kernels.single(queue, (parts,), (1,), *data, n, _CACHED, words, wait_for=waits)
         part, parts = self._partition(n)
         group = (self._lanes,)
         grid = (parts * self._lanes,)
