@@ -41,7 +41,17 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         )
         spent, items = seconds["pydp"], 10000 if "launch" in case else n
         ratios = {"pyopencl": seconds["pyopencl"] / spent}
-        rows.append(Row("compat", f"{case} of {n if items == n else 100}", device.name, spent, items / spent / 1e9, "Gitem/s", ratios))
+        rows.append(
+            Row(
+                "compat",
+                f"{case} of {n if items == n else 100}",
+                device.name,
+                spent,
+                items / spent / 1e9,
+                "Gitem/s",
+                ratios,
+            )
+        )
     return rows
 
 
