@@ -39,12 +39,13 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         seconds = alternating(
             {"pydp": _blocking(device, ours_call), "pyopencl": _blocking(device, theirs_call)}, repeats=5, budget=6.0
         )
-        spent, items = seconds["pydp"], 10000 if "launch" in case else n
+        spent, launches = seconds["pydp"], "launches" in case
+        size, items = (100, 10_000) if launches else (n, n)
         ratios = {"pyopencl": seconds["pyopencl"] / spent}
         rows.append(
             Row(
                 "compat",
-                f"{case} of {n if items == n else 100}",
+                f"{case} of {size}",
                 device.name,
                 spent,
                 items / spent / 1e9,

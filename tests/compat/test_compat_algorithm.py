@@ -130,9 +130,7 @@ def test_sorts_in_place(device, shape, axis):
     same, event = sorter(array, axis=axis)
     event.wait()
     assert same is array and np.array_equal(array.get(), np.sort(x, axis=axis))
-    index = np.broadcast_to(np.arange(shape[axis]).reshape([-1] + [1] * (len(shape) - axis - 1)), shape).astype(
-        np.int32
-    )
+    index = np.indices(shape, np.int32)[axis]
     array, positions = to(device, x), to(device, index)
     _, event = sorter(array, idx=positions, axis=axis)
     event.wait()

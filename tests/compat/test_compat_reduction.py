@@ -76,9 +76,8 @@ def test_reductions_and_scans_of_arrays(device):
 
 @pytest.mark.oclgrind
 def test_elementwise_kernels(device):
-    scale = ElementwiseKernel(
-        device.context, "int *x, int *y, int by", "if (x[i] == 3) PYOPENCL_ELWISE_CONTINUE; y[i] = by * x[i]"
-    )
+    operation = "if (x[i] == 3) PYOPENCL_ELWISE_CONTINUE; y[i] = by * x[i]"
+    scale = ElementwiseKernel(device.context, "int *x, int *y, int by", operation)
     for n in (0, 1, 5000):
         x = np.random.default_rng(4).integers(0, 9, n).astype(np.int32)
         for part in (None, slice(5, None, 3), slice(None, None, -2), slice(2, 900)):

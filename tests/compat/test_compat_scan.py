@@ -1,4 +1,4 @@
-"""pydp.compat.pyopencl.scan against NumPy: lengths, segments, neighbours, arrays that overlap, and what programs read."""
+"""pydp.compat.pyopencl.scan against NumPy: lengths, segments, neighbours, arrays that overlap, subclasses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pydp.compat.pyopencl.scan import (
 )
 
 MAPPINGS = pytest.mark.parametrize("mapping", ["vector", "simt"])
-LENGTHS = (1, 2, 255, 1024, 1025, 5000)
+LENGTHS = (1, 2, 31, 32, 33, 1025, 5000)
 
 
 class Vector(GenericScanKernel):
@@ -32,9 +32,10 @@ class Vector(GenericScanKernel):
 
 
 class Simt(GenericScanKernel):
-    """The GPU mapping."""
+    """The GPU mapping, with work-groups that compile soon."""
 
     mapping = "simt"
+    most_lanes = 8
 
 
 class ThreeLaunches(Vector):

@@ -35,7 +35,7 @@ __all__ = [
     "get_cumsum_kernel",
 ]
 
-_LANES, _ITEMS = 256, 4  # of a work-group and of a work-item, with mapping "simt"
+_ITEMS = 4  # adjacent elements of a work-item, with mapping "simt"
 _CACHED = 32768  # elements of a partition of a scan in one launch: a cache of each core holds them
 _ZERO = np.uint8(0)
 _SMALLEST = 4096  # elements of a partition: fewer are scanned sooner than a work-item is started
@@ -70,17 +70,18 @@ class GenericScanKernel(GenericScanKernelBase):
     """A scan of C expressions, with the parameters and calls of :class:`pyopencl.scan.GenericScanKernel`.
 
     Each device partition is reduced, then scanned (see ``kernels_cl/compat_scan.mako``). ``mapping`` is "vector" or
-    "simt"; None lets the devices decide.
+    "simt"; None lets the devices decide. ``most_lanes``: work-items of a work-group, with mapping "simt".
     """
 
     mapping: str | None = None
+    most_lanes = 256
 
     def finish_setup(self) -> None:
         """Build the kernels. pyopencl's constructor calls this at its end."""
         self._mapping = self.mapping or mapping_of(self.devices)
         self._lanes = 1
         if self._mapping == "simt":
-            self._lanes = lanes_of(self.devices, _LANES, self.dtype.itemsize + 1)
+            self._lanes = lanes_of(self.devices, self.most_lanes, self.dtype.itemsize + 1)
         self._units = max(one.max_compute_units for one in self.devices)
         self._uses_last = "last_item" in self.output_statement
         self._uses_stop = "psc_stop" in self.output_statement
