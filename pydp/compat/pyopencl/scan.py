@@ -60,6 +60,9 @@ class _KernelInfo:
 
 @dataclass(frozen=True)
 class _Kernels:
+    """The kernels of a variant. Their program is kept: Intel's runtime does not give the program of a kernel else."""
+
+    program: Any
     reduce: Any
     between: Any
     scan: Any
@@ -177,7 +180,7 @@ class GenericScanKernel(GenericScanKernelBase):
             kernel = getattr(program, f"{self.name_prefix}_{phase}")
             kernel.set_scalar_arg_dtypes([*given, *rest])
             kernels.append(kernel)
-        return self._variants.setdefault((stored, offsets), _Kernels(*kernels))
+        return self._variants.setdefault((stored, offsets), _Kernels(program, *kernels))
 
     def _stores(self, args: Sequence[Any]) -> bool:
         if self._must_store:
