@@ -22,6 +22,7 @@ __all__ = ["ElementwiseKernel", "ElementwiseTemplate"]
 
 _SMALLEST = 4096  # elements of a work-item
 _PARTS = 4  # work-items of a compute unit
+_ONE = (1,)
 
 
 def __getattr__(name: str) -> Any:
@@ -76,11 +77,11 @@ class ElementwiseKernel(original.ElementwiseKernel):
     ) -> None:
         super().__init__(context, arguments, operation, name, options, **kwargs)
         self._vector = mapping_of(context.devices) == "vector"
-        self._kernels: dict[bool, tuple[Any, list[bool]]] = {}
+        self._kernels: dict[bool, tuple[Any, int]] = {}
         self._most = _PARTS * max(one.max_compute_units for one in context.devices)
 
-    def _own(self, use_range: bool) -> tuple[Any, list[bool]]:
-        """The kernel, and which arguments are arrays."""
+    def _own(self, use_range: bool) -> tuple[Any, int]:
+        """The kernel, and the place of the first array among its arguments."""
         found = self._kernels.get(use_range)
         if found is None:
             kernel, types = _kernel_and_types(
@@ -92,7 +93,7 @@ class ElementwiseKernel(original.ElementwiseKernel):
                 raise RuntimeError(
                     "ElementwiseKernel can only be used with functions that have at least one vector argument"
                 )
-            found = self._kernels[use_range] = kernel, arrays
+            found = self._kernels[use_range] = kernel, arrays.index(True)
         return found
 
     def __call__(
@@ -112,15 +113,22 @@ class ElementwiseKernel(original.ElementwiseKernel):
             return super().__call__(
                 *args, range=range, slice=slice, capture_as=capture_as, queue=queue, wait_for=wait_for
             )
-        kernel, arrays = self._own(range is not None or slice is not None)
-        first = next(value for value, is_array in zip(args, arrays, strict=False) if is_array)
+        if range is None is slice:
+            kernel, place = self._kernels.get(False) or self._own(False)
+            first = args[place]
+            n = first.size
+            if n:
+                shape = (min(self._most, -(-n // _SMALLEST)),)
+                return kernel(queue or first.queue, shape, _ONE, *args, n, wait_for=wait_for)
+        kernel, place = self._own(range is not None or slice is not None)
+        first = args[place]
         if slice is not None:
             if range is not None:
                 raise TypeError("may not specify both range and slice keyword arguments")
             range = builtins.slice(*slice.indices(first.size))
+        sizes: tuple[int, ...]
         if range is None:
-            n = first.size
-            sizes: tuple[int, ...] = (n,)
+            n, sizes = 0, (0,)
         else:
             start, step = range.start or 0, 1 if range.step is None else range.step
             n = len(builtins.range(start, range.stop, step))
