@@ -35,8 +35,11 @@ __all__ = [
     "unique",
 ]
 
-_DIGIT_BITS = 8  # a pass moves elements to 256 places, whose lines and pages the caches hold
-_HELD, _HELD_BYTES = 16, 16  # elements of a digit that are stored together, if all arrays' elements have so few bytes
+_DIGIT_BITS = 11  # of a pass: three passes for 32 bits. More places than 2048 need more cache than a core has
+_HELD = (
+    (8, 16),
+    (16, 8),
+)  # elements of a digit that are stored together, by the most bytes of an element of all arrays
 _CHUNK = 8192  # the fewest elements of a chunk
 _CHUNKS = 4  # of a compute unit
 
@@ -267,7 +270,7 @@ class _Passes:
             "key": dtype_to_ctype(sort.key_dtype),
             "index": dtype_to_ctype(sort.index_dtype),
             "digits": 1 << _DIGIT_BITS,
-            "held": _HELD if sum(one.dtype.itemsize for one in moved) <= _HELD_BYTES else 0,
+            "held": next((held for size, held in _HELD if sum(one.dtype.itemsize for one in moved) <= size), 0),
             "double_support": all(has_double(one) for one in context.devices),
         }
         program = build(context, context.devices, "compat_radix.mako", params, sort.options)
