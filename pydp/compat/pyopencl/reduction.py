@@ -23,6 +23,7 @@ from pyopencl.tools import (
 
 from pydp.compat.pyopencl.devices import build, has_double, mapping_of, scratch
 from pydp.compat.pyopencl.rebind import rebind
+from pydp.runtime.programs.template import render
 
 __all__ = [
     "ReductionKernel",
@@ -103,7 +104,7 @@ class ReductionKernel(original.ReductionKernel):
         first, second = (getattr(program, f"{name}_stage{stage}") for stage in (1, 2))
         first.set_scalar_arg_dtypes([*scalars, np.int64, np.int64, np.int64, np.int64])
         second.set_scalar_arg_dtypes([*scalars, None, np.int64])
-        source = str(program.source)
+        source = render("compat_reduce.mako", params)  # Intel's runtime has no source of programs from pyopencl's cache
         self.stage_1_inf = _StageInfo(ctx, source, 1, program, first, given)
         self.stage_2_inf = _StageInfo(ctx, source, 1, program, second, given)
         self._units = max(one.max_compute_units for one in ctx.devices)
