@@ -7,8 +7,8 @@
 ## another element reads, phase 1 stores all inputs and phase 3 reads those (`stored`).
 ## NAME_single does all of this in one launch, for numbers on CPUs: a work-item takes a partition that a cache
 ## holds by an atomic ticket, reduces it, waits for the item of the partitions before it, publishes the one that
-## includes its own, and scans the partition. An item is published in 64-bit words of 32 bits and a mark, which are read
-## and written as a whole (SPEC S2). Tickets only need that a work-group that has started keeps running.
+## includes its own, and scans the partition. An item is published in 64-bit words of 32 bits and a mark, by atomic
+## functions (SPEC S2). Tickets only need that a work-group that has started keeps running.
 ## Launch: CPU mapping ("vector"): one work-item for each partition, and one for phase 2. GPU mapping ("simt"): one
 ## work-group of `lanes` work-items for each partition, and one for phase 2; a tile has `items` adjacent elements for each
 ## work-item.
@@ -18,6 +18,9 @@
 ## single (whether NAME_single is built; item_bytes is 4 or 8), uses_last, uses_stop (whether the output statement uses psc_stop, the item of the partition's last element).
 <%namespace name="common" file="compat_common.mako"/>
 ${common.definitions(double_support)}
+% if single:
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+% endif
 #define PSC_SCAN_EXPR(a, b, across_seg_boundary) ${scan_expr}
 
 ${preamble}
@@ -113,19 +116,19 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
     ${reduce_partition()}
     if (psc_ticket) {
         ulong psc_word, psc_bits;
-        do psc_word = psc_words[psc_ticket * ${words}]; while (!(psc_word >> 32));
+        do psc_word = atom_add(psc_words + psc_ticket * ${words}, 0UL); while (!(psc_word >> 32));
         psc_bits = psc_word & 0xFFFFFFFF;
 % if words == 2:
-        do psc_word = psc_words[psc_ticket * 2 + 1]; while (!(psc_word >> 32));
+        do psc_word = atom_add(psc_words + psc_ticket * 2 + 1, 0UL); while (!(psc_word >> 32));
         psc_bits |= psc_word << 32;
 % endif
         psc_carry = as_${value}((${bits}) psc_bits);
     }
     const psc_scan_type psc_stop = PSC_SCAN_EXPR(psc_carry, psc_acc, false);
     const ulong psc_published = as_${bits}(psc_stop);
-    psc_words[(psc_ticket + 1) * ${words}] = (psc_published & 0xFFFFFFFF) | 1UL << 32;
+    atom_xchg(psc_words + (psc_ticket + 1) * ${words}, (psc_published & 0xFFFFFFFF) | 1UL << 32);
 % if words == 2:
-    psc_words[(psc_ticket + 1) * 2 + 1] = psc_published >> 32 | 1UL << 32;
+    atom_xchg(psc_words + (psc_ticket + 1) * 2 + 1, psc_published >> 32 | 1UL << 32);
 % endif
     for (psc_index_type psc_i = psc_begin; psc_i < psc_end; ++psc_i) {
         ${load("psc_i", False)}

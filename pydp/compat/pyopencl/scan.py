@@ -36,8 +36,6 @@ __all__ = [
 ]
 
 _ITEMS = 4  # adjacent elements of a work-item, with mapping "simt"
-_CACHED = 32768  # elements of a partition of a scan in one launch: a cache of each core holds them
-_ZERO = np.uint8(0)
 _SMALLEST = 4096  # elements of a partition: fewer are scanned sooner than a work-item is started
 
 
@@ -74,10 +72,12 @@ class GenericScanKernel(GenericScanKernelBase):
 
     Each device partition is reduced, then scanned (see ``kernels_cl/compat_scan.mako``). ``mapping`` is "vector" or
     "simt"; None lets the devices decide. ``most_lanes``: work-items of a work-group, with mapping "simt".
+    ``cached``: elements of a partition of a scan in one launch, which a cache of each core holds.
     """
 
     mapping: str | None = None
     most_lanes = 256
+    cached = 1 << 15
 
     def finish_setup(self) -> None:
         """Build the kernels. pyopencl's constructor calls this at its end."""
@@ -103,7 +103,10 @@ class GenericScanKernel(GenericScanKernelBase):
             return False
         if self.dtype.kind not in "iuf" or self.dtype.itemsize not in (4, 8):
             return False
-        return all(one.address_bits == 64 and device_quirks(one).group_progress for one in self.devices)
+        return all(
+            device_quirks(one).group_progress and "cl_khr_int64_base_atomics" in one.extensions.split()
+            for one in self.devices
+        )
 
     def _analyse(self) -> None:
         """Find out when inputs must be stored: see ``stored`` in compat_scan.mako."""
@@ -251,11 +254,12 @@ class GenericScanKernel(GenericScanKernelBase):
     def _run(
         self, kernels: _Kernels, data: list[Any], n: int, stored: bool, queue: Any, allocator: Any, waits: list[Any]
     ) -> Any:
-        if kernels.single is not None and n >= 2 * _CACHED:
-            parts = -(-n // _CACHED)
-            words = scratch(queue, allocator, (parts + 1) * 2 * self.dtype.itemsize)
-            waits = [cl.enqueue_fill_buffer(queue, words, _ZERO, 0, words.size, wait_for=waits)]
-            return kernels.single(queue, (parts,), (1,), *data, n, _CACHED, words, wait_for=waits)
+        if kernels.single is not None and n >= 2 * self.cached:
+            parts = -(-n // self.cached)
+            zeros = np.zeros(parts + 1, f"V{2 * self.dtype.itemsize}")
+            flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+            words = cl.Buffer(queue.context, flags, hostbuf=zeros)  # an allocator's memory may not be a buffer
+            return kernels.single(queue, (parts,), (1,), *data, n, self.cached, words, wait_for=waits)
         part, parts = self._partition(n)
         group = (self._lanes,)
         grid = (parts * self._lanes,)
