@@ -23,6 +23,7 @@ _OTHERS = (
     "lds",
     "overhead",
     "first_call",
+    "compat",
     "tuning",
 )  # benchmarks that do not belong to one algorithm
 
@@ -64,7 +65,8 @@ def bench(
     Without BENCHMARK, it runs all except tuning, which takes half an hour. A BENCHMARK is an algorithm,
     vector_functions (kernels of users, compared with Numba), barrier (implementations of barriers), lds (bank conflicts
     of local memory), overhead (the time of a call beyond the driver's own), first_call (the first call of a new
-    function) or tuning (tuned specializations compared with all candidates).
+    function), compat (pydp.compat.pyopencl compared with pyopencl) or tuning (tuned specializations compared with all
+    candidates).
 
     With --specializations, it measures how well the cost model picks specializations, for families such as matmul and
     scan. Cases that are already in the --json file are not measured again, so a long measurement can be made in parts.

@@ -1,0 +1,61 @@
+## The kernels of pydp.compat.pyopencl.reduction on CPUs: a reduction of expressions that the caller wrote in OpenCL C.
+##  1. NAME_stage1: one work-item for each part of the range. It has `lanes` independent sums, so that their operations
+##     overlap or become vector operations: like pyopencl's, the reduction must be commutative.
+##  2. NAME_stage2: one work-item reduces the results of the parts.
+## Parameters: reduce_expr, map_expr, neutral, preamble: text of the caller; arguments, adjust_offsets; value: C type; name,
+## lanes, double_support.
+<%namespace name="common" file="compat_common.mako"/>
+${common.definitions(double_support)}
+#define PCL_READ_AND_MAP(i) (${map_expr})
+#define PCL_REDUCE(a, b) (${reduce_expr})
+% if double_support:
+#define PYOPENCL_DEFINE_CDOUBLE
+% endif
+#include <pyopencl-complex.h>
+
+${preamble}
+
+typedef ${value} pcl_out_type;
+
+kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void ${name}_stage1(global pcl_out_type* pcl_out__base, const long pcl_out__offset, ${arguments}
+        const long pcl_start, const long pcl_step, const long pcl_count, const long pcl_part) {
+    global pcl_out_type* pcl_out = (global pcl_out_type*) ((global char*) pcl_out__base + pcl_out__offset);
+    ${adjust_offsets}
+    const long pcl_begin = get_group_id(0) * pcl_part, pcl_end = min(pcl_count, pcl_begin + pcl_part);
+    long pcl_at = pcl_start + pcl_begin * pcl_step;
+    pcl_out_type pcl_acc = ${neutral};
+    long pcl_k = pcl_begin;
+    if (pcl_end - pcl_begin >= ${2 * lanes}) {
+        pcl_out_type pcl_sums[${lanes}];
+        for (int pcl_l = 0; pcl_l < ${lanes}; ++pcl_l) pcl_sums[pcl_l] = ${neutral};
+        if (pcl_step == 1)
+            for (; pcl_k + ${lanes} <= pcl_end; pcl_k += ${lanes}, pcl_at += ${lanes}) {
+                ${lane_loop("pcl_at + pcl_l")}
+            }
+        else
+            for (; pcl_k + ${lanes} <= pcl_end; pcl_k += ${lanes}, pcl_at += ${lanes} * pcl_step) {
+                ${lane_loop("pcl_at + pcl_l * pcl_step")}
+            }
+        for (int pcl_l = 0; pcl_l < ${lanes}; ++pcl_l) pcl_acc = PCL_REDUCE(pcl_acc, pcl_sums[pcl_l]);
+    }
+    for (long i = pcl_at; pcl_k < pcl_end; ++pcl_k, i += pcl_step) pcl_acc = PCL_REDUCE(pcl_acc, PCL_READ_AND_MAP(i));
+    pcl_out[get_group_id(0)] = pcl_acc;
+}
+
+kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void ${name}_stage2(global pcl_out_type* pcl_out__base, const long pcl_out__offset, ${arguments}
+        global const pcl_out_type* pyopencl_reduction_inp, const long pcl_count) {
+    global pcl_out_type* pcl_out = (global pcl_out_type*) ((global char*) pcl_out__base + pcl_out__offset);
+    ${adjust_offsets}
+    pcl_out_type pcl_acc = ${neutral};
+    for (long i = 0; i < pcl_count; ++i) pcl_acc = PCL_REDUCE(pcl_acc, pyopencl_reduction_inp[i]);
+    pcl_out[0] = pcl_acc;
+}
+##
+<%def name="lane_loop(index)">
+                for (int pcl_l = 0; pcl_l < ${lanes}; ++pcl_l) {
+                    long i = ${index};
+                    pcl_sums[pcl_l] = PCL_REDUCE(pcl_sums[pcl_l], PCL_READ_AND_MAP(i));
+                }
+</%def>

@@ -1,0 +1,45 @@
+"""``pyopencl.bitonic_sort``: the same names, on pydp's sort. Axes of any length are sorted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyopencl as cl
+import pyopencl.bitonic_sort as original
+
+from pydp.algorithms.sort import sort, sort_by_key
+
+__all__ = ["BitonicSort"]
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(original, name)
+
+
+class BitonicSort(original.BitonicSort):
+    """Sorts an array in place, along an axis: :class:`pyopencl.bitonic_sort.BitonicSort`. The sort is stable."""
+
+    def __call__(self, arr: Any, idx: Any = None, queue: Any = None, wait_for: Any = None, axis: int = 0) -> Any:
+        """Sort `arr`, and permute `idx` likewise: `arr` and the event."""
+        queue = queue or arr.queue
+        waits = [*(wait_for or ()), *arr.events]
+        if not arr.size:
+            return arr, cl.enqueue_marker(queue, wait_for=waits)
+        if idx is None:
+            sort(arr, axis=axis, out=arr, queue=queue, wait_for=waits)
+            return arr, cl.enqueue_marker(queue, wait_for=arr.events)
+        if not (arr.flags.c_contiguous and idx.flags.c_contiguous):
+            raise ValueError("arr or idx is not C-contiguous; with idx, both must be")
+        pair = sort_by_key(arr, idx, axis=axis, queue=queue, wait_for=[*waits, *idx.events])
+        events = []
+        for target, one in zip((arr, idx), pair, strict=True):
+            offset, size = target.offset, target.nbytes
+            memory = one.base_data, one.offset
+            events.append(
+                cl.enqueue_copy(
+                    queue, target.base_data, memory[0], src_offset=memory[1], dst_offset=offset, byte_count=size,
+                    wait_for=one.events,
+                )
+            )  # fmt: skip
+            target.add_event(events[-1])
+        return arr, cl.enqueue_marker(queue, wait_for=events)

@@ -1,0 +1,55 @@
+"""How the kernels of this package are mapped and built: in the context of the program, for all of its devices."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import pyopencl as cl
+
+from pydp.runtime.device.quirks import Quirks, quirks_of
+from pydp.runtime.programs.template import render
+
+
+@functools.lru_cache(maxsize=64)
+def device_quirks(device: Any) -> Quirks:
+    """The row of the table of quirks for a device."""
+    kind = "cpu" if device.type & cl.device_type.CPU else "gpu" if device.type & cl.device_type.GPU else "accelerator"
+    return quirks_of(device.platform.name, device.name, device.driver_version, kind)
+
+
+@functools.lru_cache(maxsize=64)
+def has_double(device: Any) -> bool:
+    """Whether a device has float64."""
+    from pyopencl.characterize import has_double_support
+
+    return bool(has_double_support(device))
+
+
+def mapping_of(devices: Sequence[Any]) -> str:
+    """The mapping of kernels: "vector" if all devices are CPUs that run loops of any length, else "simt"."""
+    cpus = all(one.type & cl.device_type.CPU and device_quirks(one).loop_limit is None for one in devices)
+    return "vector" if cpus else "simt"
+
+
+def lanes_of(devices: Sequence[Any], most: int, item_bytes: int) -> int:
+    """Work-items of a work-group with mapping "simt": a power of two whose items fit into half of the local memory."""
+    lanes = min(most, *(one.max_work_group_size for one in devices))
+    lanes = min([lanes, *(one.local_mem_size // 2 // item_bytes for one in devices)])
+    return 1 << max(0, lanes.bit_length() - 1)
+
+
+def build(context: Any, devices: Sequence[Any], template: str, params: dict[str, object], options: Any = None) -> Any:
+    """Render `template` and build it with the caller's options. Errors of the compiler are pyopencl's."""
+    source = render(template, params)
+    given = [] if options is None else options.split() if isinstance(options, str) else list(options)
+    known = [one for device in devices for one in device_quirks(device).build_options]
+    return cl.Program(context, source).build([*given, *dict.fromkeys(known)])
+
+
+def scratch(queue: Any, allocator: Any, size: int) -> Any:
+    """A temporary buffer. The driver keeps it until the kernels that use it have ended."""
+    if allocator is not None:
+        return allocator(size)
+    return cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size)

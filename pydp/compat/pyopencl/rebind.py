@@ -1,0 +1,18 @@
+"""Functions of pyopencl that use the classes of this package instead of pyopencl's own."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+
+def rebind(function: Callable[..., Any], module: types.ModuleType, **names: Any) -> types.FunctionType:
+    """`function` of `module`, in which `names` have other values."""
+    inner = inspect.unwrap(function)
+    assert isinstance(inner, types.FunctionType)
+    own = types.FunctionType(inner.__code__, {**vars(module), **names}, inner.__name__, inner.__defaults__)
+    own.__kwdefaults__ = inner.__kwdefaults__
+    own.__doc__ = f"As ``{module.__name__}.{inner.__qualname__}``, with {', '.join(names)} of this package."
+    return own

@@ -1,0 +1,246 @@
+"""pydp.compat.pyopencl.scan against NumPy: lengths, segments, neighbours, arrays that overlap, subclasses."""
+
+from __future__ import annotations
+
+import functools
+
+import needs
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+import pyopencl.cltypes as cltypes
+import pytest
+from pyopencl.tools import VectorArg
+
+from pydp.compat.pyopencl.access import Access, access, has_effects, memory_of
+from pydp.compat.pyopencl.scan import (
+    ExclusiveScanKernel,
+    GenericDebugScanKernel,
+    GenericScanKernel,
+    InclusiveScanKernel,
+    ScanTemplate,
+)
+
+MAPPINGS = pytest.mark.parametrize("mapping", ["vector", "simt"])
+LENGTHS = (1, 2, 31, 32, 33, 1025, 5000)
+
+
+class Vector(GenericScanKernel):
+    """The CPU mapping."""
+
+    mapping = "vector"
+
+
+class Simt(GenericScanKernel):
+    """The GPU mapping, with work-groups that compile soon."""
+
+    mapping = "simt"
+    most_lanes = 8
+
+
+class OneLaunch(Vector):
+    """The CPU mapping with small partitions."""
+
+    cached = 64
+
+
+class ThreeLaunches(Vector):
+    """The CPU mapping without the scan in one launch."""
+
+    def _one_pass(self) -> bool:
+        return False
+
+
+def cls_of(device, mapping):
+    needs.vector_mapping(device, mapping)
+    return Vector if mapping == "vector" else Simt
+
+
+def integers(n, seed=0):
+    return np.random.default_rng(seed).integers(-9, 10, n).astype(np.int32)
+
+
+@functools.cache
+def kernel(cls, context, arguments, output, **options):
+    settings = {"input_expr": "x[i]", "scan_expr": "a+b", "neutral": "0", **options}
+    return cls(context, np.int32, arguments=arguments, output_statement=output, **settings)
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+def test_every_length(device, mapping):
+    cls = cls_of(device, mapping)
+    knl = kernel(cls, device.context, "int *x, int *y", "y[i] = last_item - prev_item;")
+    for n in LENGTHS:
+        x = integers(n)
+        y = cl_array.zeros(device.queue, n + 1, np.int32)
+        event = knl(cl_array.to_device(device.queue, x), y)
+        event.wait()
+        expected = x.sum() - np.cumsum(x) + x
+        assert np.array_equal(y.get(), np.append(expected, 0)), n  # the guard element after the results is unchanged
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+@pytest.mark.parametrize("output", ["y[i] = item;", "y[i] = prev_item;"])
+def test_segments(device, mapping, output):
+    cls = cls_of(device, mapping)
+    segments = {"scan_expr": "across_seg_boundary ? b : (a+b)", "is_segment_start_expr": "f[i]"}
+    knl = kernel(cls, device.context, "int *x, char *f, int *y", output, **segments)
+    for n in LENGTHS:
+        x, flags = integers(n), (np.random.default_rng(n).random(n) < 0.01).astype(np.int8)
+        starts = np.maximum.accumulate(np.where(flags, np.arange(n), 0))
+        sums = np.cumsum(x)
+        expected = sums - np.where(starts > 0, sums[starts - 1], 0)
+        arrays = [cl_array.to_device(device.queue, one) for one in (x, flags, np.zeros(n, np.int32))]
+        knl(*arrays)
+        assert np.array_equal(arrays[2].get(), expected - x if "prev" in output else expected), n
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+def test_outputs_that_overwrite_inputs_of_other_elements(device, mapping):
+    cls = cls_of(device, mapping)
+    moved = kernel(cls, device.context, "int *x", "x[i + 1] = item;")
+    reversed_ = kernel(cls, device.context, "int *x", "x[N - 1 - i] = item;")
+    assert moved.first_level_scan_info.kernel.num_args > 4  # inputs are stored
+    for n in LENGTHS:
+        x = integers(n, 1)
+        array = cl_array.to_device(device.queue, np.append(x, np.int32(7)))
+        moved(array, size=n)
+        assert np.array_equal(array.get(), np.append(x[0], np.cumsum(x))), n
+        array = cl_array.to_device(device.queue, x)
+        reversed_(array)
+        assert np.array_equal(array.get(), np.cumsum(x)[::-1]), n
+
+
+def test_two_arguments_that_are_one_array(device):
+    cls = cls_of(device, "simt")
+    shifted = kernel(cls, device.context, "int *x, int *y", "y[N - 1 - i] = item;")
+    same = kernel(cls, device.context, "int *x, int *y", "y[i] = item;")
+    x = integers(3000, 2)
+    for knl, expected in ((shifted, np.cumsum(x)[::-1]), (same, np.cumsum(x))):
+        array = cl_array.to_device(device.queue, x)
+        knl(array, array)
+        assert np.array_equal(array.get(), expected)
+        array = cl_array.to_device(device.queue, x)
+        other = cl_array.zeros_like(array)
+        knl(array, other)
+        assert np.array_equal(array.get(), x) and np.array_equal(other.get(), expected)
+
+
+def test_long_scans_of_numbers(device):
+    dtypes = [np.int32, np.int64, np.float32] + [np.float64] * needs.has(device, np.dtype(np.float64))
+    x = np.random.default_rng(3).integers(0, 5, 200_001)
+    for dtype in dtypes:
+        given = cl_array.to_device(device.queue, x.astype(dtype))
+        expected = np.cumsum(x).astype(dtype)
+        inclusive = InclusiveScanKernel(device.context, dtype, "a+b", neutral="0")
+        assert np.array_equal(inclusive(given, "new").get(), expected), dtype
+        ExclusiveScanKernel(device.context, dtype, "a+b", neutral="0")(given)
+        assert np.array_equal(given.get(), expected - x.astype(dtype)), dtype
+
+
+@pytest.mark.oclgrind
+def test_one_launch_and_three_agree(device):
+    needs.vector_mapping(device)
+    x = integers(1000)
+    results = []
+    for cls in (OneLaunch, ThreeLaunches, GenericDebugScanKernel):
+        array = cl_array.to_device(device.queue, x)
+        knl = kernel(cls, device.context, "int *x", "x[i] = min(item, i);", scan_expr="max(a, b)", neutral="-100")
+        knl(array)
+        results.append(array.get())
+    assert np.array_equal(results[0], results[1]) and np.array_equal(results[0], results[2])
+
+
+@MAPPINGS
+def test_vectors_fetched_neighbours_and_offsets(device, mapping):
+    cls = cls_of(device, mapping)
+    x = integers(2000, 4)
+    buffer = cl_array.to_device(device.queue, np.concatenate([integers(5), x]))
+    y = cl_array.zeros(device.queue, (2000,), cltypes.int2)
+    knl = cls(
+        device.context,
+        cltypes.int2,
+        [VectorArg(np.int32, "x"), VectorArg(cltypes.int2, "y")],
+        input_expr="(int2)(now, i ? now - before : now)",
+        input_fetch_exprs=[("now", "x", 0), ("before", "x", -1)],
+        scan_expr="a+b",
+        neutral="(int2)(0)",
+        output_statement="if (i % 2) continue; y[i] = item;",
+        index_dtype=np.int64,
+    )
+    knl(buffer[5:], y)  # pyopencl ignores the offset of arguments without with_offset
+    got = y.get()
+    assert np.array_equal(got["x"][::2], np.cumsum(x)[::2]) and np.array_equal(got["y"][::2], x[::2])
+    assert not got["x"][1::2].any()
+
+
+@MAPPINGS
+def test_operators_that_do_not_commute(device, mapping):
+    cls = cls_of(device, mapping)
+    factors = np.random.default_rng(5).integers(1, 1000, (3000, 2)).astype(np.uint32)
+    x = cl_array.to_device(device.queue, factors.view(cltypes.uint2).reshape(-1))
+    y = cl_array.zeros_like(x)
+    knl = cls(
+        device.context, cltypes.uint2, "uint2 *x, uint2 *y", "x[i]", "(uint2)(a.x * b.x, b.x * a.y + b.y)",
+        "(uint2)(1, 0)", "y[i] = item;",
+    )  # fmt: skip
+    knl(x, y)
+    scale, shift = np.uint32(1), np.uint32(0)
+    expected = []
+    with np.errstate(over="ignore"):
+        for one, other in factors:
+            scale, shift = scale * one, one * shift + other
+            expected.append((scale, shift))
+    got = y.get()
+    assert np.array_equal(np.stack([got["x"], got["y"]], 1), np.array(expected))
+
+
+def test_what_programs_read_and_subclass(device):
+    knl = kernel(GenericScanKernel, device.context, "int *x, int *y", "y[i] = item;")
+    for info in (knl.first_level_scan_info, knl.second_level_scan_info, knl.final_update_info):
+        source = info.kernel.program.source  # empty on Intel's runtime if pyopencl takes the program from its cache
+        assert ("x[i]" in source or not source) and info.wg_size >= 1
+    template = ScanTemplate("t *x", "x[i]", "a+b", "0", "x[i] = item * %(by)s;", template_processor="printf")
+    aliases = {"type_aliases": (("t", np.dtype(np.int32)), ("scan_t", np.dtype(np.int32)))}
+    built = template.build(device.context, var_values=(("by", "3"),), **aliases)
+    assert isinstance(built, GenericScanKernel)
+    assert built is template.build(device.context, var_values=(("by", "3"),), **aliases)
+    x = cl_array.to_device(device.queue, integers(10))
+    built(x)
+    assert np.array_equal(x.get(), 3 * np.cumsum(integers(10)))
+
+
+def test_wrong_calls_and_no_elements(device):
+    knl = kernel(GenericScanKernel, device.context, "int *x, int *y", "y[i] = item;")
+    empty = cl_array.zeros(device.queue, 0, np.int32)
+    assert isinstance(knl(empty, empty), cl.Event)
+    with pytest.raises(TypeError, match="expected 2 arguments, got 1"):
+        knl(empty)
+    with pytest.raises(ValueError, match="neutral"):
+        GenericScanKernel(device.context, np.int32, "int *x", "x[i]", "a+b", None, "x[i] = item;")
+    with pytest.raises(cl.RuntimeError):
+        GenericScanKernel(device.context, np.int32, "int *x", "x[i] +", "a+b", "0", "x[i] = item;")
+
+
+@pytest.mark.host
+def test_how_text_uses_arrays() -> None:
+    read, write = Access(True), Access(True, False, True)
+    assert access("x[i] + y[i-1]", "x") == read
+    assert access("x[i] + y[i-1]", "y") == Access(True, True)
+    assert access("if (x[i] == 2) y[ i ] = x[i];", "x") == read
+    assert access("if (x[i] == 2) y[ i ] = x[i];", "y") == write
+    for text in ("x[i] += 1", "x[i].s0 = 1", "++x[i]", "x[i]--", "f(&x[i])", "x[i][2] <<= 1", "x[i].a.b = 3"):
+        assert access(text, "x") == write, text
+    assert access("f(x, i)", "x") == access("*x = 1", "x") == Access(True, True, True)
+    assert access("out[x[i]] = 2", "x") == read and access("out[x[i]] = 2", "out") == Access(True, True, True)
+    assert access("p.x + xx[i]", "x") == Access()
+    assert has_effects("atomic_inc(x)", ()) and has_effects("x[i] = 3", ("x",)) and not has_effects("x[i] == 3", ("x",))
+
+
+def test_which_arrays_share_memory(device):
+    x = cl_array.zeros(device.queue, 2048, np.int32)
+    assert memory_of(x) == memory_of(x[5:]) != memory_of(x.copy())
+    assert memory_of(object()) is None
