@@ -11,6 +11,7 @@
 ## "complex" | "bool" | "opaque"}) ·
 ## op. For "copy" "add" "sub" "mul" "div": compute (C type of the operation) · unsigned (its unsigned form, or "") ·
 ## scalar (component type of a complex compute type) · lane (of compute) · out_lane.
+## For "call": function (the source of a C function ``evaluate`` of all inputs in their own types).
 ## For "eq" "ne" "lt" "le" "gt" "ge": relation (the C operator) · pair (how to compare two elements: comparison.pair in
 ## pydp/runtime). The parameters of other operations are None.
 ##
@@ -92,7 +93,7 @@ ${compute} quotient(${compute} a, ${compute} b)
                 : (${compute})((a.x * ratio + a.y) / divisor, (a.y * ratio - a.x) / divisor);
 }
 % endif
-
+${function}
 __kernel void ${name}(__global ${out}* out, long out_at,
 % for n, one in enumerate(inputs):
 % if one["number"]:
@@ -149,6 +150,8 @@ ${members_equal(*ends, pair["members"], 0)}
 ${scalars_related(*ends, pair, relation)}
         out[${place("out")}] = (uchar)found;
 % endif
+% elif op == "call":
+        out[${place("out")}] = evaluate(${", ".join("a%d" % n if one["number"] else "a%d[%s]" % (n, place("a%d" % n)) for n, one in enumerate(inputs))});
 % else:
 % for n, one in enumerate(inputs):
 % if not one["number"]:

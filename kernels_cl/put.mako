@@ -1,0 +1,66 @@
+## Scatter: target[index(j)] = values[j % period] for all j in order, so that the last one of equal indexes wins.
+##
+## "vector": put_elements. The target is cut into as many ranges as there are work-groups (of one work-item). Each
+## work-item reads all indexes, and stores the elements that fall into its range, in order.
+## "simt": three kernels, one work-item per index, with an int32 owner for each element of the target. put_reset sets the
+## owners of the named elements to -1, put_claim finds the largest j of each, put_elements stores these.
+##
+## Parameters: word (C type of the words that elements are copied by) · words (per element) · index (C type of the
+## indexes) · mode (see take.mako) · mapping · period (values are repeated).
+static long place_of(const long i, const long size)
+{
+% if mode == "plain":
+    return i;
+% elif mode == "negative":
+    return i < 0 ? i + size : i;
+% elif mode == "clip":
+    return i < 0 ? 0 : i >= size ? size - 1 : i;
+% else:
+    if (i >= 0 && i < size) return i;
+    const long r = i % size;
+    return r < 0 ? r + size : r;
+% endif
+}
+<% value = "(j + first) % period" if period else "j + first" %>\
+% if mapping == "vector":
+kernel void put_elements(global ${word}* target, const long target_at, const long size,
+                         global const ${index}* indexes, const long indexes_at, const long count,
+                         global const ${word}* values, const long values_at, const long period, const long first)
+{
+    const long each = (size + (long) get_num_groups(0) - 1) / (long) get_num_groups(0);
+    const long low = (long) get_group_id(0) * each, high = min(low + each, size);
+    for (long j = 0; j < count; ++j) {
+        const long to = place_of(indexes[indexes_at + j], size);
+        if (to >= low && to < high)
+            for (int w = 0; w < ${words}; ++w)
+                target[target_at + to * ${words} + w] = values[values_at + (${value}) * ${words} + w];
+    }
+}
+% else:
+kernel void put_reset(global int* owners, global const ${index}* indexes, const long indexes_at, const long count,
+                      const long size)
+{
+    const long j = get_global_id(0);
+    if (j < count) owners[place_of(indexes[indexes_at + j], size)] = -1;
+}
+
+kernel void put_claim(global int* owners, global const ${index}* indexes, const long indexes_at, const long count,
+                      const long size)
+{
+    const long j = get_global_id(0);
+    if (j < count) atomic_max(owners + place_of(indexes[indexes_at + j], size), (int) j);
+}
+
+kernel void put_elements(global ${word}* target, const long target_at, const long size,
+                         global const ${index}* indexes, const long indexes_at, const long count,
+                         global const ${word}* values, const long values_at, const long period, const long first,
+                         global const int* owners)
+{
+    const long j = get_global_id(0);
+    if (j >= count) return;
+    const long to = place_of(indexes[indexes_at + j], size);
+    if (owners[to] != (int) j) return;
+    for (int w = 0; w < ${words}; ++w)
+        target[target_at + to * ${words} + w] = values[values_at + (${value}) * ${words} + w];
+}
+% endif
