@@ -14,6 +14,14 @@
 ## or 1) · wide (an element needs 64 random bits) · part (elements of a work-item; 0: one block) · streams (nontemporal
 ## stores) · item (bytes of an element) · full (integers: all values of the words are in the range) · real (C type of the
 ## parameters low and step of "random" and "normal", else None).
+<%!
+    def polynomial(x, *terms):
+        """Horner's form of a polynomial in x."""
+        found = terms[-1]
+        for one in terms[-2::-1]:
+            found = f"({one} + {x} * {found})"
+        return found
+%>\
 <%
     per = lanes * (2 if wide else 4)  # elements at once
     word = "ulong8" if lanes == 8 else "ulong"
@@ -53,7 +61,6 @@ static void philox(const ulong block, const ulong stream, const uint key0, const
     suffix = "" if width == 1 else str(width)
     F, I, U = (("double", "long", "ulong") if wide else ("float", "int", "uint"))
     F, I, U = F + suffix, I + suffix, U + suffix
-    polynomial = lambda x, *c: c[-1] if len(c) == 1 else f"({c[0]} + {x} * {polynomial(x, *c[1:])})"
 %>\
 /* Two independent normal numbers from two words: radius sqrt(-2 log u), u in (0, 1], and an angle. */
 static void box_muller(const ${U} radius, const ${U} angle, ${F}* z0, ${F}* z1)

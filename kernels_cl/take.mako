@@ -35,7 +35,7 @@ kernel void take_rows(global ${word}* out_base, const long out_at, global const 
     const long at = get_global_id(0);
     if (at < rows * inner) {
         const long row = ${"at" if rows_only else "at / inner"};
-        const long o = ${"row / count" if outer else "0"}, j = ${"row - o * count" if outer else "row"};
+        const long ${"o = row / count, j = row - o * count" if outer else "j = row"};
         const long k = ${"0" if rows_only else "at - row * inner"};
         out[at] = source[${"o * outer_step + " if outer else ""}row_of(indexes[j], size) * step + k * inner_step];
     }
