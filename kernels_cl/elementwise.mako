@@ -121,12 +121,13 @@ __kernel void ${name}(__global ${out}* out, long out_at,
     const long column = get_global_id(0);
 % if not unit:
     const long row = (long)get_global_id(1) + (long)get_global_id(2) * (long)get_global_size(1);
-    if (column < columns && row < rows) {
-        long rest = row;
+    /* The divisions come before the condition: compilers then move them out of the loop over a row. */
+    long rest = row;
 % for axis in range(rank - 2, 0, -1):
-        const long k${axis} = rest % size${axis};
-        rest /= size${axis};
+    const long k${axis} = rest % size${axis};
+    rest /= size${axis};
 % endfor
+    if (column < columns && row < rows) {
         const long k0 = ${"column" if rank == 1 else "rest"};
 % if rank > 1:
         const long k${rank - 1} = column;

@@ -63,7 +63,15 @@ kernel void take_rows(global ${word}* out_base, const long out_at, global const 
 ## Copies rows row .. row + some - 1 of the result, whose indexes start at j.
 <%def name="some_rows(row, some)">
 % if rows_only:
-        for (long n = 0; n < ${some}; ++n) out[${row} + n] = from[row_of(indexes[j + n], size) * step];
+        long n = 0;
+        for (; n + 8 <= ${some}; n += 8) { /* eight loads in flight, one store */
+            global const ${index}* const eight = indexes + j + n;
+%   for k in range(8):
+            const ${word} w${k} = from[row_of(eight[${k}], size) * step];
+%   endfor
+            vstore8((${word}8) (${", ".join(f"w{k}" for k in range(8))}), 0, out + ${row} + n);
+        }
+        for (; n < ${some}; ++n) out[${row} + n] = from[row_of(indexes[j + n], size) * step];
 % else:
         for (long n = 0; n < ${some}; ++n) {
             global const ${word}* const words = from + row_of(indexes[j + n], size) * step;

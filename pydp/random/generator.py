@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import integer, switch
+from pydp.algorithms.arguments import axis_of, integer, switch
+from pydp.algorithms.moves import flip, take
 from pydp.algorithms.pieces import after_events, buffer_limit, device_of, needed
+from pydp.algorithms.sort import argsort
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
 from pydp.random.fill import Draw, Place, fill, fill_in_parts
 from pydp.random.philox import philox, words
+from pydp.runtime.arrays.data import Array, FieldData
 from pydp.runtime.call import Call
 from pydp.runtime.field.construct import empty
-from pydp.runtime.placement import check_out
+from pydp.runtime.placement import check_out, home_of
 from pydp.space import Extent
 
 _NAME = "Philox4x32-10"
@@ -46,7 +49,7 @@ class Generator:
 
     >>> rng = pydp.random.Generator(7)
     >>> rng.integers(0, 10, 6).get()
-    array([9, 1, 9, 7, 3, 1])
+    array([8, 1, 2, 1, 7, 6])
 
     Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, Parallel Random Numbers: As Easy as 1, 2, 3 (2011).
     """
@@ -191,7 +194,7 @@ class Generator:
         dtype: an integer dtype or bool. size: as for :meth:`random`.
 
         >>> pydp.random.Generator(3).integers(1, 6, 5, endpoint=True).get()
-        array([4, 3, 6, 5, 2])
+        array([5, 4, 4, 1, 2])
 
         Source: D. Lemire, Fast Random Integer Generation in an Interval (2019).
         """
@@ -203,12 +206,48 @@ class Generator:
         """`length` random bytes: the words of blocks, the lowest byte first.
 
         >>> pydp.random.Generator(1).bytes(3).hex()
-        '2a1e0e'
+        '7d5811'
         """
         count = _in_range(length, "length", 1 << 62)
         found = np.empty(-(-count // 4), np.uint32)
         self.integers(0, 1 << 32, dtype=np.uint32, out=found)
         return found.astype("<u4").tobytes()[:count]
+
+    def permutation(self, x: Any, axis: int = 0, *, device: Any = None, queue: Any = None, wait_for: Any = None) -> Any:
+        """The integers 0 to x - 1 (int64) in random order; or a copy of the array `x` with the elements along an axis
+        in random order, of the kind of `x`.
+
+        The order is that of one random key of 64 bits per element (a stable sort).
+
+        >>> sorted(pydp.random.Generator(1).permutation(4).get().tolist())
+        [0, 1, 2, 3]
+        """
+        where = {"device": device, "queue": queue, "wait_for": wait_for}
+        if hasattr(x, "shape") and len(x.shape):
+            return take(x, self._order(x.shape[axis_of(axis, len(x.shape))], x, where), axis, "clip", **where)
+        if isinstance(x, (list, tuple)):
+            return self.permutation(np.asarray(x), axis, **where)
+        return self._order(_in_range(x, "x", 1 << 48), None, where)
+
+    def shuffle(self, x: Any, axis: int = 0, *, device: Any = None, queue: Any = None, wait_for: Any = None) -> None:
+        """Put the elements of the array `x` along an axis into random order, in place; see :meth:`permutation`.
+
+        >>> x = np.arange(5)
+        >>> pydp.random.Generator(1).shuffle(x); np.sort(x)
+        array([0, 1, 2, 3, 4])
+        """
+        if not isinstance(x, (np.ndarray, FieldData, Array)):
+            raise InvalidArgument(f"x is a {type(x).__name__}; NumPy arrays, Fields and pyopencl Arrays are accepted")
+        made = self.permutation(x, axis, device=device, queue=queue, wait_for=wait_for)
+        flip(made, (), out=x, device=device, queue=queue)
+
+    def _order(self, n: int, like: Any, where: dict[str, Any]) -> Any:
+        """The positions of n elements in random order, on the device of an array."""
+        home = None if like is None else home_of(like)
+        if where["device"] is None and where["queue"] is None and home is not None:
+            where = {**where, "device": home}
+        keys = self.integers(0, _LONG, n, np.uint64, **where)
+        return argsort(keys, **where)
 
     def _draw(self, draw: Draw, size: Any, out: Any, device: Any, queue: Any, wait_for: Any) -> Any:
         """Make the numbers of a call."""

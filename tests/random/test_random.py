@@ -311,6 +311,29 @@ def test_bytes(device):
     assert rng.bytes(11) == blocks_of(state, 1).astype("<u4").tobytes()[:11] and rng.bytes(0) == b""
 
 
+def test_permutations(device):
+    rng = pydp.random.Generator(14)
+    state = rng.state
+    got = rng.permutation(1000).get()
+    assert np.array_equal(got, np.argsort(longs(blocks_of(state, 500)), kind="stable"))
+    x = np.arange(60, dtype=np.int32).reshape(20, 3)
+    for make in (np.array, pydp.field, lambda x: pyopencl.array.to_device(device.queue, x)):
+        for axis in (0, 1):
+            rng.state = state
+            order = np.argsort(longs(blocks_of(state, x.shape[axis]))[: x.shape[axis]], kind="stable")
+            mixed = rng.permutation(make(x), axis)
+            assert type(mixed) is type(make(x))
+            assert np.array_equal(mixed.get() if hasattr(mixed, "get") else mixed, np.take(x, order, axis))
+            rng.state = state
+            target = make(x)
+            assert rng.shuffle(target, axis) is None
+            assert np.array_equal(target.get() if hasattr(target, "get") else target, np.take(x, order, axis))
+    assert sorted(rng.permutation([3, 1, 2]).tolist()) == [1, 2, 3]
+    for wrong in (lambda: rng.permutation(1.5), lambda: rng.shuffle([1, 2]), lambda: rng.permutation(x, 2)):
+        with pytest.raises(pydp.InvalidArgument):
+            wrong()
+
+
 # --- results -------------------------------------------------------------------------------------------------------
 
 
