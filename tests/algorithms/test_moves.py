@@ -18,8 +18,9 @@ def mapped(device, monkeypatch, mapping):
     if mapping == "vector":
         needs.endless_loops(device)
     monkeypatch.setattr(gather, "mapping_of", lambda profile: mapping)
-    device.plans.evict()
-    return mapping
+    device.recordings.clear()
+    yield mapping
+    device.recordings.clear()
 
 
 def numbers(*shape, seed=0, dtype=np.int32, low=-50, high=50):

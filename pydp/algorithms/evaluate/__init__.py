@@ -7,19 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.evaluate.expression import Expression, expression_of, names_in
+from pydp.algorithms.evaluate.expression import WIDTH, Expression, expression_of, names_in
 from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators.tree import listed, quoted
-from pydp.dtypes import check_supported
+from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, explained_by
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.placement import normal_input
+from pydp.runtime.programs.program import kernel
 from pydp.runtime.recording import recorded
 
 __all__ = ["evaluate"]
+
+_PART = 4096  # elements of a work-item of the kernel for vectors
 
 
 def evaluate(
@@ -71,8 +74,39 @@ def _of_caller(expression: str, *scopes: Any) -> dict[str, Any]:
 def _evaluate(expression: str, values: dict[str, Any], *, out: Any, device: Any, queue: Any, wait_for: Any) -> Any:
     call, inputs, found, shape = _prepared(expression, values, out, device, queue, wait_for)
     result = call.output(shape, found.dtype)
-    elementwise.apply(call, "call", inputs, result, function=found.source)
+    if _on_vectors(call, inputs, found, result):
+        _launch_vectors(call, inputs, found, result)
+    else:
+        elementwise.apply(call, "call", inputs, result, function=found.source)
     return call.finish(result)
+
+
+def _on_vectors(call: Call, inputs: list[Operand | np.generic], found: Expression, result: Operand) -> bool:
+    """Whether the kernel for vectors applies: on CPUs, for contiguous arrays of one shape."""
+    profile = call.device.profile
+    if not found.vectors or profile.mapping != "vector" or profile.loop_limit is not None or not result.size:
+        return False
+    arrays = [one for one in inputs if isinstance(one, Operand)]
+    return all(
+        one.shape == result.shape and one.is_contiguous and (call.same(one, result) or not call.overlaps(one, result))
+        for one in (*arrays, result)
+    )
+
+
+def _launch_vectors(call: Call, inputs: list[Operand | np.generic], found: Expression, result: Operand) -> None:
+    numbers = [not isinstance(one, Operand) for one in inputs]
+    params = {
+        "declarations": c_declarations([one.dtype for one in inputs]),
+        "functions": [found.source, found.vectors],
+        "inputs": [{"type": c_name(one.dtype), "number": number} for one, number in zip(inputs, numbers, strict=True)],
+        "part": _PART,
+        "width": WIDTH,
+    }
+    ready = kernel(call.device, "evaluate_vectors.mako", "evaluate_all", params)
+    args: list[Any] = [result, np.int64(result.offset)]
+    for one in inputs:
+        args += [one, np.int64(one.offset)] if isinstance(one, Operand) else [one]
+    call.launch(ready, (-(-result.size // _PART),), (1,), *args, np.int64(result.size))
 
 
 def _prepared(

@@ -26,6 +26,7 @@ from pydp.algorithms.operators.tree import (
     binary,
     cast,
     conditional,
+    fold,
     member,
     quoted,
     type_of,
@@ -58,15 +59,19 @@ _ROUNDED = ("floor", "ceil", "trunc")  # integers stay as they are
 _TESTS = ("isnan", "isinf", "isfinite", "signbit")
 _WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _BOOL = np.dtype(bool)
+WIDTH = 16
+"""The elements of a vector."""
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A parsed expression. source: the C function ``evaluate`` of its names, in their order, with all that it needs."""
+    """A parsed expression. source: the C function ``evaluate`` of its names, in their order, with all that it needs.
+    vectors: the source of ``evaluate_vectors`` on float16, if all values are float32 and functions are called."""
 
     dtype: np.dtype
     source: str
     iterations: int
+    vectors: str = ""
 
 
 def names_in(text: str) -> list[str]:
@@ -91,7 +96,10 @@ def expression_of(text: str, values: tuple[tuple[str, Kind], ...], double: bool)
         body = expressions.assignable(parser.to(tree, kind), kind)
     except Refused as error:
         raise grammar.refused(text, "expression", 1, error) from None
-    parameters = ", ".join(f"const {parser.parameter(one)} {name}" for name, one in values)
+    parameters = ", ".join(f"const {parser.parameter(one)} {_c_name(n)}" for n, (_, one) in enumerate(values))
+    vectors = ""
+    if kind == np.float32 and any(one.kind == "call" for one in parser.made):
+        vectors = _on_vectors(text, values, double, expressions.helpers)
     needed = [np.dtype(one) for one, c_type in (("f2", "half"), ("f8", "double")) if c_type in expressions.scalars]
     source = c_declarations(needed)
     if expressions.helpers:
@@ -99,11 +107,46 @@ def expression_of(text: str, values: tuple[tuple[str, Kind], ...], double: bool)
 
         source += helpers_text(expressions.helpers)
     source += f"static {c_name(kind)} evaluate({parameters}) {{ return {body}; }}"
-    return Expression(kind, source, expressions.iterations)
+    return Expression(kind, source, expressions.iterations, vectors)
+
+
+def _on_vectors(text: str, values: tuple[tuple[str, Kind], ...], double: bool, known: set[tuple[str, str]]) -> str:
+    """The function on vectors of 16 floats: compilers do not vectorize calls of functions such as sin themselves. Empty
+    if the expression has other types. known: helper functions that the source has anyway."""
+    if any(isinstance(kind, np.dtype) and kind != np.float32 for _, kind in values):
+        return ""
+    parser = _Parser(text, dict(values), double, WIDTH)
+    expressions = _Text()
+    try:
+        tree = parser.tree()
+        if tree.type != Type("float", WIDTH):
+            return ""
+        body = expressions.whole(tree)
+    except (InvalidArgument, Refused):
+        return ""
+    parameters = ", ".join(
+        f"const {parser.parameter(kind)}{WIDTH if isinstance(kind, np.dtype) else ''} {_c_name(n)}"
+        for n, (_, kind) in enumerate(values)
+    )
+    source = ""
+    if expressions.helpers - known:
+        from pydp.lang.opencl.helpers import text as helpers_text
+
+        source = helpers_text(expressions.helpers - known)
+    return source + f"static float{WIDTH} evaluate_vectors({parameters}) {{ return {body}; }}"
+
+
+def _c_name(n: int) -> str:
+    """The C name of a value: the user's names may be words of OpenCL C."""
+    return f"v{n}"
 
 
 class _Text(Expressions):
     """C source, with functions of lane_functions.mako."""
+
+    def whole(self, tree: Node) -> str:
+        """The source of a tree as it is."""
+        return str(fold(tree, self._node).text)
 
     def _helped(self, node: Node, parts: Sequence[Any]) -> Any:
         return self._helper(node.symbol, str(node.type), parts)
@@ -112,7 +155,7 @@ class _Text(Expressions):
 class _Parser(grammar._Parser):
     """The parser, with NumPy's types. `kinds`: the kind of each node, by its id; `made` keeps the nodes."""
 
-    def __init__(self, text: str, values: dict[str, Kind], double: bool) -> None:
+    def __init__(self, text: str, values: dict[str, Kind], double: bool, width: int = 1) -> None:
         if len(text) > grammar.LONGEST:
             raise InvalidArgument(
                 f"expression has {len(text)} characters; expressions of at most {grammar.LONGEST} are accepted"
@@ -122,7 +165,8 @@ class _Parser(grammar._Parser):
         self.kinds: dict[int, Kind] = {}
         self.made: list[Node] = []
         types = {
-            name: type_of(kind) if isinstance(kind, np.dtype) else self._weak(kind) for name, kind in values.items()
+            name: Type(type_of(kind).name, width) if isinstance(kind, np.dtype) else self._weak(kind)
+            for name, kind in values.items()
         }
         super().__init__(text, "expression", types)
         self.used = True  # an expression of literals is accepted
@@ -152,15 +196,16 @@ class _Parser(grammar._Parser):
         return node
 
     def to(self, node: Node, kind: Kind) -> Node:
-        """A node converted to a kind."""
+        """A node converted to a kind. Vectors are not converted."""
         own = self.kind(node)
         if own == kind:
             return node
+        if node.type.width > 1:
+            raise Refused("vectors of one type are needed")
         if kind == _BOOL:
             zero = Node("literal", "0", (), Type("int"))
             return self._is(cast(Type("uchar"), binary("!=", node, zero)), _BOOL)
-        wanted = Type(c_name(self.strong(kind)))
-        return self._is(node if node.type == wanted else cast(wanted, node), kind)
+        return self._narrow(node, kind)
 
     def _resolved(self, ufunc: np.ufunc, what: str, *nodes: Node) -> tuple[Kind, ...]:
         """The dtypes of the arguments and the result of a NumPy function; weak kinds for weak arguments alone."""
@@ -206,9 +251,9 @@ class _Parser(grammar._Parser):
         }  # fmt: skip
 
     def _leaf(self, kind: str, symbol: str, children: tuple[Node, ...], type_: Type) -> Node:
-        node = Node(kind, symbol, children, type_)
         if kind == "name":
-            return self._is(node, self.given[symbol])
+            return self._is(Node(kind, _c_name(list(self.given).index(symbol)), children, type_), self.given[symbol])
+        node = Node(kind, symbol, children, type_)
         return self._is(
             node, float if type_.name == "float" else np.dtype({"uint": "u4", "long": "i8"}.get(type_.name, "i4"))
         )
@@ -243,8 +288,12 @@ class _Parser(grammar._Parser):
         return self._narrow(made, result)
 
     def _narrow(self, made: Node, kind: Kind) -> Node:
-        """A result in its own type: C computes small integers as int."""
+        """A node in the C type of its kind: C computes small integers as int, for example."""
         wanted = Type(c_name(self.strong(kind)))
+        if made.type.width > 1:
+            if made.type.name != wanted.name:
+                raise Refused("vectors of one type are needed")
+            return self._is(made, kind)
         return self._is(made if made.type == wanted else cast(wanted, made), kind)
 
     def _unary(self, symbol: str, operand: Node) -> Node:
