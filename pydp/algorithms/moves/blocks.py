@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from pydp.runtime.call import Call
 from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
 from pydp.space import MAX_RANK
+
+_MOST_COPIES = 16  # copies of a block that are launches of their own; more are one copy with repeated axes
 
 
 def _axes_of(axis: Any, rank: int) -> tuple[int, ...]:
@@ -237,6 +240,12 @@ def tile_array(
     steps = (0,) * (rank - source.rank) + source.strides
     result = call.output([count * size for count, size in zip(counts, sizes, strict=True)], source.dtype)
     refuse_shared(call, result, source)
+    source = source.view(sizes, steps)
+    if 0 < prod(counts) <= _MOST_COPIES:
+        for at in itertools.product(*(range(count) for count in counts)):
+            keys = (slice(k * size, (k + 1) * size) for k, size in zip(at, sizes, strict=True))
+            call.copy(source, part_of(result, *keys))
+        return call.finish(result)
     shape = tuple(one for pair in zip(counts, sizes, strict=True) for one in pair)
     from_ = tuple(one for step in steps for one in (0, step))
     to = tuple(one for size, step in zip(sizes, result.strides, strict=True) for one in (size * step, step))
