@@ -212,11 +212,15 @@ static ulong draw_again(const ulong block, const int word, const ulong stream, c
 %   endif
         /* Lemire's method: a draw whose fraction is below 2^bits % range is rejected, so that all values are equally likely. */
         if (${"any(" + " | ".join(f"(rest{k} < threshold)" for k in range(len(draws))) + ")" if lanes > 1 else " || ".join(f"rest{k} < threshold" for k in range(len(draws)))}) {
+            ulong again[${len(draws) * lanes}], rest[${len(draws) * lanes}];
 %   for k in range(len(draws)):
-%     for l in range(lanes):
-            if (${at(f"rest{k}", l, lanes)} < threshold)
-                ${at(f"d{k}", l, lanes)} = draw_again(${block} + ${l}, ${k}, stream, key0, key1, range, threshold);
-%     endfor
+            ${f"vstore8(d{k}, {k}, again); vstore8(rest{k}, {k}, rest);" if lanes > 1 else f"again[{k}] = d{k}; rest[{k}] = rest{k};"}
+%   endfor
+            for (int m = 0; m < ${len(draws) * lanes}; ++m)
+                if (rest[m] < threshold)
+                    again[m] = draw_again(${block} + m % ${lanes}, m / ${lanes}, stream, key0, key1, range, threshold);
+%   for k in range(len(draws)):
+            d${k} = ${f"vload8({k}, again)" if lanes > 1 else f"again[{k}]"};
 %   endfor
         }
 %   for t, names in enumerate(lists):

@@ -67,8 +67,8 @@ def fill(call: Call, target: Operand, draw: Draw, place: Place) -> None:
 
 
 def mapping_of(profile: Profile) -> str:
-    """The mapping of the kernels on a device."""
-    return profile.mapping
+    """The mapping of the kernels on a device. A driver that limits loops vectorizes over work-items itself."""
+    return profile.mapping if profile.loop_limit is None else "simt"
 
 
 def launch_of(device: Any, draw: Draw, n: int) -> tuple[Kernel, tuple[int, ...], tuple[int, ...]]:
@@ -77,7 +77,7 @@ def launch_of(device: Any, draw: Draw, n: int) -> tuple[Kernel, tuple[int, ...],
     vector = mapping_of(profile) == "vector"
     lanes = _LANES if vector else 1
     beyond_cache = n * draw.dtype.itemsize > profile.l2_bytes * profile.compute_units
-    streams = vector and profile.kind == "cpu" and profile.loop_limit is None and not profile.is_simulator
+    streams = vector and profile.kind == "cpu" and not profile.is_simulator
     integers = draw.kind == "integers"
     params = {
         "kind": draw.kind,

@@ -25,7 +25,8 @@ WORD = np.uint64(0xFFFFFFFF)
 
 
 @pytest.fixture
-def mapped(monkeypatch, mapping):
+def mapped(device, monkeypatch, mapping):
+    needs.vector_mapping(device, mapping)
     monkeypatch.setattr(filling, "mapping_of", lambda profile: mapping)
     return mapping
 
