@@ -385,8 +385,8 @@ def test_wrong_arguments(device):
     state = rng.state
     for call, match in [
         (lambda: rng.random(3, np.int32), "float32 and float64 are accepted"),
-        (lambda: rng.random(-1), ""),
-        (lambda: rng.random("3"), ""),
+        (lambda: rng.random(-1), "negative size"),
+        (lambda: rng.random("3"), "takes integers"),
         (lambda: rng.random(3, out=np.zeros(4, np.float32)), "equal shapes"),
         (lambda: rng.random(out=np.zeros(4, np.int32)), "float32 is needed"),
         (lambda: rng.random(out=np.broadcast_to(np.float32(1), 4)), "read-only"),
