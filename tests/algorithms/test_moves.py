@@ -134,18 +134,17 @@ def test_put_into_other_arrays(device):
     np.put(part, indexes, values)
     want[:, 60:0:-2] = part
     same(guarded, want)
-    target, want = np.zeros(50, "3f8"), np.zeros(50, "3f8")
     records = np.zeros(40, [("a", "u1"), ("b", "<i4")])
     news = np.ones(2, records.dtype)
     pydp.put(records, [3, 5, 3], news)
     assert records[[3, 5]].tolist() == [(1, 1), (1, 1)] and not records[[0, 4, 6]]["b"].any()
-    a = numbers(10)
+    a, places = numbers(10), np.zeros(10, np.int32)
     pydp.put(a, 2, 5.7)
     assert a[2] == 5
     with pytest.raises(pydp.InvalidArgument, match="v has no elements"):
         pydp.put(a, [1], [])
     with pytest.raises(pydp.InvalidArgument, match="shares memory"):
-        pydp.put(a, a % 2, 1)
+        pydp.put(places, places, 1)
 
 
 # --- where ---------------------------------------------------------------------------------------------------------
