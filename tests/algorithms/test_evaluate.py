@@ -49,7 +49,7 @@ def test_functions(device):
     same(pydp.evaluate("isnan(x)", x=np.array([1, np.nan], np.float32)), [False, True])
     same(
         pydp.evaluate("popcount((uint)n)", n=N),
-        np.array([[bin(v & 0xFFFFFFFF).count("1") for v in r] for r in N], np.uint32),
+        np.array([[bin(int(v) & 0xFFFFFFFF).count("1") for v in r] for r in N], np.uint32),
     )
 
 

@@ -160,11 +160,11 @@ def _kind(value: Any) -> Any:
     return int if isinstance(value, int) else float
 
 
-def _number(value: Any, kind: Any, double: bool) -> np.generic:
+def _number(value: Any, kind: Any, double: bool) -> Any:
     """A number as an argument of the kernel."""
     try:
         if isinstance(kind, np.dtype):
-            made: np.generic = np.asarray(value, kind)[()]
+            made: Any = np.asarray(value, kind)[()]
             return made
         return np.int64(value) if kind is int else np.float64(value) if double else np.float32(value)
     except OverflowError:
