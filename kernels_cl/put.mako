@@ -7,18 +7,25 @@
 ##
 ## Parameters: word (C type of the words that elements are copied by) · words (per element) · index (C type of the
 ## indexes) · mode (see take.mako) · mapping · period (values are repeated).
-static long place_of(const long i, const long size)
+/* The position of index i. Negative indexes are negated in their own type: one driver assumes that a long converted from
+   an int is not negative. */
+static long place_of(const ${index} i, const long size)
 {
 % if mode == "plain":
     return i;
-% elif mode == "negative":
-    return i < 0 ? i + size : i;
 % elif mode == "clip":
     return i < 0 ? 0 : i >= size ? size - 1 : i;
 % else:
-    if (i >= 0 && i < size) return i;
-    const long r = i % size;
-    return r < 0 ? r + size : r;
+    if (i < 0) {
+        const long below = (long) ((u${index}) 0 - (u${index}) i);
+%   if mode == "negative":
+        return size - below;
+%   else:
+        const long rest = below % size;
+        return rest ? size - rest : 0;
+%   endif
+    }
+    return ${"i" if mode == "negative" else "i < size ? i : i % size"};
 % endif
 }
 <% value = "(j + first) % period" if period else "j + first" %>\
