@@ -48,7 +48,7 @@ kernel void put_reset(global int* owners, global const ${index}* indexes, const 
                       const long size)
 {
     const long j = get_global_id(0);
-    if (j < count) owners[place_of(indexes[indexes_at + j], size)] = -1;
+    if (j < count) atomic_xchg(owners + place_of(indexes[indexes_at + j], size), -1); /* equal indexes meet here */
 }
 
 kernel void put_claim(global int* owners, global const ${index}* indexes, const long indexes_at, const long count,

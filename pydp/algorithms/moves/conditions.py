@@ -56,7 +56,7 @@ def _where(condition: Any, yes: Any, no: Any, *, out: Any, device: Any, queue: A
     call = Call.begin(arrays, out=out, device=device, queue=queue, wait_for=wait_for)
     operands = {name: call.input(name) for name in arrays}
     kind = _common(operands, yes, no)
-    inputs: list[Operand | np.generic] = []
+    inputs: list[Any] = []
     for name, one in values.items():
         if name in operands:
             inputs.append(operands[name])

@@ -212,7 +212,7 @@ def _launch_put(call: Call, made: Operand, indexes: Operand, values: Operand, ho
     }
     store = kernel(call.device, "put.mako", "put_elements", params)
     size, number, start = np.int64(made.size), np.int64(count), np.int64(indexes.offset + first)
-    args = (made, np.int64(made.offset * words), size, indexes, start, number)
+    args: tuple[Any, ...] = (made, np.int64(made.offset * words), size, indexes, start, number)
     args += (values, np.int64(values.offset * words), np.int64(values.size), np.int64(first))
     if mapping == "vector":
         groups = 1 if count <= _FEW else min(profile.compute_units, made.size)

@@ -76,10 +76,10 @@ def _pairs(given: Any, rank: int, name: str) -> np.ndarray:
         ) from None
 
 
-def _fill(value: Any, dtype: np.dtype) -> np.generic:
+def _fill(value: Any, dtype: np.dtype) -> Any:
     try:
         with np.errstate(all="ignore"):
-            made: np.generic = np.asarray(value).astype(dtype)[()]
+            made: Any = np.asarray(value).astype(dtype)[()]
             return made
     except (TypeError, ValueError):
         raise InvalidArgument(f"constant_values has {value!r}, which is no value of {dtype}") from None
