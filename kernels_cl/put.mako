@@ -2,8 +2,9 @@
 ##
 ## "vector": put_elements. The target is cut into as many ranges as there are work-groups (of one work-item). Each
 ## work-item reads all indexes, and stores the elements that fall into its range, in order.
-## "simt": three kernels, one work-item per index, with an int32 owner for each element of the target. put_reset sets the
-## owners of the named elements to -1, put_claim finds the largest j of each, put_elements stores these.
+## "simt": three kernels with an int32 owner for each element of the target. put_reset, with a work-item per element, sets
+## the owners to -1. put_claim and put_elements, with a work-item per index, find the largest j of each element and store
+## its value.
 ##
 ## Parameters: word (C type of the words that elements are copied by) · words (per element) · index (C type of the
 ## indexes) · mode (see take.mako) · mapping · period (values are repeated).
@@ -44,11 +45,10 @@ kernel void put_elements(global ${word}* target, const long target_at, const lon
     }
 }
 % else:
-kernel void put_reset(global int* owners, global const ${index}* indexes, const long indexes_at, const long count,
-                      const long size)
+kernel void put_reset(global int* owners, const long size)
 {
-    const long j = get_global_id(0);
-    if (j < count) atomic_xchg(owners + place_of(indexes[indexes_at + j], size), -1); /* equal indexes meet here */
+    const long k = get_global_id(0);
+    if (k < size) owners[k] = -1;
 }
 
 kernel void put_claim(global int* owners, global const ${index}* indexes, const long indexes_at, const long count,

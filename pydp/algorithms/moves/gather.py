@@ -221,8 +221,9 @@ def _launch_put(call: Call, made: Operand, indexes: Operand, values: Operand, ho
     owners = call.scratch(4 * made.size)
     group = min(_GROUP, profile.max_group_size)
     sizes = (-(-count // group) * group,), (group,)
-    for name in ("put_reset", "put_claim"):
-        call.launch(kernel(call.device, "put.mako", name, params), *sizes, owners, indexes, start, number, size)
+    reset, claim = (kernel(call.device, "put.mako", name, params) for name in ("put_reset", "put_claim"))
+    call.launch(reset, (-(-made.size // group) * group,), (group,), owners, size)
+    call.launch(claim, *sizes, owners, indexes, start, number, size)
     call.launch(store, *sizes, *args, owners)
 
 
