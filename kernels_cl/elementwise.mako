@@ -11,6 +11,7 @@
 ## "complex" | "bool" | "opaque"}) ·
 ## op. For "copy" "add" "sub" "mul" "div": compute (C type of the operation) · unsigned (its unsigned form, or "") ·
 ## scalar (component type of a complex compute type) · lane (of compute) · out_lane.
+## For "call": function (the source of a C function ``evaluate`` of all inputs in their own types).
 ## For "eq" "ne" "lt" "le" "gt" "ge": relation (the C operator) · pair (how to compare two elements: comparison.pair in
 ## pydp/runtime). The parameters of other operations are None.
 ##
@@ -92,7 +93,7 @@ ${compute} quotient(${compute} a, ${compute} b)
                 : (${compute})((a.x * ratio + a.y) / divisor, (a.y * ratio - a.x) / divisor);
 }
 % endif
-
+${function}
 __kernel void ${name}(__global ${out}* out, long out_at,
 % for n, one in enumerate(inputs):
 % if one["number"]:
@@ -120,12 +121,13 @@ __kernel void ${name}(__global ${out}* out, long out_at,
     const long column = get_global_id(0);
 % if not unit:
     const long row = (long)get_global_id(1) + (long)get_global_id(2) * (long)get_global_size(1);
-    if (column < columns && row < rows) {
-        long rest = row;
+    /* The divisions come before the condition: compilers then move them out of the loop over a row. */
+    long rest = row;
 % for axis in range(rank - 2, 0, -1):
-        const long k${axis} = rest % size${axis};
-        rest /= size${axis};
+    const long k${axis} = rest % size${axis};
+    rest /= size${axis};
 % endfor
+    if (column < columns && row < rows) {
         const long k0 = ${"column" if rank == 1 else "rest"};
 % if rank > 1:
         const long k${rank - 1} = column;
@@ -149,6 +151,8 @@ ${members_equal(*ends, pair["members"], 0)}
 ${scalars_related(*ends, pair, relation)}
         out[${place("out")}] = (uchar)found;
 % endif
+% elif op == "call":
+        out[${place("out")}] = evaluate(${", ".join("a%d" % n if one["number"] else "a%d[%s]" % (n, place("a%d" % n)) for n, one in enumerate(inputs))});
 % else:
 % for n, one in enumerate(inputs):
 % if not one["number"]:

@@ -15,12 +15,13 @@ pytestmark = pytest.mark.host
 
 PUBLIC = """
 BuildFailed CheckFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError
-UnsupportedOnDevice VectorError all any argmax argmin argsort argwhere atomic_add atomic_and atomic_max atomic_min
-atomic_or atomic_sub atomic_xor bincount checked compress count_nonzero device devices dot empty explain extent field
-flatnonzero fma forall full grid group_barrier histogram index inner local_field logsumexp math matmul max mean min
-min_max nanargmax nanargmin nanmax nanmean nanmin nanstd nansum nanvar nonzero norm partition private_field prod project
-read_only record reduce reduce_by_key run_length_encode scan section select sort sort_by_key std sum tile transpose tune
-unique using var vdot vector where zeros
+UnsupportedOnDevice VectorError adjacent_difference all any argmax argmin argsort argwhere atomic_add atomic_and
+atomic_max atomic_min atomic_or atomic_sub atomic_xor bincount checked compress concatenate count_nonzero device
+devices diff dot empty evaluate explain extent field flatnonzero flip fma forall full grid group_barrier histogram
+index inner local_field logsumexp math matmul max mean min min_max moveaxis nanargmax nanargmin nanmax nanmean nanmin
+nanstd nansum nanvar nonzero norm pad partition private_field prod project put random read_only record reduce
+reduce_by_key roll run_length_encode scan section select sort sort_by_key stack std sum swapaxes take tile tile_array
+transpose tune unique using var vdot vector where zeros
 """.split()
 
 

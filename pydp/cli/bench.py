@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _OTHERS = (
     "forall",
     "vector_functions",
+    "random",
+    "moves",
+    "evaluate",
     "barrier",
     "lds",
     "overhead",
@@ -63,7 +66,8 @@ def bench(
     """Run each BENCHMARK and compare it with the device's limits, NumPy and other libraries that are installed.
 
     Without BENCHMARK, it runs all except tuning, which takes half an hour. A BENCHMARK is an algorithm,
-    vector_functions (kernels of users, compared with Numba), barrier (implementations of barriers), lds (bank conflicts
+    vector_functions (kernels of users, compared with Numba), random (random numbers), moves (data movement), evaluate
+    (expressions of arrays), barrier (implementations of barriers), lds (bank conflicts
     of local memory), overhead (the time of a call beyond the driver's own), first_call (the first call of a new
     function), compat (pydp.compat.pyopencl compared with pyopencl) or tuning (tuned specializations compared with all
     candidates).

@@ -114,12 +114,14 @@ def apply(
     inputs: Sequence[Operand | np.generic],
     target: Operand,
     turning: TransposeTiling | None = None,
+    function: str = "",
 ) -> None:
     """Enqueue ``target[...] = op(inputs...)``; inputs are numbers or operands that broadcast to the target.
 
     op: "copy", "add", "sub", "mul", "div", computed in the target's dtype; or "eq", "ne", "lt", "le", "gt", "ge" of two
-    inputs, compared as NumPy does, with a boolean target. Raises UnsupportedOnDevice for a dtype without arithmetic on
-    the device.
+    inputs, compared as NumPy does, with a boolean target; or "call": the C function ``evaluate`` of the source
+    `function` on the inputs in their own types (float for a half number). Raises UnsupportedOnDevice for a dtype
+    without arithmetic on the device.
     """
     if target.size == 0:
         return
@@ -132,10 +134,10 @@ def apply(
             if call.overlaps(one, target) and not call.same(one, target):
                 one = _aside(call, one)
         ready.append(one)
-    key = ("elementwise", op, turning, *(_layout(one) for one in (target, *ready)))
+    key = ("elementwise", op, turning, function, *(_layout(one) for one in (target, *ready)))
     plan = call.device.plans.get(key)
     if plan is None:
-        plan = call.device.plans.make(key, _plan, call.device, op, ready, target, turning)
+        plan = call.device.plans.make(key, _plan, call.device, op, ready, target, turning, function)
     args: list[Any] = [target.buffer, np.int64(target.offset)]
     for one in ready:
         if isinstance(one, Operand):
@@ -158,7 +160,14 @@ def _aside(call: Launcher, operand: Operand) -> Operand:
     return packed.view(operand.shape, broadcast_strides(shape, c_strides(shape), operand.shape, operand.name))
 
 
-def _plan(device: Device, op: str, inputs: list[Any], target: Operand, turning: TransposeTiling | None) -> Prepared:
+def _plan(
+    device: Device,
+    op: str,
+    inputs: list[Any],
+    target: Operand,
+    turning: TransposeTiling | None,
+    function: str = "",
+) -> Prepared:
     arrays = [one for one in inputs if isinstance(one, Operand)]
     compares = op in comparison.UFUNCS
     for one in (target, *arrays):
@@ -174,7 +183,7 @@ def _plan(device: Device, op: str, inputs: list[Any], target: Operand, turning: 
     unit = len(sizes) == 1 and all(step == [1] for step in steps)
     dtypes = tuple(one.dtype for one in inputs)
     numbers = tuple(not isinstance(one, Operand) for one in inputs)
-    params = _params(op, dtypes, numbers, target.dtype, len(sizes), unit)
+    params = {**_params(op, dtypes, numbers, target.dtype, len(sizes), unit), "function": function}
     columns, rows = sizes[-1], prod(sizes[:-1])
     rest: list[Any] = []
     if not unit:

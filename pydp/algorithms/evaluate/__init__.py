@@ -1,0 +1,186 @@
+"""``pydp.evaluate``: an expression of arrays in one pass over memory."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.evaluate.expression import WIDTH, Expression, expression_of, names_in
+from pydp.algorithms.iteration_budget import call_budget
+from pydp.algorithms.operators.tree import listed, quoted
+from pydp.dtypes import c_declarations, c_name, check_supported
+from pydp.errors import InvalidArgument
+from pydp.model.explanation import Explanation, Given, explained_by
+from pydp.runtime.arrays import elementwise
+from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.call import Call
+from pydp.runtime.placement import normal_input
+from pydp.runtime.programs.program import kernel
+from pydp.runtime.recording import recorded
+
+__all__ = ["evaluate"]
+
+_PART = 4096  # elements of a work-item of the kernel for vectors
+
+
+def evaluate(
+    expression: str, /, *, out: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, **values: Any
+) -> Any:
+    """Compute an expression of arrays elementwise, in one kernel and without temporary arrays.
+
+    expression: text such as ``"a * x + sin(y)"``, in the grammar of operators (see :mod:`pydp.algorithms.operators`):
+    numbers, names, ``+ - * / % << >> < > <= >= == != & ^ | && || ! ~``, ``condition ? x : y``, casts ``(float)x``, and
+    OpenCL C's functions of numbers, also by NumPy's names (``where``, ``arctan2``, ``maximum``, ``power``, ...).
+
+    values: arrays and numbers by name, which broadcast. Without any, the names are variables of the caller, as in
+    numexpr. The result has the kind of the first array in the expression. out: array for the result; it may be one of
+    the arrays.
+
+    Types are NumPy's: int32 + float32 is float64, ``/`` of integers is a float, ``%`` has the sign of the divisor,
+    comparisons give bool. Python's numbers and literals without suffix take the type of the other operand. Integers
+    wrap, and their quotients by zero are 0 for ``%``. Two integers are compared in their common dtype.
+
+    Raises InvalidArgument for mistakes in the expression, with the column, for missing names, for shapes that do not
+    broadcast, and for complex numbers and records; UnsupportedOnDevice if the device lacks float64 or float16.
+
+    >>> x, y = np.array([1, 2, 3], np.float32), np.array([4], np.float32)
+    >>> pydp.evaluate("2 * x + y")
+    array([ 6.,  8., 10.], dtype=float32)
+    >>> pydp.evaluate("n % 2 == 0 ? n : -n", n=np.arange(4, dtype=np.int32))
+    array([ 0, -1,  2, -3], dtype=int32)
+    """
+    if not isinstance(expression, str):
+        raise InvalidArgument(f"expression is a {type(expression).__name__}; a text is accepted")
+    if not values:
+        frame = sys._getframe(1)
+        values = _of_caller(expression, frame.f_locals, frame.f_globals)
+    return _evaluate(expression, values, out=out, device=device, queue=queue, wait_for=wait_for)
+
+
+def _of_caller(expression: str, *scopes: Any) -> dict[str, Any]:
+    """The variables of the caller that the expression names."""
+    found = {}
+    for name in names_in(expression):
+        place = next((one for one in scopes if name in one), None)
+        if place is None:
+            raise InvalidArgument(f"the name {quoted(name)} is not a variable of the caller; pass it as a keyword")
+        found[name] = place[name]
+    return found
+
+
+@recorded
+def _evaluate(expression: str, values: dict[str, Any], *, out: Any, device: Any, queue: Any, wait_for: Any) -> Any:
+    call, inputs, found, shape = _prepared(expression, values, out, device, queue, wait_for)
+    result = call.output(shape, found.dtype)
+    if _on_vectors(call, inputs, found, result):
+        _launch_vectors(call, inputs, found, result)
+    else:
+        elementwise.apply(call, "call", inputs, result, function=found.source)
+    return call.finish(result)
+
+
+def _on_vectors(call: Call, inputs: list[Operand | np.generic], found: Expression, result: Operand) -> bool:
+    """Whether the kernel for vectors applies: on CPUs, for contiguous arrays of one shape."""
+    profile = call.device.profile
+    if not found.vectors or profile.mapping != "vector" or profile.loop_limit is not None or not result.size:
+        return False
+    arrays = [one for one in inputs if isinstance(one, Operand)]
+    return all(
+        one.shape == result.shape and one.is_contiguous and (call.same(one, result) or not call.overlaps(one, result))
+        for one in (*arrays, result)
+    )
+
+
+def _launch_vectors(call: Call, inputs: list[Operand | np.generic], found: Expression, result: Operand) -> None:
+    numbers = [not isinstance(one, Operand) for one in inputs]
+    params = {
+        "declarations": c_declarations([one.dtype for one in inputs]),
+        "functions": [found.source, found.vectors],
+        "inputs": [{"type": c_name(one.dtype), "number": number} for one, number in zip(inputs, numbers, strict=True)],
+        "part": _PART,
+        "width": WIDTH,
+    }
+    ready = kernel(call.device, "evaluate_vectors.mako", "evaluate_all", params)
+    args: list[Any] = [result, np.int64(result.offset)]
+    for one in inputs:
+        args += [one, np.int64(one.offset)] if isinstance(one, Operand) else [one]
+    call.launch(ready, (-(-result.size // _PART),), (1,), *args, np.int64(result.size))
+
+
+def _prepared(
+    expression: str, values: dict[str, Any], out: Any, device: Any, queue: Any, wait_for: Any
+) -> tuple[Call, list[Operand | np.generic], Expression, tuple[int, ...]]:
+    """(call, inputs, the parsed expression, shape of the result)."""
+    used = names_in(expression)
+    missing = [name for name in used if name not in values]
+    if missing:
+        raise InvalidArgument(
+            f"expression uses {listed(missing)}, which has no value; values of {listed(list(values))} are given"
+        )
+    arrays = {name: normal_input(name, values[name]) for name in used if not _is_number(values[name])}
+    call = Call.begin(arrays, out=out, device=device, queue=queue, wait_for=wait_for)
+    operands = {name: call.input(name) for name in arrays}
+    for name, one in operands.items():
+        if one.dtype.kind not in "biuf":
+            raise InvalidArgument(f"{name} has dtype {one.dtype}; real numbers and bools are accepted")
+    kinds = tuple((name, operands[name].dtype if name in operands else _kind(values[name])) for name in used)
+    double = bool(call.device.profile.fp64)
+    found = expression_of(expression, kinds, double)
+    for what, dtype in [
+        ("the result", found.dtype),
+        *((name, kind) for name, kind in kinds if isinstance(kind, np.dtype)),
+    ]:
+        check_supported(dtype, call.device, what)
+    if not double and "double" in found.source:
+        check_supported(np.float64, call.device, "the expression")
+    call_budget(call.device.profile.loop_limit, found.iterations, "the expression")
+    inputs: list[Operand | np.generic] = []
+    for name, kind in kinds:
+        if name in operands:
+            inputs.append(operands[name])
+        else:
+            inputs.append(_number(values[name], kind, double))
+    try:
+        shape = np.broadcast_shapes(*(one.shape for one in operands.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {one.shape}" for name, one in operands.items())
+        raise InvalidArgument(f"the shapes do not match: {shapes}; shapes that broadcast are accepted") from None
+    return call, inputs, found, shape
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
+
+
+def _kind(value: Any) -> Any:
+    if isinstance(value, (np.generic, bool)):
+        return np.dtype(bool) if isinstance(value, bool) else value.dtype
+    return int if isinstance(value, int) else float
+
+
+def _number(value: Any, kind: Any, double: bool) -> Any:
+    """A number as an argument of the kernel."""
+    try:
+        if isinstance(kind, np.dtype):
+            made: Any = np.asarray(value, kind)[()]
+            return made
+        return np.int64(value) if kind is int else np.float64(value) if double else np.float32(value)
+    except OverflowError:
+        raise InvalidArgument(f"the number {value} is too large; integers of 64 bits are accepted") from None
+
+
+def _explain(given: Given) -> Explanation:
+    """Explain ``evaluate(expression, **values)``."""
+    values = given.values
+    places = (given.out, given.device, given.queue, given.wait_for)
+    call, inputs, found, shape = _prepared(given.expression, values, *places)
+    facts = {"device": call.device.name, "result": f"{shape} {found.dtype}", "inputs": len(inputs)}
+    choices = ["one kernel computes all elements; each array is read once"]
+    return Explanation(
+        f"evaluate {given.expression!r} on {call.device.name}", facts, choices, {"evaluate": found.source}
+    )
+
+
+explained_by(evaluate, _explain)

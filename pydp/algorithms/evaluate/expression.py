@@ -1,0 +1,368 @@
+"""Expressions of arrays: the grammar of operator expressions, with several names and with NumPy's types.
+
+The parser of `operators.grammar` makes each node by a function of `operators.tree`. Here these functions first convert
+the operands to the dtype in which NumPy computes. Literals without suffix and Python numbers are weak, as in NumPy 2:
+they take the dtype of the other operand.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.operators import grammar
+from pydp.algorithms.operators.calls import CASTS, FUNCTIONS, call
+from pydp.algorithms.operators.text import Expressions
+from pydp.algorithms.operators.tree import (
+    INTEGERS,
+    Node,
+    Refused,
+    Type,
+    binary,
+    cast,
+    conditional,
+    fold,
+    member,
+    quoted,
+    type_of,
+    unary,
+    vector,
+)
+from pydp.dtypes import c_declarations, c_name
+from pydp.errors import InvalidArgument
+
+Kind = Any
+"""The type of a value: a dtype, or int or float for weak numbers."""
+
+_UFUNCS = {
+    **{"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "%": np.remainder},
+    **{"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift, ">>": np.right_shift},
+}
+_COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
+_NAMES = {  # NumPy's names of OpenCL C's functions
+    **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")},
+    **{"absolute": "abs", "maximum": "max", "minimum": "min", "power": "pow"},
+}
+_OF_FLOATS = {  # computed in the dtype of NumPy's function
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "log1p": np.log1p, "sqrt": np.sqrt, "cbrt": np.cbrt, "rint": np.rint, "fabs": np.fabs, "hypot": np.hypot,
+    "atan2": np.arctan2, "copysign": np.copysign, "nextafter": np.nextafter,
+}  # fmt: skip
+_ROUNDED = ("floor", "ceil", "trunc")  # integers stay as they are
+_TESTS = ("isnan", "isinf", "isfinite", "signbit")
+_WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_BOOL = np.dtype(bool)
+WIDTH = 16
+"""The elements of a vector."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A parsed expression. source: the C function ``evaluate`` of its names, in their order, with all that it needs.
+    vectors: the source of ``evaluate_vectors`` on float16, if all values are float32 and functions are called."""
+
+    dtype: np.dtype
+    source: str
+    iterations: int
+    vectors: str = ""
+
+
+def names_in(text: str) -> list[str]:
+    """The names of values in an expression, in the order of their first use."""
+    found = []
+    for match in _WORD.finditer(text):
+        word, after = match[0], text[match.end() :].lstrip()
+        known = word in CASTS or word in grammar._CONSTANTS or word in grammar._DOUBLES
+        if not known and not after.startswith("(") and word not in found:
+            found.append(word)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def expression_of(text: str, values: tuple[tuple[str, Kind], ...], double: bool) -> Expression:
+    """Parse an expression. values: the names and their kinds. double: the device has float64."""
+    parser = _Parser(text, dict(values), double)
+    tree = parser.tree()
+    kind = parser.strong(parser.kind(tree))
+    expressions = _Text()
+    try:
+        body = expressions.assignable(parser.to(tree, kind), kind)
+    except Refused as error:
+        raise grammar.refused(text, "expression", 1, error) from None
+    parameters = ", ".join(f"const {parser.parameter(one)} {_c_name(n)}" for n, (_, one) in enumerate(values))
+    vectors = ""
+    if kind == np.float32 and any(one.kind == "call" for one in parser.made):
+        vectors = _on_vectors(text, values, double, expressions.helpers)
+    needed = [np.dtype(one) for one, c_type in (("f2", "half"), ("f8", "double")) if c_type in expressions.scalars]
+    source = c_declarations(needed)
+    if expressions.helpers:
+        from pydp.lang.opencl.helpers import text as helpers_text
+
+        source += helpers_text(expressions.helpers)
+    source += f"static {c_name(kind)} evaluate({parameters}) {{ return {body}; }}"
+    return Expression(kind, source, expressions.iterations, vectors)
+
+
+def _on_vectors(text: str, values: tuple[tuple[str, Kind], ...], double: bool, known: set[tuple[str, str]]) -> str:
+    """The function on vectors of 16 floats: compilers do not vectorize calls of functions such as sin themselves. Empty
+    if the expression has other types. known: helper functions that the source has anyway."""
+    if any(isinstance(kind, np.dtype) and kind != np.float32 for _, kind in values):
+        return ""
+    parser = _Parser(text, dict(values), double, WIDTH)
+    expressions = _Text()
+    try:
+        tree = parser.tree()
+        if tree.type != Type("float", WIDTH):
+            return ""
+        body = expressions.whole(tree)
+    except (InvalidArgument, Refused):
+        return ""
+    parameters = ", ".join(
+        f"const {parser.parameter(kind)}{WIDTH if isinstance(kind, np.dtype) else ''} {_c_name(n)}"
+        for n, (_, kind) in enumerate(values)
+    )
+    source = ""
+    if expressions.helpers - known:
+        from pydp.lang.opencl.helpers import text as helpers_text
+
+        source = helpers_text(expressions.helpers - known)
+    return source + f"static float{WIDTH} evaluate_vectors({parameters}) {{ return {body}; }}"
+
+
+def _c_name(n: int) -> str:
+    """The C name of a value: the user's names may be words of OpenCL C."""
+    return f"v{n}"
+
+
+class _Text(Expressions):
+    """C source, with functions of lane_functions.mako."""
+
+    def whole(self, tree: Node) -> str:
+        """The source of a tree as it is."""
+        return str(fold(tree, self._node).text)
+
+    def _helped(self, node: Node, parts: Sequence[Any]) -> Any:
+        return self._helper(node.symbol, str(node.type), parts)
+
+
+class _Parser(grammar._Parser):
+    """The parser, with NumPy's types. `kinds`: the kind of each node, by its id; `made` keeps the nodes."""
+
+    def __init__(self, text: str, values: dict[str, Kind], double: bool, width: int = 1) -> None:
+        if len(text) > grammar.LONGEST:
+            raise InvalidArgument(
+                f"expression has {len(text)} characters; expressions of at most {grammar.LONGEST} are accepted"
+            )
+        self.double = double
+        self.given = values
+        self.kinds: dict[int, Kind] = {}
+        self.made: list[Node] = []
+        types = {
+            name: Type(type_of(kind).name, width) if isinstance(kind, np.dtype) else self._weak(kind)
+            for name, kind in values.items()
+        }
+        super().__init__(text, "expression", types)
+        self.used = True  # an expression of literals is accepted
+
+    def _weak(self, kind: Kind) -> Type:
+        return Type("long" if kind is int else "double" if self.double else "float")
+
+    def parameter(self, kind: Kind) -> str:
+        """The C type of a parameter."""
+        return c_name(kind) if isinstance(kind, np.dtype) else str(self._weak(kind))
+
+    def strong(self, kind: Kind) -> np.dtype:
+        """The dtype of a result."""
+        if isinstance(kind, np.dtype):
+            return kind
+        return np.dtype(np.int64) if kind is int else np.dtype(np.float64 if self.double else np.float32)
+
+    # --- kinds
+
+    def kind(self, node: Node) -> Kind:
+        """The kind of a node."""
+        return self.kinds[id(node)]
+
+    def _is(self, node: Node, kind: Kind) -> Node:
+        self.made.append(node)
+        self.kinds[id(node)] = kind
+        return node
+
+    def to(self, node: Node, kind: Kind) -> Node:
+        """A node converted to a kind. Vectors are not converted."""
+        own = self.kind(node)
+        if own == kind:
+            return node
+        if node.type.width > 1:
+            raise Refused("vectors of one type are needed")
+        if kind == _BOOL:
+            zero = Node("literal", "0", (), Type("int"))
+            return self._is(cast(Type("uchar"), binary("!=", node, zero)), _BOOL)
+        return self._narrow(node, kind)
+
+    def _resolved(self, ufunc: np.ufunc, what: str, *nodes: Node) -> tuple[Kind, ...]:
+        """The dtypes of the arguments and the result of a NumPy function; weak kinds for weak arguments alone."""
+        kinds = [self.kind(one) for one in nodes]
+        weak = [one for one in kinds if not isinstance(one, np.dtype)]
+        try:
+            found = ufunc.resolve_dtypes((*(self._for_numpy(one, kinds) for one in kinds), None))
+        except TypeError:
+            raise Refused(f"{what} is not defined for {', '.join(map(self._name_of, kinds))}") from None
+        if len(weak) == len(kinds):
+            own = tuple({"i": int, "u": int}.get(one.kind, _BOOL if one.kind == "b" else float) for one in found)
+            return own
+        return tuple(found)
+
+    def _for_numpy(self, kind: Kind, kinds: list[Kind]) -> Any:
+        """A kind as resolve_dtypes takes it; weak kinds alone stand for their default dtypes."""
+        if isinstance(kind, np.dtype) or any(isinstance(one, np.dtype) for one in kinds):
+            return kind
+        return self.strong(kind) if kind is int else np.dtype(np.float64)
+
+    @staticmethod
+    def _name_of(kind: Kind) -> str:
+        return str(kind) if isinstance(kind, np.dtype) else kind.__name__
+
+    def common(self, *nodes: Node) -> Kind:
+        """NumPy's common kind."""
+        kinds = [self.kind(one) for one in nodes]
+        if not any(isinstance(one, np.dtype) for one in kinds):
+            return float if float in kinds else int
+        samples = [one if isinstance(one, np.dtype) else one(0) for one in kinds]
+        return np.result_type(*samples)
+
+    # --- the functions that make nodes
+
+    def _made(self, column: int, make: Callable[..., Node], *given: object) -> Node:
+        return super()._made(column, self._rules.get(make, make) if make is not Node else self._leaf, *given)
+
+    @property
+    def _rules(self) -> dict[Any, Callable[..., Node]]:
+        return {
+            grammar._literal: self._number, binary: self._binary, unary: self._unary, conditional: self._choice,
+            call: self._call, cast: self._cast, member: self._refused, vector: self._refused,
+        }  # fmt: skip
+
+    def _leaf(self, kind: str, symbol: str, children: tuple[Node, ...], type_: Type) -> Node:
+        if kind == "name":
+            return self._is(Node(kind, _c_name(list(self.given).index(symbol)), children, type_), self.given[symbol])
+        node = Node(kind, symbol, children, type_)
+        return self._is(
+            node, float if type_.name == "float" else np.dtype({"uint": "u4", "long": "i8"}.get(type_.name, "i4"))
+        )
+
+    def _number(self, word: str) -> Node:
+        node = grammar._literal(word)
+        if node.type.name == "real":
+            return self._is(node, float)
+        if node.type.name in ("float", "half"):
+            return self._is(node, np.dtype(f"f{node.type.size}"))
+        weak = node.symbol.isdigit()
+        return self._is(node, int if weak else np.dtype(f"{'u' if node.type.name[0] == 'u' else 'i'}{node.type.size}"))
+
+    def _refused(self, *given: object) -> Node:
+        raise Refused("members and vectors are not accepted in an expression of arrays")
+
+    def _binary(self, symbol: str, left: Node, right: Node) -> Node:
+        if symbol in ("&&", "||"):
+            return self._is(binary(symbol, self.to(left, _BOOL), self.to(right, _BOOL)), _BOOL)
+        if symbol in _COMPARISONS:
+            met = self.common(left, right)
+            return self._is(binary(symbol, self.to(left, met), self.to(right, met)), _BOOL)
+        first, second, result = self._resolved(_UFUNCS[symbol], f"the operator {symbol!r}", left, right)
+        one, other = self.to(left, first), self.to(right, second)
+        if result == _BOOL:  # + is "or", * is "and"
+            made = binary({"+": "|", "*": "&"}.get(symbol, symbol), one, other)
+        elif symbol == "%":
+            kind = Type(c_name(self.strong(result)))
+            made = Node("helped", "mod", (one, other), kind)
+        else:
+            made = binary(symbol, one, other)
+        return self._narrow(made, result)
+
+    def _narrow(self, made: Node, kind: Kind) -> Node:
+        """A node in the C type of its kind: C computes small integers as int, for example."""
+        wanted = Type(c_name(self.strong(kind)))
+        if made.type.width > 1:
+            if made.type.name != wanted.name:
+                raise Refused("vectors of one type are needed")
+            return self._is(made, kind)
+        return self._is(made if made.type == wanted else cast(wanted, made), kind)
+
+    def _unary(self, symbol: str, operand: Node) -> Node:
+        kind = self.kind(operand)
+        if symbol == "!" or (symbol == "~" and kind == _BOOL):
+            return self._is(unary("!", self.to(operand, _BOOL)), _BOOL)
+        if kind == _BOOL:
+            raise Refused(f"the operator {symbol!r} is not defined for bool; '!' and '~' are accepted")
+        return self._narrow(unary(symbol, operand), kind)
+
+    def _choice(self, condition: Node, yes: Node, no: Node) -> Node:
+        met = self.common(yes, no)
+        return self._narrow(conditional(self.to(condition, _BOOL), self.to(yes, met), self.to(no, met)), met)
+
+    def _cast(self, target: Type, operand: Node) -> Node:
+        if target.width > 1:
+            return self._refused()
+        letter = "f" if not target.is_integer else "u" if target.name[0] == "u" else "i"
+        return self._is(cast(target, operand), np.dtype(f"{letter}{target.size}"))
+
+    def _call(self, name: str, arguments: Sequence[Node]) -> Node:
+        own = _NAMES.get(name, name)
+        if own == "where" and len(arguments) == 3:
+            return self._choice(*arguments)
+        if own in _ROUNDED and len(arguments) == 1 and self._is_whole(arguments[0]):
+            return arguments[0]
+        if own == "abs" and len(arguments) == 1:
+            return self._magnitude(arguments[0])
+        if own in _TESTS:
+            return self._is(call(own, [self._as_float(one) for one in arguments]), _BOOL)
+        if own in ("max", "min"):
+            met = self.common(*arguments)
+            return self._narrow(call(own, [self.to(one, met) for one in arguments]), met)
+        if own == "pow" and len(arguments) == 2:
+            return self._power(*arguments)
+        ufunc = _OF_FLOATS.get(own)
+        if ufunc is not None and len(arguments) == ufunc.nin:
+            *kinds, result = self._resolved(ufunc, name, *arguments)
+            return self._narrow(
+                call(own, [self.to(one, kind) for one, kind in zip(arguments, kinds, strict=True)]), result
+            )
+        if own not in FUNCTIONS:
+            raise Refused(
+                f"the function {quoted(name)} is unknown; NumPy's and OpenCL C's functions of numbers are accepted"
+            )
+        try:
+            made = call(own, arguments)
+        except Refused:
+            made = call(own, [self._as_float(one) for one in arguments])
+        if made.type.width > 1 or made.type.record is not None:
+            return self._refused()
+        letter = "i" if made.type.is_signed else "u" if made.type.name in INTEGERS else "f"
+        return self._is(made, float if made.type.name == "real" else np.dtype(f"{letter}{made.type.size}"))
+
+    def _is_whole(self, node: Node) -> bool:
+        kind = self.kind(node)
+        return kind is int or (isinstance(kind, np.dtype) and kind.kind in "iub")
+
+    def _as_float(self, node: Node) -> Node:
+        return self.to(node, self.strong(float)) if self._is_whole(node) else node
+
+    def _magnitude(self, node: Node) -> Node:
+        kind = self.kind(node)
+        if kind == _BOOL:
+            return node
+        return self._narrow(call("abs" if self._is_whole(node) else "fabs", [node]), kind)
+
+    def _power(self, base: Node, exponent: Node) -> Node:
+        if self._is_whole(base) and self._is_whole(exponent):
+            raise Refused("pow is not defined for two integers; multiply, or convert one with (float) or (double)")
+        *_, result = self._resolved(np.power, "pow", base, exponent)
+        return self._narrow(call("pow", [self.to(base, result), self.to(exponent, result)]), result)

@@ -1,0 +1,118 @@
+"""``pydp.where``: elements chosen by a condition; of one value, in vector functions and in Python; or `nonzero`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.select import nonzero
+from pydp.dtypes import c_name
+from pydp.errors import InvalidArgument
+from pydp.runtime.arrays import elementwise
+from pydp.runtime.arrays.data import Array, FieldData
+from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.call import Call
+from pydp.runtime.placement import normal_input
+from pydp.runtime.recording import recorded
+
+_MISSING: Any = object()
+
+
+def where(
+    condition: Any, yes: Any = _MISSING, no: Any = _MISSING,
+    *, out: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+) -> Any:  # fmt: skip
+    """Elements of `yes` where `condition` is not zero, and of `no` elsewhere, as ``numpy.where``.
+
+    The arguments are arrays or numbers that broadcast; the result has NumPy's common dtype of `yes` and `no`, and the
+    kind of the first array. out: array for the result; it may be one of the inputs. Without `yes` and `no`, the result
+    is ``nonzero(condition)``. Inside a vector function, and for a condition and values that are not arrays, the result
+    is `yes` if the condition is true, else `no`.
+
+    Raises InvalidArgument for shapes that do not broadcast, and for records of different dtypes.
+
+    >>> pydp.where(np.array([True, False, True]), np.array([1, 2, 3]), 0)
+    array([1, 0, 3])
+    """
+    places = {"device": device, "queue": queue, "wait_for": wait_for}
+    if yes is _MISSING and no is _MISSING:
+        return nonzero(condition, **places)
+    if yes is _MISSING or no is _MISSING:
+        raise InvalidArgument("where is given one of two values; both or none are accepted")
+    if not _is_array(condition) and not _is_array(yes) and not _is_array(no):
+        return yes if condition else no
+    return _where(condition, yes, no, out=out, **places)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, FieldData, Array, list))
+
+
+@recorded
+def _where(condition: Any, yes: Any, no: Any, *, out: Any, device: Any, queue: Any, wait_for: Any) -> Any:
+    values = {"condition": condition, "yes": yes, "no": no}
+    arrays = {name: normal_input(name, one) for name, one in values.items() if _is_array(one)}
+    call = Call.begin(arrays, out=out, device=device, queue=queue, wait_for=wait_for)
+    operands = {name: call.input(name) for name in arrays}
+    kind = _common(operands, yes, no)
+    inputs: list[Any] = []
+    for name, one in values.items():
+        if name in operands:
+            inputs.append(operands[name])
+        elif name == "condition":
+            inputs.append(np.uint8(bool(one)))
+        else:
+            inputs.append(np.asarray(one).astype(kind)[()])
+    shape = _broadcast([one.shape for one in operands.values()])
+    result = call.output(shape, kind)
+    elementwise.apply(call, "call", inputs, result, function=_function(inputs, kind))
+    return call.finish(result)
+
+
+def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise InvalidArgument(
+            f"the shapes {', '.join(map(str, shapes))} do not match; shapes that broadcast are accepted"
+        ) from None
+
+
+def _common(operands: dict[str, Operand], yes: Any, no: Any) -> np.dtype:
+    kinds = [operands[name].dtype if name in operands else one for name, one in (("yes", yes), ("no", no))]
+    try:
+        return np.result_type(*kinds).newbyteorder("=")
+    except TypeError:
+        names = [str(getattr(one, "dtype", one)) for one in kinds]
+        raise InvalidArgument(
+            f"{names[0]} and {names[1]} have no common dtype; dtypes that NumPy combines are accepted"
+        ) from None
+
+
+def _function(inputs: list[Any], kind: np.dtype) -> str:
+    """The C function of where."""
+    names = [_c_type(one) for one in inputs]
+    condition = inputs[0].dtype
+    if condition.kind not in "biufc":
+        raise InvalidArgument(f"condition has dtype {condition}; numbers and bools are accepted")
+    test = "c.x != 0 || c.y != 0" if condition.kind == "c" else "c != 0"
+    made = [converted(name, one.dtype, kind) for name, one in (("x", inputs[1]), ("y", inputs[2]))]
+    return (
+        f"static {c_name(kind)} evaluate(const {names[0]} c, const {names[1]} x, const {names[2]} y) "
+        f"{{ return ({test}) ? {made[0]} : {made[1]}; }}"
+    )
+
+
+def _c_type(one: Any) -> str:
+    return "float" if isinstance(one, np.generic) and one.dtype == np.float16 else c_name(one.dtype)
+
+
+def converted(text: str, given: np.dtype, to: np.dtype) -> str:
+    """A C value of one dtype in another, into which NumPy converts it safely."""
+    if given == to or given.kind == "V":
+        return text
+    if to.kind == "c":
+        part = c_name(np.dtype(f"f{to.itemsize // 2}"))
+        return f"convert_{c_name(to)}({text})" if given.kind == "c" else f"({c_name(to)}) (({part}) {text}, 0)"
+    return f"({c_name(to)}) {text}"

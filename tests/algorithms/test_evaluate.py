@@ -1,0 +1,139 @@
+"""pydp.evaluate against NumPy: operators, functions, types, names, broadcasting, mistakes."""
+
+from __future__ import annotations
+
+import needs
+import numpy as np
+import pyopencl.array
+import pytest
+
+import pydp
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((2, 40, 50)).astype(np.float32)
+N, M = RNG.integers(-9, 10, (2, 40, 50)).astype(np.int32)
+
+
+def same(got, want):
+    got = got.get() if hasattr(got, "get") else got
+    want = np.asarray(want)
+    assert got.dtype == want.dtype and got.shape == want.shape
+    if want.dtype.kind == "f":
+        np.testing.assert_allclose(got, want, rtol=16 * np.finfo(want.dtype).eps, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.oclgrind
+def test_operators(device):
+    same(pydp.evaluate("2 * x + y / 3 - 1.5", x=X, y=Y), 2 * X + Y / 3 - np.float32(1.5))
+    same(pydp.evaluate("n * m + (n & m) - (n | 3) ^ (m << 2)", n=N, m=M), N * M + (N & M) - (N | 3) ^ (M << 2))
+    with np.errstate(divide="ignore"):
+        same(pydp.evaluate("n % m", n=N, m=M), N % M)
+    same(pydp.evaluate("n % 5 + -n", n=N), N % 5 + -N)
+    same(pydp.evaluate("n < m && !(n == 3) || m != n", n=N, m=M), (N < M) & ~(N == 3) | (M != N))
+    same(pydp.evaluate("(x > 0) & ~(y > 0)", x=X, y=Y), (X > 0) & ~(Y > 0))
+    same(pydp.evaluate("x > y ? x : y - 1", x=X, y=Y), np.where(X > Y, X, Y - 1))
+    same(pydp.evaluate("where(n > 0, n, 0)", n=N), np.where(N > 0, N, 0).astype(np.int32))
+    same(pydp.evaluate("(int)x + n", x=X, n=N), X.astype(np.int32) + N)
+
+
+@pytest.mark.oclgrind
+def test_functions(device):
+    same(pydp.evaluate("sqrt(fabs(x)) + hypot(x, y)", x=X, y=Y), np.sqrt(np.abs(X)) + np.hypot(X, Y))
+    got = pydp.evaluate("sin(x) * exp(-y) + arctan2(x, y)", x=X, y=Y)
+    np.testing.assert_allclose(got, np.sin(X) * np.exp(-Y) + np.arctan2(X, Y), rtol=1e-5, atol=1e-5)
+    same(pydp.evaluate("maximum(x, y) - min(x, 0.5)", x=X, y=Y), np.maximum(X, Y) - np.minimum(X, np.float32(0.5)))
+    same(pydp.evaluate("abs(n) + max(n, m)", n=N, m=M), np.abs(N) + np.maximum(N, M))
+    same(pydp.evaluate("floor(x) + ceil(y) + floor(n % 2)", x=X, y=Y, n=X), np.floor(X) + np.ceil(Y) + np.floor(X % 2))
+    same(pydp.evaluate("isnan(x)", x=np.array([1, np.nan], np.float32)), [False, True])
+    same(
+        pydp.evaluate("popcount((uint)n)", n=N),
+        np.array([[bin(int(v) & 0xFFFFFFFF).count("1") for v in r] for r in N], np.uint32),
+    )
+
+
+def test_types_are_numpys(device):
+    values = {
+        "b": N > 0, "i1": N.astype(np.int8), "u1": M.astype(np.uint8), "i2": M.astype(np.int16), "i4": N,
+        "u4": M.astype(np.uint32), "i8": N.astype(np.int64), "f4": X,
+    }  # fmt: skip
+    if device.profile.fp64:
+        values["f8"] = Y.astype(np.float64)
+    pairs = [
+        ("b", "i1"),
+        ("i1", "u1"),
+        ("i1", "i1"),
+        ("i2", "f4"),
+        ("i4", "u4"),
+        ("u1", "f4"),
+        ("i4", "i8"),
+        ("f4", "f8"),
+    ]
+    pairs += [("i4", "f4")]
+    for one, other in pairs:
+        if other not in values:
+            continue
+        a, b = values[one], values[other]
+        want = a * b + 3
+        if want.dtype == np.float64 and not device.profile.fp64:
+            with pytest.raises(pydp.UnsupportedOnDevice):
+                pydp.evaluate("a * b + 3", a=a, b=b)
+            continue
+        same(pydp.evaluate("a * b + 3", a=a, b=b), want)
+    same(pydp.evaluate("a + b", a=N > 0, b=M > 0), (N > 0) + (M > 0))
+    same(pydp.evaluate("a * 2", a=values["i1"]), values["i1"] * 2)
+    same(pydp.evaluate("a * c", a=X, c=2.5), X * np.float32(2.5))
+    same(pydp.evaluate("a * c", a=N, c=3), N * 3)
+    same(pydp.evaluate("a * c", a=values["i1"], c=np.int32(3)), values["i1"] * np.int32(3))
+    same(pydp.evaluate("x * k + (n + 1)", x=X, k=2, n=values["i1"]), X * 2 + (values["i1"] + np.int8(1)))
+    needs.dtype(device, np.float64)
+    same(pydp.evaluate("a / b", a=N, b=np.int32(4)), N / 4)
+    same(pydp.evaluate("sqrt(n * n)", n=N), np.sqrt(N * N))
+    same(pydp.evaluate("a * 1.5", a=N), N * 1.5)
+
+
+def test_names_broadcasting_and_kinds(device):
+    a, x = np.float32(3), X[0]
+    same(pydp.evaluate("a * x + Y"), a * x + Y)
+    same(pydp.evaluate("x - y", x=X[:, :1], y=Y[::-1, ::-1]), X[:, :1] - Y[::-1, ::-1])
+    same(pydp.evaluate("x * y", x=X.T[::2], y=Y.T[::2]), X.T[::2] * Y.T[::2])
+    field = pydp.evaluate("x + 1", x=pydp.field(X))
+    assert isinstance(field, pydp.Field)
+    same(field, X + 1)
+    array = pydp.evaluate("x + 1", x=pyopencl.array.to_device(device.queue, X))
+    assert isinstance(array, pyopencl.array.Array)
+    out = X.copy()
+    assert pydp.evaluate("2 * x", x=out, out=out) is out
+    same(out, 2 * X)
+    same(pydp.evaluate("x + x[0]".replace("[0]", ""), x=X[:0]), X[:0])
+    fields = [pydp.field(X), pydp.field(Y)]
+    for n in range(4):
+        same(pydp.evaluate("a * x + y", a=float(n), x=fields[0], y=fields[1]), np.float32(n) * X + Y)
+    assert "evaluate" in str(pydp.explain(pydp.evaluate, "x + 1", x=X))
+
+
+def test_mistakes(device):
+    for text, match in [
+        ("x +", "ends where a value"),
+        ("x + z", "'?z'?"),
+        ("foo(x)", "the function 'foo' is unknown"),
+        ("x[0]", "is not accepted"),
+        ("x.y", "members and vectors"),
+        ("x & 1", "not defined"),
+        ("(float4)(x)", "members and vectors"),
+        ("-(x > 0)", "bool"),
+        ("x; y", "not accepted"),
+    ]:
+        with pytest.raises(pydp.InvalidArgument, match=match):
+            pydp.evaluate(text, x=X, y=Y)
+    with pytest.raises(pydp.InvalidArgument, match="pow"):
+        pydp.evaluate("pow(n, 2)", n=N)
+    with pytest.raises(pydp.InvalidArgument, match="complex64"):
+        pydp.evaluate("x + 1", x=X.astype(np.complex64))
+    with pytest.raises(pydp.InvalidArgument, match="shapes"):
+        pydp.evaluate("x + y", x=X, y=Y[:3])
+    with pytest.raises(pydp.InvalidArgument, match="not a variable"):
+        pydp.evaluate("nonesuch + 1")
+    with pytest.raises(pydp.InvalidArgument, match="text"):
+        pydp.evaluate(3)
