@@ -6,13 +6,29 @@
 ## Mapping "simt": a work-item stores one element; it finds the element by binary search. Launch: one work-item for each
 ## element of the result. No local memory, no barrier.
 ## Parameters: mapping, declarations, word (C type of an element; None: the index i is stored, as int), uniform (every
-## element has `repeats` copies; there are no ends), flat (outer and inner are 1), part.
+## element has `repeats` copies; there are no ends), flat (outer and inner are 1), part, wide (vectors of 8 store short
+## runs: positions behind a run are stored again by the next run of the same work-item).
 ${declarations}
 % if uniform:
 #define END(i) (((i) + 1) * repeats)
 % else:
 /* Clipped, so that wrong ends never lead outside of the result. */
 #define END(i) ((i) == n - 1 ? total : clamp(ends[i], 0L, total))
+% endif
+
+% if mapping == "vector" and not uniform:
+/* The number of ends among the first `diagonal` of ends and positions, merged. */
+static long split(const long diagonal, global const long* restrict ends, const long n, const long total) {
+    long low = max(0L, diagonal - total), high = min(diagonal, n);
+    while (low < high) {
+        const long probe = (low + high) / 2;
+        if (END(probe) <= diagonal - probe - 1)
+            low = probe + 1;
+        else
+            high = probe;
+    }
+    return low;
+}
 % endif
 
 kernel void repeat_elements(
@@ -56,20 +72,25 @@ kernel void repeat_elements(
 % else:
     const long start = min((long) get_global_id(0) * ${part}, n + total);
     const long stop = min(start + ${part}, n + total);
-    long i = max(0L, start - total), high = min(start, n);
-    while (i < high) {
-        const long probe = (i + high) / 2;
-        if (END(probe) <= start - probe - 1)
-            i = probe + 1;
-        else
-            high = probe;
-    }
-    long j = start - i;
+    long i = split(start, ends, n, total), j = start - i;
+% if wide:
+    const long last = stop - split(stop, ends, n, total); /* the end of the positions of this work-item */
+% endif
     for (; i < n && i + j < stop; ++i) {
         const long end = min(END(i), stop - i);
 % endif
 % if word and flat:
         const ${word} value = x[x_at + i];
+% if wide:
+        if (j + 8 <= ${"stop" if uniform else "last"}) {
+            vstore8((${word}8) value, 0, out + j);
+            if (end <= j + 8) {
+                j = max(j, end);
+                continue;
+            }
+            j += 8;
+        }
+% endif
         for (; j < end; ++j) out[j] = value;
 % elif word:
         for (long o = 0; o < outer; ++o)

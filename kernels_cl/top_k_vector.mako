@@ -5,10 +5,13 @@
 ## than the threshold; these go to the buffer. When the buffer is full, it drops all but the k best: the new threshold is
 ## found bit by bit, by counting ranks. Of equal ranks it keeps the first, so a later element must have a larger rank.
 ## Launch: one work-item for each part, `parts` for each row, in work-groups of 1. Parts have at least k elements.
-## Parameters: key (unsigned C type of the key's size), kind, key_bits, descending, rank_window (see
-## sort_radix_elements), index (C type of the indexes in the buffer), block (a multiple of 16).
+## Parameters: declarations, key (unsigned C type of the key's size), kind, key_bits, descending, rank_window (see
+## sort_radix_elements), index (C type of the indexes in the buffer), block (a multiple of 16), native (C type of the
+## key, to compare whole blocks with the threshold's value; None: blocks are compared by ranks), mask_words (number of
+## ulong in a vector comparison of native values).
 <%namespace name="elements" file="sort_radix_elements.mako"/>
 <% rank_bits = 64 if key_bits == 64 else 32 %>
+${declarations}
 typedef ${"ulong" if key_bits == 64 else "uint"} RANK;
 typedef ${"ulong" if key_bits == 64 else "uint"}16 RANK16;
 ${elements.order("encoded", "rank_of", key, "RANK", "RANK")}
@@ -38,6 +41,29 @@ static RANK keep_best(global RANK* restrict ranks, global ${index}* restrict pla
     return threshold;
 }
 
+% if native:
+<% mask = {8: "char", 16: "short", 32: "int", 64: "long"}[key_bits] %>
+typedef ${mask}16 MASK16;
+
+static int any_of(const MASK16 mask) {
+<% words = mask_words %>
+    const ulong${words} w${words} = as_ulong${words}(mask);
+% while words > 2:
+    const ulong${words // 2} w${words // 2} = w${words}.lo | w${words}.hi;
+<% words //= 2 %>
+% endwhile
+    return (w2.x | w2.y) != 0;
+}
+
+/* The value of a kept element of this rank. */
+static ${native} value_of(global const ${key}* x, global const RANK* ranks, global const ${index}* places,
+                          const RANK rank) {
+    int i = 0;
+    while (ranks[i] != rank) ++i;
+    return ((global const ${native}*) x)[places[i]];
+}
+% endif
+
 kernel void top_k_candidates(global const ${key}* restrict x, const long x_at, const long row_step, const long n,
                              const int parts, const int k, const int capacity, global RANK* restrict ranks,
                              global ${index}* restrict places, global RANK* restrict found_ranks,
@@ -56,12 +82,33 @@ kernel void top_k_candidates(global const ${key}* restrict x, const long x_at, c
     }
     int count = k;
     RANK threshold = keep_best(ranks, places, count, k);
+% if native:
+    ${native} limit = value_of(x, ranks, places, threshold);
+% endif
     long i = from + k;
     for (; i + ${block} <= end; i += ${block}) {
+% if native:
+% for v in range(block // 16):
+        const ${native}16 values${v} = vload16(${v}, (global const ${native}*) x + i);
+% endfor
+<%
+    if kind != "f":
+        better = [f"(values{v} {'<' if descending else '>'} limit)" for v in range(block // 16)]
+    elif descending: # NaN is the worst, so a limit of NaN lets all numbers through
+        better = [f"((values{v} < limit) | ((values{v} == values{v}) & (limit_is_nan)))" for v in range(block // 16)]
+    else:
+        better = [f"~(values{v} <= limit)" for v in range(block // 16)]
+%>
+% if kind == "f" and descending:
+        const MASK16 limit_is_nan = (MASK16) (limit != limit ? -1 : 0);
+% endif
+        if (any_of(${" | ".join(better)})) {
+% else:
 % for v in range(block // 16):
         const RANK16 ranks${v} = ranks_of(encoded_many(vload16(${v}, x + i)));
 % endfor
         if (any(${" | ".join(f"(ranks{v} > threshold)" for v in range(block // 16))})) {
+% endif
             for (int j = 0; j < ${block}; ++j) {
                 const RANK rank = rank_of(encoded(x[i + j]));
                 ranks[count] = rank;
@@ -71,6 +118,9 @@ kernel void top_k_candidates(global const ${key}* restrict x, const long x_at, c
             if (count > capacity - ${block} - 1) {
                 threshold = keep_best(ranks, places, count, k);
                 count = k;
+% if native:
+                limit = value_of(x, ranks, places, threshold);
+% endif
             }
         }
     }

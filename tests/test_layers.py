@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent / "pydp"
 LAYERS = {
     "pydp": ["cli", "verify", "compat", "algorithms", "math", "lang", "offline", "tuning", "model", "groups", "runtime",
              "local_memory", "space", "dtypes", "errors"],
-    "pydp.algorithms": ["explain", "merge segments", "search", "runs", "forall histogram reductions select sort transpose", "matmul reduce", "scan",
+    "pydp.algorithms": ["explain", "sets", "merge segments top_k", "search", "runs",
+                        "forall histogram reductions select sort transpose", "matmul reduce", "scan",
                         "composed registry", "lookback pieces", "operators", "arguments iteration_budget"],
     "pydp.lang": ["operator", "compile", "opencl", "analysis", "barriers", "execute", "frontend", "vector", "source",
                   "ir", "intrinsics", "numpy_math"],

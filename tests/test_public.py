@@ -15,13 +15,14 @@ pytestmark = pytest.mark.host
 
 PUBLIC = """
 BuildFailed CheckFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError
-UnsupportedOnDevice VectorError all any argmax argmin argsort argwhere atomic_add atomic_and atomic_max atomic_min
-atomic_or atomic_sub atomic_xor bincount checked compress count_nonzero device devices dot empty explain extent field
-flatnonzero fma forall full grid group_barrier histogram index inner local_field logsumexp math matmul max mean merge
-merge_by_key min min_max nanargmax nanargmin nanmax nanmean nanmin nanstd nansum nanvar nonzero norm partition
-private_field prod project read_only record reduce reduce_by_key repeat run_length_decode run_length_encode scan
-scan_by_key searchsorted section segmented_argsort segmented_reduce segmented_sort select sort sort_by_key std sum
-tile transpose tune unique using var vdot vector where zeros
+UnsupportedOnDevice VectorError all any argmax argmin argpartition argsort argwhere atomic_add atomic_and atomic_max
+atomic_min atomic_or atomic_sub atomic_xor bincount checked compress count_nonzero device devices dot empty explain
+extent field flatnonzero fma forall full grid group_barrier histogram index inner intersect1d isin lexsort local_field
+logsumexp math matmul max mean merge merge_by_key min min_max nanargmax nanargmin nanmax nanmean nanmin nanstd nansum
+nanvar nonzero norm partition private_field prod project read_only record reduce reduce_by_key repeat
+run_length_decode run_length_encode scan scan_by_key searchsorted section segmented_argsort segmented_reduce
+segmented_sort select setdiff1d setxor1d sort sort_by_key std sum tile top_k transpose tune union1d unique using var
+vdot vector where zeros
 """.split()
 
 

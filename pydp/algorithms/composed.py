@@ -78,7 +78,7 @@ def launch_elements(call: Call, ready: Any, count: int, *args: Any) -> None:
 def take_rows(call: Call, x: Operand, indexes: Operand, out: Operand) -> None:
     """Enqueue ``out[row, j] = x[row, indexes[row, j]]``, for operands of rank 2 with equal numbers of rows. Rows of the
     indexes may be longer than those of the contiguous `out`."""
-    if not out.size:
+    if not out.size or not x.size:
         return
     words = movable(x.dtype)
     params = {

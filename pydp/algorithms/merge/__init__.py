@@ -107,7 +107,7 @@ class _Plan:
 def _prepare(arrays: dict[str, Any], spec: Any, where: dict[str, Any], outputs: int) -> _Prepared:
     call = Call.begin(arrays, outputs=outputs, **where)
     operands = [call.input(name) for name in arrays]
-    keys, values = operands[:: outputs], operands[1::2] if outputs == 2 else []
+    keys, values = operands[::outputs], operands[1::2] if outputs == 2 else []
     for one in keys:
         if len(one.shape) != 1:
             raise InvalidArgument(f"{one.name} has shape {one.shape}; a sorted array of rank 1 is accepted")

@@ -27,7 +27,7 @@ class MergeSpec:
     """
 
     mapping: str
-    stretch: int = 16384
+    stretch: int = 65536
     chains: int = 4
     lanes: int = 128
     items: int = 11
@@ -66,7 +66,7 @@ def _local_bytes(problem: MergeProblem, spec: MergeSpec) -> int:
 
 
 def _default(profile: Profile, problem: MergeProblem) -> MergeSpec:
-    stretch = 16384 if profile.loop_limit is None else _LOOP_BOUND_STRETCH
+    stretch = 65536 if profile.loop_limit is None else _LOOP_BOUND_STRETCH
     vector = MergeSpec("vector", stretch, barriers="auto" if profile.kind == "gpu" else "group")
     if profile.mapping != "simt":
         return vector

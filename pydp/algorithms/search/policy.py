@@ -71,7 +71,9 @@ def _space(profile: Profile, problem: SearchProblem) -> list[SearchSpec]:
     base = _default(profile, problem)
     if base.mapping == "simt":
         return [base, *variants(base, chains=(2, 4), part=(4,))]
-    found = variants(base, chains=(16, 32, 64), part=(512, 2048)) if problem.numbers else variants(base, chains=(1, 4, 8))
+    found = (
+        variants(base, chains=(16, 32, 64), part=(512, 2048)) if problem.numbers else variants(base, chains=(1, 4, 8))
+    )
     return [one for one in dict.fromkeys([base, *found]) if _check(profile, problem, one) is None]
 
 
@@ -115,4 +117,3 @@ def group_size(profile: Profile) -> int:
 
 
 FAMILY = Family("search", SearchSpec, _default, _space, _check, _counts)
-

@@ -23,9 +23,15 @@ from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import Expected, host
 
-__all__ = """
-    SegmentSpec repeat run_length_decode scan_by_key segmented_argsort segmented_reduce segmented_sort
-""".split()
+__all__ = [
+    "SegmentSpec",
+    "repeat",
+    "run_length_decode",
+    "scan_by_key",
+    "segmented_argsort",
+    "segmented_reduce",
+    "segmented_sort",
+]
 
 
 def scan_by_key(
@@ -100,8 +106,8 @@ def repeat(
     of NumPy arrays are checked, the result for others on the device is unspecified.
     axis: the axis to repeat along; None repeats the elements in C order and returns an array of rank 1.
     total_repeat_length: the length of the result along the axis, as in ``jax.numpy.repeat``: the result is cut off, or
-    the last element is repeated more often. With it, a call on Fields does not wait; without it, a call with an array of
-    repeats waits for their sum.
+    the last element is repeated more often. With it, a call on Fields does not wait; without it, a call with an array
+    of repeats waits for their sum.
     spec: a SegmentSpec, or a mapping of some of its fields.
 
     Raises InvalidArgument for other repeats, axes and lengths, before anything is enqueued.
@@ -115,9 +121,6 @@ def repeat(
     return repeats_module.repeated(
         repeats_module.check(x, repeats, axis, total_repeat_length), spec, device, queue, wait_for
     )
-
-
-
 
 
 def run_length_decode(
@@ -208,8 +211,8 @@ def segmented_sort(
 
     x: array of rank 1 of any dtype that `sort` accepts (NumPy, Field or pyopencl Array). offsets: ascending integers
     from 0 to the number of elements, one more than there are segments. Offsets in NumPy arrays are checked; the result
-    for wrong ones on the device is unspecified. descending: reverse the order. spec: a SortSpec, or a mapping of some of
-    its fields, for the sort of all elements.
+    for wrong ones on the device is unspecified. descending: reverse the order. spec: a SortSpec, or a mapping of some
+    of its fields, for the sort of all elements.
 
     All elements are sorted by value, and then, with a radix sort of few bits, by the number of their segment: the time
     does not depend on the lengths of the segments. Errors: as for `sort`.
@@ -345,9 +348,7 @@ def _pair(size: Shape) -> list[Shape] | None:
 _BENCHMARK = "pydp.bench.bench_segments"
 _FLAT: dict[str, Any] = {"sizes": ("1048576",), "shapes": _pair, "accepted": ("N",), "operands": 2}
 register(Algorithm(scan_by_key, _explain_scan, _scan_reference, dtype="int32", dtypes="biu", **_FLAT))
-register(
-    Algorithm(repeat, _explain_repeat, _repeat_reference, numbers="counts", dtypes="iu", dtype="int32", **_FLAT)
-)
+register(Algorithm(repeat, _explain_repeat, _repeat_reference, numbers="counts", dtypes="iu", dtype="int32", **_FLAT))
 register(
     Algorithm(
         run_length_decode, _explain_repeat, _repeat_reference, numbers="counts", dtypes="iu", dtype="int32", **_FLAT

@@ -60,7 +60,9 @@ def check(x: Any, repeats: Any, axis: Any, length: Any) -> Repeats:
         except TypeError:
             length = -1
         if length < 0 or (length and not sizes[1]):
-            raise InvalidArgument(f"total_repeat_length must be None or at least 0, and 0 for no elements; got {length}")
+            raise InvalidArgument(
+                f"total_repeat_length must be None or at least 0, and 0 for no elements; got {length}"
+            )
     return Repeats(x, counts, each, axis, sizes, length)
 
 
@@ -160,5 +162,6 @@ def plan_of(device: Any, dtype: np.dtype | None, uniform: bool, n: int, flat: bo
         "uniform": uniform,
         "flat": flat,
         "part": part,
+        "wide": flat and words is not None and words.kind == "u" and words.itemsize <= 8,
     }
     return RepeatPlan(kernel(device, "repeat.mako", "repeat_elements", params), choice, part, uniform)

@@ -17,7 +17,7 @@ from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.algorithms.select import positions_of
 from pydp.algorithms.sort import argsort
 from pydp.algorithms.top_k.policy import FAMILY, TopKProblem, TopKSpec, capacity_of, parts_of
-from pydp.dtypes import c_name, check_kept_whole, check_supported, dtype_text
+from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
 from pydp.runtime.arrays.operand import Operand, c_strides
@@ -135,7 +135,10 @@ def _plan_of(device: Any, dtype: np.dtype, problem: TopKProblem, largest: bool, 
         "rank_window": None,
         "index": "uint" if problem.n < 1 << 31 else "ulong",
         "block": choice.spec.block,
+        "native": None if dtype == np.float16 else c_name(dtype),
+        "mask_words": 2 * dtype.itemsize,
     }
+    params["declarations"] = c_declarations([dtype])
     made = kernel(device, "top_k_vector.mako", "top_k_candidates", params)
     parts = parts_of(choice.spec, problem, device.profile.compute_units)
     return _Plan(made, choice, parts, capacity_of(choice.spec, problem.k), rank)

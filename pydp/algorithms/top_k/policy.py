@@ -23,8 +23,8 @@ class TopKSpec:
     """
 
     strategy: str
-    parts: int = 4
-    block: int = 64
+    parts: int = 2
+    block: int = 128
     mapping: str = "vector"
     barriers: str = "auto"
     subgroup: int | None = None
@@ -65,7 +65,7 @@ def _default(profile: Profile, problem: TopKProblem) -> TopKSpec:
 
 def _space(profile: Profile, problem: TopKProblem) -> list[TopKSpec]:
     base = _default(profile, problem)
-    found = variants(base, strategy=("filter",), parts=(1, 4), block=(32, 64, 128))
+    found = variants(base, strategy=("filter",), parts=(1, 2, 4), block=(32, 64, 128))
     return list(dict.fromkeys([base, *found, TopKSpec("sort")]))
 
 
