@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,9 +26,9 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         assert np.array_equal(pydp.segmented_reduce(field, starts).get(), want)
         rows.append(
             _row(device, f"segmented_reduce, {n} int32 in {n // length} segments", n, {
-                "pydp": lambda starts=starts: pydp.segmented_reduce(field, starts),
+                "pydp": functools.partial(pydp.segmented_reduce, field, starts),
                 "reduce": lambda: pydp.reduce(field),
-                "NumPy reduceat": lambda filled=filled: np.add.reduceat(x, filled),
+                "NumPy reduceat": functools.partial(np.add.reduceat, x, filled),
             })
         )  # fmt: skip
     m = n // 4

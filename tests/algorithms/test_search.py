@@ -40,7 +40,7 @@ def test_dtypes_and_nan(device, mapping, dtype):
         a[::9], v[::5] = np.nan, np.nan
         a[:2], v[1:4] = [np.inf, -np.inf], [np.inf, -np.inf, -0.0]
     if dtype == "complex64":
-        a, v = a + 1j * np.float32(2), v + 1j * np.arange(777, dtype=np.float32) % 4
+        a, v = a + 1j * np.float32(2), v + 1j * (np.arange(777, dtype=np.float32) % 4)
         mapping = {**mapping, "chains": 4} if mapping == VECTOR else mapping
     a = np.sort(a)
     for side in ("left", "right"):

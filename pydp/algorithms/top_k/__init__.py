@@ -33,7 +33,7 @@ __all__ = ["TopKSpec", "argpartition", "top_k"]
 
 def top_k(
     x: Any,
-    k: int = 1,
+    k: int,
     axis: int | None = -1,
     largest: bool = True,
     *,
