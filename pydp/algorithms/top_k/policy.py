@@ -43,6 +43,7 @@ class TopKProblem(Problem):
 
 
 _LEAST = 8  # a part has at least so many times k elements
+_WORTH = 512  # with fewer than so many times k elements, sorting all of them is faster
 
 
 def parts_of(spec: TopKSpec, problem: TopKProblem, units: int) -> int:
@@ -59,7 +60,7 @@ def capacity_of(spec: TopKSpec, k: int) -> int:
 
 def _default(profile: Profile, problem: TopKProblem) -> TopKSpec:
     filters = TopKSpec("filter")
-    few = profile.mapping == "vector" and problem.n >= _LEAST * problem.k
+    few = profile.mapping == "vector" and problem.n >= _WORTH * problem.k
     return filters if few and _check(profile, problem, filters) is None else TopKSpec("sort")
 
 
