@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.dtypes import c_declarations, c_name, movable
+from pydp.model.explanation import Explanation, given
 from pydp.runtime import placement
 from pydp.runtime.arrays.data import Array
 from pydp.runtime.arrays.operand import Operand
@@ -62,13 +63,19 @@ class Place(NamedTuple):
 def placed(arrays: dict[str, Any], device: Any, queue: Any) -> Place:
     """The place of a call with these arrays. Raises InvalidArgument for values that are no arrays, and for arrays on
     different devices."""
-    given = {name: placement.normal_input(name, one) for name, one in arrays.items()}
+    values = {name: placement.normal_input(name, one) for name, one in arrays.items()}
     if getattr(device, "is_target", False):  # kernels are only compiled
-        return Place(device, queue, list(given.values()), next(iter(given.values())))
-    wrapped = {name: Field.wrap(one) if isinstance(one, Array) else one for name, one in given.items()}
+        return Place(device, queue, list(values.values()), next(iter(values.values())))
+    wrapped = {name: Field.wrap(one) if isinstance(one, Array) else one for name, one in values.items()}
     place, chosen = placement.place(wrapped, [], device, queue)
-    values = list(given.values())
-    return Place(place, chosen if queue is not None else None, values, values[0])
+    ordered = list(values.values())
+    return Place(place, chosen if queue is not None else None, ordered, ordered[0])
+
+
+def explanation_of(function: Any, *arrays: Any, **named: Any) -> Explanation:
+    """The explanation of a call of another function; raises the errors of the call. Nothing is enqueued."""
+    found: Explanation = function.__pydp_explain__(given(function, arrays, named))
+    return found
 
 
 def launch_elements(call: Call, ready: Any, count: int, *args: Any) -> None:

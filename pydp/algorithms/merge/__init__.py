@@ -172,8 +172,8 @@ def _run(ready: _Prepared) -> Any:
     if plan is not None:
         args: list[Any] = []
         targets = [one if one.is_contiguous else call.temporary(one.shape, one.dtype) for one in results]
-        for given, target in zip((ready.keys, ready.values), targets, strict=False):
-            for one in (*(call.contiguous(each, target.dtype) for each in given), target):
+        for sources, target in zip((ready.keys, ready.values), targets, strict=False):
+            for one in (*(call.contiguous(each, target.dtype) for each in sources), target):
                 args += [one, np.int64(one.offset)]
         args += [np.int64(one.size) for one in ready.keys]
         lanes = plan.choice.spec.lanes if plan.choice.spec.mapping == "simt" else 1

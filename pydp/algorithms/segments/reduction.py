@@ -150,8 +150,8 @@ def run(ready: Prepared) -> Any:
         parts = max(1, -(-(n + segments) // plan.part))
         pieces = call.scratch(2 * parts * operator.dtype.itemsize)
         found = call.scratch(3 * 8 * parts)
-        given = [x, np.int64(x.offset), *places, out, np.int64(out.offset), *sizes, start, pieces, found]
-        call.launch(plan.kernels["reduce_parts"], (parts,), (1,), *given)
+        args = [x, np.int64(x.offset), *places, out, np.int64(out.offset), *sizes, start, pieces, found]
+        call.launch(plan.kernels["reduce_parts"], (parts,), (1,), *args)
         call.launch(plan.kernels["join_pieces"], (parts,), (1,), out, np.int64(out.offset), start, pieces, found)
     else:
         sums = call.temporary((max(n, 1),), operator.dtype)

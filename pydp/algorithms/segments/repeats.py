@@ -93,9 +93,7 @@ def repeated(given: Repeats, spec: Any, device: Any, queue: Any, wait_for: Any) 
             given.x, None, given.each, given.axis, given.sizes, total, **place.where, wait_for=wait_for, spec=spec
         )
     ends = scan(place.field(given.counts), dtype=np.int64, **place.where, wait_for=wait_for)
-    total = given.length
-    if total is None:
-        total = int(ends[n - 1].get()) if n else 0
+    total = given.length if given.length is not None else int(ends[n - 1].get()) if n else 0
     return _expanded(given.x, ends, 0, given.axis, given.sizes, total, **place.where, wait_for=None, spec=spec)
 
 

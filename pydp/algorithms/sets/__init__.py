@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, switch
-from pydp.algorithms.composed import Place, placed, taken
+from pydp.algorithms.composed import Place, explanation_of, placed, taken
 from pydp.algorithms.merge import merge_by_key
 from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.algorithms.runs import unique
@@ -22,7 +22,7 @@ from pydp.algorithms.search.plan import Search, common_dtype, prepare
 from pydp.algorithms.select import select
 from pydp.algorithms.sort import argsort, sort, sort_by_key
 from pydp.errors import InvalidArgument
-from pydp.model.explanation import Explanation, Given, given
+from pydp.model.explanation import Explanation, Given
 from pydp.runtime.call import Call
 from pydp.runtime.field.field import Field
 from pydp.runtime.placement import normal_input
@@ -95,16 +95,17 @@ def _operands(ar1: Any, ar2: Any, common: bool, spec: Any, device: Any, queue: A
     """The arguments of a set operation, checked and flat. common: both get their common dtype."""
     place = placed({"ar1": ar1, "ar2": ar2}, device, queue)
     dtype = common_dtype(*(one.dtype.newbyteorder("=") for one in place.arrays))
-    for one in place.arrays:
-        flat = np.broadcast_to(np.zeros((), dtype), (one.size,))
-        sort.__pydp_explain__(given(sort, (flat,), {"device": place.device}))  # raises errors before the first call
+    for array in place.arrays:
+        flat = np.broadcast_to(np.zeros((), dtype), (array.size,))
+        explanation_of(sort, flat, device=place.device)  # raises errors before the first call
     if spec is not None:
         mask = np.broadcast_to(np.uint8(0), flat.shape)
-        select.__pydp_explain__(given(select, (flat,), {"mask": mask, "spec": spec, "device": place.device}))
-    fields = [one.reshape(one.size) for one in place.fields()]
-    if common:
-        fields = [one if one.dtype == dtype else one.astype(dtype) for one in fields]
-    return _Operands(place, *fields, place.where)
+        explanation_of(select, flat, mask=mask, spec=spec, device=place.device)
+    one, other = (
+        each.astype(dtype) if common and each.dtype != dtype else each
+        for each in (given.reshape(given.size) for given in place.fields())
+    )
+    return _Operands(place, one, other, place.where)
 
 
 def union1d(
@@ -241,8 +242,9 @@ def lexsort(
     given_keys, axis = _checked_keys(keys, axis)
     place = placed({f"keys[{k}]": key for k, key in enumerate(given_keys)}, device, queue)
     for key in given_keys:
-        how = {"axis": axis, "spec": spec, "device": place.device}
-        sort.__pydp_explain__(given(sort, (key,), how))  # raises its errors before anything is enqueued
+        explanation_of(
+            sort, key, axis=axis, spec=spec, device=place.device
+        )  # raises its errors before anything is enqueued
     where, shape = place.where, tuple(place.arrays[0].shape)
     axes = [a for a in range(len(shape)) if a != axis] + [axis]
     moved = tuple(shape[a] for a in axes)
@@ -305,8 +307,7 @@ def _explain_set(which: str, g: Given) -> Explanation:
     dtype = common_dtype(*(one.dtype.newbyteorder("=") for one in place.arrays))
     size = sum(one.size for one in place.arrays) if which == "union1d" else place.arrays[0].size
     flat, mask = np.broadcast_to(np.zeros((), dtype), (size,)), np.broadcast_to(np.uint8(0), (size,))
-    how = {"mask": mask, "spec": g.spec, "device": place.device}
-    found: Explanation = select.__pydp_explain__(given(select, (flat,), how))
+    found = explanation_of(select, flat, mask=mask, spec=g.spec, device=place.device)
     found.choices.insert(0, _STEPS[which])
     found.choices.insert(1, "the specialization is that of the selection")
     found.title = f"{which} of {place.arrays[0].size} and {place.arrays[1].size} {dtype} on {place.device.name}"
@@ -315,8 +316,7 @@ def _explain_set(which: str, g: Given) -> Explanation:
 
 def _explain_lexsort(g: Given) -> Explanation:
     keys, axis = _checked_keys(g.keys, g.axis)
-    how = {"axis": axis, "spec": g.spec, "device": g.device, "queue": g.queue}
-    found: Explanation = argsort.__pydp_explain__(given(argsort, (keys[0],), how))
+    found = explanation_of(argsort, keys[0], axis=axis, spec=g.spec, device=g.device, queue=g.queue)
     found.choices.insert(0, f"{len(keys)} stable sort(s), from the first key to the last one; this is the first sort")
     return found
 
