@@ -10,7 +10,8 @@
 ## runs: positions behind a run are stored again by the next run of the same work-item).
 ${declarations}
 % if uniform:
-#define END(i) (((i) + 1) * repeats)
+#define END(i) ((i) == n - 1 ? total : ((i) + 1) * repeats)
+#define OWNER(j) (repeats ? min((j) / repeats, n - 1) : n - 1)
 % else:
 /* Clipped, so that wrong ends never lead outside of the result. */
 #define END(i) ((i) == n - 1 ? total : clamp(ends[i], 0L, total))
@@ -51,7 +52,7 @@ kernel void repeat_elements(
     if (at < outer * total * inner) {
         const long j = at / inner % total;
 % if uniform:
-        const long i = j / repeats;
+        const long i = OWNER(j);
 % else:
         long i = 0;
         for (long left = n - 1; left > 0;) {
@@ -67,7 +68,7 @@ kernel void repeat_elements(
 % if uniform:
     long j = (long) get_global_id(0) * ${part};
     const long stop = min(j + ${part}, total);
-    for (long i = j / repeats; j < stop; ++i) {
+    for (long i = OWNER(j); j < stop; ++i) {
         const long end = min(END(i), stop);
 % else:
     const long start = min((long) get_global_id(0) * ${part}, n + total);

@@ -65,6 +65,8 @@ def test_repeat_of_fields_with_a_given_length(device):
     longer = pydp.repeat(field, repeats, total_repeat_length=len(want) + 7).get()
     assert np.array_equal(longer[: len(want)], want) and (longer[len(want) :] == x[-1]).all()
     assert np.array_equal(pydp.repeat(x, 2, total_repeat_length=103)[100:], [49, 49, 49])
+    assert np.array_equal(pydp.repeat(x, 2, total_repeat_length=7), np.repeat(x, 2)[:7])
+    assert (pydp.repeat(x, 0, total_repeat_length=7) == x[-1]).all()
     values, lengths = pydp.run_length_encode(want)
     assert np.array_equal(pydp.run_length_decode(values, lengths), want)
     array = pydp.run_length_decode(pyopencl.array.to_device(device.queue, values), pydp.field(lengths, device=device))

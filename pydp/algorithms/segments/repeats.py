@@ -134,8 +134,6 @@ def expand(
 ) -> None:
     """Enqueue the kernel. source: contiguous, None to store indexes. sizes: outer, n, total, inner."""
     outer, n, total, inner = sizes
-    # Positions beyond the repeats of all elements repeat the last one: an element has that many at least.
-    each = max(each, -(-total // n)) if ends is None and each * n < total else each
     args: list[Any] = [] if source is None else [source, np.int64(source.offset)]
     args += [np.int64(each)] if ends is None else [ends, np.int64(ends.offset)]
     args += [out, np.int64(out.offset), *map(np.int64, (n, total, outer, inner))]
