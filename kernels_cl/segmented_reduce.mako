@@ -152,7 +152,8 @@ kernel void segment_marks(global const long* restrict offsets, const long offset
     const long s = (long) get_global_id(0);
     if (s < segments) {
         const long at = offsets[offsets_at + s];
-        if (at >= 0 && at < n) flags[at] = 1;
+        /* Empty segments need no mark; without them, no two work-items write one flag. */
+        if (at >= 0 && at < n && offsets[offsets_at + s + 1] > at) flags[at] = 1;
     }
 }
 
